@@ -1,0 +1,1 @@
+"""Fit any conversation into any model's window and keep every word reachable."""
