@@ -1,0 +1,1 @@
+"""How context shrinks: the pipeline, its ladder, the extractive summarizer."""

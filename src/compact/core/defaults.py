@@ -1,0 +1,52 @@
+"""Where a `Message` gets the id and the time that its maker did not give.
+
+The one place of the core that may reach the clock and randomness, and only through context variables: tests and
+reproducible runs set them (`with defaults.using(clock=…, new_id=…)`). Nothing else lives here.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import UTC, datetime
+
+from compact.core.protocols import Clock, IdFactory
+
+
+def _system_clock() -> datetime:
+    return datetime.now(UTC)
+
+
+def _random_id() -> str:
+    return uuid.uuid4().hex
+
+
+_clock: ContextVar[Clock] = ContextVar("compact_clock", default=_system_clock)
+_new_id: ContextVar[IdFactory] = ContextVar("compact_new_id", default=_random_id)
+
+
+def now() -> datetime:
+    """The current time, with a time zone."""
+    return _clock.get()()
+
+
+def new_id() -> str:
+    """A fresh identifier."""
+    return _new_id.get()()
+
+
+@contextmanager
+def using(*, clock: Clock | None = None, new_id: IdFactory | None = None) -> Iterator[None]:
+    """Within the block, missing times and ids come from the given functions."""
+    tokens = []
+    if clock is not None:
+        tokens.append((_clock, _clock.set(clock)))
+    if new_id is not None:
+        tokens.append((_new_id, _new_id.set(new_id)))  # type: ignore[arg-type]  # one list for both
+    try:
+        yield
+    finally:
+        for variable, token in reversed(tokens):
+            variable.reset(token)  # type: ignore[arg-type]  # the token belongs to its variable

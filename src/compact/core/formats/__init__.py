@@ -1,0 +1,1 @@
+"""Wire formats: how providers write messages, each read and written without loss."""

@@ -1,0 +1,221 @@
+"""Anthropic messages: `{"role": "user" | "assistant", "content": text | [blocks]}`.
+
+Tool results are blocks of a user message. A role `system` is accepted in the list, for callers that keep the system
+prompt there; providers want it in a field of its own. Where messages came from another format, neighbours that the
+provider would combine are written as one message.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from compact.core import images
+from compact.core.formats.wire import own_raw, own_wire
+from compact.core.messages import (
+    NO_METADATA,
+    Image,
+    Message,
+    MessageMetadata,
+    Opaque,
+    Part,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+)
+from compact.core.provider_rules import ANTHROPIC, ProviderRules
+from compact.errors import InvalidMessage
+
+NAME = "anthropic"
+_ROLES = ("user", "assistant", "system")
+
+
+class Anthropic:
+    """The wire format of Anthropic's Messages API."""
+
+    @property
+    def name(self) -> str:
+        """The format's name."""
+        return NAME
+
+    @property
+    def rules(self) -> ProviderRules:
+        """What the provider demands of a message list."""
+        return ANTHROPIC
+
+    def parse(self, raw: Mapping[str, Any], position: int) -> Message:
+        """Read one dictionary.
+
+        Raises:
+            InvalidMessage: naming the field that is wrong.
+        """
+        path = f"messages[{position}]"
+        if not isinstance(raw, Mapping):
+            raise InvalidMessage(path, f"expected an object, got {type(raw).__name__}")
+        role = raw.get("role")
+        if role not in _ROLES:
+            raise InvalidMessage(f"{path}.role", f"{role!r} is not one of {', '.join(_ROLES)}")
+        metadata = raw.get("metadata")
+        return Message.of(
+            {
+                "role": role,
+                "content": _content(raw.get("content"), f"{path}.content"),
+                "id": f"m{position}",
+                "reply_id": raw.get("id") if role == "assistant" else None,
+                "metadata": MessageMetadata.model_validate(metadata)
+                if isinstance(metadata, Mapping)
+                else NO_METADATA,
+                "wire": raw,
+                "wire_format": NAME,
+            },
+            path=path,
+        )
+
+    def render(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
+        """Write messages; what is unchanged comes back as it was read."""
+        out: list[dict[str, Any]] = []
+        foreign: list[bool] = []
+        for message in messages:
+            own = own_wire(message, NAME)
+            record = dict(_write(message)) if own is None else own
+            is_foreign = message.wire_format not in (NAME, None)
+            if out and is_foreign and foreign[-1] and out[-1]["role"] == record["role"] != "system":
+                out[-1] = _combined(out[-1], record)
+                continue
+            out.append(record if isinstance(record, dict) else dict(record))
+            foreign.append(is_foreign)
+        return out
+
+
+def _content(value: object, path: str) -> str | tuple[Part, ...]:
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return ""
+    if not isinstance(value, Sequence):
+        raise InvalidMessage(path, f"expected text or a list of blocks, got {type(value).__name__}")
+    return tuple(_block(x, f"{path}[{i}]") for i, x in enumerate(value))
+
+
+def _block(raw: object, path: str) -> Part:
+    if isinstance(raw, str):
+        return Text(raw)
+    if not isinstance(raw, Mapping):
+        raise InvalidMessage(path, f"expected an object, got {type(raw).__name__}")
+    match raw.get("type"):
+        case "text" if isinstance(raw.get("text"), str):
+            return Text(raw["text"], raw=raw)
+        case "thinking" if isinstance(raw.get("thinking"), str):
+            return Thinking(raw["thinking"], raw.get("signature"), raw=raw)
+        case "tool_use":
+            return _call(raw, path)
+        case "tool_result":
+            return _result(raw, path)
+        case "image":
+            return _image(raw)
+        case "redacted_thinking":
+            return Thinking("", raw.get("data"), raw=raw)
+        case _:
+            return Opaque(images.visible_json(raw), raw=raw)
+
+
+def _call(raw: Mapping[str, Any], path: str) -> ToolCall:
+    call_id, name = raw.get("id"), raw.get("name")
+    if not isinstance(call_id, str) or not call_id:
+        raise InvalidMessage(f"{path}.id", f"a tool call needs an id, got {call_id!r}")
+    if not isinstance(name, str):
+        raise InvalidMessage(f"{path}.name", f"a tool call needs a name, got {name!r}")
+    return ToolCall(call_id, name, json.dumps(raw.get("input", {}), ensure_ascii=False), raw=raw)
+
+
+def _result(raw: Mapping[str, Any], path: str) -> ToolResult:
+    call_id = raw.get("tool_use_id")
+    if not isinstance(call_id, str) or not call_id:
+        raise InvalidMessage(f"{path}.tool_use_id", f"a tool result needs one, got {call_id!r}")
+    inner = _content(raw.get("content"), f"{path}.content")
+    parts = (Text(inner),) if isinstance(inner, str) else inner
+    text = "\n".join(p.text for p in parts if isinstance(p, Text | Opaque))
+    pictures = tuple(p for p in parts if isinstance(p, Image))
+    return ToolResult(call_id, text, is_error=bool(raw.get("is_error")), images=pictures, raw=raw)
+
+
+def _image(raw: Mapping[str, Any]) -> Image:
+    source = raw.get("source")
+    if isinstance(source, Mapping) and isinstance(source.get("data"), str):
+        width, height = images.size_of_base64(source["data"])
+        return Image(width, height, raw=raw)
+    return Image(raw=raw)
+
+
+def _write(message: Message) -> dict[str, Any]:
+    role = "assistant" if message.role == "assistant" else "user"
+    if message.role in ("system", "developer"):
+        role = "system"
+    base = message.wire if message.wire_format == NAME and message.wire else {}
+    record = {**base, "role": role}
+    if isinstance(message.content, str):
+        record["content"] = message.content
+    else:
+        ordered = sorted(message.content, key=lambda p: not isinstance(p, ToolResult))
+        record["content"] = [_write_part(p, message) for p in ordered]
+    return record
+
+
+def _write_part(part: Part, message: Message) -> dict[str, Any]:
+    own = own_raw(part, message, NAME)
+    match part:
+        case ToolResult():
+            return _write_result(part, dict(own or {}))
+        case ToolCall():
+            return dict(own or _write_call(part))
+        case Thinking() if own is None:
+            return {"type": "text", "text": part.text}
+        case Image() if own is None:
+            return {"type": "image", "source": _image_source(part)}
+        case _ if own is not None:
+            return dict(own)
+        case _:
+            return {"type": "text", "text": part.text}
+
+
+def _write_result(result: ToolResult, own: dict[str, Any]) -> dict[str, Any]:
+    if own and _content_text(own) == result.text:
+        return own
+    record = {**own, "type": "tool_result", "tool_use_id": result.call_id, "content": result.text}
+    if result.is_error:
+        record["is_error"] = True
+    return record
+
+
+def _content_text(own: Mapping[str, Any]) -> str:
+    return _result(own, "block").text
+
+
+def _write_call(call: ToolCall) -> dict[str, Any]:
+    try:
+        arguments = json.loads(call.arguments or "{}")
+    except ValueError:
+        arguments = {"arguments": call.arguments}
+    if not isinstance(arguments, dict):
+        arguments = {"arguments": arguments}
+    return {"type": "tool_use", "id": call.id, "name": call.name, "input": arguments}
+
+
+def _image_source(image: Image) -> dict[str, Any]:
+    url = images.data_url(image.raw or {})
+    if url.startswith("data:") and ";base64," in url:
+        media, data = url[5:].split(";base64,", 1)
+        return {"type": "base64", "media_type": media, "data": data}
+    return {"type": "url", "url": url}
+
+
+def _combined(first: dict[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+    return {**first, "content": [*_as_blocks(first["content"]), *_as_blocks(second["content"])]}
+
+
+def _as_blocks(content: object) -> list[Any]:
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}] if content else []
+    return list(content) if isinstance(content, Sequence) else []

@@ -1,0 +1,255 @@
+"""OpenAI chat completions: `{"role", "content", "tool_calls", "tool_call_id", …}`.
+
+Content may be a string, null or a list of parts; unknown parts and fields are kept. The deprecated `function_call` and
+the role `function` are read as a tool call and its result that share the function's name as their id.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from compact.core import defaults, images
+from compact.core.formats.wire import own_raw, own_wire
+from compact.core.messages import (
+    INPUT_ROLES,
+    NO_METADATA,
+    ROLES,
+    Image,
+    Message,
+    MessageMetadata,
+    Opaque,
+    Part,
+    Raw,
+    Refusal,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+)
+from compact.core.provider_rules import OPENAI_CHAT, ProviderRules
+from compact.errors import InvalidMessage
+
+NAME = "chat_completions"
+
+
+class ChatCompletions:
+    """The wire format of OpenAI's chat completions and of everything compatible with it."""
+
+    @property
+    def name(self) -> str:
+        """The format's name."""
+        return NAME
+
+    @property
+    def rules(self) -> ProviderRules:
+        """What the provider demands of a message list."""
+        return OPENAI_CHAT
+
+    def parse(self, raw: Mapping[str, Any], position: int) -> Message:
+        """Read one dictionary.
+
+        Raises:
+            InvalidMessage: naming the field that is wrong.
+        """
+        path = f"messages[{position}]"
+        if not isinstance(raw, Mapping):
+            raise InvalidMessage(path, f"expected an object, got {type(raw).__name__}")
+        role = _role(raw.get("role"), path)
+        content: str | tuple[Part, ...]
+        if role == "tool":
+            content = (_result(raw, path),)
+        else:
+            content = _content(raw, path)
+        return Message.of(
+            {
+                "role": role,
+                "content": content,
+                "id": _text_field(raw, "id") or f"m{position}",
+                "timestamp": _time(raw.get("timestamp")),
+                "metadata": _metadata(raw.get("metadata"), path),
+                "wire": raw,
+                "wire_format": NAME,
+            },
+            path=path,
+        )
+
+    def render(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
+        """Write messages; what is unchanged comes back as it was read."""
+        out: list[dict[str, Any]] = []
+        for message in messages:
+            own = own_wire(message, NAME)
+            if own is not None:
+                out.append(own if isinstance(own, dict) else dict(own))
+            else:
+                out.extend(_write(message))
+        return out
+
+
+def _role(value: object, path: str) -> str:
+    role = INPUT_ROLES.get(value, value) if isinstance(value, str) else value
+    if not isinstance(role, str) or role not in ROLES:
+        known = ", ".join(sorted(ROLES))
+        raise InvalidMessage(f"{path}.role", f"{value!r} is not one of {known}")
+    return role
+
+
+def _text_field(raw: Mapping[str, Any], key: str) -> str | None:
+    value = raw.get(key)
+    return value if isinstance(value, str) else None
+
+
+def _time(value: object) -> datetime:
+    if isinstance(value, str):
+        try:
+            return datetime.fromisoformat(value)
+        except ValueError:
+            pass
+    return defaults.now()
+
+
+def _metadata(value: object, path: str) -> MessageMetadata:
+    if not isinstance(value, Mapping) or not value:
+        return NO_METADATA
+    try:
+        return MessageMetadata.model_validate(value)
+    except ValueError as error:
+        raise InvalidMessage(f"{path}.metadata", str(error).splitlines()[-1].strip()) from None
+
+
+def _content(raw: Mapping[str, Any], path: str) -> str | tuple[Part, ...]:
+    value = raw.get("content")
+    calls, refusal, legacy = raw.get("tool_calls"), raw.get("refusal"), raw.get("function_call")
+    if isinstance(value, str) and not calls and not refusal and not legacy:
+        return value
+    parts = list(_content_parts(value, f"{path}.content"))
+    if isinstance(refusal, str) and refusal:
+        parts.append(Refusal(refusal))
+    if isinstance(legacy, Mapping):
+        name = str(legacy.get("name", ""))
+        parts.append(ToolCall(name, name, str(legacy.get("arguments", "")), raw=legacy))
+    if calls is not None:
+        if not isinstance(calls, Sequence) or isinstance(calls, str):
+            raise InvalidMessage(f"{path}.tool_calls", "expected a list")
+        parts += [_call(x, f"{path}.tool_calls[{i}]") for i, x in enumerate(calls)]
+    return tuple(parts)
+
+
+def _content_parts(value: object, path: str) -> tuple[Part, ...]:
+    if value is None or value == "":
+        return ()
+    if isinstance(value, str):
+        return (Text(value),)
+    if not isinstance(value, Sequence):
+        raise InvalidMessage(path, f"expected text or a list of parts, got {type(value).__name__}")
+    return tuple(_part(x, f"{path}[{i}]") for i, x in enumerate(value))
+
+
+def _part(raw: object, path: str) -> Part:
+    if isinstance(raw, str):
+        return Text(raw)
+    if not isinstance(raw, Mapping):
+        raise InvalidMessage(path, f"expected an object, got {type(raw).__name__}")
+    match raw.get("type"):
+        case "text" if isinstance(raw.get("text"), str):
+            return Text(raw["text"], raw=raw)
+        case "refusal" if isinstance(raw.get("refusal"), str):
+            return Refusal(raw["refusal"], raw=raw)
+        case "image_url" if isinstance(raw.get("image_url"), Mapping):
+            url = raw["image_url"]
+            width, height = images.size_of_data_url(str(url.get("url", "")))
+            return Image(width, height, url.get("detail"), raw=raw)
+        case _:
+            return Opaque(images.visible_json(raw), raw=raw)
+
+
+def _call(raw: object, path: str) -> ToolCall:
+    if not isinstance(raw, Mapping):
+        raise InvalidMessage(path, f"expected an object, got {type(raw).__name__}")
+    call_id = raw.get("id")
+    if not isinstance(call_id, str) or not call_id:
+        raise InvalidMessage(f"{path}.id", f"a tool call needs an id, got {call_id!r}")
+    body = raw.get("function") or raw.get("custom")
+    if not isinstance(body, Mapping) or not isinstance(body.get("name"), str):
+        raise InvalidMessage(f"{path}.function.name", "a tool call needs a name")
+    arguments = body.get("arguments", body.get("input", ""))
+    if not isinstance(arguments, str):
+        arguments = json.dumps(arguments, ensure_ascii=False)
+    return ToolCall(call_id, body["name"], arguments, raw=raw)
+
+
+def _result(raw: Mapping[str, Any], path: str) -> ToolResult:
+    call_id = raw.get("tool_call_id")
+    if call_id is None and raw.get("role") == "function":
+        call_id = raw.get("name")
+    if not isinstance(call_id, str) or not call_id:
+        raise InvalidMessage(f"{path}.tool_call_id", f"a tool result needs one, got {call_id!r}")
+    parts = _content_parts(raw.get("content"), f"{path}.content")
+    text = "\n".join(p.text for p in parts if isinstance(p, Text | Refusal | Opaque))
+    pictures = tuple(p for p in parts if isinstance(p, Image))
+    return ToolResult(call_id, text, _text_field(raw, "name"), images=pictures, raw=raw)
+
+
+def _write(message: Message) -> list[dict[str, Any]]:
+    results = message.tool_results
+    out = [_write_result(r, message) for r in results]
+    if results and all(isinstance(p, ToolResult) for p in message.parts):
+        return out
+    base: Raw = (message.wire or {}) if message.wire_format == NAME else {}
+    record: dict[str, Any] = {k: v for k, v in base.items() if k not in ("content", "tool_calls")}
+    record["role"] = message.role
+    record["content"] = _write_content(message)
+    calls = [dict(own_raw(c, message, NAME) or _write_call(c)) for c in message.tool_calls]
+    if calls and "function_call" not in base:
+        record["tool_calls"] = calls
+    if base is not message.wire and not results and message.metadata != NO_METADATA:
+        flags = {"pinned", "protected", "important"}
+        marks = {k: True for k, v in message.metadata.model_dump().items() if k in flags and v}
+        if marks:
+            record["metadata"] = marks
+    return [*out, record]
+
+
+def _write_content(message: Message) -> str | list[dict[str, Any]] | None:
+    spoken = [p for p in message.parts if isinstance(p, Text | Image | Opaque)]
+    refused = [p for p in message.parts if isinstance(p, Refusal)]
+    if message.wire_format != NAME:
+        spoken = [p for p in spoken if not isinstance(p, Opaque)]
+    if all(isinstance(p, Text) for p in spoken) and not any(
+        own_raw(p, message, NAME) for p in spoken
+    ):
+        text = "\n".join(p.text for p in spoken if isinstance(p, Text))
+        if not text and message.role == "assistant" and (message.tool_calls or refused):
+            return None
+        return text
+    return [dict(own_raw(p, message, NAME) or _write_part(p)) for p in spoken]
+
+
+def _write_part(part: Part) -> dict[str, Any]:
+    match part:
+        case Image(raw=raw) if raw is not None:
+            return {"type": "image_url", "image_url": {"url": images.data_url(raw)}}
+        case Text(text=text) | Thinking(text=text) | Opaque(text=text) | Refusal(text=text):
+            return {"type": "text", "text": text}
+        case _:
+            return {"type": "text", "text": "[image]"}
+
+
+def _write_call(call: ToolCall) -> dict[str, Any]:
+    return {
+        "id": call.id,
+        "type": "function",
+        "function": {"name": call.name, "arguments": call.arguments},
+    }
+
+
+def _write_result(result: ToolResult, message: Message) -> dict[str, Any]:
+    own = own_raw(result, message, NAME)
+    if own is None:
+        record: dict[str, Any] = {"role": "tool", "tool_call_id": result.call_id}
+        if result.name:
+            record["name"] = result.name
+        return {**record, "content": result.text}
+    return {**own, "content": result.text} if message.edited else dict(own)

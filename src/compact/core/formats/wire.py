@@ -1,0 +1,51 @@
+"""What every wire format offers, and how one is found by name or by content.
+
+A format reads one provider dictionary into a `Message` and writes messages back. What was not changed is written back
+as the very dictionary it was read from. Files people keep conversations in are another matter: storage.transcripts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from compact.core.messages import Message, Part, Raw
+from compact.core.provider_rules import ProviderRules
+
+
+class WireFormat(Protocol):
+    """One provider's way to write messages."""
+
+    @property
+    def name(self) -> str:
+        """The format's name, for example `chat_completions`."""
+        ...
+
+    @property
+    def rules(self) -> ProviderRules:
+        """What the provider demands of a message list."""
+        ...
+
+    def parse(self, raw: Mapping[str, Any], position: int) -> Message:
+        """Read one dictionary; `position` is its index, for ids and for errors.
+
+        Raises:
+            InvalidMessage: naming the field that is wrong.
+        """
+        ...
+
+    def render(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
+        """Write messages; what is unchanged and of this format comes back as it was read."""
+        ...
+
+
+def own_wire(message: Message, name: str) -> Raw | None:
+    """The dictionary to send unchanged, if the message has one of this format."""
+    if message.wire_format == name and not message.edited:
+        return message.wire
+    return None
+
+
+def own_raw(part: Part, message: Message, name: str) -> Raw | None:
+    """The part's own block, if the message was read from this format."""
+    return part.raw if message.wire_format == name else None

@@ -1,0 +1,205 @@
+"""Messages and conversations: what was said, by whom, in parts.
+
+A `Message` keeps the provider's own dictionary (`wire`) beside its parsed parts, so that what we did not change is
+rendered back byte for byte, unknown fields included. Reading and writing wire dictionaries lives in `core.formats`;
+who is *speaking* (a person, a tool, an injected reminder) is decided in `core.voices`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SkipValidation, ValidationError
+
+from compact.core import defaults
+from compact.errors import InvalidMessage
+
+Role = Literal["system", "developer", "user", "assistant", "tool"]
+ROLES: frozenset[str] = frozenset(("system", "developer", "user", "assistant", "tool"))
+INPUT_ROLES: Mapping[str, Role] = {"tool_call": "assistant", "tool_result": "tool", "function": "tool"}
+"""Role names that are accepted on input and what they mean."""
+
+Raw = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Plain text."""
+
+    text: str
+    type: Literal["text"] = "text"
+    raw: Raw | None = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Thinking:
+    """A model's reasoning; `signature` is the provider's seal on it and costs no text tokens."""
+
+    text: str
+    signature: str | None = None
+    type: Literal["thinking"] = "thinking"
+    raw: Raw | None = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """An image; width and height in pixels where they are known, `detail` as the provider names it."""
+
+    width: int | None = None
+    height: int | None = None
+    detail: str | None = None
+    type: Literal["image"] = "image"
+    raw: Raw | None = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A request to run a tool; `arguments` is JSON text as the model wrote it."""
+
+    id: str
+    name: str
+    arguments: str
+    type: Literal["tool_call"] = "tool_call"
+    raw: Raw | None = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What a tool answered to the call `call_id`."""
+
+    call_id: str
+    text: str
+    name: str | None = None
+    is_error: bool = False
+    images: tuple[Image, ...] = ()
+    type: Literal["tool_result"] = "tool_result"
+    raw: Raw | None = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A model's refusal, kept apart from its text by the provider."""
+
+    text: str
+    type: Literal["refusal"] = "refusal"
+    raw: Raw | None = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Opaque:
+    """A part we do not know: kept and sent back unchanged; `text` is what it is counted as."""
+
+    text: str = ""
+    type: Literal["opaque"] = "opaque"
+    raw: Raw | None = field(default=None, repr=False, compare=False)
+
+
+Part = Text | Thinking | Image | ToolCall | ToolResult | Refusal | Opaque
+
+
+class MessageMetadata(BaseModel):
+    """What is known about a message beside its content. Unknown keys are kept."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    source: str | None = None
+    """Who really made it, where a reader knows: `person`, `injected`, `observation`, `checkpoint`."""
+    tags: tuple[str, ...] = ()
+    pinned: bool = False
+    protected: bool = False
+    important: bool = False
+
+
+NO_METADATA = MessageMetadata()
+
+
+def _known_role(value: object) -> object:
+    return INPUT_ROLES.get(value, value) if isinstance(value, str) else value
+
+
+def _no_content_is_empty(value: object) -> object:
+    return "" if value is None else value
+
+
+class Message(BaseModel):
+    """One message of a conversation. Frozen: a change makes a new one."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    role: Annotated[Role, BeforeValidator(_known_role)]
+    content: Annotated[
+        str | tuple[Annotated[Part, Field(discriminator="type")], ...],
+        BeforeValidator(_no_content_is_empty),
+    ] = ""
+    id: str = Field(default_factory=defaults.new_id)
+    timestamp: datetime = Field(default_factory=defaults.now)
+    token_count: int | None = Field(default=None, ge=0)
+    """Tokens as sent, framing included; None until somebody counted."""
+    importance_score: float | None = Field(default=None, ge=0, le=1)
+    metadata: MessageMetadata = NO_METADATA
+    reply_id: str | None = None
+    """Pieces of one reply of the model share it."""
+    wire: Annotated[Raw | None, SkipValidation] = Field(default=None, exclude=True, repr=False)
+    """The provider's own dictionary this message was read from."""
+    wire_format: str | None = Field(default=None, exclude=True)
+    """The name of the wire format `wire` is in."""
+    edited: bool = Field(default=False, exclude=True)
+    """Whether the content no longer is what `wire` says."""
+
+    @classmethod
+    def of(cls, value: Self | Mapping[str, Any], *, path: str = "message") -> Self:
+        """Validate a mapping of this model's fields.
+
+        Raises:
+            InvalidMessage: naming the first field that is wrong.
+        """
+        if isinstance(value, cls):
+            return value
+        try:
+            return cls.model_validate(value)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            where = "".join(f"[{x}]" if isinstance(x, int) else f".{x}" for x in first["loc"])
+            raise InvalidMessage(path + where, first["msg"]) from None
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The content as parts; a plain string is one text part, an empty one none."""
+        if isinstance(self.content, str):
+            return (Text(self.content),) if self.content else ()
+        return self.content
+
+    @property
+    def text(self) -> str:
+        """What was said in plain words: text and refusal parts, joined by line ends."""
+        if isinstance(self.content, str):
+            return self.content
+        return "\n".join(p.text for p in self.content if isinstance(p, Text | Refusal))
+
+    @property
+    def tool_calls(self) -> tuple[ToolCall, ...]:
+        """The tool calls this message makes."""
+        if isinstance(self.content, str):
+            return ()
+        return tuple(p for p in self.content if isinstance(p, ToolCall))
+
+    @property
+    def tool_results(self) -> tuple[ToolResult, ...]:
+        """The tool results this message carries."""
+        if isinstance(self.content, str):
+            return ()
+        return tuple(p for p in self.content if isinstance(p, ToolResult))
+
+    @property
+    def is_pinned(self) -> bool:
+        """Whether it must stay word for word."""
+        return self.metadata.pinned or self.metadata.protected
+
+    def with_parts(self, parts: Iterable[Part]) -> Self:
+        """The same message with other content."""
+        return self.model_copy(
+            update={"content": tuple(parts), "token_count": None, "edited": True}
+        )

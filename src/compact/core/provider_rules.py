@@ -1,0 +1,93 @@
+"""What providers demand of a message list, as data, and the check that a list keeps to it.
+
+Sources: OpenAI API reference, "Create chat completion" (every tool call of an assistant message is answered by tool
+messages directly after it); OpenAI Responses (`function_call` items need their `function_call_output`); Anthropic
+"Messages" and "Tool use" guides (first message is the user's, consecutive turns of one role are combined, tool results
+open the next user message). Computing where one may cut lives in `core.boundaries`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from compact.core.messages import Message, ToolResult
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderRules:
+    """One provider's demands.
+
+    `alternation`: `free` (any order of roles), `combined` (neighbours of one role are joined by the provider),
+    `strict` (refused). `first`: the role the first message after the system prompt must have, or None.
+    `results_adjacent`: results come directly after the message that called.
+    `results_lead`: within a message, results stand before other parts.
+    """
+
+    name: str
+    alternation: Literal["free", "combined", "strict"]
+    first: Literal["user"] | None
+    results_adjacent: bool
+    results_lead: bool
+
+
+OPENAI_CHAT = ProviderRules("openai_chat", "free", None, results_adjacent=True, results_lead=False)
+OPENAI_RESPONSES = ProviderRules(
+    "openai_responses", "free", None, results_adjacent=False, results_lead=False
+)
+ANTHROPIC = ProviderRules(
+    "anthropic", "combined", "user", results_adjacent=True, results_lead=True
+)
+STRICT_TEMPLATE = ProviderRules(
+    "strict_template", "strict", "user", results_adjacent=True, results_lead=False
+)
+"""Chat templates of several open models refuse two neighbours of one role."""
+
+
+def violations(messages: Sequence[Message], rules: ProviderRules) -> list[str]:
+    """Every demand of the provider that the list breaks, in words; empty when it may be sent."""
+    found = [*_pairing(messages, rules), *_order_of_roles(messages, rules)]
+    if rules.results_lead:
+        found += [
+            f"message {i}: a tool result stands after other content"
+            for i, m in enumerate(messages)
+            if _late_result(m)
+        ]
+    return found
+
+
+def _late_result(message: Message) -> bool:
+    if not message.tool_results:
+        return False
+    kinds = [isinstance(p, ToolResult) for p in message.parts]
+    return kinds != sorted(kinds, reverse=True)
+
+
+def _order_of_roles(messages: Sequence[Message], rules: ProviderRules) -> list[str]:
+    found: list[str] = []
+    talk = [(i, m) for i, m in enumerate(messages) if m.role not in ("system", "developer")]
+    if rules.first and talk and talk[0][1].role != rules.first:
+        found.append(f"message {talk[0][0]}: the first message must be the {rules.first}'s")
+    if rules.alternation == "strict":
+        for (_, before), (i, m) in zip(talk, talk[1:], strict=False):
+            if before.role == m.role and m.role != "tool":
+                found.append(f"message {i}: two neighbours have the role {m.role}")
+    return found
+
+
+def _pairing(messages: Sequence[Message], rules: ProviderRules) -> list[str]:
+    found: list[str] = []
+    waiting: dict[str, int] = {}
+    for i, m in enumerate(messages):
+        results = m.tool_results
+        for result in results:
+            if result.call_id not in waiting:
+                found.append(f"message {i}: tool result {result.call_id!r} answers no open call")
+            waiting.pop(result.call_id, None)
+        if waiting and rules.results_adjacent and not results:
+            found += [f"message {c}: call {x!r} is not answered at once" for x, c in waiting.items()]
+            waiting.clear()
+        waiting.update({call.id: i for call in m.tool_calls})
+    found += [f"message {c}: call {x!r} is never answered" for x, c in waiting.items()]
+    return found

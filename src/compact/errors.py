@@ -1,0 +1,93 @@
+"""The error tree: every failure compact raises on purpose, each also a fitting builtin.
+
+    CompactError
+    ├── InvalidInput (ValueError)          what was given cannot be used as it is
+    │   ├── InvalidMessage                 a message breaks the message model; names the field's path
+    │   ├── InvalidTranscript              a file is unknown or broken; names the line and the reason
+    │   ├── InvalidConfig                  a setting has a wrong name or value; names the field
+    │   └── UnknownModel (LookupError)     no profile, tokenizer or format of that name
+    ├── CannotFit                          the floor alone exceeds the budget; carries its breakdown
+    ├── SummaryRejected (ValueError)       a summary may not stand in for its source
+    └── BlockingCallInLoop (RuntimeError)  a blocking form was called where it would have to wait
+
+Texts say what happened, which value, and what to do. What does not live here: mapping of vendors' errors (providers).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+
+class CompactError(Exception):
+    """The root of everything compact raises on purpose."""
+
+
+class InvalidInput(CompactError, ValueError):
+    """What was given cannot be used as it is."""
+
+
+class InvalidMessage(InvalidInput):
+    """A message breaks the message model.
+
+    `path` names the field, for example `messages[3].tool_calls[0].id`.
+    """
+
+    def __init__(self, path: str, reason: str) -> None:
+        self.path = path
+        self.reason = reason
+        super().__init__(f"{path}: {reason}")
+
+
+class InvalidTranscript(InvalidInput):
+    """A conversation file is unknown or broken.
+
+    `source` is the file's name as given, `line` counts from 1 (None where no line can be named).
+    """
+
+    def __init__(self, source: str, reason: str, *, line: int | None = None) -> None:
+        self.source = source
+        self.reason = reason
+        self.line = line
+        where = source if line is None else f"{source}, line {line}"
+        super().__init__(f"{where}: {reason}")
+
+
+class InvalidConfig(InvalidInput):
+    """A setting has an unknown name or a wrong value; `field` is its name."""
+
+    def __init__(self, field: str, reason: str) -> None:
+        self.field = field
+        self.reason = reason
+        super().__init__(f"{field}: {reason}")
+
+
+class UnknownModel(InvalidInput, LookupError):
+    """No profile, tokenizer or format is known by that name."""
+
+
+class CannotFit(CompactError):
+    """What may not be shortened is alone larger than the budget.
+
+    `floor` maps each part of the floor to its tokens; `limit` is the budget in tokens.
+    """
+
+    def __init__(self, floor: Mapping[str, int], limit: int) -> None:
+        self.floor = dict(floor)
+        self.limit = limit
+        self.total = sum(self.floor.values())
+        parts = ", ".join(f"{name} {tokens:,}" for name, tokens in self.floor.items())
+        super().__init__(
+            f"cannot fit {limit:,} tokens: what may not be shortened needs {self.total:,} "
+            f"({parts}). Raise the limit, shorten the largest part, or unpin messages."
+        )
+
+
+class SummaryRejected(CompactError, ValueError):
+    """A summary may not stand in for its source; the text says which rule it broke."""
+
+
+class BlockingCallInLoop(CompactError, RuntimeError):
+    """A blocking form was called inside a running event loop and would have to wait.
+
+    The text names the async form to await instead.
+    """
