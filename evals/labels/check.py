@@ -113,7 +113,7 @@ def _at_pointer(document: object, pointer: str) -> object:
         elif isinstance(node, dict):
             node = node[token]
         else:
-            raise LookupError(pointer)
+            raise TypeError(pointer)
     return node
 
 
