@@ -1,0 +1,52 @@
+"""Where a conversation may be cut: the intersection of named invariants, computed, never repaired afterwards.
+
+Each invariant says whether one may cut *before* a position. What lies between two neighbouring legal cuts is a group
+(`core.groups`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from compact.core.history import History
+from compact.core.messages import Thinking
+
+Invariant = Callable[[History, int], bool]
+
+
+def results_follow_their_calls(history: History, position: int) -> bool:
+    """A tool result is never parted from what stands before it: its call, or another result of the same reply."""
+    return not history[position].tool_results
+
+
+def replies_stay_whole(history: History, position: int) -> bool:
+    """Pieces of one reply of the model stay together, also where results of parallel calls stand between them."""
+    reply = history[position].reply_id
+    if reply is None:
+        return True
+    before = position - 1
+    while before > 0 and history[before].tool_results:
+        before -= 1
+    return before < 0 or history[before].reply_id != reply
+
+
+def reasoning_stays_with_what_it_led_to(history: History, position: int) -> bool:
+    """A message of reasoning alone is never parted from the message after it."""
+    before = history[position - 1]
+    if before.role != "assistant" or isinstance(before.content, str) or not before.content:
+        return True
+    return not all(isinstance(part, Thinking) for part in before.content)
+
+
+INVARIANTS: tuple[Invariant, ...] = (
+    results_follow_their_calls,
+    replies_stay_whole,
+    reasoning_stays_with_what_it_led_to,
+)
+
+
+def may_cut_before(history: History, position: int) -> bool:
+    """Whether the conversation may be cut before the position: every invariant must agree."""
+    if position <= 0 or position >= len(history):
+        return True
+    return all(allows(history, position) for allows in INVARIANTS)

@@ -1,0 +1,66 @@
+"""Budgets: how many tokens there are, and which of them are whose.
+
+Two budgets that are never mixed: a *ceiling* (`max_tokens` of `compress`) bounds the returned prompt and knows neither
+reserve nor trigger; a *window* is a model's limit, of which `usable = window − max(output reserve, hard-cap buffer)`,
+the buffer being min(1,500 tokens, an eighth of the window) (requirement C-7).
+"""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field, computed_field
+
+HARD_CAP_BUFFER = 1_500
+BUFFER_SHARE = 8
+
+
+class ContextBudget(BaseModel):
+    """Tokens allowed, used and still available."""
+
+    model_config = ConfigDict(frozen=True)
+
+    max_tokens: int = Field(ge=0)
+    used_tokens: int = Field(default=0, ge=0)
+
+    @computed_field  # type: ignore[prop-decorator]  # pydantic's documented order of decorators
+    @property
+    def available_tokens(self) -> int:
+        """Tokens not yet used; never negative."""
+        return max(0, self.max_tokens - self.used_tokens)
+
+
+class ContextWindow(BaseModel):
+    """The budget of one model's window, in tokens."""
+
+    model_config = ConfigDict(frozen=True)
+
+    size: int = Field(gt=0)
+    output_reserve: int = Field(default=0, ge=0)
+    trigger_pct: float = Field(default=0.70, gt=0, le=1)
+    target_pct: float = Field(default=0.40, gt=0, le=1)
+    trigger_tokens: int | None = Field(default=None, gt=0)
+    """An absolute cap on the trigger, beside the percentage."""
+
+    @property
+    def buffer(self) -> int:
+        """The hard-cap buffer."""
+        return min(HARD_CAP_BUFFER, self.size // BUFFER_SHARE)
+
+    @property
+    def usable(self) -> int:
+        """What a prompt may use."""
+        return max(0, self.size - max(self.output_reserve, self.buffer))
+
+    @property
+    def trigger(self) -> int:
+        """From this size on a session is compressed."""
+        at = int(self.usable * self.trigger_pct)
+        return at if self.trigger_tokens is None else min(at, self.trigger_tokens)
+
+    @property
+    def target(self) -> int:
+        """What a session is compressed to."""
+        return min(int(self.usable * self.target_pct), self.trigger)
+
+    def budget(self, used: int) -> ContextBudget:
+        """The budget of a prompt of that many tokens."""
+        return ContextBudget(max_tokens=self.usable, used_tokens=used)

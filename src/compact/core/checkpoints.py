@@ -1,0 +1,125 @@
+"""Checkpoints: a summary that stands in for a span of history, and the heading it is recognized by.
+
+A checkpoint stands at its span's start as a user-role message. Its first line carries an id and a digest of the text
+below; a text whose digest matches is ours when it comes back, and is never taken for something a person said. A person
+who types such a heading does not match. (LangGraph's *checkpoint* is our snapshot.)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from compact.core.messages import Message, MessageMetadata
+
+Level = Literal["detailed", "moderate", "compact", "merged"]
+
+_HEADING = re.compile(
+    r"\[Checkpoint (?P<id>ck-[0-9a-f]{12}) · (?P<about>[^\]\n]*) · digest (?P<digest>[0-9a-f]{12})\]\n"
+)
+REFERENCE_LINE = "For reference only: a summary of earlier messages. The newest user message wins."
+
+
+class Span(BaseModel):
+    """The messages a checkpoint stands in for: positions in the log, the last one included."""
+
+    model_config = ConfigDict(frozen=True)
+
+    first: int = Field(ge=0)
+    last: int = Field(ge=0)
+    messages: int = Field(ge=0)
+    """How many messages of the span it stands in for (the others are kept)."""
+    tokens: int | None = Field(default=None, ge=0)
+    """Their tokens, where they were counted."""
+
+
+class SummaryRequest(BaseModel):
+    """What a summarizer is asked for."""
+
+    model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True)
+
+    messages: Sequence[Message]
+    """What is to be summarized, in order."""
+    kept: Sequence[Message] = ()
+    """What the reader will see beside the summary, and need not be told again."""
+    max_tokens: int = Field(ge=1)
+    max_instruction_tokens: int = Field(ge=0)
+    strategy: str = "task_state"
+
+
+class Summary(BaseModel):
+    """What a summarizer wrote."""
+
+    model_config = ConfigDict(frozen=True)
+
+    text: str
+    made_by: str
+    anchors: tuple[str, ...] = ()
+    """Facts kept word for word, most needed first."""
+
+
+class Checkpoint(BaseModel):
+    """A summary standing in for a span of history."""
+
+    model_config = ConfigDict(frozen=True)
+
+    id: str
+    span: Span
+    summary: str
+    level: Level = "detailed"
+    number: int = Field(default=1, ge=1)
+    kept_ids: tuple[str, ...] = ()
+    """Ids of the messages of the span that stay in view."""
+    anchors: tuple[str, ...] = ()
+    token_count: int = Field(default=0, ge=0)
+    parents: tuple[str, ...] = ()
+    made_by: str = "extractive"
+
+    @property
+    def text(self) -> str:
+        """The heading line and the summary, as a model sees them."""
+        return heading(self.id, self.span, self.summary) + self.summary
+
+    def message(self) -> Message:
+        """The checkpoint as the message that stands at its span's start."""
+        return Message(
+            role="user",
+            content=self.text,
+            id=self.id,
+            token_count=self.token_count or None,
+            metadata=MessageMetadata(source="checkpoint"),
+        )
+
+
+def heading(checkpoint_id: str, span: Span, summary: str) -> str:
+    """The heading line, line end included."""
+    size = "" if span.tokens is None else f", {span.tokens:,} tokens"
+    about = f"{span.messages:,} of messages {span.first + 1:,} to {span.last + 1:,}{size}"
+    return f"[Checkpoint {checkpoint_id} · {about} · digest {_digest(summary)}]\n"
+
+
+def checkpoint_id(span: Span, source_ids: Sequence[str]) -> str:
+    """An id that depends on what is covered alone: the same span gives the same id."""
+    sample = "\x00".join(source_ids)
+    seed = f"{span.first}:{span.last}:{span.messages}:{sample}"
+    return "ck-" + hashlib.sha256(seed.encode("utf-8", "replace")).hexdigest()[:12]
+
+
+def is_checkpoint_text(text: str) -> bool:
+    """Whether the text is a checkpoint of ours: it opens with a heading whose digest is that of the rest."""
+    found = _HEADING.match(text)
+    return found is not None and found["digest"] == _digest(text[found.end() :])
+
+
+def summary_of(text: str) -> str:
+    """The text below a checkpoint's heading; the whole text where there is none."""
+    found = _HEADING.match(text)
+    return text[found.end() :] if found else text
+
+
+def _digest(summary: str) -> str:
+    return hashlib.sha256(summary.encode("utf-8", "replace")).hexdigest()[:12]

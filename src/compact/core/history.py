@@ -1,0 +1,126 @@
+"""A session's history: an append-only list of messages that is read lazily.
+
+Wire dictionaries become `Message` values only where somebody looks, tokens are counted once, and one scan of the roles
+finds what may never be pruned; so a plan over 100,000 messages costs what it keeps. Where one may cut lives in
+`core.boundaries`; what is kept in `core.partition`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from compact.core.formats.wire import WireFormat
+from compact.core.messages import Message
+from compact.core.tokens import TokenCounter
+from compact.core.voices import voice_of
+from compact.errors import InvalidMessage
+
+Item = Message | Mapping[str, Any]
+
+NEVER_PRUNED: frozenset[str] = frozenset(("system", "developer"))
+FLAGS = ("pinned", "protected")
+
+
+class History:
+    """Messages in the order of the log. Positions are indexes; nothing is ever removed or replaced."""
+
+    def __init__(
+        self,
+        items: Sequence[Item],
+        wire: WireFormat,
+        counter: TokenCounter,
+        *,
+        never_pruned: Collection[str] = NEVER_PRUNED,
+    ) -> None:
+        self.wire = wire
+        self.counter = counter
+        self._never_pruned = frozenset(never_pruned)
+        self._items: list[Item] = []
+        self._messages: dict[int, Message] = {}
+        self._tokens: dict[int, int] = {}
+        self.fixed: list[int] = []
+        """Positions of what may never be pruned: its roles, and what is pinned or protected; ascending."""
+        self.extend(items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __getitem__(self, position: int) -> Message:
+        message = self._messages.get(position)
+        if message is None:
+            item = self._items[position]
+            message = item if isinstance(item, Message) else self.wire.parse(item, position)
+            self._messages[position] = message
+        return message
+
+    def __iter__(self) -> Iterator[Message]:
+        return (self[i] for i in range(len(self)))
+
+    def extend(self, items: Sequence[Item]) -> None:
+        """Append messages; the one scan of the roles happens here.
+
+        Raises:
+            InvalidMessage: an item is neither a message nor a mapping with a role.
+        """
+        at, roles, fixed = len(self._items), self._never_pruned, self.fixed
+        try:
+            for i, item in enumerate(items, at):
+                if isinstance(item, Message):
+                    if item.role in roles or item.is_pinned:
+                        fixed.append(i)
+                elif item["role"] in roles or ("metadata" in item and _flagged(item["metadata"])):
+                    fixed.append(i)
+        except (KeyError, TypeError) as error:
+            raise InvalidMessage(f"messages[{i}]", _what_is_wrong(item)) from error
+        self._items.extend(items)
+
+    def tokens(self, position: int) -> int:
+        """Tokens of the message there as sent, framing included; counted once."""
+        known = self._tokens.get(position)
+        if known is None:
+            message = self[position]
+            known = message.token_count
+            if known is None:
+                known = self.counter.message(message)
+            self._tokens[position] = known
+        return known
+
+    def counted(self) -> int:
+        """How many messages have been counted so far."""
+        return len(self._tokens)
+
+    def persons(self, stop: int | None = None) -> Iterator[int]:
+        """Positions of messages a person wrote, newest first, before `stop`."""
+        for i in range((len(self) if stop is None else stop) - 1, -1, -1):
+            if self._may_be_person(i) and voice_of(self[i]) == "person":
+                yield i
+
+    def first_request(self) -> int | None:
+        """The position of the first message a person wrote."""
+        for i in range(len(self)):
+            if self._may_be_person(i) and voice_of(self[i]) == "person":
+                return i
+        return None
+
+    def _may_be_person(self, position: int) -> bool:
+        """A look that parses nothing: rules out assistants, tools, and user messages that carry tool results only."""
+        item = self._items[position]
+        if isinstance(item, Message):
+            return item.role == "user"
+        if item.get("role") != "user":
+            return False
+        content = item.get("content")
+        if isinstance(content, list) and content and isinstance(content[-1], dict):
+            return content[-1].get("type") != "tool_result"
+        return True
+
+
+def _flagged(metadata: object) -> bool:
+    return isinstance(metadata, Mapping) and any(metadata.get(flag) is True for flag in FLAGS)
+
+
+def _what_is_wrong(item: object) -> str:
+    if isinstance(item, Mapping):
+        return "has no role" if "role" not in item else f"has the role {item['role']!r}"
+    return f"expected an object with a role, got {type(item).__name__}"

@@ -1,0 +1,42 @@
+"""The policy: one resolved value that says what is kept and how hard to compress.
+
+Nothing here computes; `core.partition` and `compression.ladder` read it.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Strategy = Literal["task_state", "off"]
+"""How a span is summarized: `task_state` writes its sections; `off` leaves a receipt of what is not shown."""
+
+
+class CompactPolicy(BaseModel):
+    """What is kept, and when and how far to compress. Percentages are fractions of 1."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    trigger_pct: float = Field(default=0.70, gt=0, le=1)
+    """Share of the usable window from which a session is compressed."""
+    target_pct: float = Field(default=0.40, gt=0, le=1)
+    """Share of the usable window a session is compressed to."""
+    trigger_tokens: int | None = Field(default=None, gt=0)
+    """An absolute cap on the trigger, in tokens."""
+    output_reserve: int = Field(default=0, ge=0)
+    """Tokens of the window kept free for the model's answer."""
+    keep_user_messages: int = Field(default=20, ge=1)
+    """The newest messages of a person that stay word for word."""
+    keep_recent_turns: int = Field(default=6, ge=1)
+    """The newest turns that stay in view; a turn starts at a person's words."""
+    keep_tool_pairs: int = Field(default=4, ge=0)
+    """The newest tool calls whose results stay word for word."""
+    roles_never_pruned: tuple[str, ...] = ("system", "developer")
+    strategy: Strategy = "task_state"
+    checkpoint_share: float = Field(default=0.20, gt=0, le=0.6)
+    """Share of the budget a checkpoint may take, beside the instructions it carries."""
+    instruction_share: float = Field(default=1 / 3, ge=0, le=0.6)
+    """Share of the budget within which instructions of a person stay word for word."""
+    pin_first_request: bool = True
+    """Whether the session's first request stays word for word until roll-over."""

@@ -1,0 +1,160 @@
+"""How a message is counted: text by a tokenizer, everything around it by cited formulas.
+
+Text counts come from a `TokenEstimator` (providers.tokenizers). What a provider adds around the text is data here:
+
+- Framing of chat messages: 3 tokens a message, 1 for a name, 3 to prime the reply (OpenAI Cookbook, "How to count tokens
+  with tiktoken", `num_tokens_from_messages`). Nobody publishes what frames a tool call: `CALL_TOKENS` is an upper bound
+  that was checked against the differences of recorded usage (docs/evidence.md).
+- Tool schemas: the same page, `num_tokens_for_tools` (7 a function, 3 a property and its key, 3 an enum item, 12 at the
+  end, for o200k models).
+- Images: OpenAI "Images and vision", high detail: fit into 2048², shortest side 768, 170 a 512² tile plus 85; low
+  detail 85. Anthropic "Vision": width × height / 750, at most 1,600.
+
+A reasoning block costs its text, never its signature. Sealed and binary fields cost nothing in text.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from compact.core.messages import Image, Message, Part, Text, ToolCall, ToolResult
+from compact.core.protocols import TokenEstimator
+
+PER_MESSAGE = 4
+"""Tokens a message costs beside its text: the cookbook's 3, and 1 for the line end between rendered messages."""
+PER_NAME = 1
+REPLY_PRIMING = 3
+CALL_TOKENS = 8
+"""Tokens a tool call or a tool result costs beside its name and its text (id, type, separators): an upper bound."""
+CACHE_ENTRIES = 200_000
+
+ImageFormula = Literal["openai", "anthropic"]
+_OPENAI_UNKNOWN_SIZE = 1105  # 1024 × 2048 pixels at high detail, the cookbook's own large example
+_ANTHROPIC_LARGEST = 1600
+
+
+@dataclass(frozen=True, slots=True)
+class Framing:
+    """What a provider adds around text, in tokens, and where the numbers come from."""
+
+    per_message: int = PER_MESSAGE
+    per_call: int = CALL_TOKENS
+    priming: int = REPLY_PRIMING
+    images: ImageFormula = "openai"
+    source: str = "OpenAI Cookbook: How to count tokens with tiktoken"
+
+
+OPENAI_FRAMING = Framing()
+ANTHROPIC_FRAMING = Framing(images="anthropic", source="estimate; images: Anthropic, Vision")
+
+
+class TokenCounter:
+    """Counts messages, texts and tool schemas; remembers texts by content, so that each is counted once.
+
+    The memory holds hashes, not texts, and is emptied when it exceeds `CACHE_ENTRIES`.
+    """
+
+    def __init__(self, estimator: TokenEstimator, framing: Framing = OPENAI_FRAMING) -> None:
+        self.estimator = estimator
+        self.framing = framing
+        self._count = estimator.count
+        self._known: dict[tuple[int, int], int] = {}
+
+    @property
+    def exact(self) -> bool:
+        """Whether text counts are those of the real tokenizer."""
+        return self.estimator.exact
+
+    def text(self, text: str) -> int:
+        """Tokens of a text."""
+        if not text:
+            return 0
+        key = (hash(text), len(text))
+        known = self._known.get(key)
+        if known is None:
+            if len(self._known) >= CACHE_ENTRIES:
+                self._known.clear()
+            known = self._known[key] = self._count(text)
+        return known
+
+    def message(self, message: Message) -> int:
+        """Tokens of a message as sent, framing included."""
+        if isinstance(message.content, str):
+            return self.framing.per_message + self.text(message.content)
+        total = self.framing.per_message
+        for part in message.content:
+            total += self.part(part)
+        return total
+
+    def part(self, part: Part) -> int:
+        """Tokens of one part."""
+        match part:
+            case ToolCall():
+                return self.framing.per_call + self.text(part.name) + self.text(part.arguments)
+            case ToolResult():
+                pictures = sum(image_tokens(i, self.framing.images) for i in part.images)
+                return self.framing.per_call + self.text(part.text) + pictures
+            case Image():
+                return image_tokens(part, self.framing.images)
+            case Text():
+                return self.text(part.text)
+            case _:
+                return self.text(part.text)
+
+    def messages(self, messages: Iterable[Message]) -> int:
+        """Tokens of a whole prompt: its messages and the priming of the reply."""
+        return self.framing.priming + sum(self.message(m) for m in messages)
+
+    def tools(self, tools: Iterable[Mapping[str, Any]]) -> int:
+        """Tokens of tool schemas in the prompt (chat completions or Anthropic shape)."""
+        listed = list(tools)
+        return sum(self._tool(t) for t in listed) + (12 if listed else 0)
+
+    def _tool(self, tool: Mapping[str, Any]) -> int:
+        body = tool.get("function", tool)
+        description = str(body.get("description", "")).rstrip(".")
+        total = 7 + self.text(f"{body.get('name', '')}:{description}")
+        schema = body.get("parameters") or body.get("input_schema") or {}
+        properties = schema.get("properties") or {}
+        if properties:
+            total += 3
+        for key, value in properties.items():
+            total += 3 + self._property(key, value)
+        definitions = {k: v for k, v in schema.items() if k in ("$defs", "definitions")}
+        if definitions:
+            total += self.text(json.dumps(definitions, ensure_ascii=False))
+        return total
+
+    def _property(self, key: str, value: object) -> int:
+        if not isinstance(value, Mapping):
+            return self.text(f"{key}:{value}")
+        total = 0
+        if "enum" in value:
+            total += sum(3 + self.text(str(item)) for item in value["enum"]) - 3
+        kind, description = value.get("type", "any"), str(value.get("description", "")).rstrip(".")
+        total += self.text(f"{key}:{kind}:{description}")
+        nested = {k: v for k, v in value.items() if k in ("properties", "items", "anyOf", "oneOf")}
+        if nested:
+            total += self.text(json.dumps(nested, ensure_ascii=False))
+        return total
+
+
+def image_tokens(image: Image, formula: ImageFormula) -> int:
+    """Tokens of an image by the provider's published formula; a large one where the size is unknown."""
+    if formula == "anthropic":
+        if not image.width or not image.height:
+            return _ANTHROPIC_LARGEST
+        return min(_ANTHROPIC_LARGEST, math.ceil(image.width * image.height / 750))
+    if image.detail == "low":
+        return 85
+    if not image.width or not image.height:
+        return _OPENAI_UNKNOWN_SIZE
+    scale = min(1.0, 2048 / max(image.width, image.height))
+    width, height = image.width * scale, image.height * scale
+    shrink = min(1.0, 768 / min(width, height))
+    tiles = math.ceil(width * shrink / 512) * math.ceil(height * shrink / 512)
+    return 85 + 170 * tiles

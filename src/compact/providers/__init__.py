@@ -1,0 +1,1 @@
+"""Models: tokenizers now; chat models and embedders follow with the models issue."""
