@@ -1,0 +1,260 @@
+"""What one does with this project, with nothing but Python: `python3 tasks.py <task> [arguments]`.
+
+Tasks make `.venv` by themselves and know when it is up to date. uv is used where it is on the PATH
+and never needed. Arguments after `test`, `demo`, `bench` and `evals` are passed on.
+"""
+
+import hashlib
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+if sys.version_info < (3, 11):  # noqa: UP036 - an old Python shall hear it in words
+    found = ".".join(map(str, sys.version_info[:3]))
+    sys.exit(f"tasks.py: Python 3.11 or newer is needed, this is {found}; try python3.12 tasks.py")
+
+ROOT = Path(__file__).resolve().parent
+VENV = ROOT / ".venv"
+BIN = VENV / ("Scripts" if os.name == "nt" else "bin")
+PYTHON = BIN / ("python.exe" if os.name == "nt" else "python")
+RUN, DEV = "requirements.txt", "requirements-dev.txt"
+EXPORTS: Mapping[str, str] = {RUN: "--no-dev", DEV: "--group=dev"}
+EXPORT_HEAD = "# Exported from uv.lock: change pyproject.toml, then run `make lock`.\n"
+CACHES = (".venv", "build", "dist", ".mypy_cache", ".pytest_cache", ".ruff_cache",
+          ".import_linter_cache", ".hypothesis", ".coverage")  # fmt: skip
+
+
+class TaskError(Exception):
+    """A task cannot go on; its text is the one line a person needs."""
+
+
+def say(text: str) -> None:
+    """Print a line of progress."""
+    print(f"-- {text}", flush=True)
+
+
+# --- the environment ------------------------------------------------------------------------------
+
+
+def digest(requirements: str) -> str:
+    """Identify what an environment was made from."""
+    content = b"\0".join((ROOT / name).read_bytes() for name in ("pyproject.toml", requirements))
+    return hashlib.sha256(content).hexdigest()
+
+
+def ready(requirements: str) -> bool:
+    """Tell whether `.venv` holds what the requirements file and pyproject.toml ask for."""
+    stamp = VENV / f"{requirements}.stamp"
+    return PYTHON.exists() and stamp.exists() and stamp.read_text() == digest(requirements)
+
+
+def environment(requirements: str) -> None:
+    """Make or refresh `.venv`; at once when nothing changed (the dev set includes the other)."""
+    if ready(requirements) or ready(DEV):
+        return
+    uv = shutil.which("uv")
+    say(f"preparing .venv from {requirements} with {'uv' if uv else 'pip'} (once)")
+    for stamp in VENV.glob("*.stamp"):
+        stamp.unlink()
+    make_venv(uv)
+    pip: list[str | Path]
+    pip = [uv, "pip", "install", "--python", PYTHON] if uv else [PYTHON, "-m", "pip", "install"]
+    install(pip, "--require-hashes", "-r", requirements)
+    install(pip, "--no-deps", "-e", ".")
+    (VENV / f"{requirements}.stamp").write_text(digest(requirements))
+
+
+def make_venv(uv: str | None) -> None:
+    """Create `.venv`, or again when its Python is gone."""
+    if uv:
+        if not PYTHON.exists():
+            execute([uv, "venv", "--quiet", "--clear", "--python", sys.executable, VENV])
+        return
+    if not all(map(importlib.util.find_spec, ("venv", "ensurepip"))):
+        raise TaskError("this Python has no venv module; on Debian: apt-get install python3-venv")
+    clear = [] if PYTHON.exists() else ["--clear"]
+    if execute([sys.executable, "-m", "venv", *clear, VENV], check=False):
+        raise TaskError("python -m venv failed (see above); remove .venv and try again")
+
+
+def install(pip: Sequence[str | Path], *what: str) -> None:
+    """Install with hashes checked; say what to look at when that fails."""
+    if execute([*pip, "--quiet", *what], check=False):
+        raise TaskError(f"installing {what[-1]} failed (see above); is the network there?")
+
+
+def execute(command: Sequence[str | Path], *, check: bool = True) -> int:
+    """Run a command in the project's folder, its output shown, and return its exit code."""
+    env = os.environ | {"PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    code = subprocess.run(list(map(str, command)), cwd=ROOT, env=env, check=False).returncode
+    if check and code:
+        raise SystemExit(code)
+    return code
+
+
+def tool(name: str) -> Path:
+    """Find a command of the environment."""
+    return BIN / (f"{name}.exe" if os.name == "nt" else name)
+
+
+# --- the lock -------------------------------------------------------------------------------------
+
+
+def run_uv(uv: str | Path, *arguments: str) -> str:
+    """Run uv as on any machine: no local configuration, index or folder of wheels."""
+    local = ("INDEX", "FIND_LINKS", "EXCLUDE_NEWER", "CONFIG_FILE")
+    env = {
+        name: value
+        for name, value in os.environ.items()
+        if not (name.startswith("UV_") and any(word in name for word in local))
+    }
+    command = [str(uv), "--no-config", "--quiet", *arguments]
+    result = subprocess.run(
+        command, cwd=ROOT, env=env, check=False, text=True, encoding="utf-8", capture_output=True
+    )
+    if result.returncode:
+        raise TaskError(f"uv {arguments[0]} failed: {result.stderr.strip()}")
+    return result.stdout
+
+
+def exported(name: str, uv: str | Path) -> str:
+    """Return the requirements file that uv.lock stands for, as it should be committed."""
+    options = ("--frozen", "--offline", "--no-emit-project", "--no-header", EXPORTS[name])
+    return EXPORT_HEAD + run_uv(uv, "export", *options)
+
+
+# --- the tasks ------------------------------------------------------------------------------------
+
+
+def check(*arguments: str) -> None:
+    """All checks and the tests; what `make` does."""
+    failed = failing_lints()
+    if execute([PYTHON, "-m", "pytest", *arguments], check=False):
+        failed.append("pytest")
+    report(failed)
+
+
+def lint() -> None:
+    """Format, style, types and import contracts."""
+    report(failing_lints())
+
+
+def failing_lints() -> list[str]:
+    """Run every static check, the later ones even when an earlier one failed."""
+    environment(DEV)
+    steps: Mapping[str, Sequence[str]] = {
+        "format": ["ruff", "format", "--check", "."],
+        "style": ["ruff", "check", "."],
+        "types": ["mypy"],
+        "imports": ["lint-imports"],
+    }
+    failed = []
+    for name, (command, *options) in steps.items():
+        say(f"{name}: {' '.join([command, *options])}")
+        if execute([tool(command), *options], check=False):
+            failed.append(name)
+    return failed
+
+
+def report(failed: Sequence[str]) -> None:
+    """Close a run of checks."""
+    if failed:
+        raise TaskError(f"failed: {', '.join(failed)}")
+    say("all checks passed")
+
+
+def test(*arguments: str) -> None:
+    """The default tests (the quick set); arguments go to pytest."""
+    environment(DEV)
+    execute([PYTHON, "-m", "pytest", *arguments])
+
+
+def demo(*arguments: str) -> None:
+    """Install the product and show what it does."""
+    environment(RUN)
+    execute([tool("compactctl"), "demo", *arguments])
+
+
+def fix() -> None:
+    """Format, and repair what ruff can repair."""
+    environment(DEV)
+    execute([tool("ruff"), "check", "--fix", "."], check=False)
+    execute([tool("ruff"), "format", "."])
+
+
+def lock(*arguments: str) -> None:
+    """Lock the dependencies anew (`--upgrade` for newer ones) and export the requirements files."""
+    uv = shutil.which("uv")
+    if not uv:
+        environment(DEV)
+        uv = str(tool("uv"))
+    run_uv(uv, "lock", *arguments)
+    for name in EXPORTS:
+        (ROOT / name).write_text(exported(name, uv), encoding="utf-8", newline="\n")
+    say("wrote uv.lock, " + ", ".join(EXPORTS))
+
+
+def bench(*arguments: str) -> None:
+    """Measure speed."""
+    run_folder("bench", *arguments)
+
+
+def evals(*arguments: str) -> None:
+    """Measure quality."""
+    run_folder("evals", *arguments)
+
+
+def run_folder(name: str, *arguments: str) -> None:
+    """Run the package of that name beside this file."""
+    if not (ROOT / name / "__main__.py").exists():
+        raise TaskError(f"{name}/ has no __main__.py yet: nothing to run")
+    environment(DEV)
+    execute([PYTHON, "-m", name, *arguments])
+
+
+def clean() -> None:
+    """Remove the environment, builds and caches; never `.compact/`, which is somebody's data."""
+    folders = [ROOT / name for name in CACHES]
+    folders += [*ROOT.glob("src/*.egg-info")]
+    folders += [cache for top in ("src", "tests") for cache in ROOT.glob(f"{top}/**/__pycache__")]
+    for path in folders:
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+    say("clean")
+
+
+TASKS: Mapping[str, Callable[..., None]] = {
+    task.__name__: task for task in (check, lint, test, demo, fix, lock, bench, evals, clean)
+}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the named task (`check` without a name) and return the exit code."""
+    name, *rest = arguments or ["check"]
+    if name not in TASKS:
+        width = max(map(len, TASKS))
+        print("usage: python3 tasks.py <task> [arguments]\n")
+        for title, task in TASKS.items():
+            print(f"  {title:{width}}  {(task.__doc__ or '').splitlines()[0]}")
+        return 0 if name in {"-h", "--help", "help"} else 2
+    if rest and name in {"lint", "fix", "clean"}:
+        print(f"tasks.py: {name} takes no arguments", file=sys.stderr)
+        return 2
+    try:
+        TASKS[name](*rest)
+    except TaskError as error:
+        print(f"tasks.py: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,71 @@
+"""The tasks: one list for make and Python, an environment made once, errors in one line (K-1)."""
+
+import re
+
+import pytest
+
+import tasks
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """An empty project whose commands are recorded instead of run."""
+    commands = []
+
+    def execute(command, *, check=True):
+        commands.append(" ".join(map(str, command)))
+        tasks.PYTHON.parent.mkdir(parents=True, exist_ok=True)
+        tasks.PYTHON.touch()
+        return tmp_path.joinpath("fail").exists()
+
+    venv = tmp_path / ".venv"
+    for name, value in {"ROOT": tmp_path, "VENV": venv, "PYTHON": venv / "bin" / "python"}.items():
+        monkeypatch.setattr(tasks, name, value)
+    monkeypatch.setattr(tasks, "execute", execute)
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    for name in ("pyproject.toml", tasks.RUN, tasks.DEV):
+        (tmp_path / name).write_text("one")
+    return tmp_path, commands
+
+
+def test_the_makefile_offers_every_task():
+    text = (tasks.ROOT / "Makefile").read_text(encoding="utf-8")
+    (names,) = re.findall(r"^TASKS := (.*)$", text, flags=re.MULTILINE)
+    assert set(names.split()) == set(tasks.TASKS)
+
+
+def test_the_environment_is_made_once_and_again_when_the_lock_changes(project):
+    folder, commands = project
+    tasks.environment(tasks.DEV)
+    made = len(commands)
+    assert "--require-hashes -r requirements-dev.txt" in commands[1]
+    tasks.environment(tasks.DEV)
+    tasks.environment(tasks.RUN)  # the dev set includes it
+    assert len(commands) == made
+    (folder / tasks.DEV).write_text("two")
+    tasks.environment(tasks.DEV)
+    assert len(commands) == 2 * made
+
+
+def test_a_failed_installation_leaves_no_stamp_and_says_so(project):
+    folder, _ = project
+    tasks.environment(tasks.RUN)
+    (folder / "fail").touch()
+    (folder / tasks.RUN).write_text("two")
+    with pytest.raises(tasks.TaskError, match=r"venv failed|installing .* failed"):
+        tasks.environment(tasks.RUN)
+    assert not tasks.ready(tasks.RUN)
+
+
+def test_a_python_without_venv_hears_which_package_to_install(project, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(tasks.TaskError, match="python3-venv"):
+        tasks.environment(tasks.RUN)
+
+
+def test_errors_are_one_line(project, capsys):
+    assert tasks.main(["bench"]) == 1
+    assert capsys.readouterr().err == "tasks.py: bench/ has no __main__.py yet: nothing to run\n"
+    assert tasks.main(["clean", "now"]) == 2
+    assert tasks.main(["dance"]) == 2
+    assert tasks.main(["--help"]) == 0
