@@ -24,7 +24,7 @@ PYTHON = BIN / ("python.exe" if os.name == "nt" else "python")
 RUN, DEV = "requirements.txt", "requirements-dev.txt"
 EXPORTS: Mapping[str, str] = {RUN: "--no-dev", DEV: "--group=dev"}
 EXPORT_HEAD = "# Exported from uv.lock: change pyproject.toml, then run `make lock`.\n"
-CACHES = (".venv", "build", "dist", ".mypy_cache", ".pytest_cache", ".ruff_cache",
+CACHES = (".venv", "__pycache__", "build", "dist", ".mypy_cache", ".pytest_cache", ".ruff_cache",
           ".import_linter_cache", ".hypothesis", ".coverage")  # fmt: skip
 
 
@@ -56,35 +56,45 @@ def environment(requirements: str) -> None:
     """Make or refresh `.venv`; at once when nothing changed (the dev set includes the other)."""
     if ready(requirements) or ready(DEV):
         return
-    uv = shutil.which("uv")
-    say(f"preparing .venv from {requirements} with {'uv' if uv else 'pip'} (once)")
+    say(f"preparing .venv from {requirements} (once)")
     for stamp in VENV.glob("*.stamp"):
         stamp.unlink()
-    make_venv(uv)
-    pip: list[str | Path]
-    pip = [uv, "pip", "install", "--python", PYTHON] if uv else [PYTHON, "-m", "pip", "install"]
-    install(pip, "--require-hashes", "-r", requirements)
-    install(pip, "--no-deps", "-e", ".")
+    if not with_uv(requirements):
+        with_pip(requirements)
     (VENV / f"{requirements}.stamp").write_text(digest(requirements))
 
 
-def make_venv(uv: str | None) -> None:
-    """Create `.venv`, or again when its Python is gone."""
-    if uv:
-        if not PYTHON.exists():
-            execute([uv, "venv", "--quiet", "--clear", "--python", sys.executable, VENV])
-        return
+def with_uv(requirements: str) -> bool:
+    """Fill `.venv` with uv where there is one; False where there is none, or it could not."""
+    if not (uv := shutil.which("uv")):
+        return False
+    steps: list[list[str | Path]] = [
+        [uv, "pip", "install", "--quiet", "--python", PYTHON, *what]
+        for what in wanted(requirements)
+    ]
+    if not PYTHON.exists():
+        steps.insert(0, [uv, "venv", "--quiet", "--clear", "--python", sys.executable, VENV])
+    if any(execute(step, check=False) for step in steps):
+        say("uv could not (see above); trying pip")
+        return False
+    return True
+
+
+def with_pip(requirements: str) -> None:
+    """Fill `.venv` with what every Python brings along."""
     if not all(map(importlib.util.find_spec, ("venv", "ensurepip"))):
         raise TaskError("this Python has no venv module; on Debian: apt-get install python3-venv")
     clear = [] if PYTHON.exists() else ["--clear"]
     if execute([sys.executable, "-m", "venv", *clear, VENV], check=False):
         raise TaskError("python -m venv failed (see above); remove .venv and try again")
+    for what in wanted(requirements):
+        if execute([PYTHON, "-m", "pip", "install", "--quiet", *what], check=False):
+            raise TaskError(f"installing {what[-1]} failed (see above); is the network there?")
 
 
-def install(pip: Sequence[str | Path], *what: str) -> None:
-    """Install with hashes checked; say what to look at when that fails."""
-    if execute([*pip, "--quiet", *what], check=False):
-        raise TaskError(f"installing {what[-1]} failed (see above); is the network there?")
+def wanted(requirements: str) -> list[list[str]]:
+    """What to install: the locked dependencies, their hashes checked, then the project itself."""
+    return [["--require-hashes", "-r", requirements], ["--no-deps", "-e", "."]]
 
 
 def execute(command: Sequence[str | Path], *, check: bool = True) -> int:
@@ -220,7 +230,11 @@ def clean() -> None:
     """Remove the environment, builds and caches; never `.compact/`, which is somebody's data."""
     folders = [ROOT / name for name in CACHES]
     folders += [*ROOT.glob("src/*.egg-info")]
-    folders += [cache for top in ("src", "tests") for cache in ROOT.glob(f"{top}/**/__pycache__")]
+    folders += [
+        cache
+        for top in ("src", "tests", "bench", "evals")
+        for cache in ROOT.glob(f"{top}/**/__pycache__")
+    ]
     for path in folders:
         if path.is_dir():
             shutil.rmtree(path)

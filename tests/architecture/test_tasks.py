@@ -47,6 +47,19 @@ def test_the_environment_is_made_once_and_again_when_the_lock_changes(project):
     assert len(commands) == 2 * made
 
 
+def test_where_uv_cannot_pip_does_it(project, monkeypatch):
+    folder, commands = project
+    monkeypatch.setattr("shutil.which", lambda name: "uv")
+    tasks.environment(tasks.RUN)
+    assert commands[0].startswith("uv venv")
+    assert all(command.startswith("uv ") for command in commands)
+    (folder / tasks.RUN).write_text("two")
+    (folder / "fail").touch()
+    with pytest.raises(tasks.TaskError):
+        tasks.environment(tasks.RUN)
+    assert "-m venv" in commands[-1]
+
+
 def test_a_failed_installation_leaves_no_stamp_and_says_so(project):
     folder, _ = project
     tasks.environment(tasks.RUN)
