@@ -1,0 +1,246 @@
+"""Plain chat files: the messages of a provider as JSON, in the shapes people keep them in.
+
+A JSON list of messages; an object with `messages` (and `tools`, `system`); JSON Lines of one
+message a line; JSON Lines of one conversation a line. Messages are chat completions or Anthropic
+messages: the latter where blocks of theirs (`tool_use`, `tool_result`, `thinking`) occur or the
+system prompt stands beside the messages.
+
+These files are a provider's input, so their tool calls must make sense: a result without a call
+before it, a call id that is used again while it is open and a call answered twice are refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from compact.core.formats.anthropic import Anthropic
+from compact.core.formats.chat_completions import ChatCompletions
+from compact.core.formats.wire import WireFormat
+from compact.core.messages import Message
+from compact.errors import InvalidMessage, InvalidTranscript
+from compact.storage.transcripts.choosing import choose
+from compact.storage.transcripts.documents import (
+    Document,
+    JsonLines,
+    JsonValue,
+    PlainText,
+    write_json,
+)
+from compact.storage.transcripts.transcript import Container, Row, Transcript, Wire
+
+NAME = "chat"
+_SYSTEM_ID = "system"
+_BLOCKS = frozenset(("tool_use", "tool_result", "thinking", "redacted_thinking"))
+_FORMATS: Mapping[Wire, WireFormat] = {
+    "anthropic": Anthropic(),
+    "chat_completions": ChatCompletions(),
+}
+_INDENT = re.compile(rb"\s*[\[{]\r?\n( *)")
+
+Item = tuple[int | None, Any]
+"""A message's dictionary and the line it stands on, where a line can be named."""
+
+
+def recognizes(document: Document) -> bool:
+    """Whether the values look like messages or like conversations of messages."""
+    match document:
+        case JsonValue(value=list() as items):
+            return not items or _is_message(items[0])
+        case JsonValue(value=value) | JsonLines(rows=[(_, value), *_]):
+            return _is_message(value) or _is_conversation(value)
+    return False
+
+
+def read(
+    document: Document, *, conversation: int | None = None, active: bool = False
+) -> Transcript:
+    """One conversation of the file; `active` changes nothing, these files know no boundaries.
+
+    Raises:
+        InvalidTranscript: naming the line or the message's path.
+    """
+    assert not isinstance(document, PlainText)
+    if isinstance(document, JsonValue) and isinstance(document.value, list):
+        choose([document], conversation, source=document.source)
+        container = Container("list", indent=_indent(document.data), original=document.data)
+        return _transcript(document, [(None, x) for x in document.value], container)
+    if _is_conversation(document.rows[0][1]):
+        return _read_object(document, conversation)
+    choose([document], conversation, source=document.source)
+    return _transcript(document, list(document.rows), Container("lines", original=document.data))
+
+
+def render(transcript: Transcript, messages: Sequence[Message]) -> str:
+    """The messages in the shape of the transcript's container, in its wire format."""
+    container = transcript.container
+    fields = dict(container.fields)
+    if "system" in fields:
+        fields["system"], messages = _without_system(transcript, messages)
+    records = _FORMATS[transcript.wire].render(messages)
+    match container.shape:
+        case "lines":
+            return "".join(write_json(record) + "\n" for record in records)
+        case "list":
+            return write_json(records, indent=container.indent) + "\n"
+        case "object":
+            return write_json({**fields, "messages": records}, indent=container.indent) + "\n"
+
+
+def _is_message(value: object) -> bool:
+    return (
+        isinstance(value, dict)
+        and "role" in value
+        and bool(value.keys() & {"content", "tool_calls"})
+    )
+
+
+def _is_conversation(value: object) -> bool:
+    if not isinstance(value, dict):
+        return False
+    items = value.get("messages")
+    return isinstance(items, list) and (not items or _is_message(items[0]))
+
+
+def _indent(data: bytes) -> int | None:
+    found = _INDENT.match(data)
+    return len(found.group(1)) if found else None
+
+
+def _read_object(document: JsonValue | JsonLines, conversation: int | None) -> Transcript:
+    """One of the objects of a file that has one, or one a line."""
+    line, value = choose(document.rows, conversation, source=document.source)
+    if not _is_conversation(value):
+        raise InvalidTranscript(document.source, "an object without messages", line=line)
+    original, indent = document.data, _indent(document.data)
+    if isinstance(document, JsonLines):
+        original, indent = original.split(b"\n")[line - 1] + b"\n", None
+    at = line if isinstance(document, JsonLines) else None
+    items: list[Item] = [(at, x) for x in value["messages"]]
+    container = Container("object", {**value, "messages": None}, indent, original)
+    return _transcript(document, items, container)
+
+
+def _transcript(
+    document: JsonValue | JsonLines, items: list[Item], container: Container
+) -> Transcript:
+    if not items:
+        raise InvalidTranscript(document.source, "holds no messages")
+    fields = container.fields
+    wire = _wire_of([raw for _, raw in items], "system" in fields)
+    reader = _Reader(document.source, _FORMATS[wire])
+    messages: list[Message] = []
+    rows: dict[str, tuple[Row, ...]] = {}
+    if "system" in fields:
+        messages.append(reader.system(fields["system"]))
+        rows[_SYSTEM_ID] = ({"role": "system", "content": fields["system"]},)
+    for index, (line, raw) in enumerate(items):
+        message = reader.message(index, raw, line=line)
+        if message.id in rows:
+            message = message.model_copy(update={"id": f"m{index}-{line or index}"})
+        messages.append(message)
+        rows[message.id] = (raw,)
+    reader.check_calls(messages, [line for line, _ in items])
+    return Transcript(
+        source=document.source,
+        format=NAME,
+        wire=wire,
+        messages=tuple(messages),
+        title=_text(fields.get("title")),
+        tools=_tools(fields.get("tools"), document.source),
+        rows=rows,
+        notes=document.notes if isinstance(document, JsonLines) else (),
+        conversations=len(document.rows) if container.shape == "object" else 1,
+        container=container,
+    )
+
+
+def _wire_of(raws: Sequence[Any], has_system: bool) -> Wire:
+    records = [raw for raw in raws if isinstance(raw, dict)]
+    if any(r.get("role") in ("tool", "function") or "tool_calls" in r for r in records):
+        return "chat_completions"
+    if has_system or any(_has_blocks(r.get("content")) for r in records):
+        return "anthropic"
+    return "chat_completions"
+
+
+def _has_blocks(content: object) -> bool:
+    return isinstance(content, list) and any(
+        isinstance(block, dict) and (block.get("type") in _BLOCKS or "source" in block)
+        for block in content
+    )
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _tools(value: object, source: str) -> tuple[Mapping[str, Any], ...]:
+    if value is None:
+        return ()
+    if not isinstance(value, list) or not all(isinstance(x, dict) for x in value):
+        raise InvalidTranscript(source, "tools: expected a list of objects")
+    return tuple(value)
+
+
+def _without_system(
+    transcript: Transcript, messages: Sequence[Message]
+) -> tuple[Any, list[Message]]:
+    """The system prompt that stands beside the messages, and the messages without it."""
+    given = transcript.container.fields["system"]
+    for message in messages:
+        if message.id == _SYSTEM_ID:
+            system = message.text if message.edited else given
+            return system, [m for m in messages if m is not message]
+    return given, list(messages)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Reads the messages of one conversation; errors name the line, else the message's path."""
+
+    source: str
+    format: WireFormat
+
+    def system(self, content: object) -> Message:
+        """The system prompt that stands beside the messages."""
+        message = self.message(0, {"role": "system", "content": content}, line=None)
+        return message.model_copy(update={"id": _SYSTEM_ID})
+
+    def message(self, index: int, raw: Mapping[str, Any], *, line: int | None) -> Message:
+        """One message."""
+        try:
+            return self.format.parse(raw, index)
+        except InvalidMessage as error:
+            raise InvalidTranscript(self.source, str(error), line=line) from None
+
+    def check_calls(self, messages: Sequence[Message], lines: Sequence[int | None]) -> None:
+        """Refuse tool calls and results that no provider would take."""
+        offset = len(messages) - len(lines)
+        for index, reason in _broken_calls(messages):
+            at = index - offset
+            raise InvalidTranscript(self.source, f"messages[{at}]: {reason}", line=lines[at])
+
+
+def _broken_calls(messages: Sequence[Message]) -> Iterator[tuple[int, str]]:
+    """What is wrong with the calls, each with the index of its message.
+
+    The deprecated functions have no ids of their own: their names may be used again.
+    """
+    waiting: set[str] = set()
+    answered: set[str] = set()
+    for index, message in enumerate(messages):
+        for result in message.tool_results:
+            if result.call_id in waiting:
+                waiting.remove(result.call_id)
+                answered.add(result.call_id)
+            elif result.call_id in answered:
+                yield index, f"the tool call {result.call_id!r} is answered twice"
+            else:
+                yield index, f"no message before it called {result.call_id!r}, which it answers"
+        for call in message.tool_calls:
+            if call.id in waiting and call.id != call.name:
+                yield index, f"the tool call id {call.id!r} is used again before it is answered"
+            waiting.add(call.id)

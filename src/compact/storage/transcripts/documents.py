@@ -1,0 +1,239 @@
+"""From bytes to JSON values or text, with a clear reason and a line number when that fails.
+
+A file is one of three documents: one JSON value, JSON values line by line, or text. Nothing here
+knows what the values mean: that is for the format modules. orjson parses; Python's json takes over
+where orjson would refuse or change something valid (lone surrogate escapes, integers beyond 64
+bits). NaN and Infinity are refused by both.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+
+import orjson
+
+from compact.errors import InvalidTranscript
+
+_HUGE_INTEGER = re.compile(rb"[:,\[\s]-?[0-9]{20}")
+_BOM = b"\xef\xbb\xbf"
+_PREVIEW = 40
+
+
+@dataclass(frozen=True, slots=True)
+class JsonValue:
+    """A file that is one JSON value."""
+
+    source: str
+    value: Any
+    data: bytes = field(repr=False)
+
+    @property
+    def rows(self) -> list[tuple[int, Any]]:
+        """The value as the only row of a JSON Lines file."""
+        return [(1, self.value)]
+
+
+@dataclass(frozen=True, slots=True)
+class JsonLines:
+    """A file with one JSON value a line; `rows` pairs each with its line number, counted from 1.
+
+    `data` are the complete lines; `cut` says whether a half-written last line was left out.
+    """
+
+    source: str
+    rows: list[tuple[int, Any]]
+    data: bytes = field(repr=False)
+    cut: bool = False
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was left out, in words."""
+        return ("the last line is half written",) if self.cut else ()
+
+
+@dataclass(frozen=True, slots=True)
+class PlainText:
+    """A file that is no JSON."""
+
+    source: str
+    text: str
+
+
+Document = JsonValue | JsonLines | PlainText
+
+
+def load(data: bytes | str | Path, *, source: str | None = None) -> Document:
+    """Read a path, or take bytes as they are. `source` names them in errors (default: the path).
+
+    Raises:
+        InvalidTranscript: missing, a directory, empty, binary, not UTF-8, or JSON that is broken
+        elsewhere than in the
+            last line of a JSON Lines file.
+    """
+    name = source or ("<bytes>" if isinstance(data, bytes) else str(data))
+    content = data if isinstance(data, bytes) else _bytes_of(Path(data), name)
+    if not content.strip():
+        raise InvalidTranscript(name, "the file is empty")
+    if b"\0" in content[:8192]:
+        raise InvalidTranscript(name, "binary data, not a text file")
+    body = content.removeprefix(_BOM)
+    first = body.lstrip()[:1]
+    if first == b"{":
+        return _objects(content, body, name)
+    if first == b"[":
+        return JsonValue(name, _whole(body, name), content)
+    lines = body.split(b"\n", 2)
+    if len(lines) > 1 and lines[1].startswith(b"{") and _is_object(lines[1]):
+        _refuse(name, ValueError("not a JSON object, the next line is one"), line=1)
+    return PlainText(name, _text(body, name))
+
+
+def _bytes_of(path: Path, name: str) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        reason = "no such file"
+    except IsADirectoryError:
+        reason = "a directory, not a file"
+    except OSError as error:
+        reason = f"cannot be read: {error.strerror or error}"
+    raise InvalidTranscript(name, reason)
+
+
+def _objects(content: bytes, body: bytes, name: str) -> Document:
+    """One object, or one a line: the latter where the first line is complete and others follow."""
+    lines = list(_lines(body))
+    if len(lines) == 1:
+        return JsonValue(name, _whole(body, name), content)
+    exact = _HUGE_INTEGER.search(body) is not None
+    try:
+        _parse(lines[0][1], exact=exact)
+    except ValueError:
+        if not (lines[0][1].rstrip().endswith(b"}") or _is_object(lines[-1][1])):
+            return JsonValue(name, _whole(body, name), content)
+    rows: list[tuple[int, Any]] = []
+    for number, line in lines:
+        try:
+            rows.append((number, _parse(line, exact=exact)))
+        except ValueError as error:
+            if number == lines[-1][0] and rows and _is_cut(line, error):
+                end = content.rstrip().rfind(b"\n") + 1
+                return JsonLines(name, rows, content[:end], cut=True)
+            _refuse(name, error, line=number)
+    return JsonLines(name, rows, content)
+
+
+def _is_object(line: bytes) -> bool:
+    try:
+        return isinstance(_parse(line, exact=False), dict)
+    except ValueError:
+        return False
+
+
+def _lines(body: bytes) -> Iterator[tuple[int, bytes]]:
+    return ((n, x) for n, x in enumerate(body.split(b"\n"), 1) if x and not x.isspace())
+
+
+def _is_cut(line: bytes, error: ValueError) -> bool:
+    """Whether a broken line looks like the beginning of a complete one."""
+    if not line.lstrip().startswith(b"{"):
+        return False
+    if isinstance(error, UnicodeDecodeError):
+        return error.end == len(error.object) and "unexpected end" in error.reason
+    if not isinstance(error, json.JSONDecodeError) or error.msg.startswith("Extra data"):
+        return False
+    tail = len(error.doc.rstrip()) - error.pos
+    return error.msg.startswith("Unterminated string") or tail <= len('"\\u000')
+
+
+def _whole(body: bytes, name: str) -> object:
+    try:
+        return _parse(body, exact=_HUGE_INTEGER.search(body) is not None)
+    except UnicodeDecodeError as error:
+        _refuse(name, error, line=body.count(b"\n", 0, error.start) + 1)
+    except json.JSONDecodeError as error:
+        _refuse(name, error, line=error.lineno)
+    except ValueError as error:
+        _refuse(name, error, line=None)
+
+
+def _parse(data: bytes, *, exact: bool) -> object:
+    """One JSON value. `exact` keeps integers beyond 64 bits."""
+    if not exact:
+        try:
+            return orjson.loads(data)
+        except orjson.JSONDecodeError:
+            pass
+    text = data.decode("utf-8")
+    try:
+        return json.loads(text, parse_constant=_no_constant, parse_float=_finite)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    except _NotANumber as error:
+        raise json.JSONDecodeError(str(error), text, _position_of_constant(text)) from None
+
+
+class _NotANumber(ValueError):
+    """A number that JSON does not have."""
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise _NotANumber(f"{name} is not a JSON number")
+
+
+def _finite(literal: str) -> float:
+    number = float(literal)
+    if math.isinf(number):
+        raise _NotANumber(f"{literal} is too large a number")
+    return number
+
+
+def _position_of_constant(text: str) -> int:
+    try:
+        orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        return error.pos
+    except UnicodeEncodeError:
+        pass
+    return 0
+
+
+def _text(body: bytes, name: str) -> str:
+    try:
+        return body.decode("utf-8")
+    except UnicodeDecodeError as error:
+        _refuse(name, error, line=body.count(b"\n", 0, error.start) + 1)
+
+
+def _refuse(name: str, error: ValueError, *, line: int | None) -> NoReturn:
+    if isinstance(error, UnicodeDecodeError):
+        reason = f"not UTF-8 text: {error.reason} (byte 0x{error.object[error.start]:02x})"
+    elif isinstance(error, json.JSONDecodeError):
+        column = f" at column {error.colno}"
+        near = error.doc[error.pos : error.pos + _PREVIEW].splitlines()[:1]
+        reason = f"broken JSON: {error.msg}{column}" + (f", before {near[0]!r}" if near else "")
+    else:
+        reason = f"broken JSON: {error}"
+    raise InvalidTranscript(name, reason, line=line) from None
+
+
+def write_json(value: object, *, indent: int | None = None) -> str:
+    """The value as JSON text, letters as they are; lone surrogates come out as escapes."""
+    if indent is None:
+        try:
+            return orjson.dumps(value).decode()
+        except (orjson.JSONEncodeError, TypeError):
+            pass
+    separators = (",", ":") if indent is None else None
+    text = json.dumps(value, ensure_ascii=False, indent=indent, separators=separators)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(value, indent=indent, separators=separators)
+    return text

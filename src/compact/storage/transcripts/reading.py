@@ -1,0 +1,57 @@
+"""Reading transcripts: a file of any known format as one conversation.
+
+The format is found by content, never by the file's name. Which formats there are is said in
+`table`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from compact.errors import InvalidTranscript
+from compact.storage.transcripts.documents import Document, PlainText, load
+from compact.storage.transcripts.table import Format, by_name, recognized
+from compact.storage.transcripts.transcript import Transcript
+
+
+def read(
+    data: Path | str | bytes,
+    *,
+    source: str | None = None,
+    format: str | None = None,
+    conversation: int | None = None,
+    active: bool = False,
+) -> Transcript:
+    """Read one conversation of a path, or of bytes.
+
+    `source` is the name that errors and the transcript carry (default: the path). `format`
+    overrides what the content says. `conversation` picks one of a file that holds many, counted
+    from 1. `active` takes only what a session still has in its context: what follows its last
+    compaction.
+
+    Raises:
+        InvalidTranscript: the file cannot be read, is of no known format, is broken (a half-written
+        last line of JSON
+            Lines is not), or holds several conversations and none was chosen.
+    """
+    document = load(data, source=source)
+    chosen = recognized(document) if format is None else by_name(format, source=document.source)
+    if format is not None:
+        _check_override(document, chosen)
+    return chosen.read(document, conversation=conversation, active=active)
+
+
+def detect(data: Path | str | bytes, *, source: str | None = None) -> str:
+    """The name of the format that the content shows.
+
+    Raises:
+        InvalidTranscript: the file cannot be read or is of no known format.
+    """
+    return recognized(load(data, source=source)).name
+
+
+def _check_override(document: Document, chosen: Format) -> None:
+    """A format that was asked for must at least be of the right kind."""
+    if isinstance(document, PlainText) is not chosen.is_text:
+        kind = "text" if isinstance(document, PlainText) else "JSON"
+        raise InvalidTranscript(document.source, f"the file is {kind}, which {chosen.name} is not")

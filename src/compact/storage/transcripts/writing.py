@@ -1,0 +1,59 @@
+"""Writing transcripts: messages back into a file of the kind they came from.
+
+Claude Code sessions come out as Claude Code JSON Lines; plain chat files in the shape they had;
+every other format as chat completions JSON Lines, one message a line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from compact.core.messages import Message
+from compact.storage.transcripts import chat_json, claude_code, claude_code_writing
+from compact.storage.transcripts.transcript import Transcript
+
+_CHARACTERS_PER_TOKEN = 4
+
+
+def write(
+    transcript: Transcript, messages: Sequence[Message], *, pre_tokens: int | None = None
+) -> str:
+    """The messages as the text of a file, in the transcript's own format where that is written.
+
+    Messages that are exactly those that were read give the file's text back, byte for byte (a
+    half-written last line is left out), where the format is written. `pre_tokens` is what the
+    context counted before compression, for Claude Code's boundary row; by default a quarter of its
+    characters.
+    """
+    original = transcript.container.original
+    if original is not None and _unchanged(transcript.messages, messages):
+        return original.decode("utf-8")
+    if transcript.format == claude_code.NAME:
+        tokens = _estimate(transcript.messages) if pre_tokens is None else pre_tokens
+        return claude_code_writing.render(transcript, messages, pre_tokens=tokens)
+    return chat_json.render(transcript, messages)
+
+
+def _unchanged(read: Sequence[Message], given: Sequence[Message]) -> bool:
+    if len(read) != len(given):
+        return False
+    return all(
+        a is b or (a.id == b.id and a.wire is not None and a.wire is b.wire and not b.edited)
+        for a, b in zip(read, given, strict=True)
+    )
+
+
+def _estimate(messages: Sequence[Message]) -> int:
+    """Tokens of the messages: their counts where known, else a quarter of their characters."""
+    total = 0
+    for message in messages:
+        if message.token_count is not None:
+            total += message.token_count
+        else:
+            characters = sum(_characters(part) for part in message.parts)
+            total += characters // _CHARACTERS_PER_TOKEN
+    return total
+
+
+def _characters(part: object) -> int:
+    return len(getattr(part, "text", "") or getattr(part, "arguments", ""))
