@@ -29,7 +29,7 @@ def test_the_lock_is_what_pyproject_asks_for(uv):
 
 
 def test_a_dependency_that_is_not_locked_is_seen(uv, tmp_path, monkeypatch):
-    for name in ("uv.lock", "pyproject.toml", "README.md", "LICENSE"):
+    for name in ("uv.lock", "pyproject.toml"):
         (tmp_path / name).write_bytes((tasks.ROOT / name).read_bytes())
     project = tmp_path / "pyproject.toml"
     text = project.read_text(encoding="utf-8")
