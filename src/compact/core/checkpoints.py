@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -37,6 +37,19 @@ class Span(BaseModel):
     """Their tokens, where they were counted."""
 
 
+class Summary(BaseModel):
+    """What a summarizer wrote."""
+
+    model_config = ConfigDict(frozen=True)
+
+    text: str
+    made_by: str
+    anchors: tuple[str, ...] = ()
+    """Facts kept word for word, most needed first."""
+    memo: Any = Field(default=None, exclude=True, repr=False)
+    """What its maker wants to find again when the summary is carried on; not stored."""
+
+
 class SummaryRequest(BaseModel):
     """What a summarizer is asked for."""
 
@@ -49,17 +62,8 @@ class SummaryRequest(BaseModel):
     max_tokens: int = Field(ge=1)
     max_instruction_tokens: int = Field(ge=0)
     strategy: str = "task_state"
-
-
-class Summary(BaseModel):
-    """What a summarizer wrote."""
-
-    model_config = ConfigDict(frozen=True)
-
-    text: str
-    made_by: str
-    anchors: tuple[str, ...] = ()
-    """Facts kept word for word, most needed first."""
+    previous: Summary | None = None
+    """The summary of what came before these messages, to be carried on."""
 
 
 class Checkpoint(BaseModel):

@@ -85,7 +85,8 @@ def _pairing(messages: Sequence[Message], rules: ProviderRules) -> list[str]:
             if result.call_id not in waiting:
                 found.append(f"message {i}: tool result {result.call_id!r} answers no open call")
             waiting.pop(result.call_id, None)
-        if waiting and rules.results_adjacent and not results:
+        same_turn = rules.alternation == "combined" and i and messages[i - 1].role == m.role
+        if waiting and rules.results_adjacent and not results and not same_turn:
             found += [f"message {c}: call {x!r} is not answered at once" for x, c in waiting.items()]
             waiting.clear()
         waiting.update({call.id: i for call in m.tool_calls})

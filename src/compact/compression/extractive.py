@@ -1,0 +1,243 @@
+"""The extractive summarizer: a checkpoint's text written from notes, without any model.
+
+Sections as in `task_state`: goal, instructions, decisions, facts, done, open, errors, commands, files, names. Prose is
+taken over word for word; files and names are anchors, whole and ranked. Budgets, in order of precedence: the goal, the
+person's instructions (up to their own share), then prose and anchors share what is left. What the reader sees beside the
+summary anyway is not told again. The same messages give the same text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from compact.compression.notes import Line, Notes
+from compact.core import anchors
+from compact.core.checkpoints import REFERENCE_LINE, Summary, SummaryRequest
+from compact.core.instructions import Instruction
+from compact.core.messages import Message, MessageMetadata
+from compact.core.sentences import TOPICS, Topic
+from compact.core.tokens import TokenCounter
+
+GOAL_SHARE = 0.12
+ANCHOR_SHARE = 0.50
+ANCHOR_TOKENS = 700
+"""Of what is left after goal and instructions, anchors take at most `ANCHOR_SHARE`, and at most this many tokens and ..."""
+ANCHOR_MORE = 0.25
+"""... this share on top: a long summary needs more prose rather than ever rarer names."""
+_TITLES: dict[Topic, str] = {
+    "decisions": "Decisions",
+    "facts": "Facts",
+    "done": "Done",
+    "open": "Open",
+    "errors": "Errors",
+}
+_SECTION_TOKENS = 5
+_LINE_TOKENS = 2
+_MOST_COMMANDS = 8
+_MOST_ERRORS = 6
+
+
+class ExtractiveSummarizer:
+    """Writes summaries by extraction; deterministic, offline."""
+
+    name = "extractive"
+
+    def __init__(self, counter: TokenCounter) -> None:
+        self._counter = counter
+
+    async def summarize(self, request: SummaryRequest) -> Summary:
+        """Summarize the request's messages within its token cap."""
+        notes = self.continued(request)
+        text, used = write(notes, request, self._counter)
+        return Summary(text=text, made_by=self.name, anchors=tuple(used), memo=notes)
+
+    def continued(self, request: SummaryRequest) -> Notes:
+        """The notes of the request's messages, carried on from the summary before, where there is one."""
+        previous = request.previous
+        notes = previous.memo if previous and isinstance(previous.memo, Notes) else Notes()
+        if previous and notes.position == 0:
+            source = MessageMetadata(source="checkpoint")
+            notes.read([Message(role="user", content=previous.text, metadata=source)])
+        notes.read(request.messages)
+        return notes
+
+
+@dataclass(slots=True)
+class _Page:
+    """The summary while it grows: lines by section, and the tokens left."""
+
+    counter: TokenCounter
+    left: int
+    sections: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
+
+    def add(self, section: str, line: str, order: int = 0, *, limit: int | None = None) -> int:
+        """Put a line into a section if it fits; the tokens it took, 0 if it did not fit."""
+        cost = self.counter.text(line) + _LINE_TOKENS
+        if section not in self.sections:
+            cost += _SECTION_TOKENS
+        if cost > (self.left if limit is None else min(limit, self.left)):
+            return 0
+        self.sections.setdefault(section, []).append((order, line))
+        self.left -= cost
+        return cost
+
+    def text(self, titles: Iterable[str]) -> str:
+        """The finished text, sections in the given order, lines in the order of the log."""
+        blocks = [REFERENCE_LINE]
+        for title in titles:
+            rows = sorted(self.sections.get(title, ()), key=lambda row: row[0])
+            if rows:
+                blocks.append(f"## {title}\n" + "\n".join(line for _, line in rows))
+        return "\n\n".join(blocks)
+
+
+GOAL, RULES, COMMANDS, FILES, NAMES = "Goal", "Instructions", "Commands", "Files", "Names"
+ORDER = (GOAL, RULES, *(_TITLES[t] for t in TOPICS), COMMANDS, FILES, NAMES)
+
+
+def write(notes: Notes, request: SummaryRequest, counter: TokenCounter) -> tuple[str, list[str]]:
+    """The summary's text within the request's cap, and the anchors it lists."""
+    reference = counter.text(REFERENCE_LINE) + 2
+    page = _Page(counter, request.max_tokens - reference)
+    if page.left <= 0:
+        return REFERENCE_LINE, []
+    seen = "\n".join(_visible(request.kept))
+    _write_goal(page, notes, request, seen)
+    _write_instructions(page, notes, request, seen)
+    for_anchors = int(min(ANCHOR_SHARE * page.left, ANCHOR_TOKENS + ANCHOR_MORE * page.left))
+    told = _write_prose(page, notes, seen, page.left - for_anchors)
+    listed = _write_anchors(page, notes, seen + "\n" + told)
+    _write_prose(page, notes, seen, page.left, already=told)
+    return page.text(ORDER), listed
+
+
+def _visible(messages: Iterable[Message]) -> Iterable[str]:
+    for message in messages:
+        yield message.text
+        for call in message.tool_calls:
+            yield call.arguments
+        for result in message.tool_results:
+            yield result.text
+
+
+def _write_goal(page: _Page, notes: Notes, request: SummaryRequest, seen: str) -> None:
+    limit = int(GOAL_SHARE * request.max_tokens)
+    labels = ("First asked", "Asked last in this span")
+    rows = list(zip(labels, notes.requests, strict=False))
+    for order, (label, (message_id, words)) in enumerate(rows):
+        if words[:200] in seen or not words:
+            continue
+        words = " ".join(words.split())
+        while page.counter.text(words) > max(24, limit // len(rows)) and len(words) > 60:
+            words = words[: int(len(words) * 0.7)].rsplit(" ", 1)[0] + " …"
+        page.add(GOAL, f"- {label} ({message_id}): {words}", order)
+
+
+def _write_instructions(page: _Page, notes: Notes, request: SummaryRequest, seen: str) -> None:
+    left = min(request.max_instruction_tokens, page.left)
+    best = sorted(_distinct(notes.instructions), key=lambda x: (-x.score, -x.position))
+    missing: list[Instruction] = []
+    for instruction in best:
+        if instruction.text in seen:
+            continue
+        cost = page.add(RULES, f"- {instruction.text}", instruction.position, limit=left)
+        left -= cost
+        if not cost and instruction.score >= 0.5:
+            missing.append(instruction)
+    if missing:
+        ids = list(dict.fromkeys(x.message_id for x in missing))
+        more = f"- {len(missing)} more in messages {', '.join(ids[:12])}{' …' if len(ids) > 12 else ''}"
+        page.add(RULES, more, notes.position)
+
+
+def _distinct(instructions: Iterable[Instruction]) -> Iterable[Instruction]:
+    """Each instruction once, where it was said last."""
+    return {" ".join(x.text.lower().split()): x for x in instructions}.values()
+
+
+def _write_prose(page: _Page, notes: Notes, seen: str, limit: int, *, already: str = "") -> str:
+    """Decisions, facts, done, open and errors, the best first until the limit; the text that was written."""
+    told: list[str] = [already]
+    before = page.left
+    if not already:
+        for order, (words, done) in enumerate(notes.tasks):
+            page.add(_TITLES["done" if done else "open"], f"- {words}", notes.position + order)
+        _write_errors(page, notes, seen, limit // 6)
+        _write_commands(page, notes, limit // 8)
+    chosen_words: list[set[str]] = []
+    for line in _ranked_lines(notes):
+        room = limit - (before - page.left)
+        if room < 16:
+            break
+        if line.text in seen or (already and line.text in already):
+            continue
+        words = set(line.text.lower().split())
+        if any(len(words & other) > 0.7 * min(len(words), len(other)) for other in chosen_words):
+            continue
+        if page.add(_TITLES[line.topic], f"- {line.text}", line.position, limit=room):
+            told.append(line.text)
+            chosen_words.append(words)
+    rows = [row for section in page.sections.values() for _, row in section]
+    return "\n".join([*told, *rows])
+
+
+def _ranked_lines(notes: Notes) -> list[Line]:
+    """Sentences by their worth for a reader who goes on from here: topic, freshness, and the anchors they name."""
+    ranked = notes.ledger.ranked(notes.position)
+    if not ranked:
+        reference = 1.0
+    else:
+        reference = ranked[min(len(ranked) - 1, 60)][2] or 1.0
+    weights = {text: min(1.5, weight / reference) for text, _, weight in ranked[:800]}
+
+    def worth(line: Line) -> float:
+        named = sum(weights.get(a.text, 0.0) for a in anchors.find(line.text))
+        size = max(8.0, len(line.text) / 4)
+        return line.weight * notes.freshness(line.position) * (0.6 + named) / size**0.6
+
+    return sorted(notes.lines, key=lambda line: (-worth(line), line.position))
+
+
+def _write_errors(page: _Page, notes: Notes, seen: str, limit: int) -> None:
+    left = limit
+    for text, position in list(notes.errors.items())[::-1][:_MOST_ERRORS]:
+        if text not in seen:
+            left -= page.add(_TITLES["errors"], f"- `{text[:200]}`", position, limit=left)
+
+
+def _write_commands(page: _Page, notes: Notes, limit: int) -> None:
+    left = limit
+    rows = sorted(
+        notes.commands.items(), key=lambda x: -sum(notes.freshness(p) for p in x[1])
+    )[:_MOST_COMMANDS]
+    for command, positions in rows:
+        times = f" (×{len(positions)})" if len(positions) > 1 else ""
+        left -= page.add(COMMANDS, f"- `{command}`{times}", positions[-1], limit=left)
+
+
+def _write_anchors(page: _Page, notes: Notes, seen: str) -> list[str]:
+    """Files and names that stand nowhere else in view, the likeliest first, until the page is full."""
+    known = anchors.texts_of(anchors.find_all(seen))
+    files: list[str] = []
+    names: list[str] = []
+    left = page.left - 2 * (_SECTION_TOKENS + _LINE_TOKENS)
+    for text, use, _ in notes.ledger.ranked(notes.position):
+        if left < 3:
+            break
+        if text in known:
+            continue
+        shown = f"{text} (edited ×{use.edits})" if use.edits > 2 and use.kind in ("path", "file") else text
+        cost = page.counter.text(" " + shown) + 1
+        if cost > left:
+            continue
+        left -= cost
+        (files if use.kind in ("path", "file", "url") else names).append(shown)
+        known.add(text)
+        if "/" in text:
+            known.add(text.rsplit("/", 1)[1])
+    if files:
+        page.add(FILES, ", ".join(files))
+    if names:
+        page.add(NAMES, ", ".join(names))
+    return files + names

@@ -1,0 +1,261 @@
+"""How one message is made shorter in view, reversibly: its original stays in the history under its id.
+
+`masked` replaces tool output by a stub; `clipped` keeps head and tail of the longest text; `closed` answers calls that
+nobody answered and gives results without a call a voice, so that no provider refuses the prompt. Which message is
+shortened, and how far, is decided in `compression.ladder`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from compact.core.groups import open_calls, orphan_results
+from compact.core.messages import (
+    Message,
+    MessageMetadata,
+    Part,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+)
+from compact.core.tokens import TokenCounter
+
+STUB_TOKENS = 48
+"""Tool output of fewer tokens is left alone: a stub would be no shorter."""
+FIRST_LINE_CHARS = 100
+LONG_ARGUMENT_CHARS = 600
+"""Longer strings in the arguments of an old call are clipped."""
+HEAD_SHARE = 0.6
+"""Share of a clipped text that is taken from its head; the rest is its tail."""
+NO_RESULT = "[no result was recorded for this call: it crashed, was interrupted, or still waits for approval]"
+
+
+def masked(message: Message, names: Mapping[str, str], counter: TokenCounter) -> Message:
+    """The message with its long tool output as stubs, long call arguments clipped, and without reasoning.
+
+    `names` maps call ids to tool names. Returns the same message where nothing gets shorter.
+    """
+    if isinstance(message.content, str):
+        return message
+    parts = [_masked_part(p, message, names, counter) for p in message.content]
+    shorter = [p for p in parts if p is not None]
+    if all(a is b for a, b in zip(shorter, message.content, strict=False)) and len(shorter) == len(
+        message.content
+    ):
+        return message
+    return message.with_parts(shorter)
+
+
+def without_reasoning(message: Message) -> Message:
+    """The message without reasoning parts, unless it has nothing else."""
+    if isinstance(message.content, str):
+        return message
+    kept = [p for p in message.content if not isinstance(p, Thinking)]
+    return message if not kept or len(kept) == len(message.content) else message.with_parts(kept)
+
+
+def _masked_part(
+    part: Part, message: Message, names: Mapping[str, str], counter: TokenCounter
+) -> Part | None:
+    match part:
+        case Thinking():
+            alone = all(isinstance(p, Thinking) for p in message.parts)
+            return part if alone else None
+        case ToolResult():
+            size = counter.part(part) - counter.framing.per_call
+            if size <= STUB_TOKENS:
+                return part
+            text = stub(part, names.get(part.call_id) or part.name, size)
+            return ToolResult(part.call_id, text, part.name, part.is_error, raw=part.raw)
+        case ToolCall() if len(part.arguments) > LONG_ARGUMENT_CHARS:
+            return _clipped_call(part)
+        case _:
+            return part
+
+
+def stub(result: ToolResult, name: str | None, tokens: int) -> str:
+    """What stands in for a tool's output: id, tool name, size and first line."""
+    lines = result.text.strip().splitlines()
+    first = lines[0].strip()[:FIRST_LINE_CHARS] if lines else "(no text)"
+    about = f"{name or 'tool'} · {tokens:,} tokens, {len(lines):,} lines"
+    failed = " · error" if result.is_error else ""
+    return f"[output {result.call_id} masked · {about}{failed} · begins: {first}]"
+
+
+def _clipped_call(call: ToolCall) -> ToolCall:
+    try:
+        arguments: Any = json.loads(call.arguments)
+    except ValueError:
+        return call
+    if not isinstance(arguments, dict):
+        return call
+    short = _clipped_strings(arguments)
+    if short == arguments:
+        return call
+    text = json.dumps(short, ensure_ascii=False)
+    return ToolCall(call.id, call.name, text, raw=_raw_with(call, short, text))
+
+
+def _clipped_strings(value: object) -> Any:
+    if isinstance(value, str) and len(value) > LONG_ARGUMENT_CHARS:
+        head = value[: LONG_ARGUMENT_CHARS // 2]
+        return f"{head} […{len(value) - len(head):,} more characters]"
+    if isinstance(value, dict):
+        return {k: _clipped_strings(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_clipped_strings(v) for v in value]
+    return value
+
+
+def _raw_with(call: ToolCall, arguments: Any, text: str) -> Mapping[str, Any] | None:
+    """The provider's block with other arguments."""
+    if call.raw is None:
+        return None
+    if "input" in call.raw:
+        return {**call.raw, "input": arguments}
+    return {**call.raw, "function": {**call.raw.get("function", {}), "arguments": text}}
+
+
+def clip_text(text: str, max_tokens: int, reference: str, counter: TokenCounter) -> str:
+    """Head and tail of a text within `max_tokens`, with a line between them that says what is missing.
+
+    `reference` names the original. Returns the text itself where it fits, and just the line where nothing else does.
+    """
+    total = counter.text(text)
+    if total <= max_tokens:
+        return text
+    gap = f"\n[… {{:,}} tokens left out here; the whole text is {reference} …]\n"
+    room = max_tokens - counter.text(gap.format(total)) - 2
+    if room < 8:
+        return gap.format(total).strip()
+    chars = int(len(text) * room / total)
+    for _ in range(12):
+        head = text[: int(chars * HEAD_SHARE)]
+        tail = text[len(text) - (chars - len(head)) :] if chars > len(head) else ""
+        clipped = head + gap.format(max(1, total - room)) + tail
+        size = counter.estimator.count(clipped)
+        if size <= max_tokens and (size >= max_tokens - max(6, max_tokens // 100) or chars >= len(text)):
+            return clipped
+        change = (max_tokens - size - (2 if size < max_tokens else -2)) * max(1.0, chars / max(1, size))
+        step = int(change) or (1 if change > 0 else -1)
+        if size <= max_tokens:
+            best = clipped
+            if step <= 0:
+                return best
+        chars = max(0, min(len(text) - 1, chars + step))
+    return _surely(text, max_tokens, gap.format(total), counter)
+
+
+def _surely(text: str, max_tokens: int, gap: str, counter: TokenCounter) -> str:
+    """The plain bisection behind `clip_text`, for texts whose tokens are spread unevenly."""
+    low, high, best = 0, len(text), gap.strip()
+    while low < high:
+        middle = (low + high + 1) // 2
+        head = int(middle * HEAD_SHARE)
+        clipped = text[:head] + gap + text[len(text) - (middle - head) :]
+        if counter.estimator.count(clipped) <= max_tokens:
+            low, best = middle, clipped
+        else:
+            high = middle - 1
+    return best
+
+
+def clipped(message: Message, max_tokens: int, counter: TokenCounter) -> Message:
+    """The message within `max_tokens` as far as clipping its texts can bring it there; results before words.
+
+    Call arguments, images and framing are left alone, so the outcome may still be larger.
+    """
+    if isinstance(message.content, str):
+        room = max_tokens - counter.framing.per_message
+        return message.model_copy(
+            update={
+                "content": clip_text(message.content, room, f"message {message.id}", counter),
+                "token_count": None,
+                "edited": True,
+            }
+        )
+    parts = list(without_reasoning(message).parts)
+    excess = counter.framing.per_message + sum(map(counter.part, parts)) - max_tokens
+    order = sorted(range(len(parts)), key=lambda i: -_clippable(parts[i], counter))
+    for i in order:
+        if excess <= 0 or not _clippable(parts[i], counter):
+            break
+        before = counter.part(parts[i])
+        parts[i] = _clipped_part(parts[i], before - excess, message, counter)
+        excess -= before - counter.part(parts[i])
+    return message.with_parts(parts)
+
+
+def _clippable(part: Part, counter: TokenCounter) -> int:
+    """Tokens that clipping could free from the part, results counted double so that they go first."""
+    match part:
+        case ToolResult():
+            return 2 * counter.text(part.text)
+        case Text():
+            return counter.text(part.text)
+        case _:
+            return 0
+
+
+def _clipped_part(part: Part, max_tokens: int, message: Message, counter: TokenCounter) -> Part:
+    match part:
+        case ToolResult():
+            room = max(0, max_tokens - counter.framing.per_call)
+            text = clip_text(part.text, room, f"output {part.call_id}", counter)
+            return ToolResult(part.call_id, text, part.name, part.is_error, raw=part.raw)
+        case Text():
+            return Text(clip_text(part.text, max(0, max_tokens), f"message {message.id}", counter))
+        case _:
+            return part
+
+
+def closed(messages: Sequence[Message]) -> list[Message]:
+    """The messages of a group as a provider accepts them: every call answered, every result with its call."""
+    waiting, orphans = open_calls(messages), set(orphan_results(messages))
+    if not waiting and not orphans:
+        return list(messages)
+    out = [_adopted(m, orphans) if orphans else m for m in messages]
+    for position in range(len(out) - 1, -1, -1):
+        mine = [c for c in out[position].tool_calls if c.id in waiting]
+        if mine:
+            out[position + 1 : position + 1] = [_answer(mine, out[position])]
+            if position + 2 < len(out) and out[position + 2].tool_results:
+                out[position + 1 : position + 3] = _joined(out[position + 1], out[position + 2])
+    return out
+
+
+def _answer(calls: Sequence[ToolCall], asked: Message) -> Message:
+    anthropic = asked.wire_format == "anthropic"
+    return Message(
+        role="user" if anthropic else "tool",
+        content=tuple(ToolResult(c.id, NO_RESULT, c.name) for c in calls),
+        id=f"{asked.id}-unanswered",
+        timestamp=asked.timestamp,
+        metadata=MessageMetadata(source="injected"),
+    )
+
+
+def _joined(answer: Message, results: Message) -> list[Message]:
+    """Results of one reply in one message where the provider keeps them in one (a user message)."""
+    if results.role != "user":
+        return [answer, results]
+    return [results.with_parts([*answer.parts, *results.parts])]
+
+
+def _adopted(message: Message, orphans: set[str]) -> Message:
+    """Results whose call is not in the conversation become a user's note that says so."""
+    if not any(r.call_id in orphans for r in message.tool_results):
+        return message
+    parts = [
+        Text(f"[result of a tool call that is not in this conversation, id {p.call_id}]\n{p.text}")
+        if isinstance(p, ToolResult) and p.call_id in orphans
+        else p
+        for p in message.parts
+    ]
+    note = message.with_parts(parts)
+    if note.role != "tool":
+        return note
+    return note.model_copy(update={"role": "user", "wire": None, "wire_format": None})

@@ -1,0 +1,273 @@
+"""The six stages of a compression, value to value: identify, prepare, summarize, checkpoint, update, validate.
+
+Each is a plain function of what the stages before it yielded; only the summarizer, which the pipeline calls, may wait.
+Nothing is stored, and the history is never changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from compact.compression import shorten
+from compact.compression.ladder import Ladder, Layout
+from compact.core import instructions
+from compact.core.checkpoints import Checkpoint, Span, Summary, SummaryRequest, checkpoint_id
+from compact.core.context import ActiveContext
+from compact.core.groups import groups_from_end
+from compact.core.history import History
+from compact.core.messages import Message
+from compact.core.plan import Fate, Plan, Rung
+from compact.core.policy import CompactPolicy
+from compact.core.provider_rules import violations
+from compact.core.voices import person_text
+from compact.errors import CannotFit, SummaryRejected
+
+LEAST_RESERVE = 1_400
+LARGEST_SHARE = 0.62
+MOST_RESERVE = 12_000
+SLACK = 12
+"""Tokens kept free for the heading's counts to change by a digit."""
+WORTH_FILLING = 0.03
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What `identify` chose: the layout, and the ladder that can still change it."""
+
+    history: History
+    policy: CompactPolicy
+    ladder: Ladder
+    layout: Layout
+    aside: int
+    """Tokens of the prompt beside the messages: tool schemas, a system field, priming."""
+
+
+def identify(history: History, policy: CompactPolicy, limit: int, aside: int) -> Selection:
+    """Choose what stays in view.
+
+    Raises:
+        CannotFit: what may not be shortened exceeds the limit.
+    """
+    ladder = Ladder(history, policy)
+    try:
+        layout = ladder.lay_out(limit - aside, _reserve(history, policy, limit - aside))
+    except CannotFit as error:
+        raise CannotFit({**error.floor, "tools and framing": aside}, limit) from None
+    if layout.reserve and not layout.cut > _fixed_before_cut(layout):
+        ladder.fill(layout, layout.limit - layout.tokens)
+    return Selection(history, policy, ladder, layout, aside)
+
+
+def _reserve(history: History, policy: CompactPolicy, limit: int) -> int:
+    """Tokens set aside for the checkpoint: its share, and room for the instructions it must carry."""
+    if policy.strategy == "off":
+        return 64
+    share = min(max(LEAST_RESERVE, int(policy.checkpoint_share * limit)), MOST_RESERVE)
+    demand = min(_instruction_tokens(history, limit), int(policy.instruction_share * limit))
+    return min(share + demand, int(LARGEST_SHARE * limit))
+
+
+def _instruction_tokens(history: History, limit: int) -> int:
+    """About how many tokens a person's instructions would take, counted no further than the limit."""
+    total = 0
+    for position in history.persons():
+        for found in instructions.find_instructions(person_text(history[position]), "", position):
+            total += history.counter.text(found.text) + 2
+        if total > limit:
+            break
+    return total
+
+
+def _fixed_before_cut(layout: Layout) -> int:
+    return sum(1 for i in layout.fixed if i < layout.cut)
+
+
+def prepare(selection: Selection, previous: Summary | None = None) -> SummaryRequest | None:
+    """What the summarizer is asked for; None when the checkpoint would cover nothing."""
+    layout, history = selection.layout, selection.history
+    covered = layout.covered() if selection.policy.strategy != "off" else []
+    if not covered:
+        return None
+    source = sum(history.tokens(i) for i in covered)
+    room = layout.limit - layout.tokens - _heading_tokens(selection)
+    cap = max(24, min(room, source))
+    return SummaryRequest(
+        messages=[history[i] for i in covered],
+        kept=list(in_view(selection)),
+        max_tokens=cap,
+        max_instruction_tokens=min(cap, int(selection.policy.instruction_share * layout.limit)),
+        strategy=selection.policy.strategy,
+        previous=previous,
+    )
+
+
+def _heading_tokens(selection: Selection) -> int:
+    return 40 + selection.history.counter.framing.per_message + SLACK
+
+
+def in_view(selection: Selection) -> Sequence[Message]:
+    """The messages in view, in the order of the log, closed as providers accept them; no checkpoint among them."""
+    history, layout = selection.history, selection.layout
+    rows: list[tuple[int, list[Message]]] = [(p.group.start, p.messages) for p in layout.tail]
+    rest = sorted(layout.fixed)
+    while rest:
+        block = [rest.pop(0)]
+        while rest and rest[0] == block[-1] + 1 and history[rest[0]].tool_results:
+            block.append(rest.pop(0))
+        rows.append((block[0], shorten.closed([history[i] for i in block])))
+    rows.sort(key=lambda row: row[0])
+    return [m for _, messages in rows for m in messages]
+
+
+def make_checkpoint(selection: Selection, summary: Summary) -> Checkpoint:
+    """The checkpoint that stands in for what the layout covers."""
+    history, layout = selection.history, selection.layout
+    first = _span_start(layout, history)
+    covered = layout.cut - _fixed_before_cut(layout)
+    counted = summary.made_by != "receipt"
+    tokens = sum(history.tokens(i) for i in layout.covered()) if counted else None
+    span = Span(first=first, last=layout.cut - 1, messages=covered, tokens=tokens)
+    ends = [history[i].id for i in (first, layout.cut - 1)]
+    checkpoint = Checkpoint(
+        id=checkpoint_id(span, ends),
+        span=span,
+        summary=summary.text,
+        kept_ids=tuple(history[i].id for i in sorted(layout.fixed) if first <= i < layout.cut),
+        anchors=summary.anchors,
+        made_by=summary.made_by,
+    )
+    return checkpoint.model_copy(
+        update={"token_count": history.counter.message(checkpoint.message())}
+    )
+
+
+def _span_start(layout: Layout, history: History) -> int:
+    """The first position that is not a leading system message."""
+    first = 0
+    while first < layout.cut and first in layout.fixed and history[first].role in ("system", "developer"):
+        first += 1
+    return first
+
+
+def receipt() -> Summary:
+    """What stands in for a span when nobody summarizes it: the heading says what is not shown."""
+    return Summary(text="Earlier messages are not shown.", made_by="receipt")
+
+
+def update(selection: Selection, summary: Summary | None) -> ActiveContext:
+    """The new context: the checkpoint at its span's start, what is in view, and room that was left put to use."""
+    layout, counter = selection.layout, selection.history.counter
+    checkpoint = None
+    if summary is not None:
+        checkpoint = make_checkpoint(selection, summary)
+        room = layout.limit - layout.tokens - checkpoint.token_count - SLACK
+        if room > WORTH_FILLING * layout.limit:
+            room = selection.ladder.fill(layout, room)
+        if room > WORTH_FILLING * layout.limit:
+            selection.ladder.extend(layout, room)
+        if layout.cut > _fixed_before_cut(layout):
+            checkpoint = make_checkpoint(selection, summary)
+        else:
+            checkpoint = None
+    messages = list(in_view(selection))
+    if checkpoint is not None:
+        lead = sum(1 for i in layout.fixed if i < checkpoint.span.first)
+        messages.insert(lead, checkpoint.message())
+    tokens = selection.aside + sum(_tokens(m, counter_of=selection) for m in messages)
+    del counter
+    return ActiveContext(
+        messages=tuple(messages),
+        tokens=tokens,
+        checkpoints=(checkpoint,) if checkpoint else (),
+    )
+
+
+def _tokens(message: Message, *, counter_of: Selection) -> int:
+    if message.token_count is not None:
+        return message.token_count
+    return counter_of.history.counter.message(message)
+
+
+def validate(context: ActiveContext, selection: Selection, limit: int) -> ActiveContext:
+    """The context itself, once it is proven to fit and to keep to the provider's rules.
+
+    Raises:
+        SummaryRejected: it does not; the context before stays as it was.
+    """
+    if context.tokens > limit:
+        raise SummaryRejected(f"the new context has {context.tokens:,} tokens, the limit is {limit:,}")
+    broken = violations(context.messages, selection.history.wire.rules)
+    pairing = [x for x in broken if "call" in x or "result" in x]
+    if pairing:
+        raise SummaryRejected(f"the new context would be refused: {pairing[0]}")
+    return context
+
+
+def report(selection: Selection, context: ActiveContext, limit: int, before: int | None) -> Plan:
+    """The plan that says what was done, rung by rung."""
+    history, layout = selection.history, selection.layout
+    fates: dict[int, Fate] = {}
+    pinned = set(history.fixed)
+    for position in layout.fixed:
+        fates[position] = "pinned" if position in pinned else "kept"
+    for piece in layout.tail:
+        fate: Fate = "kept" if piece.form == "verbatim" else piece.form
+        fates.update({i: fate for i in piece.group if i not in layout.fixed})
+    return Plan(
+        limit=limit,
+        tokens_before=before,
+        tokens_after=context.tokens,
+        messages_before=len(history),
+        floor={**layout.floor, "tools and framing": selection.aside},
+        rungs=tuple(_rungs(selection, context)),
+        fates=fates,
+        context=context,
+        tokenizer=history.counter.estimator.name,
+        exact=history.counter.exact,
+    )
+
+
+def _rungs(selection: Selection, context: ActiveContext) -> list[Rung]:
+    layout, policy = selection.layout, selection.policy
+    rungs: list[Rung] = []
+    masked = [p for p in layout.tail if p.form == "masked"]
+    if masked:
+        freed = sum(p.whole - p.tokens for p in masked)
+        why = f"tool output older than the newest {policy.keep_tool_pairs} results became stubs"
+        rungs.append(Rung(name="mask", why=why, messages=sum(len(p.messages) for p in masked), freed=freed))
+    checkpoint = context.checkpoints[-1] if context.checkpoints else None
+    if checkpoint is not None:
+        tokens = checkpoint.span.tokens
+        freed_by = None if tokens is None else tokens - checkpoint.token_count
+        what = "a receipt" if checkpoint.made_by == "receipt" else f"a checkpoint ({checkpoint.made_by})"
+        why = f"masking was not enough; what came before message {layout.cut + 1:,} became {what} of {checkpoint.token_count:,} tokens"
+        rungs.append(Rung(name="summarize", why=why, messages=checkpoint.span.messages, freed=freed_by))
+    if layout.users_kept < layout.users_wanted:
+        why = f"messages of a person kept word for word: {layout.users_kept} instead of {layout.users_wanted}"
+        rungs.append(Rung(name="lower keep counts", why=why, messages=layout.users_wanted - layout.users_kept, freed=0))
+    clipped = [p for p in layout.tail if p.form == "clipped"]
+    if clipped:
+        freed = sum(p.whole - p.tokens for p in clipped)
+        why = "one oversized group kept its head and tail"
+        rungs.append(Rung(name="clip", why=why, messages=sum(len(p.messages) for p in clipped), freed=freed))
+    return rungs
+
+
+def unchanged(history: History, limit: int, aside: int, total: int) -> Plan:
+    """The plan for a prompt that fits: nothing is done but closing calls that nobody answered."""
+    messages: list[Message] = []
+    for group in reversed(list(groups_from_end(history))):
+        messages += shorten.closed([history[i] for i in group])
+    context = ActiveContext(messages=tuple(messages), tokens=total)
+    return Plan(
+        limit=limit,
+        tokens_before=total,
+        tokens_after=total,
+        messages_before=len(history),
+        floor={"tools and framing": aside},
+        context=context,
+        fates={i: "kept" for i in range(len(history))},
+        tokenizer=history.counter.estimator.name,
+        exact=history.counter.exact,
+    )

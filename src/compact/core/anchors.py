@@ -1,0 +1,243 @@
+"""Anchors: facts that are kept word for word beside a summary, found by code.
+
+Paths, file names, identifiers, URLs, hashes, versions, references and flags are found word by word: a text is cut into
+words once, and each distinct word is judged once. Lines that name errors are found line by line. Which anchors are
+likely to be needed again is decided by `Ledger`: the words of the person and of the assistant, tool arguments and edits
+weigh more than tool results, and recent use more than old use. A person's instructions live in `core.instructions`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+AnchorKind = Literal[
+    "path", "file", "identifier", "url", "hash", "version", "reference", "flag", "command"
+]
+Origin = Literal["person", "assistant", "arguments", "edit", "result"]
+
+ORIGIN_WEIGHT: Mapping[Origin, float] = {
+    "person": 3.0,
+    "assistant": 3.0,
+    "arguments": 3.0,
+    "edit": 2.5,
+    "result": 0.3,
+}
+"""How much one use counts by who made it. Chosen on real sessions, leaving one out (docs/evidence.md)."""
+KIND_WEIGHT: Mapping[AnchorKind, float] = {
+    "path": 1.0,
+    "file": 1.0,
+    "identifier": 1.0,
+    "url": 0.6,
+    "hash": 0.6,
+    "version": 0.6,
+    "reference": 0.8,
+    "flag": 0.5,
+    "command": 0.5,
+}
+FADE = 60.0
+"""Messages after which a use counts 1/e of a fresh one (above `OLD_SHARE`)."""
+OLD_SHARE = 0.05
+"""Share of its weight that a use keeps for ever."""
+SCANNED_CHARS = 40_000
+"""Of a longer text only the first and the last half of so many characters are searched."""
+
+_WORD = re.compile(r"[A-Za-z0-9_À-ɏ./~@#:+%$\\-]{2,300}")
+_URL = re.compile(r"https?://[^\s\"'<>)\]}`\\]+")
+_LINE_NUMBER = re.compile(r"(?::\d+){1,2}(?:-\d+)?$|:$|#L\d+(?:-L?\d+)?$")
+_FILE = re.compile(r"[\w@.-]*[\w-]\.[A-Za-z][A-Za-z0-9]{0,5}")
+_EXTENSIONS = frozenset(
+    "go py pyi ts tsx js jsx mjs cjs rs java kt kts swift c h cc cpp cxx hpp cs rb php pl lua r jl ex exs erl hs ml "
+    "scala clj dart vue svelte sh bash zsh fish ps1 bat sql html htm css scss sass less md mdx rst txt json jsonl "
+    "json5 yaml yml toml ini cfg conf env lock mod sum xml csv tsv parquet ipynb proto graphql tf gradle cmake mk log "
+    "diff patch db sqlite png jpg jpeg gif svg webp pdf zip tar gz tgz whl exe dll so dylib pem key crt".split()
+)
+_HASH = re.compile(r"(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,64}")
+_UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
+_VERSION = re.compile(r"v?\d+\.\d+(?:\.\d+)+(?:[-+][\w.]+)?|v\d+\.\d+")
+_REFERENCE = re.compile(r"#\d+|[A-Z]{2,10}-\d+")
+_FLAG = re.compile(r"--[a-z][a-z0-9-]+")
+_IDENTIFIER = re.compile(
+    r"(?=.*[A-Za-z])(?:\w*[a-zA-Z0-9]_\w+|_*[a-z]+[A-Z]\w+|_*[A-Z][a-z0-9]+[A-Z]\w*|[A-Z]{2,}[a-z]\w*[A-Z]\w*)"
+)
+_PLAIN_PAIR = re.compile(r"[a-z]+/[a-z]+")
+_FRACTION = re.compile(r"[\d./:-]+")
+
+ERROR_LINE = re.compile(
+    r"(?:\b(?:error|exception|traceback|panic|fatal|fehler|undefined|segfault)\b|"
+    r"\b\w*(?:Error|Exception)\b|\bFAIL(?:ED)?\b|错误|失败|异常)",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """One fact, as it was written, and its kind."""
+
+    text: str
+    kind: AnchorKind
+
+
+def find(text: str) -> Counter[Anchor]:
+    """The anchors of a text and how often each occurs; of a very long text, only of its both ends."""
+    return find_all(searched(text))
+
+
+def find_all(text: str) -> Counter[Anchor]:
+    """The anchors of a whole text and how often each occurs."""
+    found: Counter[Anchor] = Counter()
+    if "://" in text:
+        urls = Counter(u.rstrip(".,;:") for u in _URL.findall(text))
+        found.update({Anchor(u, "url"): n for u, n in urls.items()})
+        text = _URL.sub(" ", text)
+    for word, times in Counter(_WORD.findall(text)).items():
+        for anchor in _judge(word):
+            found[anchor] += times
+    return found
+
+
+def searched(text: str) -> str:
+    """The part of a text that is searched: all of it, or both ends of a very long one."""
+    if len(text) <= SCANNED_CHARS:
+        return text
+    half = SCANNED_CHARS // 2
+    return text[:half] + "\n" + text[-half:]
+
+
+@lru_cache(maxsize=200_000)
+def _judge(word: str) -> tuple[Anchor, ...]:
+    """The anchors in one word."""
+    word = _LINE_NUMBER.sub("", word.lstrip("@:+%\\").rstrip(".:,-+%\\$@#/"))
+    if len(word) < 2 or _FRACTION.fullmatch(word) and not _VERSION.fullmatch(word):
+        return ()
+    if "/" in word:
+        return _judge_path(word)
+    kind = _kind_of(word)
+    if kind is not None:
+        return (Anchor(word, kind),)
+    if "." in word or ":" in word or "\\" in word or "$" in word:
+        pieces = [p for p in re.split(r"[.:\\$]+", word) if len(p) > 2]
+        return tuple(Anchor(p, k) for p in pieces if (k := _kind_of(p)) is not None)
+    return ()
+
+
+def _kind_of(word: str) -> AnchorKind | None:
+    if word[0] == "-":
+        return "flag" if _FLAG.fullmatch(word) else None
+    if _VERSION.fullmatch(word):
+        return "version"
+    if _HASH.fullmatch(word) or _UUID.fullmatch(word):
+        return "hash"
+    if _REFERENCE.fullmatch(word):
+        return "reference"
+    if "." in word:
+        known = _FILE.fullmatch(word) and word.rsplit(".", 1)[1].lower() in _EXTENSIONS
+        return "file" if known else None
+    return "identifier" if _IDENTIFIER.fullmatch(word) and len(word) < 80 else None
+
+
+def _judge_path(word: str) -> tuple[Anchor, ...]:
+    pieces = [p for p in word.split("/") if p not in ("", ".", "..", "~")]
+    if not pieces or all(len(p) < 2 for p in pieces) or _PLAIN_PAIR.fullmatch(word):
+        return ()
+    if "//" in word or len(word) > 200 or not any(c.isalpha() for c in word):
+        return ()
+    return (Anchor(word, "path"),)
+
+
+def error_lines(text: str, *, most: int = 6) -> list[str]:
+    """Lines that name an error, shortest useful form, at most `most`, the last ones first."""
+    found: list[str] = []
+    for line in reversed(searched(text).splitlines()):
+        line = line.strip()
+        if 8 <= len(line) <= 300 and ERROR_LINE.search(line):
+            found.append(line)
+            if len(found) == most:
+                break
+    return found
+
+
+def strings_of(arguments: str) -> Iterator[tuple[str, str]]:
+    """Key and value of every string in a tool call's arguments; the raw text where it is not JSON."""
+    try:
+        value = json.loads(arguments)
+    except ValueError:
+        yield "", arguments
+        return
+    yield from _strings("", value)
+
+
+def _strings(key: str, value: object) -> Iterator[tuple[str, str]]:
+    if isinstance(value, str):
+        yield key, value
+    elif isinstance(value, Mapping):
+        for k, v in value.items():
+            yield from _strings(str(k), v)
+    elif isinstance(value, list):
+        for v in value:
+            yield from _strings(key, v)
+
+
+class Use:
+    """What is known of one anchor: its fading and its lasting weight, and when it was last used."""
+
+    __slots__ = ("edits", "kind", "lasting", "near", "position")
+
+    def __init__(self, kind: AnchorKind) -> None:
+        self.kind = kind
+        self.near = 0.0
+        self.lasting = 0.0
+        self.position = 0
+        self.edits = 0
+
+
+class Ledger:
+    """Anchors and their uses, in the order of the log; can be continued at any time.
+
+    An anchor's weight is the sum over its uses of `ORIGIN_WEIGHT × ln(1 + times) × (OLD_SHARE + e^(−age / FADE))`,
+    the age in messages, times `KIND_WEIGHT`.
+    """
+
+    def __init__(self) -> None:
+        self.uses: dict[str, Use] = {}
+
+    def note(self, text: str, origin: Origin, position: int) -> None:
+        """Note the anchors of a text of the message at `position`."""
+        weight = ORIGIN_WEIGHT[origin]
+        for anchor, times in find(text).items():
+            use = self.uses.get(anchor.text)
+            if use is None:
+                use = self.uses[anchor.text] = Use(anchor.kind)
+            gain = weight * math.log1p(times)
+            use.near = use.near * math.exp((use.position - position) / FADE) + gain
+            use.lasting += gain
+            use.position = position
+            if origin == "edit":
+                use.edits += 1
+
+    def weight(self, use: Use, position: int) -> float:
+        """How likely the anchor is to be needed after the message at `position`; comparable, without a unit."""
+        faded = use.near * math.exp((use.position - position) / FADE)
+        return KIND_WEIGHT[use.kind] * (faded + OLD_SHARE * use.lasting)
+
+    def ranked(self, position: int) -> list[tuple[str, Use, float]]:
+        """All anchors, the most likely needed first; ties by text, so that the order is always the same."""
+        rows = [(text, use, self.weight(use, position)) for text, use in self.uses.items()]
+        rows.sort(key=lambda row: (-row[2], row[0]))
+        return rows
+
+    def trim(self, position: int, most: int) -> None:
+        """Forget all but the `most` likeliest anchors, so that memory stays bounded."""
+        if len(self.uses) > 2 * most:
+            self.uses = {text: use for text, use, _ in self.ranked(position)[:most]}
+
+
+def texts_of(anchors: Iterable[Anchor]) -> set[str]:
+    """The bare texts of anchors."""
+    return {anchor.text for anchor in anchors}

@@ -1,0 +1,48 @@
+"""The active context: exactly what a model is sent. The only one of the three layers that may be handed to a model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from compact.core.checkpoints import Checkpoint
+from compact.core.messages import Message, Text, Thinking
+
+
+class ActiveContext(BaseModel):
+    """Messages in the order of the log, a checkpoint standing at its span's start."""
+
+    model_config = ConfigDict(frozen=True)
+
+    messages: tuple[Message, ...]
+    tokens: int = Field(ge=0)
+    """Tokens of the whole prompt: messages, framing, and what the caller said stands beside them."""
+    checkpoints: tuple[Checkpoint, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.messages)
+
+    def render_text(self) -> str:
+        """The model-visible text of the context: what tokens mean here."""
+        return render_text(self.messages)
+
+
+def render_text(messages: Sequence[Message]) -> str:
+    """Messages as plain text, each under its role; never more tokens than the messages are counted as."""
+    return "\n".join(f"{m.role}:\n" + "\n".join(_visible(m)) for m in messages)
+
+
+def _visible(message: Message) -> Iterator[str]:
+    if isinstance(message.content, str):
+        yield message.content
+        return
+    for part in message.content:
+        match part.type:
+            case "tool_call":
+                yield f"{part.name} {part.arguments}"
+            case "image":
+                yield "[image]"
+            case _:
+                assert isinstance(part, Text | Thinking) or hasattr(part, "text")
+                yield part.text

@@ -1,0 +1,98 @@
+"""Instructions: a person's sentences that should still hold after compression, kept word for word.
+
+Everything a person says in prose is a candidate: rules are often said without "never" or "must" ("we only support Linux
+here", "I'd rather have one file per command"). Candidates are ranked by how much they read like something to be followed;
+pasted logs, code and plain chatter are left out. How many are kept is the budget's matter, not this module's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from compact.core.sentences import lines_of
+
+LONGEST = 600
+"""Characters of the longest candidate; longer lines without sentence ends are pasted text."""
+PASTE_LINES = 40
+"""A message of more lines than that is read as pasted text: only its first and last lines are candidates."""
+PASTE_ENDS = 15
+
+_STRONG = re.compile(
+    r"\b(?:never|always|must(?:n't)?|do(?:n't| not)|shall|required?|forbidden|under no circumstances|make sure|ensure|"
+    r"at all times|from now on|remember|important|only|no longer|not allowed|stick (?:to|with)|"
+    r"niemals?|nie|immer|muss|müssen|darf|dürfen|nur|keinesfalls|ab jetzt|wichtig|bitte|"
+    r"please)\b|绝不|不要|必须|总是|始终|禁止|只能|务必|请|一定|不得|不能",
+    re.IGNORECASE,
+)
+_MILD = re.compile(
+    r"\b(?:should(?:n't)?|need(?:s)? to|have to|has to|want(?:s)?(?: to)?|would like|i'd (?:like|rather|prefer)|prefer|"
+    r"instead|rather|keep|use|avoid|let's|don't want|without|unless|no need|leave|stay|call it|name it|rename|"
+    r"can you|could you|i think we|we (?:can|could|will|won't|use|support|don't)|it's (?:ok|fine)|supposed|expect(?:ed)?|"
+    r"soll(?:te|en|ten)?|brauch(?:e|en|t)|will(?:st)?|möchte|lieber|statt|ohne|behalte|verwende|nutze|vermeide)\b|"
+    r"应该|需要|希望|想要|改成|改为|使用|保持|避免|最好|优先|采用",
+    re.IGNORECASE,
+)
+_IMPERATIVE = re.compile(
+    r"^(?:and |also |then |now |so |but |ok,? |yes,? |no,? )*"
+    r"(?:add|apply|ask|build|change|check|commit|copy|create|delete|do|document|drop|explain|fix|focus|follow|give|ignore|"
+    r"implement|include|inline|make|merge|move|only|open|pick|prefix|print|push|put|read|refactor|remove|replace|return|"
+    r"revert|rewrite|run|save|set|show|skip|split|start|stop|store|support|take|test|treat|try|update|verify|write)\b",
+    re.IGNORECASE,
+)
+_CHATTER = re.compile(
+    r"(?:ok(?:ay)?|yes|yep|yeah|no|nope|sure|thanks?(?: you)?|great|good|nice|cool|perfect|go(?: on| ahead)?|continue|"
+    r"proceed|done|hi|hello|hey|next|stop|weiter|ja|nein|danke|gut|好的?|继续|谢谢|可以|是的?)"
+    r"(?:[,.!\s]+(?:ok(?:ay)?|yes|please|thanks?|go on|go ahead|continue|do (?:it|that)|sounds good|looks good))*[.!?…\s]*",
+    re.IGNORECASE,
+)
+_WORDS = re.compile(r"[^\W\d_]{2,}|[\u4e00-\u9fff\u3040-\u30ff]")
+_CODE = re.compile(r"[{};]\s*$|^\s*(?:import |from \S+ import|def |class |func |const |let |var |return\b|if \(|#include)|=>")
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """A candidate: its words, how much it reads like an instruction (0 to 1), and where it was said."""
+
+    text: str
+    score: float
+    message_id: str
+    position: int
+
+
+def find_instructions(text: str, message_id: str, position: int) -> Iterator[Instruction]:
+    """The candidates in what a person said, in order."""
+    for line in lines_of(_without_paste(text)):
+        score = score_of(line)
+        if score > 0:
+            yield Instruction(line, score, message_id, position)
+
+
+def score_of(line: str) -> float:
+    """How much a line reads like something to be followed, 0 (chatter, code, data) to 1."""
+    if not 6 <= len(line) <= LONGEST or _CHATTER.fullmatch(line) or _CODE.search(line):
+        return 0.0
+    words = len(_WORDS.findall(line))
+    if words < 2 or words * 14 < len(line):
+        return 0.0
+    score = 0.25
+    if _STRONG.search(line):
+        score += 0.4
+    if _MILD.search(line):
+        score += 0.2
+    if _IMPERATIVE.match(line):
+        score += 0.15
+    if line.rstrip().endswith(("?", "？")):
+        score -= 0.12
+    if words < 4:
+        score -= 0.1
+    return max(0.05, min(1.0, score))
+
+
+def _without_paste(text: str) -> str:
+    """Both ends of a long message: what stands between is pasted."""
+    lines = text.splitlines()
+    if len(lines) <= PASTE_LINES:
+        return text
+    return "\n".join([*lines[:PASTE_ENDS], *lines[-PASTE_ENDS:]])

@@ -1,0 +1,117 @@
+"""Prose cut into lines and sentences, and what a sentence is about.
+
+Works line by line on Markdown: code fences, tables' rules and pasted logs are no prose. Cues are given for English, German
+and Chinese; a sentence of another language is a fact, ranked by what it names. Nothing here knows tokens or budgets.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Literal
+
+Topic = Literal["decisions", "facts", "done", "open", "errors"]
+TOPICS: tuple[Topic, ...] = ("decisions", "facts", "done", "open", "errors")
+
+LONG_LINE = 320
+"""Characters from which a line is cut into its sentences."""
+
+_FENCE = re.compile(r"^\s*(?:```|~~~)")
+_BULLET = re.compile(r"^\s*(?:[-*+•]|\d{1,3}[.)]|#{1,6}|>)\s+")
+_EMPHASIS = re.compile(r"\*\*|__|(?<!\w)\*(?=\S)|(?<=\S)\*(?!\w)")
+_SENTENCE_END = re.compile(r"(?<=[.!?…])[\"')\]”]*\s+(?=[\"'(\[“]?[A-ZÀ-ÞА-Я0-9`*])|(?<=[。！？；])")
+_LOG_LINE = re.compile(
+    r"^\s*(?:\d{4}-\d\d-\d\d|\d\d:\d\d:\d\d|\[\d|at \S+\(|File \"|\+\+\+|---|@@|\||\$ |>>> |#\s*\d|[{}\[\]<]|\d+[→:|]\s|"
+    r"(?:INFO|DEBUG|WARN(?:ING)?|ERROR|TRACE)\b)"
+)
+
+_CUES: tuple[tuple[Topic, re.Pattern[str]], ...] = (
+    (
+        "decisions",
+        re.compile(
+            r"\b(?:decided|decision|decide|chose|chosen|instead of|rather than|agreed|trade-?off|we(?:'ll| will| should) "
+            r"(?:use|keep|go)|going with|go with|settled|prefer(?:red)?|by design|entschieden|entscheidung|statt(?:dessen)?|"
+            r"beschlossen)\b|决定|选择|改用|采用|而不是",
+            re.IGNORECASE,
+        ),
+    ),
+    (
+        "open",
+        re.compile(
+            r"\b(?:to-?dos?|next steps?|next,|remaining|remains|still (?:need|to|has|have)|not yet|pending|follow-?up|"
+            r"needs? to be|left to|unresolved|blocked|later|offen|noch nicht|als n(?:ä|ae)chstes|ausstehend)\b|"
+            r"待办|下一步|尚未|还需|接下来",
+            re.IGNORECASE,
+        ),
+    ),
+    (
+        "errors",
+        re.compile(
+            r"\b(?:errors?|fail(?:s|ed|ing|ures?)?|bugs?|broken|crash(?:es|ed)?|exception|traceback|panic|root cause|"
+            r"problem|issue|wrong|incorrect|missing|regression|fehler(?:haft)?|kaputt|absturz|ursache)\b|"
+            r"错误|失败|异常|问题|缺失",
+            re.IGNORECASE,
+        ),
+    ),
+    (
+        "done",
+        re.compile(
+            r"\b(?:done|fixed|added|created|implemented|updated|removed|renamed|moved|committed|merged|refactored|"
+            r"completed?|now (?:uses?|works?|pass(?:es)?|returns?)|all tests|passing|behoben|erledigt|hinzugef(?:ü|ue)gt|"
+            r"ge(?:ä|ae)ndert|umgesetzt|fertig)\b|✅|✓|完成|修复|新增|已经|更新",
+            re.IGNORECASE,
+        ),
+    ),
+)
+_FILLER = re.compile(
+    r"^(?:(?:now|ok(?:ay)?|good|great|perfect|excellent|alright|sure|right|hmm|wait|actually)[,.! ]+)*"
+    r"(?:let me|let's|i'll|i will|i'm going to|i need to|i should|i can see|i see|now i|looking at|here(?:'s| is| are)|"
+    r"you're (?:absolutely )?right|lass mich|ich werde|让我|我来|我将)\b",
+    re.IGNORECASE,
+)
+
+
+def lines_of(text: str) -> Iterator[str]:
+    """Lines of prose: without code fences and their contents, bullets and emphasis; long ones cut into sentences."""
+    fenced = False
+    for line in text.splitlines():
+        if _FENCE.match(line):
+            fenced = not fenced
+            continue
+        if fenced or not line.strip() or is_log_line(line):
+            continue
+        bare = _BULLET.sub("", line).strip()
+        if len(bare) <= LONG_LINE:
+            yield bare
+        else:
+            yield from sentences_of(bare)
+
+
+def sentences_of(line: str) -> Iterator[str]:
+    """The sentences of one line."""
+    for sentence in _SENTENCE_END.split(line):
+        if sentence and (bare := sentence.strip()):
+            yield bare
+
+
+def is_log_line(line: str) -> bool:
+    """Whether a line looks like a log, a trace, a diff or a table rather than prose."""
+    return bool(_LOG_LINE.match(line))
+
+
+def plain(line: str) -> str:
+    """The line without Markdown's emphasis."""
+    return _EMPHASIS.sub("", line).strip() if "*" in line or "__" in line else line
+
+
+def topic_of(sentence: str) -> Topic:
+    """What the sentence is about; `facts` where no cue is found."""
+    for topic, cue in _CUES:
+        if cue.search(sentence):
+            return topic
+    return "facts"
+
+
+def is_filler(sentence: str) -> bool:
+    """Whether a sentence only announces what its speaker is about to do."""
+    return bool(_FILLER.match(sentence))
