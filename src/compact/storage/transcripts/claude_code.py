@@ -14,6 +14,8 @@ What is decided here:
 - An earlier summary (`isCompactSummary`) is a checkpoint where its originals are missing, that is
   where no message stands before it in the file; else it is left out, because we recompress from
   originals.
+- A prompt that was typed while the model worked is a `queue-operation`. Whether the model saw it the
+  file does not tell, so it is no message; the notes count those that no message repeats.
 - `active` takes what follows the last boundary, its summary as a checkpoint.
 
 Writing lives in `claude_code_writing`.
@@ -30,6 +32,7 @@ from typing import Any
 from compact.core.formats.anthropic import Anthropic
 from compact.core.messages import Message, MessageMetadata
 from compact.errors import InvalidMessage, InvalidTranscript
+from compact.storage.transcripts.choosing import choose
 from compact.storage.transcripts.documents import Document, JsonLines, PlainText
 from compact.storage.transcripts.transcript import Container, Row, Transcript
 
@@ -61,6 +64,7 @@ def read(
         InvalidTranscript: naming the line of a row that is no event or holds no valid message.
     """
     assert not isinstance(document, PlainText)
+    choose([document], conversation, source=document.source)
     log = _Log(document.source)
     rows = [(n, _checked(row, n, document.source)) for n, row in document.rows]
     start = _last_boundary(rows) if active else 0
@@ -135,6 +139,7 @@ class _Log:
     messages: list[Message] = field(default_factory=list)
     rows: dict[str, tuple[Row, ...]] = field(default_factory=dict)
     left_out: Counter[str] = field(default_factory=Counter)
+    _queued: list[str] = field(default_factory=list)
     _seen: set[str] = field(default_factory=set)
     _reply: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
     _has_originals: bool = False
@@ -143,6 +148,8 @@ class _Log:
         """Take one row."""
         if row["type"] not in ("user", "assistant"):
             self.left_out[str(row["type"])] += 1
+            if row.get("operation") == "enqueue" and isinstance(row.get("content"), str):
+                self._queued.append(row["content"].strip())
             return
         message = row.get("message")
         if not isinstance(message, dict):
@@ -192,6 +199,10 @@ class _Log:
         """What was left out, in words."""
         for kind, count in sorted(self.left_out.items()):
             yield f"{count} {kind} {'row' if count == 1 else 'rows'}"
+        said = "\n".join(m.text for m in self.messages) if self._queued else ""
+        lost = sum(x not in said for x in self._queued if not x.startswith("<"))
+        if lost:
+            yield f"{lost} queued {'prompt' if lost == 1 else 'prompts'} that no message repeats"
 
     def _continues(self, message: dict[str, Any]) -> bool:
         if not self._reply or not message.get("id"):

@@ -101,6 +101,8 @@ def _bytes_of(path: Path, name: str) -> bytes:
         reason = "no such file"
     except IsADirectoryError:
         reason = "a directory, not a file"
+    except ValueError:
+        reason = "not a file's name"
     except OSError as error:
         reason = f"cannot be read: {error.strerror or error}"
     raise InvalidTranscript(name, reason)

@@ -1,0 +1,121 @@
+"""What the readers of agent logs share: rows become chat completions messages, one by one.
+
+A format module translates a row into a chat completions dictionary; here it is parsed, with errors
+that name the row. Logs are kept as they are: a tool result without a call is no error in them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from compact.core.formats.chat_completions import ChatCompletions
+from compact.core.messages import Message, MessageMetadata
+from compact.errors import InvalidMessage, InvalidTranscript
+from compact.storage.transcripts.documents import Document, JsonValue
+from compact.storage.transcripts.transcript import Row, Transcript
+
+_PARSER = ChatCompletions()
+
+
+def json_object(document: Document) -> Mapping[str, Any]:
+    """The document's one JSON object; empty where it is none."""
+    if isinstance(document, JsonValue) and isinstance(document.value, dict):
+        return document.value
+    return {}
+
+
+def json_list(document: Document) -> Sequence[Any]:
+    """The document's JSON list; empty where it is none."""
+    if isinstance(document, JsonValue) and isinstance(document.value, list):
+        return document.value
+    return ()
+
+
+def rows_at(value: object, key: str, *, source: str) -> list[Any]:
+    """The list of that key.
+
+    Raises:
+        InvalidTranscript: there is none.
+    """
+    rows = value.get(key) if isinstance(value, dict) else None
+    if not isinstance(rows, list):
+        raise InvalidTranscript(source, f"{key}: expected a list of messages")
+    return rows
+
+
+def is_row(value: object) -> bool:
+    """Whether a value looks like a message with a role."""
+    return isinstance(value, dict) and isinstance(value.get("role"), str)
+
+
+class AgentLog:
+    """Builds the messages of one log; `where` names the list in errors, such as `history`."""
+
+    def __init__(self, source: str, where: str) -> None:
+        self._source = source
+        self._where = where
+        self._messages: list[Message] = []
+        self._rows: dict[str, tuple[Row, ...]] = {}
+
+    def add(
+        self,
+        index: int,
+        wire: object,
+        *,
+        row: Row,
+        voice: str | None = None,
+        time: datetime | None = None,
+    ) -> None:
+        """Take the chat completions dictionary made of the row at an index.
+
+        `voice` is who really speaks, where the log tells (`metadata.source`).
+
+        Raises:
+            InvalidTranscript: naming the field that is wrong.
+        """
+        try:
+            message = _PARSER.parse(wire, len(self._messages))  # type: ignore[arg-type]  # checked
+        except InvalidMessage as error:
+            field = error.path.partition("]")[2]
+            reason = f"{self._where}[{index}]{field}: {error.reason}"
+            raise InvalidTranscript(self._source, reason) from None
+        update: dict[str, object] = {}
+        if message.id in self._rows:
+            update["id"] = f"m{len(self._messages)}-{index}"
+        if voice is not None:
+            update["metadata"] = MessageMetadata(source=voice)
+        if time is not None:
+            update["timestamp"] = time
+        message = message.model_copy(update=update) if update else message
+        self._messages.append(message)
+        self._rows[message.id] = (row,)
+
+    def transcript(
+        self,
+        format: str,
+        *,
+        title: object = None,
+        notes: tuple[str, ...] = (),
+        conversations: int = 1,
+    ) -> Transcript:
+        """The messages taken so far; they will be written as chat completions JSON Lines."""
+        return Transcript(
+            source=self._source,
+            format=format,
+            wire="chat_completions",
+            messages=tuple(self._messages),
+            title=title if isinstance(title, str) else None,
+            rows=self._rows,
+            notes=notes,
+            conversations=conversations,
+        )
+
+
+def time_of(value: object) -> datetime | None:
+    """A time in ISO form; None where there is none."""
+    try:
+        return datetime.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        return None

@@ -1,0 +1,163 @@
+"""Reading Gemini CLI sessions: `{sessionId, startTime, messages: [{type, content, …}]}`.
+
+A `user` row is a person's message, a `gemini` row a reply with its thoughts and tool calls, whose
+results it carries: they become tool messages after it. Rows of the tool itself (`info`, `warning`,
+`error`) are left out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from compact.core import defaults
+from compact.core.messages import Message, Part, Text, Thinking, ToolCall, ToolResult
+from compact.errors import InvalidTranscript
+from compact.storage.transcripts.choosing import choose
+from compact.storage.transcripts.documents import Document, JsonValue
+from compact.storage.transcripts.transcript import Row, Transcript
+
+NAME = "gemini_cli"
+
+
+def recognizes(document: Document) -> bool:
+    """Whether the value is an object with a session id and messages with types."""
+    if not isinstance(document, JsonValue) or not isinstance(document.value, dict):
+        return False
+    rows = document.value.get("messages")
+    if "sessionId" not in document.value or not isinstance(rows, list):
+        return False
+    return not rows or (isinstance(rows[0], dict) and "type" in rows[0] and "role" not in rows[0])
+
+
+def read(
+    document: Document, *, conversation: int | None = None, active: bool = False
+) -> Transcript:
+    """The file's one conversation; `active` changes nothing, these files know no boundaries.
+
+    Raises:
+        InvalidTranscript: naming the message that is wrong.
+    """
+    assert isinstance(document, JsonValue)
+    choose([document], conversation, source=document.source)
+    value = document.value
+    if not isinstance(value, dict) or not isinstance(value.get("messages"), list):
+        raise InvalidTranscript(document.source, "messages: expected a list")
+    session = _Session(document.source)
+    for index, row in enumerate(value["messages"]):
+        session.take(index, row)
+    return Transcript(
+        source=document.source,
+        format=NAME,
+        wire="chat_completions",
+        messages=tuple(session.messages),
+        rows=session.rows,
+        notes=tuple(
+            f"{n} {kind} {'row' if n == 1 else 'rows'}" for kind, n in sorted(session.left.items())
+        ),
+    )
+
+
+@dataclass(slots=True)
+class _Session:
+    source: str
+    messages: list[Message] = field(default_factory=list)
+    rows: dict[str, tuple[Row, ...]] = field(default_factory=dict)
+    left: Counter[str] = field(default_factory=Counter)
+
+    def take(self, index: int, row: object) -> None:
+        """Take one row."""
+        path = f"messages[{index}]"
+        if not isinstance(row, dict) or not isinstance(row.get("type"), str):
+            raise InvalidTranscript(self.source, f"{path}.type: a message needs one")
+        if row["type"] not in ("user", "gemini"):
+            self.left[row["type"]] += 1
+            return
+        text = _content(row.get("content"))
+        if text is None:
+            raise InvalidTranscript(self.source, f"{path}.content: expected text or parts")
+        if row["type"] == "user":
+            self._add(row, "user", [Text(text)])
+            return
+        calls = _mappings(row.get("toolCalls"))
+        parts: list[Part] = [Thinking(_thought(x)) for x in _mappings(row.get("thoughts"))]
+        if text:
+            parts.append(Text(text))
+        ids = [str(call.get("id") or f"call-{index}-{i}") for i, call in enumerate(calls)]
+        parts += [_call(x, call_id) for x, call_id in zip(calls, ids, strict=True)]
+        self._add(row, "assistant", parts)
+        for call, call_id in zip(calls, ids, strict=True):
+            if "result" in call or call.get("status") in ("success", "error", "cancelled"):
+                self._add(row, "tool", [_result(call, call_id)])
+
+    def _add(self, row: Mapping[str, Any], role: str, parts: list[Part]) -> None:
+        plain = parts[0].text if len(parts) == 1 and isinstance(parts[0], Text) else None
+        known = row.get("id")
+        message_id = known if isinstance(known, str) and known not in self.rows else None
+        message = Message.of(
+            {
+                "role": role,
+                "content": tuple(parts) if plain is None else plain,
+                "id": message_id or f"m{len(self.messages)}",
+                "timestamp": _time(row.get("timestamp")) or defaults.now(),
+            }
+        )
+        self.messages.append(message)
+        self.rows[message.id] = (row,)
+
+
+def _mappings(value: object) -> list[Mapping[str, Any]]:
+    return [x for x in value if isinstance(x, dict)] if isinstance(value, list) else []
+
+
+def _content(value: object) -> str | None:
+    """The text of a message: a string, or parts with texts."""
+    if value is None or isinstance(value, str):
+        return value or ""
+    parts = [value] if isinstance(value, dict) else value
+    if not isinstance(parts, list):
+        return None
+    texts = [x if isinstance(x, str) else x.get("text") for x in parts if isinstance(x, str | dict)]
+    return "\n".join(x for x in texts if isinstance(x, str))
+
+
+def _thought(row: Mapping[str, Any]) -> str:
+    texts = (row.get("subject"), row.get("description"))
+    return "\n".join(x for x in texts if isinstance(x, str) and x)
+
+
+def _call(row: Mapping[str, Any], call_id: str) -> ToolCall:
+    arguments = json.dumps(row.get("args") or {}, ensure_ascii=False)
+    return ToolCall(call_id, str(row.get("name") or "tool"), arguments)
+
+
+def _result(row: Mapping[str, Any], call_id: str) -> ToolResult:
+    """What the model was given back; what the terminal showed (`resultDisplay`) is not."""
+    texts: list[str] = []
+    result = row.get("result")
+    for item in [result] if isinstance(result, dict | str) else result or ():
+        texts.append(item if isinstance(item, str) else _response(item))
+    is_error = row.get("status") in ("error", "cancelled")
+    name = str(row.get("name") or "tool")
+    return ToolResult(call_id, "\n".join(texts), name, is_error)
+
+
+def _response(item: object) -> str:
+    body = item.get("functionResponse") if isinstance(item, dict) else None
+    response = body.get("response") if isinstance(body, dict) else item
+    if isinstance(response, dict) and len(response) == 1:
+        only = next(iter(response.values()))
+        if isinstance(only, str):
+            return only
+    return json.dumps(response, ensure_ascii=False)
+
+
+def _time(value: object) -> datetime | None:
+    try:
+        return datetime.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        return None

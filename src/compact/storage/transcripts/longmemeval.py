@@ -1,0 +1,53 @@
+"""Reading LongMemEval records: one person's sessions with an assistant over months, in one history.
+
+Each record is a conversation: its `haystack_sessions` one after the other, dated by
+`haystack_dates`. The questions and the evidence marks (`has_answer`) are no part of it.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from compact.storage.transcripts.agent_logs import AgentLog, json_list, rows_at
+from compact.storage.transcripts.choosing import choose
+from compact.storage.transcripts.documents import Document
+from compact.storage.transcripts.transcript import Transcript
+
+NAME = "longmemeval"
+_DATE = "%Y/%m/%d (%a) %H:%M"
+
+
+def recognizes(document: Document) -> bool:
+    """Whether the list holds records with haystack sessions."""
+    items = json_list(document)
+    return bool(items) and isinstance(items[0], dict) and "haystack_sessions" in items[0]
+
+
+def read(
+    document: Document, *, conversation: int | None = None, active: bool = False
+) -> Transcript:
+    """One record's history; `active` changes nothing, these files know no boundaries.
+
+    Raises:
+        InvalidTranscript: several and none chosen, or a message that is wrong.
+    """
+    items = json_list(document)
+    record = choose(items, conversation, source=document.source)
+    sessions = rows_at(record, "haystack_sessions", source=document.source)
+    dates = record.get("haystack_dates") or []
+    log = AgentLog(document.source, "haystack_sessions")
+    for place, session in enumerate(sessions):
+        time = _time(dates[place]) if place < len(dates) else None
+        for row in session if isinstance(session, list) else [session]:
+            known = isinstance(row, dict)
+            wire = {k: v for k, v in row.items() if k != "has_answer"} if known else row
+            log.add(place, wire, row=row if known else {}, time=time)
+    title = f"question {record.get('question_id')}, {len(sessions)} sessions"
+    return log.transcript(NAME, title=title, conversations=len(items))
+
+
+def _time(value: object) -> datetime | None:
+    try:
+        return datetime.strptime(str(value), _DATE).replace(tzinfo=UTC)
+    except ValueError:
+        return None

@@ -1,0 +1,233 @@
+"""Reading SpecStory Markdown: exports of Claude Code, Codex CLI, Gemini CLI and Cursor sessions.
+
+A `<think>` block goes with the turn after it; each `<tool-use>` block becomes a call and its
+result, with ids made of the tool's name and a counter. Sub-agents' turns (sidechain) are left out.
+In sessions that were resumed from another tool the calls of the first part are plain text: those
+that end in an output block become calls too. What the export does not hold (arguments, outputs)
+cannot be restored; the notes count it. Cursor's export escapes HTML; its tool blocks are unescaped.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+
+from compact.core import defaults
+from compact.core.messages import Message, Part, Text, Thinking, ToolCall, ToolResult
+from compact.errors import InvalidTranscript
+from compact.storage.transcripts.choosing import choose
+from compact.storage.transcripts.documents import Document, PlainText
+from compact.storage.transcripts.specstory_markdown import Head, Turn, head_of, turns_of
+from compact.storage.transcripts.transcript import Row, Transcript
+
+NAME = "specstory"
+_TOOL = re.compile(
+    r'<tool-use data-tool-type="(?P<type>[^"]*)" data-tool-name="(?P<name>[^"]*)">\s*<details>\s*'
+    r"<summary>Tool use: \*\*[^\n]*?\*\*(?P<summary>[^\n]*?)</summary>\n?"
+    r"(?P<body>.*?)\n?</details>\s*</tool-use>(?=\s*(?:<tool-use |\Z))",
+    re.DOTALL,
+)
+_THINK = re.compile(
+    r"<think>(?:<details><summary>[^<]*</summary>)?\n?(?P<text>.*?)\n?(?:</details>)?</think>",
+    re.DOTALL,
+)
+_RESUMED = re.compile(r"Resumed from an? .+ session via SpecStory\.")
+_NAMED = re.compile(r"Tool use: \*\*(?P<name>[^*\n]+)\*\* ?(?P<rest>.*)", re.DOTALL)
+_OUTPUT = re.compile(r"(?:\A|\n\n|(?<=</summary>)\n)```(?:text)?\n(?P<text>.*)\n```\Z", re.DOTALL)
+_ANSWER = re.compile(r"(?:\A|\n)\*\*Answer:\*\* ?(?P<text>.*)\Z", re.DOTALL)
+_WHOLE_SPAN = re.compile(r"(?:(?P<description>.*)\n\s*)?\s*`(?P<span>[^\n]*)`\s*", re.DOTALL)
+_SCRIPT = re.compile(r"(?P<description>[^\n]*)\n\n```(?:bash|sh|zsh)\n(?P<span>.*)\n```", re.DOTALL)
+
+
+def recognizes(document: Document) -> bool:
+    """Whether the text has SpecStory's session comment at its head."""
+    return isinstance(document, PlainText) and head_of(document.text) is not None
+
+
+def read(
+    document: Document, *, conversation: int | None = None, active: bool = False
+) -> Transcript:
+    """The file's one conversation; `active` changes nothing, an export has no boundaries.
+
+    Raises:
+        InvalidTranscript: there is no turn.
+    """
+    assert isinstance(document, PlainText)
+    choose([document], conversation, source=document.source)
+    head = head_of(document.text) or Head("", "", None)
+    turns = turns_of(document.text)
+    if not turns:
+        raise InvalidTranscript(document.source, 'no turn: no line like "_**User (time)**_"')
+    session = _Session(escaped=head.tool.startswith("Cursor"))
+    for turn in turns:
+        session.take(turn)
+    session.finish()
+    return Transcript(
+        source=document.source,
+        format=NAME,
+        wire="chat_completions",
+        messages=tuple(session.messages),
+        title=head.title,
+        rows=session.rows,
+        notes=session.notes(),
+    )
+
+
+@dataclass(slots=True)
+class _Session:
+    """Builds messages from turns as they come."""
+
+    escaped: bool
+    messages: list[Message] = field(default_factory=list)
+    rows: dict[str, tuple[Row, ...]] = field(default_factory=dict)
+    _counts: Counter[str] = field(default_factory=Counter)
+    _calls: Counter[str] = field(default_factory=Counter)
+    _thinking: list[tuple[Part, Turn]] = field(default_factory=list)
+    _is_resumed: bool = False
+
+    def take(self, turn: Turn) -> None:
+        """Take one turn."""
+        body = turn.body.strip("\n")
+        if turn.sidechain:
+            self._counts["turn of a sub-agent|turns of sub-agents"] += 1
+        elif not body.strip():
+            self._counts["empty turn|empty turns"] += 1
+        elif turn.who == "User":
+            self.finish()
+            self._add(turn, "user", [Text(body)])
+        else:
+            self._is_resumed |= bool(_RESUMED.fullmatch(body.strip()))
+            self._take_agent(turn, body)
+
+    def finish(self) -> None:
+        """Reasoning with nothing after it stands alone."""
+        if self._thinking:
+            parts = [part for part, _ in self._thinking]
+            turn = self._thinking[-1][1]
+            self._thinking = []
+            self._add(turn, "assistant", parts)
+
+    def notes(self) -> tuple[str, ...]:
+        """What was left out or could not be told, in words."""
+        found: list[str] = []
+        for name, count in sorted(self._counts.items()):
+            one, _, many = name.partition("|")
+            found.append(f"{count} {one if count == 1 else many}")
+        return tuple(found)
+
+    def _take_agent(self, turn: Turn, body: str) -> None:
+        think = _THINK.match(body)
+        if think:
+            self._thinking.append((Thinking(think["text"]), turn))
+            body = body[think.end() :].strip("\n")
+        start = body.find('<tool-use data-tool-type="') if "<tool-use " in body else -1
+        if start >= 0 and (start == 0 or body[start - 1] == "\n") and _TOOL.match(body, start):
+            if body[:start].strip():
+                self._say(turn, body[:start].strip("\n"))
+            self._take_tools(turn, body[start:])
+        elif body.strip() and not (self._is_resumed and self._take_plain_call(turn, body)):
+            self._say(turn, body)
+
+    def _take_tools(self, turn: Turn, body: str) -> None:
+        """The tool blocks of a turn. Cursor writes a second, empty block for each: left out."""
+        previous: tuple[str, str] | None = None
+        for block in _TOOL.finditer(body):
+            inside = block["body"].strip("\n")
+            if self.escaped:
+                inside = html.unescape(inside)
+            summary = block["summary"].strip().removeprefix("•").strip()
+            if not inside.strip() and not summary and previous == (block["type"], block["name"]):
+                continue
+            previous = (block["type"], block["name"])
+            asked, answered = _split(inside, is_write=block["type"] == "write")
+            self._call(turn, block["name"], _arguments(summary, asked, block["type"]), answered)
+
+    def _take_plain_call(self, turn: Turn, body: str) -> bool:
+        """A call that a resumed session holds as text; whether it is one."""
+        asked, answered = _split(body, is_write=body.startswith("```"))
+        if answered is None:
+            return False
+        named = _NAMED.match(asked)
+        if named:
+            arguments = _arguments("", named["rest"].strip(), "shell")
+            self._call(turn, named["name"], arguments, answered)
+            return True
+        if "```text\n" not in body or not (not asked or asked.rstrip().endswith("`")):
+            return False
+        self._counts["call whose tool name is a guess|calls whose tool name is a guess"] += 1
+        span = _WHOLE_SPAN.fullmatch(asked)
+        is_shell = _SCRIPT.fullmatch(asked) or (span and (span["description"] or "").strip())
+        name = "shell" if is_shell else "tool"
+        self._call(turn, name, _arguments("", asked, name), answered)
+        return True
+
+    def _call(self, turn: Turn, name: str, arguments: str, answered: str | None) -> None:
+        if arguments == "{}":
+            self._counts["tool call without arguments|tool calls without arguments"] += 1
+        if answered is None:
+            self._counts["tool call without output|tool calls without output"] += 1
+        self._calls[name] += 1
+        call_id = f"{name}-{self._calls[name]}"
+        self._say_parts(turn, [ToolCall(call_id, name, arguments)])
+        self._add(turn, "tool", [ToolResult(call_id, answered or "", name)])
+
+    def _say(self, turn: Turn, text: str) -> None:
+        self._say_parts(turn, [Text(text)])
+
+    def _say_parts(self, turn: Turn, parts: list[Part]) -> None:
+        thoughts = [part for part, _ in self._thinking]
+        self._thinking = []
+        self._add(turn, "assistant", [*thoughts, *parts])
+
+    def _add(self, turn: Turn, role: str, parts: list[Part]) -> None:
+        single = parts[0].text if len(parts) == 1 and isinstance(parts[0], Text) else None
+        message = Message.of(
+            {
+                "role": role,
+                "content": tuple(parts) if single is None else single,
+                "id": f"m{len(self.messages)}",
+                "timestamp": turn.time or self._last_time(),
+            }
+        )
+        self.messages.append(message)
+        self.rows[message.id] = ({"line": turn.line, "who": turn.who},)
+
+    def _last_time(self) -> object:
+        return self.messages[-1].timestamp if self.messages else defaults.now()
+
+
+def _split(inside: str, *, is_write: bool) -> tuple[str, str | None]:
+    """What was asked and what came back: the last output block, where there is one.
+
+    Outputs are not escaped and may hold fences of their own, so the output begins at the first
+    output fence; what is written to a file comes before the output, so there it is the last one.
+    """
+    answer = _ANSWER.search(inside)
+    if answer:
+        return inside[: answer.start()].strip("\n"), answer["text"]
+    found = _OUTPUT.search(inside)
+    while is_write and found:
+        later = _OUTPUT.search(inside, found.start() + 1)
+        if later is None:
+            break
+        found = later
+    if found is None:
+        return inside, None
+    return inside[: found.start()].strip("\n"), found["text"]
+
+
+def _arguments(summary: str, asked: str, kind: str) -> str:
+    """The arguments as JSON: the command of a shell, else what the export shows of them."""
+    values: dict[str, str] = {}
+    text = "\n".join(x for x in (summary, asked) if x.strip())
+    found = _SCRIPT.fullmatch(text) or _WHOLE_SPAN.fullmatch(text) if kind == "shell" else None
+    if found:
+        values["command"] = found["span"]
+        if (found["description"] or "").strip():
+            values["description"] = found["description"].strip()
+    elif text.strip():
+        values["input"] = text.strip()
+    return json.dumps(values, ensure_ascii=False)
