@@ -1,1 +1,73 @@
-"""Fit any conversation into any model's window and keep every word reachable."""
+"""Fit any conversation into any model's window and keep every word reachable.
+
+    from compact import compress
+    messages = compress(messages, max_tokens=8_000)
+
+The names below are the public ones; each is loaded when it is first used, so that importing compact costs nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from compact.compression.extractive import ExtractiveSummarizer as ExtractiveSummarizer
+    from compact.config import CompactConfig as CompactConfig
+    from compact.core.budget import ContextBudget as ContextBudget
+    from compact.core.budget import ContextWindow as ContextWindow
+    from compact.core.checkpoints import Checkpoint as Checkpoint
+    from compact.core.context import ActiveContext as ActiveContext
+    from compact.core.conversation import Conversation as Conversation
+    from compact.core.messages import Message as Message
+    from compact.core.messages import MessageMetadata as MessageMetadata
+    from compact.core.plan import Plan as Plan
+    from compact.core.policy import CompactPolicy as CompactPolicy
+    from compact.errors import CannotFit as CannotFit
+    from compact.errors import CompactError as CompactError
+    from compact.managers.compress import acompress as acompress
+    from compact.managers.compress import aplan as aplan
+    from compact.managers.compress import compress as compress
+    from compact.managers.compress import plan as plan
+    from compact.managers.context import ContextManager as ContextManager
+    from compact.providers.tokenizers import NoopEstimator as NoopEstimator
+    from compact.providers.tokenizers import TiktokenEstimator as TiktokenEstimator
+    from compact.telemetry.bus import EventBus as EventBus
+
+_HOME = {
+    "ActiveContext": "compact.core.context",
+    "CannotFit": "compact.errors",
+    "Checkpoint": "compact.core.checkpoints",
+    "CompactConfig": "compact.config",
+    "CompactError": "compact.errors",
+    "CompactPolicy": "compact.core.policy",
+    "ContextBudget": "compact.core.budget",
+    "ContextManager": "compact.managers.context",
+    "ContextWindow": "compact.core.budget",
+    "Conversation": "compact.core.conversation",
+    "EventBus": "compact.telemetry.bus",
+    "ExtractiveSummarizer": "compact.compression.extractive",
+    "Message": "compact.core.messages",
+    "MessageMetadata": "compact.core.messages",
+    "NoopEstimator": "compact.providers.tokenizers",
+    "Plan": "compact.core.plan",
+    "TiktokenEstimator": "compact.providers.tokenizers",
+    "acompress": "compact.managers.compress",
+    "aplan": "compact.managers.compress",
+    "compress": "compact.managers.compress",
+    "plan": "compact.managers.compress",
+}
+
+__all__ = list(_HOME)  # noqa: PLE0605 - the table above is the one list of public names
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'compact' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(set(globals()) | set(_HOME))

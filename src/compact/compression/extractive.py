@@ -42,6 +42,7 @@ class ExtractiveSummarizer:
     """Writes summaries by extraction; deterministic, offline."""
 
     name = "extractive"
+    waits = False
 
     def __init__(self, counter: TokenCounter) -> None:
         self._counter = counter

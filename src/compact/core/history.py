@@ -7,7 +7,9 @@ finds what may never be pruned; so a plan over 100,000 messages costs what it ke
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import bisect
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from compact.core.formats.wire import WireFormat
@@ -32,6 +34,7 @@ class History:
         counter: TokenCounter,
         *,
         never_pruned: Collection[str] = NEVER_PRUNED,
+        pinned: Iterable[int] = (),
     ) -> None:
         self.wire = wire
         self.counter = counter
@@ -42,6 +45,8 @@ class History:
         self.fixed: list[int] = []
         """Positions of what may never be pruned: its roles, and what is pinned or protected; ascending."""
         self.extend(items)
+        for position in pinned:
+            self.pin(position)
 
     def __len__(self) -> int:
         return len(self._items)
@@ -74,6 +79,18 @@ class History:
         except (KeyError, TypeError) as error:
             raise InvalidMessage(f"messages[{i}]", _what_is_wrong(item)) from error
         self._items.extend(items)
+
+    def pin(self, position: int) -> None:
+        """Keep the message there word for word from now on; negative positions count from the end.
+
+        Raises:
+            InvalidMessage: there is no such message.
+        """
+        at = position + len(self) if position < 0 else position
+        if not 0 <= at < len(self):
+            raise InvalidMessage(f"pin[{position}]", f"there are {len(self)} messages")
+        if at not in self.fixed:
+            bisect.insort(self.fixed, at)
 
     def tokens(self, position: int) -> int:
         """Tokens of the message there as sent, framing included; counted once."""

@@ -52,6 +52,11 @@ class Summarizer(Protocol):
         """Who writes, for example `extractive`."""
         ...
 
+    @property
+    def waits(self) -> bool:
+        """Whether summarizing may wait for something outside, such as a model."""
+        ...
+
     def summarize(self, request: SummaryRequest) -> Awaitable[Summary]:
         """Summarize the request's messages within its token cap."""
         ...

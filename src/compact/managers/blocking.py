@@ -1,0 +1,62 @@
+"""Blocking forms of what is written async: run straight through where nothing waits, else on one background loop.
+
+A compression that calls no model never waits; its blocking form works everywhere, inside a running event loop too (a
+notebook has one). Where the work may wait, the blocking form refuses inside a running loop and names the async form.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from compact.errors import BlockingCallInLoop
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
+T = TypeVar("T")
+_lock = threading.Lock()
+_loop: AbstractEventLoop | None = None
+
+
+def run(work: Coroutine[Any, Any, T], *, waits: bool, instead: str) -> T:
+    """The coroutine's result.
+
+    `waits` says whether it may wait for something outside; `instead` is the async form to name in an error.
+
+    Raises:
+        BlockingCallInLoop: it may wait, and this thread runs an event loop.
+    """
+    if not waits:
+        return _straight_through(work)
+    import asyncio
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run_coroutine_threadsafe(work, _background_loop()).result()
+    work.close()
+    raise BlockingCallInLoop(f"this call waits for a model inside a running event loop; await {instead}")
+
+
+def _straight_through(work: Coroutine[Any, Any, T]) -> T:
+    try:
+        work.send(None)
+    except StopIteration as done:
+        result: T = done.value
+        return result
+    work.close()
+    raise RuntimeError("a summarizer that says it never waits has waited: set its `waits` to True")
+
+
+def _background_loop() -> AbstractEventLoop:
+    """The one loop of this process for blocking callers, in a daemon thread, started at first need."""
+    global _loop  # noqa: PLW0603 - one loop a process
+    import asyncio
+
+    with _lock:
+        if _loop is None:
+            _loop = asyncio.new_event_loop()
+            threading.Thread(target=_loop.run_forever, name="compact-loop", daemon=True).start()
+        return _loop

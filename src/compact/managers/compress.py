@@ -1,0 +1,160 @@
+"""Front door 1: one call, no set-up, no key. `compress` returns messages, `plan` says what it would do and why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypedDict, Unpack
+
+from compact import wiring
+from compact.compression import pipeline
+from compact.core.events import Event
+from compact.core.formats.known import format_named, format_of
+from compact.core.formats.wire import WireFormat
+from compact.core.history import History, Item
+from compact.core.messages import Message
+from compact.core.plan import Plan
+from compact.core.policy import CompactPolicy
+from compact.core.protocols import Summarizer, TokenEstimator
+from compact.core.tokens import TokenCounter
+from compact.errors import InvalidMessage
+from compact.managers import blocking
+
+
+class Options(TypedDict, total=False):
+    """What `compress`, `plan` and their async forms take beside the messages and the ceiling."""
+
+    pin: Iterable[int]
+    """Positions of messages that stay word for word."""
+    system: str | Sequence[Mapping[str, Any]] | None
+    """A system prompt that is sent in a field of its own: counted, never changed."""
+    tools: Sequence[Mapping[str, Any]]
+    """Tool schemas that are sent along: counted, never changed."""
+    model: str | None
+    """A model key, which chooses the tokenizer."""
+    tokenizer: str | TokenEstimator | None
+    """`o200k`, `cl100k`, `claude`, `chars`, or a tokenizer of your own."""
+    format: str | None
+    """The wire format, where its content cannot tell: `chat_completions` or `anthropic`."""
+    policy: CompactPolicy | None
+    summarizer: str | Summarizer | None
+    """Who writes the summary: `extractive` (the default), an object of yours, or None for a receipt alone."""
+    on_event: Callable[[Event], None] | None
+
+
+def compress(
+    messages: Sequence[Item], *, max_tokens: int, **options: Unpack[Options]
+) -> list[Any]:
+    """Fit messages into `max_tokens`, in the format they came in; what fits comes back unchanged.
+
+    The system prompt, pins and the newest message of a person stay word for word, tool calls keep their results, the
+    order stays. A call that nobody answered is answered by a note, as providers refuse it otherwise.
+
+    Raises:
+        CannotFit: what may not be shortened exceeds `max_tokens`; the text shows the breakdown.
+        InvalidMessage: a message is malformed; the text names the field.
+        BlockingCallInLoop: the summarizer waits and this thread runs an event loop: await `acompress`.
+    """
+    return _Task(messages, max_tokens, options).rendered(instead="acompress(…)")
+
+
+async def acompress(
+    messages: Sequence[Item], *, max_tokens: int, **options: Unpack[Options]
+) -> list[Any]:
+    """`compress` for async callers."""
+    task = _Task(messages, max_tokens, options)
+    return task.render(await task.work())
+
+
+def plan(messages: Sequence[Item], *, max_tokens: int, **options: Unpack[Options]) -> Plan:
+    """What `compress` does with these messages, rung by rung, and why; the new context is in the plan.
+
+    Raises:
+        CannotFit, InvalidMessage, BlockingCallInLoop: as `compress`.
+    """
+    task = _Task(messages, max_tokens, options)
+    return blocking.run(task.work(), waits=task.waits, instead="aplan(…)")
+
+
+async def aplan(messages: Sequence[Item], *, max_tokens: int, **options: Unpack[Options]) -> Plan:
+    """`plan` for async callers."""
+    return await _Task(messages, max_tokens, options).work()
+
+
+class _Task:
+    """One call, its options resolved."""
+
+    def __init__(self, messages: Sequence[Item], max_tokens: int, options: Options) -> None:
+        if isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Sequence):
+            raise InvalidMessage("messages", f"expected a list, got {type(messages).__name__}")
+        if max_tokens < 1:
+            raise ValueError(f"max_tokens must be at least 1, got {max_tokens}")
+        self._typed = bool(messages) and isinstance(messages[0], Message)
+        self._wire = _wire_of(messages, options.get("format"))
+        self._counter = wiring.token_counter(
+            self._wire.name, tokenizer=options.get("tokenizer"), model=options.get("model")
+        )
+        self._policy = _policy_of(options)
+        self._limit = max_tokens
+        self._aside = aside_of(self._counter, options.get("system"), options.get("tools", ()))
+        self._history = History(
+            messages,
+            self._wire,
+            self._counter,
+            never_pruned=self._policy.roles_never_pruned,
+            pinned=options.get("pin", ()),
+        )
+        self._summarizer = wiring.summarizer(options.get("summarizer"), self._counter)
+        self._emit = options.get("on_event") or _nobody
+        self.waits = self._policy.strategy != "off" and self._summarizer.waits
+
+    async def work(self) -> Plan:
+        return await pipeline.compress(
+            self._history,
+            self._policy,
+            limit=self._limit,
+            aside=self._aside,
+            summarizer=self._summarizer,
+            emit=self._emit,
+        )
+
+    def rendered(self, *, instead: str) -> list[Any]:
+        return self.render(blocking.run(self.work(), waits=self.waits, instead=instead))
+
+    def render(self, done: Plan) -> list[Any]:
+        messages = done.context.messages
+        return list(messages) if self._typed else self._wire.render(messages)
+
+
+def aside_of(
+    counter: TokenCounter,
+    system: str | Sequence[Mapping[str, Any]] | None,
+    tools: Sequence[Mapping[str, Any]],
+) -> int:
+    """Tokens of what stands beside the messages: a system field, tool schemas, the priming of the reply."""
+    total = counter.framing.priming + counter.tools(tools)
+    if isinstance(system, str):
+        total += counter.framing.per_message + counter.text(system)
+    elif system:
+        total += counter.framing.per_message
+        total += sum(counter.text(str(block.get("text", ""))) for block in system)
+    return total
+
+
+def _wire_of(messages: Sequence[Item], name: str | None) -> WireFormat:
+    if name is not None:
+        return format_named(name)
+    for message in messages[-1:]:
+        if isinstance(message, Message):
+            return format_named(message.wire_format or "chat_completions")
+    return format_of(messages)
+
+
+def _policy_of(options: Options) -> CompactPolicy:
+    policy = options.get("policy") or CompactPolicy()
+    if "summarizer" in options and options["summarizer"] is None:
+        return policy.model_copy(update={"strategy": "off"})
+    return policy
+
+
+def _nobody(_: Event) -> None:
+    """Nobody listens."""

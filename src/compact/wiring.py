@@ -1,0 +1,92 @@
+"""Where names become objects: tokenizers, summarizers, transcripts, exporters. The only module that names adapters.
+
+What an application chooses in words (a model key, `tokenizer="o200k"`, a file) is resolved here; the rooms below never
+look each other up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from compact.compression.extractive import ExtractiveSummarizer
+from compact.core.messages import Message
+from compact.core.protocols import Summarizer, TokenEstimator
+from compact.core.tokens import ANTHROPIC_FRAMING, OPENAI_FRAMING, TokenCounter
+from compact.providers.tokenizers import NAMES as TOKENIZERS
+from compact.providers.tokenizers import tokenizer as tokenizer_named
+from compact.providers.tokenizers import tokenizer_of_model
+from compact.storage.transcripts import reading, writing
+from compact.storage.transcripts.transcript import Transcript
+from compact.telemetry.bus import EventBus
+from compact.telemetry.console import ConsoleExporter
+
+__all__ = ["TOKENIZERS", "Transcript"]
+
+_WIRE_TOKENIZER = {"chat_completions": "o200k", "anthropic": "claude"}
+_counters: dict[tuple[str, str], TokenCounter] = {}
+
+
+def token_counter(
+    wire: str, *, tokenizer: str | TokenEstimator | None = None, model: str | None = None
+) -> TokenCounter:
+    """The counter for messages of a wire format.
+
+    The tokenizer is the one given, else the model's, else the format's own: exact `o200k` for chat completions, the
+    `claude` estimate for Anthropic messages. Counters of named tokenizers are shared, so that texts are counted once.
+
+    Raises:
+        UnknownModel: no such tokenizer, or nothing is known of the model.
+    """
+    framing = ANTHROPIC_FRAMING if wire == "anthropic" else OPENAI_FRAMING
+    if tokenizer is not None and not isinstance(tokenizer, str):
+        return TokenCounter(tokenizer, framing)
+    name = tokenizer or (tokenizer_of_model(model) if model else _WIRE_TOKENIZER[wire])
+    counter = _counters.get((name, wire))
+    if counter is None:
+        counter = _counters[name, wire] = TokenCounter(tokenizer_named(name), framing)
+    return counter
+
+
+def summarizer(chosen: str | Summarizer | None, counter: TokenCounter) -> Summarizer:
+    """The summarizer of that name; `extractive` where none is given."""
+    if chosen is None or chosen == "extractive":
+        return ExtractiveSummarizer(counter)
+    if isinstance(chosen, str):
+        raise ValueError(f"no summarizer {chosen!r}; there is 'extractive'")
+    return chosen
+
+
+def read_transcript(
+    source: str | Path,
+    *,
+    data: bytes | None = None,
+    format: str | None = None,  # noqa: A002 - the word users know
+    conversation: int | None = None,
+    active: bool = False,
+) -> Transcript:
+    """Read a conversation from a file, or from bytes that are already here.
+
+    Raises:
+        InvalidTranscript: the file is unknown or broken; the text names the line and the reason.
+    """
+    return reading.read(
+        Path(source) if data is None else data,
+        source=str(source),
+        format=format,
+        conversation=conversation,
+        active=active,
+    )
+
+
+def write_transcript(transcript: Transcript, messages: Sequence[Message]) -> str:
+    """The conversation with these messages, in the format it was read in where that can be written."""
+    return writing.write(transcript, messages)
+
+
+def event_bus(*, console: bool = False) -> EventBus:
+    """A bus, with the console exporter where it is asked for."""
+    bus = EventBus()
+    if console:
+        bus.export_to(ConsoleExporter())
+    return bus
