@@ -14,8 +14,8 @@ What is decided here:
 - An earlier summary (`isCompactSummary`) is a checkpoint where its originals are missing, that is
   where no message stands before it in the file; else it is left out, because we recompress from
   originals.
-- A prompt that was typed while the model worked is a `queue-operation`. Whether the model saw it the
-  file does not tell, so it is no message; the notes count those that no message repeats.
+- A prompt that was typed while the model worked is a `queue-operation`. Whether the model saw it
+  the file does not tell, so it is no message; the notes count those that no message repeats.
 - `active` takes what follows the last boundary, its summary as a checkpoint.
 
 Writing lives in `claude_code_writing`.

@@ -23,7 +23,7 @@ from compact.core.messages import Message, Part
 from compact.storage.transcripts.documents import write_json
 from compact.storage.transcripts.transcript import Row, Transcript
 
-_NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "https://pypi.org/project/compactctl/")
+_NAMESPACE = uuid.uuid5(uuid.NAMESPACE_DNS, "transcripts.compact")
 _COMMON = ("isSidechain", "userType", "cwd", "sessionId", "version", "gitBranch", "slug")
 _DEFAULTS: Mapping[str, Any] = {
     "isSidechain": False,

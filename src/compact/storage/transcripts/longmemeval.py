@@ -1,6 +1,6 @@
 """Reading LongMemEval records: one person's sessions with an assistant over months, in one history.
 
-Each record is a conversation: its `haystack_sessions` one after the other, dated by
+Each record is a conversation: its `haystack_sessions` one after the other, in the order of their
 `haystack_dates`. The questions and the evidence marks (`has_answer`) are no part of it.
 """
 
@@ -34,10 +34,13 @@ def read(
     items = json_list(document)
     record = choose(items, conversation, source=document.source)
     sessions = rows_at(record, "haystack_sessions", source=document.source)
-    dates = record.get("haystack_dates") or []
+    times = [_time(x) for x in record.get("haystack_dates") or []]
+    order = list(range(len(sessions)))
+    if len(times) == len(sessions) and None not in times:
+        order = sorted(order, key=lambda place: str(times[place]))
     log = AgentLog(document.source, "haystack_sessions")
-    for place, session in enumerate(sessions):
-        time = _time(dates[place]) if place < len(dates) else None
+    for place in order:
+        session, time = sessions[place], times[place] if place < len(times) else None
         for row in session if isinstance(session, list) else [session]:
             known = isinstance(row, dict)
             wire = {k: v for k, v in row.items() if k != "has_answer"} if known else row

@@ -3,8 +3,10 @@
 A `<think>` block goes with the turn after it; each `<tool-use>` block becomes a call and its
 result, with ids made of the tool's name and a counter. Sub-agents' turns (sidechain) are left out.
 In sessions that were resumed from another tool the calls of the first part are plain text: those
-that end in an output block become calls too. What the export does not hold (arguments, outputs)
-cannot be restored; the notes count it. Cursor's export escapes HTML; its tool blocks are unescaped.
+that end in an output block become calls too. Claude Code's own summary of an earlier part is left
+out where that part is in the file, and a checkpoint where it is not. What the export does not hold
+(arguments, outputs) cannot be restored; the notes count it. Cursor's export escapes HTML; its tool
+blocks are unescaped.
 """
 
 from __future__ import annotations
@@ -16,7 +18,15 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from compact.core import defaults
-from compact.core.messages import Message, Part, Text, Thinking, ToolCall, ToolResult
+from compact.core.messages import (
+    Message,
+    MessageMetadata,
+    Part,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+)
 from compact.errors import InvalidTranscript
 from compact.storage.transcripts.choosing import choose
 from compact.storage.transcripts.documents import Document, PlainText
@@ -35,6 +45,9 @@ _THINK = re.compile(
     re.DOTALL,
 )
 _RESUMED = re.compile(r"Resumed from an? .+ session via SpecStory\.")
+_CONTINUED = re.compile(
+    r"This session is being continued from a previous conversation that ran out"
+)
 _NAMED = re.compile(r"Tool use: \*\*(?P<name>[^*\n]+)\*\* ?(?P<rest>.*)", re.DOTALL)
 _OUTPUT = re.compile(r"(?:\A|\n\n|(?<=</summary>)\n)```(?:text)?\n(?P<text>.*)\n```\Z", re.DOTALL)
 _ANSWER = re.compile(r"(?:\A|\n)\*\*Answer:\*\* ?(?P<text>.*)\Z", re.DOTALL)
@@ -97,7 +110,7 @@ class _Session:
             self._counts["empty turn|empty turns"] += 1
         elif turn.who == "User":
             self.finish()
-            self._add(turn, "user", [Text(body)])
+            self._take_user(turn, body)
         else:
             self._is_resumed |= bool(_RESUMED.fullmatch(body.strip()))
             self._take_agent(turn, body)
@@ -117,6 +130,16 @@ class _Session:
             one, _, many = name.partition("|")
             found.append(f"{count} {one if count == 1 else many}")
         return tuple(found)
+
+    def _take_user(self, turn: Turn, body: str) -> None:
+        if not _CONTINUED.match(body):
+            self._add(turn, "user", [Text(body)])
+        elif self.messages:
+            self._counts["earlier summary|earlier summaries"] += 1
+        else:
+            self._add(turn, "user", [Text(body)])
+            checkpoint = {"metadata": MessageMetadata(source="checkpoint")}
+            self.messages[-1] = self.messages[-1].model_copy(update=checkpoint)
 
     def _take_agent(self, turn: Turn, body: str) -> None:
         think = _THINK.match(body)

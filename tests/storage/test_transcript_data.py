@@ -1,0 +1,179 @@
+"""Every real conversation at hand is recognized, read and written (NFR-2, C-3).
+
+The files are those of COMPACT_DATA, else of the shared folder beside the project; without either
+these tests are skipped. A folder that was named but holds nothing fails.
+"""
+
+import json
+import os
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from compact.core.messages import Message, MessageMetadata
+from compact.core.voices import voice_of
+from compact.errors import InvalidTranscript
+from compact.storage.transcripts.reading import detect, read
+from compact.storage.transcripts.writing import write
+
+pytestmark = pytest.mark.data
+
+NAMED = os.environ.get("COMPACT_DATA")
+FOLDER = Path(NAMED) if NAMED else Path(__file__).resolve().parents[3] / "shared" / "data"
+
+FORMAT_OF = {
+    "claude_code_sessions": "claude_code",
+    "specstory_sessions": "specstory",
+    "gemini_cli_sessions": "gemini_cli",
+    "mini_swe_agent_gemini3": "mini_swe_agent",
+    "swe_agent": "swe_agent",
+    "tau_bench": "tau_bench",
+    "tau2_bench": "tau2_bench",
+    "longmemeval_subset": "longmemeval",
+}
+REFUSED = {"qmsum": "a meeting of several people", "locomo": "a dialogue of two people"}
+BESIDE = {"SOURCE", "README", "LICENSE", "manifest"}
+SUFFIXES = {".json", ".jsonl", ".traj", ".md"}
+LARGEST_MILLISECONDS = 150
+
+
+def files(folder: str) -> list[Path]:
+    found = (p for p in (FOLDER / folder).rglob("*") if p.suffix in SUFFIXES)
+    return sorted(p for p in found if p.stem not in BESIDE)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def data():
+    if NAMED is None and not FOLDER.is_dir():
+        pytest.skip("no real conversations here: set COMPACT_DATA to their folder")
+    assert any(files(x) for x in (*FORMAT_OF, *REFUSED)), f"no conversations in {FOLDER}"
+
+
+def conversations(path: Path) -> list[int | None]:
+    try:
+        count = read(path).conversations
+    except InvalidTranscript:
+        count = read(path, conversation=1).conversations
+    return [None] if count == 1 else list(range(1, count + 1))
+
+
+@pytest.mark.parametrize("folder", FORMAT_OF)
+def test_every_file_is_recognized_and_read(folder, capsys):
+    """NFR-2: no file is refused, and each message has an id of its own and its rows."""
+    paths = files(folder)
+    if not paths:
+        pytest.skip(f"no files in {folder}")
+    counts: Counter[str] = Counter()
+    voices: Counter[str] = Counter()
+    for path in paths:
+        assert detect(path) == ("chat" if path.name.startswith("sft-") else FORMAT_OF[folder])
+        numbers = conversations(path)
+        for number in numbers if len(numbers) <= 3 else [*numbers[:2], numbers[-1]]:
+            transcript = read(path, conversation=number)
+            assert len({m.id for m in transcript.messages}) == len(transcript.messages)
+            assert set(transcript.rows) == {m.id for m in transcript.messages}
+            voices.update(voice_of(m) for m in transcript.messages)
+            counts["messages read"] += len(transcript.messages)
+        counts["files"] += 1
+        counts["conversations"] += len(numbers)
+    with capsys.disabled():
+        print(f"\n  {folder}: {dict(counts)} {dict(voices)}")
+
+
+@pytest.mark.parametrize("folder", REFUSED)
+def test_what_is_no_conversation_with_an_assistant_is_refused(folder):
+    paths = files(folder)
+    if not paths:
+        pytest.skip(f"no files in {folder}")
+    for path in paths:
+        with pytest.raises(InvalidTranscript, match=REFUSED[folder]):
+            read(path)
+
+
+def test_claude_code_comes_back_byte_for_byte_and_is_read_again_the_same():
+    """C-3: on every real session, whole and after a compaction of ours."""
+    summary = MessageMetadata(source="checkpoint")
+    for path in files("claude_code_sessions"):
+        transcript = read(path)
+        assert write(transcript, transcript.messages).encode() == path.read_bytes()
+        kept = transcript.messages[len(transcript.messages) // 2 :]
+        text = write(transcript, [Message(role="user", content="s", metadata=summary), *kept])
+        again = read(text.encode())
+        assert [m.content for m in again.messages[1:]] == [m.content for m in kept]
+        assert [m.id for m in again.messages[1:]] == [m.id for m in kept]
+        assert write(again, again.messages) == text
+
+
+def test_our_boundary_has_the_keys_of_the_real_ones():
+    """C-3: compared with every boundary and summary row of the real sessions."""
+    checkpoint = Message(role="user", content="s", metadata=MessageMetadata(source="checkpoint"))
+    seen = 0
+    for path in files("claude_code_sessions"):
+        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        real = [r for r in rows if r.get("subtype") == "compact_boundary"]
+        summaries = [r for r in rows if r.get("isCompactSummary")]
+        if not real:
+            continue
+        transcript = read(path)
+        ours = write(transcript, [checkpoint, *transcript.messages[-2:]]).splitlines()
+        boundary, summary = json.loads(ours[0]), json.loads(ours[1])
+        for theirs in real:
+            assert list(boundary) == list(theirs)
+            assert set(boundary["compactMetadata"]) == set(theirs["compactMetadata"])
+        for theirs in summaries:
+            assert list(summary) == list(theirs)
+            assert summary["message"].keys() == theirs["message"].keys()
+        seen += len(real)
+    assert seen > 0 or not files("claude_code_sessions")
+
+
+def test_active_starts_with_the_last_real_summary():
+    """C-2: and the whole file is longer, because it has the originals."""
+    for path in files("claude_code_sessions"):
+        active, whole = read(path, active=True), read(path)
+        if "no compaction boundary" in " ".join(active.notes):
+            assert active.messages == whole.messages
+        else:
+            assert voice_of(active.messages[0]) == "checkpoint"
+            assert len(active.messages) < len(whole.messages)
+
+
+def test_other_formats_are_written_and_read_again():
+    """C-3: as chat completions, with the same calls, results and words."""
+    for folder in FORMAT_OF:
+        for path in files(folder):
+            transcript = read(path, conversation=conversations(path)[-1])
+            if transcript.format == "claude_code" or not transcript.messages:
+                continue
+            again = read(write(transcript, transcript.messages).encode())
+            assert [m.text for m in again.messages] == [m.text for m in transcript.messages]
+            ours = [(r.call_id, r.text) for m in transcript.messages for r in m.tool_results]
+            assert ours == [(r.call_id, r.text) for m in again.messages for r in m.tool_results]
+
+
+@pytest.mark.slow
+def test_every_conversation_of_the_large_collections_is_read():
+    for folder in ("tau_bench", "tau2_bench", "longmemeval_subset"):
+        for path in files(folder):
+            data = path.read_bytes()
+            for number in conversations(path):
+                assert read(data, conversation=number).messages
+
+
+def test_the_largest_file_is_read_fast(capsys):
+    """NFR-1: the largest Claude Code session (about 3.8 MB)."""
+    paths = files("claude_code_sessions")
+    if not paths:
+        pytest.skip("no Claude Code sessions")
+    largest = max(paths, key=lambda p: p.stat().st_size)
+    times = []
+    for _ in range(5):
+        start = time.perf_counter()
+        transcript = read(largest)
+        times.append((time.perf_counter() - start) * 1000)
+    with capsys.disabled():
+        size = largest.stat().st_size / 1e6
+        print(f"\n  {size:.1f} MB, {len(transcript.messages)} messages: {min(times):.0f} ms")
+    assert min(times) < LARGEST_MILLISECONDS

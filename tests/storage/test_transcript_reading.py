@@ -1,0 +1,400 @@
+"""Every format is found by content and read; what is broken is refused in one line (MIG, NFR-2)."""
+
+from pathlib import Path
+
+import pytest
+
+from compact.core.messages import Message, Text, Thinking
+from compact.core.voices import voice_of
+from compact.errors import InvalidTranscript
+from compact.storage.transcripts.reading import detect, read
+from compact.storage.transcripts.table import FORMATS
+
+FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "transcripts"
+
+FORMAT_OF = {
+    "anthropic_list.json": "chat",
+    "anthropic_object.json": "chat",
+    "chat_conversations.jsonl": "chat",
+    "chat_lines.jsonl": "chat",
+    "chat_list.json": "chat",
+    "chat_object.json": "chat",
+    "claude_code.jsonl": "claude_code",
+    "gemini_cli.json": "gemini_cli",
+    "longmemeval.json": "longmemeval",
+    "mini_swe_agent.traj.json": "mini_swe_agent",
+    "specstory_claude.md": "specstory",
+    "specstory_codex.md": "specstory",
+    "specstory_cursor.md": "specstory",
+    "swe_agent.traj": "swe_agent",
+    "swe_agent_tools.traj": "swe_agent",
+    "tau2_bench.json": "tau2_bench",
+    "tau_bench.json": "tau_bench",
+}
+
+
+def said(messages: tuple[Message, ...]) -> list[tuple[str, str]]:
+    return [(voice_of(m), m.text) for m in messages if m.text]
+
+
+def calls(messages: tuple[Message, ...]) -> list[tuple[str, str, str]]:
+    return [(c.id, c.name, c.arguments) for m in messages for c in m.tool_calls]
+
+
+def results(messages: tuple[Message, ...]) -> list[tuple[str, str]]:
+    return [(r.call_id, r.text) for m in messages for r in m.tool_results]
+
+
+# --- finding the format ---------------------------------------------------------------------------
+
+
+def test_each_fixture_has_its_format():
+    found = {path.name: detect(path) for path in FIXTURES.iterdir()}
+    assert found == FORMAT_OF
+    assert set(found.values()) == {known.name for known in FORMATS}
+
+
+@pytest.mark.parametrize("name", FORMAT_OF)
+def test_the_name_of_the_file_says_nothing(name, tmp_path):
+    """C-3: the format is found by content alone."""
+    path = tmp_path / "conversation.bin"
+    path.write_bytes((FIXTURES / name).read_bytes())
+    assert detect(path) == FORMAT_OF[name]
+
+
+@pytest.mark.parametrize("name", FORMAT_OF)
+def test_every_message_has_its_rows_and_an_id_of_its_own(name):
+    transcript = read(FIXTURES / name, conversation=1)
+    ids = [m.id for m in transcript.messages]
+    assert len(ids) == len(set(ids)) > 0
+    assert set(transcript.rows) == set(ids)
+
+
+def test_a_format_can_be_asked_for():
+    data = b'{"messages": [{"role": "user", "content": "hi"}], "instance_id": "x", "info": {}}'
+    assert detect(data) == "mini_swe_agent"
+    assert read(data, format="chat").format == "chat"
+    with pytest.raises(InvalidTranscript, match=r"no format is called 'word'.*claude_code"):
+        read(data, format="word")
+    with pytest.raises(InvalidTranscript, match="the file is JSON, which specstory is not"):
+        read(data, format="specstory")
+
+
+# --- what cannot be read --------------------------------------------------------------------------
+
+BROKEN = [
+    (b"", "the file is empty", None),
+    (b" \n \n", "the file is empty", None),
+    (b"\x89PNG\r\n\x1a\n\x00\x00\x00", "binary data", None),
+    (b'[\n{"role": "user",\n"content": "\xff"}]', "not UTF-8 text.*0xff", 3),
+    (b"once upon\na \xc3\x28 time", "not UTF-8 text", 2),
+    (b'[{"role": "user", "content": "x"},\n{"role": NaN}]', "NaN is not a JSON number", 2),
+    (b'{"role": "user", "n": Infinity}', "Infinity is not a JSON number", 1),
+    (b'{"role": "user", "n": 1e999}', "1e999 is too large a number", 1),
+    (b'[{"role": "user",\n "content": }]', "broken JSON: .* at column 13", 2),
+    (b'{"messages": [\n{"role": "user"', "broken JSON", 2),
+    (b"[" * 100_000 + b"]" * 100_000, "nested too deeply", None),
+    (b"Dear diary,\ntoday", "an unknown format; known are: Claude Code", None),
+    (b'{"a": 1}', "an unknown format", None),
+    (b"[1, 2]", "an unknown format", None),
+    (b"[]", "holds no messages", None),
+    (b'{"messages": []}', "holds no messages", None),
+    (b'[{"role": "wizard", "content": "x"}]', r"messages\[0\].role: 'wizard'", None),
+    (b'[{"role": 7, "content": "x"}]', r"messages\[0\].role", None),
+    (b'[{"role": "user", "content": "x"}, 5]', r"messages\[1\]: expected an object", None),
+    (b'[{"role": "user", "content": {"a": 1}}]', r"messages\[0\].content", None),
+    (b'{"messages": [{"role": "user", "content": "x"}], "tools": 1}', "tools: expected", None),
+    (b'{"role": "user", "content": "x"}\n{"role":\n{"role": "user"}', "broken JSON", 2),
+    (b'not json\n{"role": "user", "content": "x"}\n', "not a JSON object", 1),
+    (b'{"role": "user"\n{"role": "user", "content": "x"}\n', "broken JSON", 1),
+    (b'{"role": "user", "content": "x"}\n{"role": "user", "content": "x"}}\n', "Extra data", 2),
+    (b'{"role": "user", "content": "x"}\nhello\n', "broken JSON", 2),
+    (b'{"role": "user", "content": "x"}\n{"role": "elf", "content": "x"}', "elf", 2),
+    (b'{"meeting_transcripts": []}', "a meeting of several people", None),
+    (b'[{"conversation": {"speaker_a": "Ann"}}]', "a dialogue of two people", None),
+    (b'{"type":"user","uuid":"a","message":{"role":"user","content":"x"}}\n{"a":1}\n', "event", 2),
+    (b'{"type":"user","message":{"role":"user","content":[{"type":"tool_result"}]}}', "_id", 1),
+    (b'{"type":"system"}\n{"type":"user","uuid":"a"}\n', "the row has no message", 2),
+    (b'{"sessionId": "s", "messages": [{"type": "user", "content": 5}]}', "content: exp", None),
+    (b'{"history": [{"role": "user", "content": "x"}, {"content": 1}]}', r"history\[1\]", None),
+    (b'{"history": [{"role": "user", "content": "x"}, 3]}', r"history\[1\]: expected", None),
+]
+
+
+@pytest.mark.parametrize(("data", "reason", "line"), BROKEN, ids=[x[1] for x in BROKEN])
+def test_a_broken_file_is_refused_with_line_and_reason(data, reason, line):
+    """NFR-2: one clear reason each, never a traceback of something else."""
+    with pytest.raises(InvalidTranscript, match=reason) as caught:
+        read(data, source="a file")
+    assert caught.value.line == line
+    assert str(caught.value).startswith("a file" if line is None else f"a file, line {line}: ")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_path_that_is_no_file_is_refused(tmp_path):
+    with pytest.raises(InvalidTranscript, match="no such file"):
+        read(tmp_path / "missing.json")
+    with pytest.raises(InvalidTranscript, match="a directory, not a file"):
+        read(tmp_path)
+    with pytest.raises(InvalidTranscript, match="not a file's name"):
+        read("a\0b")
+
+
+def tool(call_id: str) -> str:
+    return f'{{"role": "tool", "tool_call_id": "{call_id}", "content": "ok"}}'
+
+
+def call(*ids: str) -> str:
+    made = ", ".join(
+        f'{{"id": "{x}", "type": "function", "function": {{"name": "f", "arguments": "{{}}"}}}}'
+        for x in ids
+    )
+    return f'{{"role": "assistant", "content": null, "tool_calls": [{made}]}}'
+
+
+@pytest.mark.parametrize(
+    ("rows", "reason", "line"),
+    [
+        ([tool("a")], "no message before it called 'a'", 1),
+        ([call("a"), tool("b")], "no message before it called 'b'", 2),
+        ([call("a"), tool("a"), tool("a")], "'a' is answered twice", 3),
+        ([call("a"), call("a")], "'a' is used again before it is answered", 2),
+        ([call("a", "a")], "'a' is used again before it is answered", 1),
+    ],
+)
+def test_plain_chat_must_have_calls_that_make_sense(rows, reason, line):
+    """K-4: pairs are whole, so an input without them is refused and named."""
+    with pytest.raises(InvalidTranscript, match=reason) as caught:
+        read("\n".join(rows).encode())
+    assert caught.value.line == line
+    with pytest.raises(InvalidTranscript, match=rf"messages\[{line - 1}\]: .*{reason}"):
+        read(f"[{', '.join([*rows])}]".encode())
+
+
+def test_calls_without_answers_and_ids_used_again_are_fine():
+    rows = [call("a", "b"), tool("b"), call("b"), tool("b"), call("c")]
+    assert len(read("\n".join(rows).encode()).messages) == 5
+    legacy = '{"role": "assistant", "content": null, "function_call": {"name": "f"}}'
+    answer = '{"role": "function", "name": "f", "content": "ok"}'
+    assert len(read("\n".join([legacy, legacy, answer]).encode()).messages) == 3
+
+
+# --- sessions in progress -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["claude_code.jsonl", "chat_lines.jsonl"])
+def test_a_half_written_last_line_is_normal(name):
+    """NFR-2: wherever a growing file is cut, the complete lines are read."""
+    data = (FIXTURES / name).read_bytes()
+    start = data.rstrip().rfind(b"\n") + 1
+    complete = read(data[:start])
+    for end in range(start + 1, len(data.rstrip())):
+        cut = read(data[:end])
+        assert [m.id for m in cut.messages] == [m.id for m in complete.messages]
+        assert cut.notes[-1] == "the last line is half written"
+
+
+def test_a_cut_inside_a_letter_is_half_written():
+    data = '{"role": "user", "content": "x"}\n{"role": "user", "content": "ü'.encode()[:-1]
+    assert read(data).notes == ("the last line is half written",)
+
+
+# --- odd but valid --------------------------------------------------------------------------------
+
+
+def test_odd_json_is_kept():
+    """C-3: lone surrogates, huge integers, a byte order mark and CRLF survive reading."""
+    data = (
+        b'\xef\xbb\xbf{"role": "user", "content": "\\ud83d"}\r\n'
+        b'\r\n{"role": "user", "content": "x", "n": 123456789012345678901234567890}\r\n'
+    )
+    first, second = read(data).messages
+    assert first.text == "\ud83d"
+    assert second.wire is not None
+    assert second.wire["n"] == 123456789012345678901234567890
+
+
+def test_ids_that_repeat_are_told_apart():
+    row = b'{"role": "user", "content": "a", "id": "x"}'
+    transcript = read(b"[" + row + b"," + row + b"]")
+    assert len({m.id for m in transcript.messages}) == len(transcript.rows) == 2
+
+
+def test_an_empty_session_has_no_messages():
+    assert read(b'{"sessionId": "s", "messages": []}').messages == ()
+    log = b'{"type": "file-history-snapshot"}\n{"type": "progress", "uuid": "a"}\n'
+    assert read(log).notes == ("1 file-history-snapshot row", "1 progress row")
+
+
+# --- many conversations ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [("tau_bench.json", 3), ("chat_conversations.jsonl", 3), ("longmemeval.json", 2)],
+)
+def test_one_of_many_conversations_is_chosen_by_number(name, count):
+    path = FIXTURES / name
+    expected = f"holds {count} conversations: choose one with --conversation N, 1 to {count}"
+    with pytest.raises(InvalidTranscript, match=expected):
+        read(path)
+    for number in (0, count + 1, -1):
+        with pytest.raises(InvalidTranscript, match=f"no conversation {number}"):
+            read(path, conversation=number)
+    found = [read(path, conversation=n) for n in range(1, count + 1)]
+    assert {x.conversations for x in found} == {count}
+
+
+def test_a_single_conversation_is_number_one():
+    assert read(FIXTURES / "gemini_cli.json", conversation=1).messages
+    with pytest.raises(InvalidTranscript, match="no conversation 2: the file holds 1 conv"):
+        read(FIXTURES / "gemini_cli.json", conversation=2)
+
+
+# --- the formats ----------------------------------------------------------------------------------
+
+
+def test_chat_objects_have_tools_and_a_title():
+    """K-3: tool schemas come with the conversation, so that they can be counted."""
+    transcript = read(FIXTURES / "chat_object.json")
+    assert [t["function"]["name"] for t in transcript.tools] == ["moisture"]
+    assert (transcript.title, transcript.wire) == ("Beds", "chat_completions")
+
+
+def test_anthropic_messages_are_told_by_their_blocks():
+    transcript = read(FIXTURES / "anthropic_object.json")
+    assert transcript.wire == "anthropic"
+    assert [m.role for m in transcript.messages][:2] == ["system", "user"]
+    assert results(transcript.messages) == [("toolu_1", "31 %")]
+    assert read(FIXTURES / "anthropic_list.json").wire == "anthropic"
+
+
+def test_gemini_cli():
+    transcript = read(FIXTURES / "gemini_cli.json")
+    assert calls(transcript.messages) == [
+        ("write_file-1", "write_file", '{"file_path": "a.txt", "content": "hello"}'),
+        ("run-1", "run_shell_command", '{"command": "cat b"}'),
+    ]
+    assert results(transcript.messages) == [
+        ("write_file-1", "Successfully wrote a.txt"),
+        ("run-1", "no such file"),
+    ]
+    assert [r.is_error for m in transcript.messages for r in m.tool_results] == [False, True]
+    assert transcript.messages[1].parts[0] == Thinking("Plan\nWrite the file.")
+    assert transcript.messages[1].timestamp.isoformat() == "2026-03-01T10:01:00+00:00"
+    assert transcript.notes == ("1 info row",)
+
+
+def test_only_the_task_of_a_swe_agent_is_a_persons():
+    """C-8, K-4: observations and demonstrations are not a person's words."""
+    messages = read(FIXTURES / "swe_agent.traj").messages
+    voices = ["system", "injected", "person", "assistant", "observation"]
+    assert [voice_of(m) for m in messages] == voices
+    messages = read(FIXTURES / "swe_agent_tools.traj").messages
+    assert [voice_of(m) for m in messages] == [
+        "system", "person", "assistant", "tool", "observation",
+    ]  # fmt: skip
+    assert calls(messages) == [("call_9", "open", '{"path": "parser.py"}')]
+    assert results(messages) == [("call_9", "1:import re")]
+
+
+def test_only_the_task_of_a_mini_swe_agent_is_a_persons():
+    transcript = read(FIXTURES / "mini_swe_agent.traj.json")
+    assert [voice_of(m) for m in transcript.messages] == [
+        "system", "person", "assistant", "observation", "assistant", "observation",
+    ]  # fmt: skip
+    assert transcript.title == "toy__toy-1"
+
+
+def test_a_result_for_several_calls_answers_each():
+    data = b"""{"history": [{"role": "user", "content": "x"},
+        {"role": "tool", "content": "both", "tool_call_ids": ["a", "b"]}]}"""
+    assert results(read(data).messages) == [("a", "both"), ("b", "")]
+
+
+def test_tau2_leaves_the_customers_own_side_out():
+    transcript = read(FIXTURES / "tau2_bench.json")
+    assert [c[1] for c in calls(transcript.messages)] == ["find_line", "find_plan"]
+    assert results(transcript.messages) == [("a1", "line 1"), ("a2", "plan 2")]
+    assert transcript.notes == ("2 tool calls and results of the customer's own side",)
+
+
+def test_longmemeval_sessions_come_in_the_order_of_their_dates():
+    transcript = read(FIXTURES / "longmemeval.json", conversation=1)
+    assert [m.text for m in transcript.messages][::2] == ["I live in Bonn.", "I moved to Ulm."]
+    assert transcript.messages[0].timestamp.isoformat() == "2023-07-12T10:14:00+00:00"
+    assert "has_answer" not in (transcript.messages[2].wire or {})
+
+
+def test_specstory_of_claude_code():
+    transcript = read(FIXTURES / "specstory_claude.md")
+    messages = transcript.messages
+    assert [text for voice, text in said(messages) if voice == "assistant"] == [
+        "I read it.",
+        "Because of the template.",
+        "Still here:\n\n```go\nx := 1\n```",
+    ]
+    assert messages[1].parts == (Thinking("The exporter is in export.go."), Text("I read it."))
+    assert [c[:2] for c in calls(messages)] == [
+        ("Read-1", "Read"),
+        ("Bash-1", "Bash"),
+        ("Write-1", "Write"),
+        ("AskUserQuestion-1", "AskUserQuestion"),
+    ]
+    answers = dict(results(messages))
+    assert answers["Bash-1"] == ""
+    assert answers["Write-1"] == "File created successfully at: notes.md"
+    assert answers["AskUserQuestion-1"] == "Escape"
+    assert calls(messages)[1][2] == (
+        '{"command": "go test ./... | tail -3", "description": "Run the tests"}'
+    )
+    assert transcript.notes == (
+        "1 empty turn",
+        "1 tool call without output",
+        "1 turn of a sub-agent",
+    )
+
+
+def test_specstory_headings_in_code_and_outputs_are_quoted():
+    """C-8: what a file or an output quotes is nobody's turn."""
+    messages = read(FIXTURES / "specstory_claude.md").messages
+    people = [text for voice, text in said(messages) if voice == "person"]
+    assert len(people) == 2
+    assert "quoted, not said" in people[0]
+    assert people[0].endswith("and I want to know why.")
+    assert people[1].endswith("```\noops")
+    assert "quoted in an output\n\n---" in dict(results(messages))["Read-1"]
+
+
+def test_specstory_of_a_resumed_codex_session():
+    messages = read(FIXTURES / "specstory_codex.md").messages
+    assert [c[1] for c in calls(messages)] == [
+        "shell", "shell", "tool", "exec_command", "exec_command",
+    ]  # fmt: skip
+    assert dict(results(messages))["shell-2"] == "one\ntwo\ndone"
+    assert said(messages)[-1] == (
+        "assistant",
+        "There are twelve. In short:\n\n```go\nconst n = 12\n```",
+    )
+
+
+def test_specstory_of_cursor_is_unescaped():
+    messages = read(FIXTURES / "specstory_cursor.md").messages
+    ((_, name, arguments),) = calls(messages)
+    assert name == "search_replace"
+    assert '`json:\\"name\\"` // a < b' in arguments
+
+
+def test_a_summary_in_specstory_is_a_checkpoint_only_where_its_originals_are_missing():
+    head = "<!-- Claude Code Session 1 (x) -->\n\n"
+    summary = (
+        "_**User (2026-03-01 10:00:00Z)**_\n\n"
+        "This session is being continued from a previous conversation that ran out of context.\n\n"
+    )
+    turn = "_**User (2026-03-01 10:00:00Z)**_\n\nhi\n\n"
+    assert [voice_of(m) for m in read((head + summary + turn).encode()).messages] == [
+        "checkpoint", "person",
+    ]  # fmt: skip
+    later = read((head + turn + summary).encode())
+    assert [m.text for m in later.messages] == ["hi"]
+    assert later.notes == ("1 earlier summary",)
