@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from compact.compression import stages
-from compact.core.checkpoints import Summary
+from compact.compression.stages import Budget, Carried
 from compact.core.events import STAGES, Stage, StageStarted
 from compact.core.history import History
 from compact.core.plan import Plan
@@ -11,42 +13,48 @@ from compact.core.policy import CompactPolicy
 from compact.core.protocols import Emit, Summarizer
 
 
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a compression yields: the plan with its context, and what to hand on to the next one."""
+
+    plan: Plan
+    carried: Carried | None = None
+
+
 async def compress(
     history: History,
     policy: CompactPolicy,
     *,
-    limit: int,
-    aside: int,
+    budget: Budget,
     summarizer: Summarizer,
     emit: Emit,
-    previous: Summary | None = None,
-) -> Plan:
-    """Fit the history into `limit` tokens, `aside` of which are taken by what stands beside the messages.
+    carried: Carried | None = None,
+) -> Outcome:
+    """Fit the history into the budget. What fits comes back unchanged.
 
-    Returns the plan with the new context. What fits comes back unchanged.
+    `carried` is what an earlier compression of the same history handed on, so that nothing is summarized twice.
 
     Raises:
         CannotFit: what may not be shortened exceeds the limit.
         SummaryRejected: the result broke an invariant; the history is untouched.
     """
-    total = total_within(history, limit - aside)
+    total = total_within(history, budget.limit - budget.aside)
     if total is not None:
-        return stages.unchanged(history, limit, aside, total + aside)
+        return Outcome(stages.unchanged(history, budget, total + budget.aside), carried)
     emit(_started("identify"))
-    selection = stages.identify(history, policy, limit, aside)
+    selection = stages.identify(history, policy, budget)
     emit(_started("prepare"))
-    request = stages.prepare(selection, previous)
+    carried = stages.carries_on(carried, selection)
+    request = stages.prepare(selection, carried)
     emit(_started("summarize"))
-    summary = await summarizer.summarize(request) if request else _receipt(selection)
+    summary = await summarizer.summarize(request) if request else stages.receipt_for(selection)
     emit(_started("checkpoint"))
+    read = stages.carry(selection, carried, summary) if request and summary else None
     emit(_started("update"))
-    context = stages.update(selection, summary)
+    context = stages.update(selection, summary, read)
     emit(_started("validate"))
-    stages.validate(context, selection, limit)
-    before = None
-    if history.counted() == len(history):
-        before = aside + sum(history.tokens(i) for i in range(len(history)))
-    return stages.report(selection, context, limit, before)
+    stages.validate(context, selection, budget.limit)
+    return Outcome(stages.report(selection, context, budget), read)
 
 
 def total_within(history: History, limit: int) -> int | None:
@@ -57,10 +65,6 @@ def total_within(history: History, limit: int) -> int | None:
         if total > limit:
             return None
     return total
-
-
-def _receipt(selection: stages.Selection) -> Summary | None:
-    return stages.receipt() if selection.layout.cut > len(selection.layout.fixed) else None
 
 
 def _started(stage: Stage) -> StageStarted:

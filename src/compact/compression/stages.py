@@ -32,6 +32,27 @@ WORTH_FILLING = 0.03
 
 
 @dataclass(frozen=True, slots=True)
+class Budget:
+    """The tokens of a prompt, and how many of them are taken by what stands beside the messages."""
+
+    limit: int
+    aside: int
+    """Tool schemas, a system prompt in a field of its own, the priming of the reply."""
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """A summary that is carried on: what it has read, so that nothing is read twice."""
+
+    summary: Summary
+    cut: int
+    """Everything before it was read, except ..."""
+    spared: frozenset[int]
+    """... these positions, which were kept."""
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
 class Selection:
     """What `identify` chose: the layout, and the ladder that can still change it."""
 
@@ -40,23 +61,23 @@ class Selection:
     ladder: Ladder
     layout: Layout
     aside: int
-    """Tokens of the prompt beside the messages: tool schemas, a system field, priming."""
 
 
-def identify(history: History, policy: CompactPolicy, limit: int, aside: int) -> Selection:
+def identify(history: History, policy: CompactPolicy, budget: Budget) -> Selection:
     """Choose what stays in view.
 
     Raises:
         CannotFit: what may not be shortened exceeds the limit.
     """
     ladder = Ladder(history, policy)
+    limit = budget.limit - budget.aside
     try:
-        layout = ladder.lay_out(limit - aside, _reserve(history, policy, limit - aside))
+        layout = ladder.lay_out(limit, _reserve(history, policy, limit))
     except CannotFit as error:
-        raise CannotFit({**error.floor, "tools and framing": aside}, limit) from None
-    if layout.reserve and not layout.cut > _fixed_before_cut(layout):
+        raise CannotFit({**error.floor, "tools and framing": budget.aside}, budget.limit) from None
+    if layout.cut <= _fixed_before_cut(layout):
         ladder.fill(layout, layout.limit - layout.tokens)
-    return Selection(history, policy, ladder, layout, aside)
+    return Selection(history, policy, ladder, layout, budget.aside)
 
 
 def _reserve(history: History, policy: CompactPolicy, limit: int) -> int:
@@ -83,23 +104,46 @@ def _fixed_before_cut(layout: Layout) -> int:
     return sum(1 for i in layout.fixed if i < layout.cut)
 
 
-def prepare(selection: Selection, previous: Summary | None = None) -> SummaryRequest | None:
+def prepare(selection: Selection, carried: Carried | None = None) -> SummaryRequest | None:
     """What the summarizer is asked for; None when the checkpoint would cover nothing."""
     layout, history = selection.layout, selection.history
-    covered = layout.covered() if selection.policy.strategy != "off" else []
-    if not covered:
+    if selection.policy.strategy == "off" or layout.cut <= _fixed_before_cut(layout):
         return None
-    source = sum(history.tokens(i) for i in covered)
+    unread = _unread(layout, carried)
+    source = sum(history.tokens(i) for i in unread) + (carried.tokens if carried else 0)
     room = layout.limit - layout.tokens - _heading_tokens(selection)
     cap = max(24, min(room, source))
     return SummaryRequest(
-        messages=[history[i] for i in covered],
+        messages=[history[i] for i in unread],
         kept=list(in_view(selection)),
         max_tokens=cap,
         max_instruction_tokens=min(cap, int(selection.policy.instruction_share * layout.limit)),
         strategy=selection.policy.strategy,
-        previous=previous,
+        previous=carried.summary if carried else None,
     )
+
+
+def carries_on(carried: Carried | None, selection: Selection) -> Carried | None:
+    """The summary before, if it can be carried on: the cut has not moved back, and its notes are at hand."""
+    if carried is None or selection.layout.cut < carried.cut:
+        return None
+    return carried
+
+
+def carry(selection: Selection, carried: Carried | None, summary: Summary) -> Carried:
+    """What the next compression needs to know of this one. To be asked before `update` moves the cut."""
+    layout, history = selection.layout, selection.history
+    read = sum(history.tokens(i) for i in _unread(layout, carried))
+    spared = frozenset(i for i in layout.fixed if i < layout.cut)
+    return Carried(summary, layout.cut, spared, read + (carried.tokens if carried else 0))
+
+
+def _unread(layout: Layout, carried: Carried | None) -> list[int]:
+    """Covered positions that the summary before has not read yet, in the order of the log."""
+    if carried is None:
+        return layout.covered()
+    released = sorted(i for i in carried.spared if i not in layout.fixed)
+    return released + [i for i in range(carried.cut, layout.cut) if i not in layout.fixed]
 
 
 def _heading_tokens(selection: Selection) -> int:
@@ -120,26 +164,26 @@ def in_view(selection: Selection) -> Sequence[Message]:
     return [m for _, messages in rows for m in messages]
 
 
-def make_checkpoint(selection: Selection, summary: Summary) -> Checkpoint:
-    """The checkpoint that stands in for what the layout covers."""
+def make_checkpoint(selection: Selection, summary: Summary, read: Carried | None) -> Checkpoint:
+    """The checkpoint that stands in for what the layout covers; `read` is what the summary was made of."""
     history, layout = selection.history, selection.layout
     first = _span_start(layout, history)
+    tokens = None
+    if read is not None:
+        back = [i for i in range(layout.cut, read.cut) if i not in layout.fixed]
+        tokens = read.tokens - sum(history.tokens(i) for i in back)
     covered = layout.cut - _fixed_before_cut(layout)
-    counted = summary.made_by != "receipt"
-    tokens = sum(history.tokens(i) for i in layout.covered()) if counted else None
     span = Span(first=first, last=layout.cut - 1, messages=covered, tokens=tokens)
-    ends = [history[i].id for i in (first, layout.cut - 1)]
     checkpoint = Checkpoint(
-        id=checkpoint_id(span, ends),
+        id=checkpoint_id(span, [history[i].id for i in (first, layout.cut - 1)]),
         span=span,
         summary=summary.text,
         kept_ids=tuple(history[i].id for i in sorted(layout.fixed) if first <= i < layout.cut),
         anchors=summary.anchors,
         made_by=summary.made_by,
     )
-    return checkpoint.model_copy(
-        update={"token_count": history.counter.message(checkpoint.message())}
-    )
+    size = history.counter.message(checkpoint.message())
+    return checkpoint.model_copy(update={"token_count": size})
 
 
 def _span_start(layout: Layout, history: History) -> int:
@@ -150,43 +194,34 @@ def _span_start(layout: Layout, history: History) -> int:
     return first
 
 
-def receipt() -> Summary:
+def receipt_for(selection: Selection) -> Summary | None:
     """What stands in for a span when nobody summarizes it: the heading says what is not shown."""
+    if selection.layout.cut <= _fixed_before_cut(selection.layout):
+        return None
     return Summary(text="Earlier messages are not shown.", made_by="receipt")
 
 
-def update(selection: Selection, summary: Summary | None) -> ActiveContext:
+def update(selection: Selection, summary: Summary | None, read: Carried | None) -> ActiveContext:
     """The new context: the checkpoint at its span's start, what is in view, and room that was left put to use."""
     layout, counter = selection.layout, selection.history.counter
-    checkpoint = None
-    if summary is not None:
-        checkpoint = make_checkpoint(selection, summary)
+    checkpoint = make_checkpoint(selection, summary, read) if summary else None
+    if summary and checkpoint:
         room = layout.limit - layout.tokens - checkpoint.token_count - SLACK
         if room > WORTH_FILLING * layout.limit:
             room = selection.ladder.fill(layout, room)
         if room > WORTH_FILLING * layout.limit:
             selection.ladder.extend(layout, room)
-        if layout.cut > _fixed_before_cut(layout):
-            checkpoint = make_checkpoint(selection, summary)
-        else:
-            checkpoint = None
+        everything = layout.cut <= _fixed_before_cut(layout)
+        checkpoint = None if everything else make_checkpoint(selection, summary, read)
     messages = list(in_view(selection))
     if checkpoint is not None:
         lead = sum(1 for i in layout.fixed if i < checkpoint.span.first)
         messages.insert(lead, checkpoint.message())
-    tokens = selection.aside + sum(_tokens(m, counter_of=selection) for m in messages)
-    del counter
     return ActiveContext(
         messages=tuple(messages),
-        tokens=tokens,
+        tokens=selection.aside + sum(map(counter.message, messages)),
         checkpoints=(checkpoint,) if checkpoint else (),
     )
-
-
-def _tokens(message: Message, *, counter_of: Selection) -> int:
-    if message.token_count is not None:
-        return message.token_count
-    return counter_of.history.counter.message(message)
 
 
 def validate(context: ActiveContext, selection: Selection, limit: int) -> ActiveContext:
@@ -204,9 +239,12 @@ def validate(context: ActiveContext, selection: Selection, limit: int) -> Active
     return context
 
 
-def report(selection: Selection, context: ActiveContext, limit: int, before: int | None) -> Plan:
+def report(selection: Selection, context: ActiveContext, budget: Budget) -> Plan:
     """The plan that says what was done, rung by rung."""
     history, layout = selection.history, selection.layout
+    before = None
+    if history.counted() == len(history):
+        before = budget.aside + history.total()
     fates: dict[int, Fate] = {}
     pinned = set(history.fixed)
     for position in layout.fixed:
@@ -215,7 +253,7 @@ def report(selection: Selection, context: ActiveContext, limit: int, before: int
         fate: Fate = "kept" if piece.form == "verbatim" else piece.form
         fates.update({i: fate for i in piece.group if i not in layout.fixed})
     return Plan(
-        limit=limit,
+        limit=budget.limit,
         tokens_before=before,
         tokens_after=context.tokens,
         messages_before=len(history),
@@ -254,18 +292,18 @@ def _rungs(selection: Selection, context: ActiveContext) -> list[Rung]:
     return rungs
 
 
-def unchanged(history: History, limit: int, aside: int, total: int) -> Plan:
+def unchanged(history: History, budget: Budget, total: int) -> Plan:
     """The plan for a prompt that fits: nothing is done but closing calls that nobody answered."""
     messages: list[Message] = []
     for group in reversed(list(groups_from_end(history))):
         messages += shorten.closed([history[i] for i in group])
     context = ActiveContext(messages=tuple(messages), tokens=total)
     return Plan(
-        limit=limit,
+        limit=budget.limit,
         tokens_before=total,
         tokens_after=total,
         messages_before=len(history),
-        floor={"tools and framing": aside},
+        floor={"tools and framing": budget.aside},
         context=context,
         fates={i: "kept" for i in range(len(history))},
         tokenizer=history.counter.estimator.name,

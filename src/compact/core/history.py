@@ -42,6 +42,7 @@ class History:
         self._items: list[Item] = []
         self._messages: dict[int, Message] = {}
         self._tokens: dict[int, int] = {}
+        self._total = 0
         self.fixed: list[int] = []
         """Positions of what may never be pruned: its roles, and what is pinned or protected; ascending."""
         self.extend(items)
@@ -101,7 +102,15 @@ class History:
             if known is None:
                 known = self.counter.message(message)
             self._tokens[position] = known
+            self._total += known
         return known
+
+    def total(self) -> int:
+        """Tokens of all messages."""
+        if len(self._tokens) < len(self):
+            for position in range(len(self)):
+                self.tokens(position)
+        return self._total
 
     def counted(self) -> int:
         """How many messages have been counted so far."""

@@ -7,6 +7,7 @@ from typing import Any, TypedDict, Unpack
 
 from compact import wiring
 from compact.compression import pipeline
+from compact.compression.stages import Budget
 from compact.core.events import Event
 from compact.core.formats.known import format_named, format_of
 from compact.core.formats.wire import WireFormat
@@ -94,8 +95,8 @@ class _Task:
             self._wire.name, tokenizer=options.get("tokenizer"), model=options.get("model")
         )
         self._policy = _policy_of(options)
-        self._limit = max_tokens
-        self._aside = aside_of(self._counter, options.get("system"), options.get("tools", ()))
+        aside = aside_of(self._counter, options.get("system"), options.get("tools", ()))
+        self._budget = Budget(max_tokens, aside)
         self._history = History(
             messages,
             self._wire,
@@ -108,14 +109,14 @@ class _Task:
         self.waits = self._policy.strategy != "off" and self._summarizer.waits
 
     async def work(self) -> Plan:
-        return await pipeline.compress(
+        outcome = await pipeline.compress(
             self._history,
             self._policy,
-            limit=self._limit,
-            aside=self._aside,
+            budget=self._budget,
             summarizer=self._summarizer,
             emit=self._emit,
         )
+        return outcome.plan
 
     def rendered(self, *, instead: str) -> list[Any]:
         return self.render(blocking.run(self.work(), waits=self.waits, instead=instead))
