@@ -14,6 +14,7 @@ Reads from the end of the log and stops at the cut: costs follow the window.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
@@ -107,6 +108,15 @@ class Ladder:
         self._keep_requests(layout, above - reserve)
         self._keep_tail(layout, limit - layout.tokens - reserve)
         return layout
+
+    def floor(self) -> int:
+        """Tokens of what may not be shortened.
+
+        Raises nothing: also a floor that fits nowhere has a size.
+        """
+        layout = Layout(sys.maxsize)
+        self._keep_floor(layout)
+        return layout.tokens
 
     def _keep_floor(self, layout: Layout) -> None:
         history = self._history

@@ -8,7 +8,7 @@ shortened, and how far, is decided in `compression.ladder`.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from compact.core.groups import open_calls, orphan_results
@@ -30,6 +30,8 @@ LONG_ARGUMENT_CHARS = 600
 """Longer strings in the arguments of an old call are clipped."""
 HEAD_SHARE = 0.6
 """Share of a clipped text that is taken from its head; the rest is its tail."""
+_ANSWERED = "-unanswered"
+_INJECTED = MessageMetadata(source="injected")
 NO_RESULT = "[no result was recorded for this call: it crashed, was interrupted, or still waits for approval]"
 
 
@@ -212,30 +214,42 @@ def _clipped_part(part: Part, max_tokens: int, message: Message, counter: TokenC
             return part
 
 
-def closed(messages: Sequence[Message]) -> list[Message]:
-    """The messages of a group as a provider accepts them: every call answered, every result with its call."""
-    waiting, orphans = open_calls(messages), set(orphan_results(messages))
+def closed(messages: Sequence[Message], *, called: Collection[str] = ()) -> list[Message]:
+    """The messages of a group as a provider accepts them: every call answered, every result with its call.
+
+    `called` are calls made before these messages that still wait for their results.
+    """
+    waiting, orphans = open_calls(messages), set(orphan_results(messages)) - set(called)
     if not waiting and not orphans:
         return list(messages)
     out = [_adopted(m, orphans) if orphans else m for m in messages]
     for position in range(len(out) - 1, -1, -1):
         mine = [c for c in out[position].tool_calls if c.id in waiting]
         if mine:
-            out[position + 1 : position + 1] = [_answer(mine, out[position])]
-            if position + 2 < len(out) and out[position + 2].tool_results:
-                out[position + 1 : position + 3] = _joined(out[position + 1], out[position + 2])
+            note = answer(mine, out[position])
+            after = out[position + 1 : position + 2]
+            if after and after[0].tool_results:
+                out[position + 1 : position + 2] = _joined(note, after[0])
+            else:
+                out.insert(position + 1, note)
     return out
 
 
-def _answer(calls: Sequence[ToolCall], asked: Message) -> Message:
+def answer(calls: Sequence[ToolCall], asked: Message) -> Message:
+    """A note in the place of results that never came; `asked` is the message that made the calls."""
     anthropic = asked.wire_format == "anthropic"
     return Message(
         role="user" if anthropic else "tool",
         content=tuple(ToolResult(c.id, NO_RESULT, c.name) for c in calls),
-        id=f"{asked.id}-unanswered",
+        id=asked.id + _ANSWERED,
         timestamp=asked.timestamp,
-        metadata=MessageMetadata(source="injected"),
+        metadata=_INJECTED,
     )
+
+
+def is_answer(message: Message) -> bool:
+    """Whether the message is nothing but such a note."""
+    return message.metadata is _INJECTED and message.id.endswith(_ANSWERED)
 
 
 def _joined(answer: Message, results: Message) -> list[Message]:

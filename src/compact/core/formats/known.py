@@ -34,12 +34,13 @@ def format_of(messages: Sequence[object]) -> WireFormat:
     """The format a list of dictionaries is written in; what both could be is read as chat completions."""
     ends = chain(islice(reversed(messages), LOOKED_AT), islice(messages, LOOKED_AT))
     for message in ends:
-        if isinstance(message, Mapping) and (found := _told_by(message)):
+        if isinstance(message, Mapping) and (found := told_by(message)):
             return FORMATS[found]
     return FORMATS["chat_completions"]
 
 
-def _told_by(message: Mapping[str, Any]) -> str | None:
+def told_by(message: Mapping[str, Any]) -> str | None:
+    """The format that a message can only be written in, or None where several could be."""
     if message.get("role") in ("tool", "developer", "function") or message.get("tool_calls"):
         return "chat_completions"
     content = message.get("content")

@@ -1,0 +1,204 @@
+"""A view: the active context of one session for one window, kept up to date as messages come.
+
+A new message is appended to what is in view; nothing is looked at again until the trigger is passed. Then the pipeline
+makes a new context from the history, and the view goes on from there. So a turn costs its new messages, whatever the
+length of the history. A call that nobody has answered yet is never sent bare: a note answers it until its result comes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from compact.compression import pipeline, shorten
+from compact.compression.pipeline import total_within
+from compact.compression.stages import Budget, Carried
+from compact.core.budget import ContextWindow
+from compact.core.checkpoints import Checkpoint
+from compact.core.context import ActiveContext
+from compact.core.events import PrunedMessages, SummaryCreated, TriggerDecision
+from compact.core.history import History
+from compact.core.messages import Message, ToolCall
+from compact.core.plan import Plan
+from compact.core.policy import CompactPolicy
+from compact.core.protocols import Emit, Summarizer
+from compact.errors import CannotFit
+
+BACKLOG = 64
+"""New messages from which on the end of the history is counted first, before anything is appended."""
+
+
+class View:
+    """The active context of a history for one window."""
+
+    def __init__(
+        self,
+        history: History,
+        window: ContextWindow,
+        policy: CompactPolicy,
+        *,
+        aside: int,
+        summarizer: Summarizer,
+        emit: Emit,
+    ) -> None:
+        self.window = window
+        self.checkpoint: Checkpoint | None = None
+        self.plan: Plan | None = None
+        """What the last compression did."""
+        self._history = history
+        self._policy = policy
+        self._aside = aside
+        self._summarizer = summarizer
+        self._emit = emit
+        self._messages: list[Message] = []
+        self._rendered: list[dict[str, Any]] = []
+        self._tokens = aside
+        self._seen = 0
+        self._open: dict[str, ToolCall] = {}
+        self._asker: Message | None = None
+        self._carried: Carried | None = None
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of the prompt as it would be sent now, messages that were not yet looked at left out."""
+        return self._tokens
+
+    async def refresh(self) -> None:
+        """Take in new messages, and compress if the trigger is passed.
+
+        Raises:
+            CannotFit: what may not be shortened exceeds the usable window.
+        """
+        new = len(self._history) - self._seen
+        if not new:
+            return
+        if new > BACKLOG and total_within(self._history, self.window.trigger - self._aside) is None:
+            await self.compress(self.window.target, "the history exceeds the trigger")
+            return
+        for position in range(self._seen, len(self._history)):
+            self._append(self._history[position], self._history.tokens(position))
+        self._seen = len(self._history)
+        if self._tokens > self.window.trigger:
+            await self.compress(self.window.target, "the trigger was passed")
+
+    async def compress(self, limit: int, reason: str) -> Plan:
+        """Compress to `limit` tokens now; where the floor needs more, to what it needs, up to the usable window.
+
+        Raises:
+            CannotFit: what may not be shortened exceeds the usable window.
+        """
+        before = self._tokens
+        self._emit(
+            TriggerDecision(triggered=True, tokens=before, trigger=self.window.trigger, reason=reason)
+        )
+        try:
+            outcome = await self._run(limit)
+        except CannotFit:
+            if limit >= self.window.usable:
+                raise
+            outcome = await self._run(self.window.usable)
+        self._carried = outcome.carried
+        self._take(outcome.plan)
+        self._report(outcome.plan, before)
+        return outcome.plan
+
+    async def _run(self, limit: int) -> pipeline.Outcome:
+        return await pipeline.compress(
+            self._history,
+            self._policy,
+            budget=Budget(limit, self._aside),
+            summarizer=self._summarizer,
+            emit=self._emit,
+            carried=self._carried,
+        )
+
+    def _take(self, plan: Plan) -> None:
+        """Go on from a new context; a note that answers a call still open at its end is left out again."""
+        self.plan, self.checkpoint = plan, plan.checkpoint
+        messages = list(plan.context.messages)
+        self._open, self._asker = {}, None
+        self._tokens = plan.context.tokens
+        self._seen = len(self._history)
+        if messages and shorten.is_answer(messages[-1]):
+            note = messages.pop()
+            self._tokens -= self._history.counter.message(note)
+            waiting = {result.call_id for result in note.tool_results}
+            asker = next(m for m in reversed(messages) if m.tool_calls)
+            self._open = {c.id: c for c in asker.tool_calls if c.id in waiting}
+            self._asker = asker
+        self._messages = messages
+        self._rendered = self._history.wire.render(messages)
+
+    def _append(self, message: Message, tokens: int) -> None:
+        if isinstance(message.content, str):
+            if self._open:
+                self._close()
+            self._push(message, tokens)
+            return
+        results = message.tool_results
+        if results:
+            if any(result.call_id not in self._open for result in results):
+                message = shorten.closed([message], called=self._open)[0]
+                tokens = self._history.counter.message(message)
+            for result in results:
+                self._open.pop(result.call_id, None)
+        elif self._open and message.reply_id is None:
+            self._close()
+        self._push(message, tokens)
+        if calls := message.tool_calls:
+            self._open.update((call.id, call) for call in calls)
+            self._asker = message
+
+    def _push(self, message: Message, tokens: int) -> None:
+        self._messages.append(message)
+        self._rendered += self._history.wire.render((message,))
+        self._tokens += tokens
+
+    def _close(self) -> None:
+        """Answer calls that will get no result any more: somebody went on without it."""
+        note = self._note()
+        self._open = {}
+        self._push(note, self._history.counter.message(note))
+
+    def _note(self) -> Message:
+        assert self._asker is not None, "open calls have a message that made them"
+        return shorten.answer(list(self._open.values()), self._asker)
+
+    def messages(self) -> list[Message]:
+        """The messages to send, in order."""
+        return [*self._messages, self._note()] if self._open else list(self._messages)
+
+    def rendered(self) -> list[dict[str, Any]]:
+        """The messages to send, as the provider's dictionaries."""
+        if self._open:
+            return self._rendered + self._history.wire.render((self._note(),))
+        return list(self._rendered)
+
+    def context(self) -> ActiveContext:
+        """The active context as a value."""
+        note = self._history.counter.message(self._note()) if self._open else 0
+        return ActiveContext(
+            messages=tuple(self.messages()),
+            tokens=self._tokens + note,
+            checkpoints=(self.checkpoint,) if self.checkpoint else (),
+        )
+
+    def _report(self, plan: Plan, before: int) -> None:
+        if plan.checkpoint is not None:
+            self._emit(
+                SummaryCreated(
+                    checkpoint_id=plan.checkpoint.id,
+                    messages=plan.checkpoint.span.messages,
+                    source_tokens=plan.checkpoint.span.tokens,
+                    tokens=plan.checkpoint.token_count,
+                    made_by=plan.checkpoint.made_by,
+                )
+            )
+        self._emit(
+            PrunedMessages(
+                covered=plan.covered,
+                masked=plan.count("masked"),
+                clipped=plan.count("clipped"),
+                tokens_before=before,
+                tokens_after=plan.tokens_after,
+            )
+        )
