@@ -111,11 +111,3 @@ class AgentLog:
             notes=notes,
             conversations=conversations,
         )
-
-
-def time_of(value: object) -> datetime | None:
-    """A time in ISO form; None where there is none."""
-    try:
-        return datetime.fromisoformat(value) if isinstance(value, str) else None
-    except ValueError:
-        return None

@@ -168,7 +168,7 @@ def _wire_of(raws: Sequence[Any], has_system: bool) -> Wire:
 
 def _has_blocks(content: object) -> bool:
     return isinstance(content, list) and any(
-        isinstance(block, dict) and (block.get("type") in _BLOCKS or "source" in block)
+        isinstance(block, dict) and (str(block.get("type")) in _BLOCKS or "source" in block)
         for block in content
     )
 

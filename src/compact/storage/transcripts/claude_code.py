@@ -26,7 +26,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
 from compact.core.formats.anthropic import Anthropic
@@ -34,6 +33,7 @@ from compact.core.messages import Message, MessageMetadata
 from compact.errors import InvalidMessage, InvalidTranscript
 from compact.storage.transcripts.choosing import choose
 from compact.storage.transcripts.documents import Document, JsonLines, PlainText
+from compact.storage.transcripts.timestamps import time_of
 from compact.storage.transcripts.transcript import Container, Row, Transcript
 
 NAME = "claude_code"
@@ -93,6 +93,8 @@ def _is_event(row: object) -> bool:
     if not isinstance(row, dict) or "role" in row:
         return False
     kind = row.get("type")
+    if not isinstance(kind, str):
+        return False
     if kind in ("user", "assistant"):
         return isinstance(row.get("message"), dict)
     return (
@@ -117,7 +119,7 @@ def _title(rows: list[tuple[int, dict[str, Any]]]) -> str | None:
     known = {row["uuid"] for _, row in rows if isinstance(row.get("uuid"), str)}
     for _, row in rows:
         given = row.get("customTitle") or row.get("aiTitle")
-        if row["type"] == "summary" and row.get("leafUuid") in known:
+        if row["type"] == "summary" and str(row.get("leafUuid")) in known:
             given = row.get("summary")
         title = given if isinstance(given, str) else title
     return title
@@ -183,7 +185,7 @@ class _Log:
             raise InvalidTranscript(self.source, f"{where}: {error.reason}", line=number) from None
         uuid = first.get("uuid")
         update: dict[str, Any] = {"id": uuid if isinstance(uuid, str) else f"line-{number}"}
-        time = _time(first.get("timestamp"))
+        time = time_of(first.get("timestamp"))
         if time is not None:
             update["timestamp"] = time
         if first.get("isCompactSummary"):
@@ -212,7 +214,7 @@ class _Log:
     def _reason_to_leave_out(self, row: dict[str, Any], message: dict[str, Any]) -> str | None:
         if row.get("isSidechain"):
             return "sidechain"
-        if row.get("uuid") in self._seen:
+        if str(row.get("uuid")) in self._seen:
             return "repeated"
         if row.get("isApiErrorMessage") or message.get("model") == _SYNTHETIC:
             return "synthetic assistant"
@@ -233,12 +235,3 @@ def _joined(messages: list[dict[str, Any]]) -> dict[str, Any]:
         elif content:
             blocks.append({"type": "text", "text": str(content)})
     return {**messages[-1], "content": blocks}
-
-
-def _time(value: object) -> datetime | None:
-    if isinstance(value, str):
-        try:
-            return datetime.fromisoformat(value)
-        except ValueError:
-            pass
-    return None

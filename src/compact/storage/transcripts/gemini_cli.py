@@ -11,14 +11,15 @@ import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
 from compact.core import defaults
 from compact.core.messages import Message, Part, Text, Thinking, ToolCall, ToolResult
 from compact.errors import InvalidTranscript
+from compact.storage.transcripts.agent_logs import json_object, rows_at
 from compact.storage.transcripts.choosing import choose
-from compact.storage.transcripts.documents import Document, JsonValue
+from compact.storage.transcripts.documents import Document
+from compact.storage.transcripts.timestamps import time_of
 from compact.storage.transcripts.transcript import Row, Transcript
 
 NAME = "gemini_cli"
@@ -26,10 +27,9 @@ NAME = "gemini_cli"
 
 def recognizes(document: Document) -> bool:
     """Whether the value is an object with a session id and messages with types."""
-    if not isinstance(document, JsonValue) or not isinstance(document.value, dict):
-        return False
-    rows = document.value.get("messages")
-    if "sessionId" not in document.value or not isinstance(rows, list):
+    value = json_object(document)
+    rows = value.get("messages")
+    if "sessionId" not in value or not isinstance(rows, list):
         return False
     return not rows or (isinstance(rows[0], dict) and "type" in rows[0] and "role" not in rows[0])
 
@@ -42,13 +42,10 @@ def read(
     Raises:
         InvalidTranscript: naming the message that is wrong.
     """
-    assert isinstance(document, JsonValue)
     choose([document], conversation, source=document.source)
-    value = document.value
-    if not isinstance(value, dict) or not isinstance(value.get("messages"), list):
-        raise InvalidTranscript(document.source, "messages: expected a list")
+    rows = rows_at(json_object(document), "messages", source=document.source)
     session = _Session(document.source)
-    for index, row in enumerate(value["messages"]):
+    for index, row in enumerate(rows):
         session.take(index, row)
     return Transcript(
         source=document.source,
@@ -103,7 +100,7 @@ class _Session:
                 "role": role,
                 "content": tuple(parts) if plain is None else plain,
                 "id": message_id or f"m{len(self.messages)}",
-                "timestamp": _time(row.get("timestamp")) or defaults.now(),
+                "timestamp": time_of(row.get("timestamp")) or defaults.now(),
             }
         )
         self.messages.append(message)
@@ -137,10 +134,9 @@ def _call(row: Mapping[str, Any], call_id: str) -> ToolCall:
 
 def _result(row: Mapping[str, Any], call_id: str) -> ToolResult:
     """What the model was given back; what the terminal showed (`resultDisplay`) is not."""
-    texts: list[str] = []
     result = row.get("result")
-    for item in [result] if isinstance(result, dict | str) else result or ():
-        texts.append(item if isinstance(item, str) else _response(item))
+    items = result if isinstance(result, list) else [] if result is None else [result]
+    texts = [item if isinstance(item, str) else _response(item) for item in items]
     is_error = row.get("status") in ("error", "cancelled")
     name = str(row.get("name") or "tool")
     return ToolResult(call_id, "\n".join(texts), name, is_error)
@@ -154,10 +150,3 @@ def _response(item: object) -> str:
         if isinstance(only, str):
             return only
     return json.dumps(response, ensure_ascii=False)
-
-
-def _time(value: object) -> datetime | None:
-    try:
-        return datetime.fromisoformat(value) if isinstance(value, str) else None
-    except ValueError:
-        return None

@@ -34,7 +34,7 @@ def read(
     items = json_list(document)
     record = choose(items, conversation, source=document.source)
     sessions = rows_at(record, "haystack_sessions", source=document.source)
-    times = [_time(x) for x in record.get("haystack_dates") or []]
+    times = [_time(x) for x in _list(record.get("haystack_dates"))]
     order = list(range(len(sessions)))
     if len(times) == len(sessions) and None not in times:
         order = sorted(order, key=lambda place: str(times[place]))
@@ -47,6 +47,10 @@ def read(
             log.add(place, wire, row=row if known else {}, time=time)
     title = f"question {record.get('question_id')}, {len(sessions)} sessions"
     return log.transcript(NAME, title=title, conversations=len(items))
+
+
+def _list(value: object) -> list[object]:
+    return value if isinstance(value, list) else []
 
 
 def _time(value: object) -> datetime | None:

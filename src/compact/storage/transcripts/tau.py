@@ -18,10 +18,10 @@ from compact.storage.transcripts.agent_logs import (
     json_list,
     json_object,
     rows_at,
-    time_of,
 )
 from compact.storage.transcripts.choosing import choose
 from compact.storage.transcripts.documents import Document
+from compact.storage.transcripts.timestamps import time_of
 from compact.storage.transcripts.transcript import Transcript
 
 TAU = "tau_bench"
@@ -97,7 +97,9 @@ def _agents_side(row: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, int]
     """The row without what only the customer saw, and how much that was."""
     if row.get("role") == "tool":
         return (None, 1) if row.get("requestor") == "user" else (row, 0)
-    calls = row.get("tool_calls") or []
+    calls = row.get("tool_calls")
+    if not isinstance(calls, list):
+        return row, 0
     seen = [c for c in calls if not (isinstance(c, dict) and c.get("requestor") == "user")]
     hidden = len(calls) - len(seen)
     if hidden and not seen and not row.get("content"):
@@ -110,11 +112,15 @@ def _wire(row: Mapping[str, Any]) -> dict[str, Any]:
     if row.get("role") == "tool":
         wire["tool_call_id"] = row.get("id")
     elif row.get("tool_calls"):
-        wire["tool_calls"] = [_call(c) if isinstance(c, dict) else c for c in row["tool_calls"]]
+        calls = row["tool_calls"]
+        known = isinstance(calls, list)
+        wire["tool_calls"] = [_call(c) for c in calls] if known else calls
     return wire
 
 
-def _call(call: Mapping[str, Any]) -> dict[str, Any]:
+def _call(call: object) -> object:
+    if not isinstance(call, dict):
+        return call
     arguments = call.get("arguments")
     text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
     body = {"name": call.get("name"), "arguments": text}

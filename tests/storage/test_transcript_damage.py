@@ -1,0 +1,66 @@
+"""Whatever is wrong with a file, reading it gives a transcript or says why not (NFR-2)."""
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from compact.errors import InvalidTranscript
+from compact.storage.transcripts.reading import read
+from compact.storage.transcripts.table import FORMATS
+from compact.storage.transcripts.writing import write
+
+FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "transcripts"
+NAMES = sorted(path.name for path in FIXTURES.iterdir())
+WRONG: list[object] = [None, 5, "x", [], {}, True, [1], {"a": 1}, [[]], 1.5]
+SCRAPS = [b"", b'"', b"{", b"\n", b"\xff", b"```", b"---", b"}", b"\\ud800", b"NaN", b"\x00"]
+
+
+def changed(value: object, chance: random.Random, rate: float) -> object:
+    """The value with some of its inner values replaced by others, or left out."""
+    if chance.random() < rate:
+        return chance.choice(WRONG)
+    if isinstance(value, dict):
+        kept = {k: v for k, v in value.items() if chance.random() > rate}
+        return {k: changed(v, chance, rate) for k, v in kept.items()}
+    if isinstance(value, list):
+        return [changed(x, chance, rate) for x in value]
+    return value
+
+
+def with_wrong_values(data: bytes, chance: random.Random) -> bytes:
+    rate = chance.choice([0.005, 0.02, 0.08])
+    lines = data.decode().splitlines()
+    if len(lines) > 1 and lines[0].startswith("{") and lines[0].endswith("}"):
+        return "\n".join(json.dumps(changed(json.loads(x), chance, rate)) for x in lines).encode()
+    return json.dumps(changed(json.loads(data), chance, rate)).encode()
+
+
+def with_scraps(data: bytes, chance: random.Random) -> bytes:
+    damaged = bytearray(data)
+    for _ in range(chance.randint(1, 4)):
+        place = chance.randrange(len(damaged) + 1)
+        damaged[place : place + chance.randint(0, 30)] = chance.choice(SCRAPS)
+    return bytes(damaged)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_damaged_file_is_read_or_refused(name):
+    """NFR-2: and what is read can be written, whole and in part."""
+    data = (FIXTURES / name).read_bytes()
+    refused: list[str] = []
+    for seed in range(300):
+        chance = random.Random(seed)  # repeatable
+        damage = with_scraps if name.endswith(".md") or chance.random() < 0.4 else with_wrong_values
+        asked = chance.choice([None, None, None, None, *(known.name for known in FORMATS)])
+        number, active = chance.choice([None, 1]), chance.random() < 0.3
+        try:
+            found = read(damage(data, chance), format=asked, conversation=number, active=active)
+        except InvalidTranscript as error:
+            refused.append(str(error))
+            continue
+        write(found, found.messages)
+        write(found, found.messages[1:]).encode()
+    assert 5 < len(refused) < 295
+    assert not any("\n" in reason for reason in refused)
