@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from compact.compression.notes import Line, Notes
+from compact.compression.notes import Line, Notes, note_all
 from compact.core import anchors
+from compact.core.anchors import Ledger, Use
 from compact.core.checkpoints import REFERENCE_LINE, Summary, SummaryRequest
 from compact.core.instructions import Instruction
 from compact.core.messages import Message, MessageMetadata
@@ -36,6 +37,10 @@ _SECTION_TOKENS = 5
 _LINE_TOKENS = 2
 _MOST_COMMANDS = 8
 _MOST_ERRORS = 6
+_MOST_ARGUMENTS = 6
+THRIFT = 0.5
+"""Power of its tokens by which an anchor's weight is divided: short names give more for their room."""
+_MOST_RANKED = 2_000
 
 
 class ExtractiveSummarizer:
@@ -93,8 +98,10 @@ class _Page:
         return "\n\n".join(blocks)
 
 
-GOAL, RULES, COMMANDS, FILES, NAMES = "Goal", "Instructions", "Commands", "Files", "Names"
-ORDER = (GOAL, RULES, *(_TITLES[t] for t in TOPICS), COMMANDS, FILES, NAMES)
+GOAL, RULES, COMMANDS = "Goal", "Instructions", "Commands"
+TOOLS, FILES, NAMES = "Tools", "Files", "Names"
+EDITED, MENTIONED = "edited", "read or named"
+ORDER = (GOAL, RULES, *(_TITLES[t] for t in TOPICS), COMMANDS, TOOLS, FILES, NAMES)
 
 
 def write(notes: Notes, request: SummaryRequest, counter: TokenCounter) -> tuple[str, list[str]]:
@@ -108,7 +115,7 @@ def write(notes: Notes, request: SummaryRequest, counter: TokenCounter) -> tuple
     _write_instructions(page, notes, request, seen)
     for_anchors = int(min(ANCHOR_SHARE * page.left, ANCHOR_TOKENS + ANCHOR_MORE * page.left))
     told = _write_prose(page, notes, seen, page.left - for_anchors)
-    listed = _write_anchors(page, notes, seen + "\n" + told)
+    listed = _write_anchors(page, _likeliest(page, notes, request), seen + "\n" + told)
     _write_prose(page, notes, seen, page.left, already=told)
     return page.text(ORDER), listed
 
@@ -166,6 +173,7 @@ def _write_prose(page: _Page, notes: Notes, seen: str, limit: int, *, already: s
             page.add(_TITLES["done" if done else "open"], f"- {words}", notes.position + order)
         _write_errors(page, notes, seen, limit // 6)
         _write_commands(page, notes, limit // 8)
+        _write_tools(page, notes, limit // 6)
     chosen_words: list[set[str]] = []
     for line in _ranked_lines(notes):
         room = limit - (before - page.left)
@@ -217,28 +225,61 @@ def _write_commands(page: _Page, notes: Notes, limit: int) -> None:
         left -= page.add(COMMANDS, f"- `{command}`{times}", positions[-1], limit=left)
 
 
-def _write_anchors(page: _Page, notes: Notes, seen: str) -> list[str]:
+def _write_tools(page: _Page, notes: Notes, limit: int) -> None:
+    """The tools that were used, how often, and the arguments they took: most used first."""
+    rows = sorted(notes.tools.items(), key=lambda row: (-row[1][""], row[0]))
+    shown: list[str] = []
+    for name, counts in rows:
+        keys = [key for key, _ in counts.most_common() if key]
+        text = f"{name}({', '.join(keys[:_MOST_ARGUMENTS])}) ×{counts['']}"
+        if page.counter.text("; ".join([*shown, text])) > limit - _SECTION_TOKENS:
+            break
+        shown.append(text)
+    if shown:
+        page.add(TOOLS, "; ".join(shown), limit=limit)
+
+
+def _likeliest(page: _Page, notes: Notes, request: SummaryRequest) -> list[tuple[str, Use]]:
+    """Anchors by their weight for their room, those of messages that are shown shortened among them."""
+    rows = {text: (use, weight) for text, use, weight in notes.ledger.ranked(notes.position)[:_MOST_RANKED]}
+    if request.shortened:
+        extra = Ledger()
+        note_all(extra, request.shortened, notes.position)
+        for text, use, weight in extra.ranked(notes.position):
+            rows[text] = (rows[text][0], rows[text][1] + weight) if text in rows else (use, weight)
+
+    def value(row: tuple[str, tuple[Use, float]]) -> tuple[float, str]:
+        text, (_, weight) = row
+        return -weight / (page.counter.text(" " + text) + 1) ** THRIFT, text
+
+    return [(text, use) for text, (use, _) in sorted(rows.items(), key=value)]
+
+
+def _write_anchors(page: _Page, rows: Iterable[tuple[str, Use]], seen: str) -> list[str]:
     """Files and names that stand nowhere else in view, the likeliest first, until the page is full."""
     known = anchors.texts_of(anchors.find_all(seen))
-    files: list[str] = []
-    names: list[str] = []
-    left = page.left - 2 * (_SECTION_TOKENS + _LINE_TOKENS)
-    for text, use, _ in notes.ledger.ranked(notes.position):
+    known |= {path.rsplit("/", 1)[1] for path in known if "/" in path}
+    listed: dict[str, list[str]] = {EDITED: [], MENTIONED: [], NAMES: []}
+    left = page.left - 3 * (_SECTION_TOKENS + _LINE_TOKENS)
+    for text, use in rows:
         if left < 3:
             break
         if text in known:
             continue
-        shown = f"{text} (edited ×{use.edits})" if use.edits > 2 and use.kind in ("path", "file") else text
+        is_file = use.kind in ("path", "file", "url")
+        section = (EDITED if use.edits else MENTIONED) if is_file else NAMES
+        shown = f"{text} ×{use.edits}" if use.edits > 1 and is_file else text
         cost = page.counter.text(" " + shown) + 1
         if cost > left:
             continue
         left -= cost
-        (files if use.kind in ("path", "file", "url") else names).append(shown)
+        listed[section].append(shown)
         known.add(text)
         if "/" in text:
             known.add(text.rsplit("/", 1)[1])
-    if files:
-        page.add(FILES, ", ".join(files))
-    if names:
-        page.add(NAMES, ", ".join(names))
-    return files + names
+    for order, section in enumerate((EDITED, MENTIONED)):
+        if listed[section]:
+            page.add(FILES, f"- {section}: {', '.join(listed[section])}", order)
+    if listed[NAMES]:
+        page.add(NAMES, ", ".join(listed[NAMES]))
+    return [text for texts in listed.values() for text in texts]

@@ -241,6 +241,11 @@ class Ladder:
             messages[longest] = shorter
         return False
 
+    def shortened(self, layout: Layout) -> list[int]:
+        """Positions of what is in view masked or clipped."""
+        pieces = [p for p in reversed(layout.tail) if p.form != "verbatim"]
+        return [i for piece in pieces for i in piece.group if i not in layout.fixed]
+
     def fill(self, layout: Layout, room: int) -> int:
         """Use room that is left: unmask the newest output, then clip the group at the cut to measure.
 

@@ -7,6 +7,7 @@ by the history. What is written from the notes is decided in `compression.extrac
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -36,6 +37,7 @@ _TOPIC_WEIGHT: Mapping[Topic, float] = {
 }
 _EDIT_KEYS = frozenset(("old_string", "new_string", "content", "patch", "diff", "new_str", "old_str"))
 _COMMAND_KEYS = frozenset(("command", "cmd", "script"))
+_LONGEST_PATH = 300
 _DONE = frozenset(("completed", "complete", "done", "finished"))
 
 
@@ -62,6 +64,8 @@ class Notes:
     """Id and words of the first and the newest messages of a person."""
     errors: dict[str, int] = field(default_factory=dict)
     commands: dict[str, list[int]] = field(default_factory=dict)
+    tools: dict[str, Counter[str]] = field(default_factory=dict)
+    """Tool name → how often it was called (under the empty key) and with which arguments."""
     tasks: list[tuple[str, bool]] = field(default_factory=list)
     """The newest task list a tool was given: words and whether done."""
 
@@ -112,9 +116,16 @@ class Notes:
             self.lines.append(Line(sentences.plain(sentence), topic, weight, self.position))
 
     def _read_call(self, call: ToolCall) -> None:
-        for key, value in anchors.strings_of(call.arguments):
-            origin: anchors.Origin = "edit" if key in _EDIT_KEYS else "arguments"
-            self.ledger.note(value, origin, self.position)
+        tool = self.tools.setdefault(call.name, Counter())
+        tool[""] += 1
+        tool.update(anchors.keys_of(call.arguments))
+        values = list(anchors.strings_of(call.arguments))
+        note_call(self.ledger, call, self.position)
+        if any(key in _EDIT_KEYS for key, _ in values):
+            for key, value in values:
+                if key not in _EDIT_KEYS and len(value) < _LONGEST_PATH:
+                    self.ledger.edited(value)
+        for key, value in values:
             if key in _COMMAND_KEYS and value.strip():
                 line = value.strip().splitlines()[0][:160]
                 self.commands.setdefault(line, []).append(self.position)
@@ -148,6 +159,22 @@ class Notes:
     def freshness(self, position: int) -> float:
         """How much something said at a position counts now, `OLD_SENTENCES` to about 1."""
         return OLD_SENTENCES + math.exp((position - self.position) / SENTENCE_FADE)
+
+
+def note_call(ledger: Ledger, call: ToolCall, position: int) -> None:
+    """Note the anchors of a tool call's arguments; what is written to files weighs as an edit."""
+    for key, value in anchors.strings_of(call.arguments):
+        ledger.note(value, "edit" if key in _EDIT_KEYS else "arguments", position)
+
+
+def note_all(ledger: Ledger, messages: Iterable[Message], position: int) -> None:
+    """Note every anchor of messages that a reader sees shortened only, as of one position."""
+    for message in messages:
+        ledger.note(message.text, "person" if message.role == "user" else "assistant", position)
+        for call in message.tool_calls:
+            note_call(ledger, call, position)
+        for result in message.tool_results:
+            ledger.note(result.text, "result", position)
 
 
 def _task_list(call: ToolCall) -> list[tuple[str, bool]]:

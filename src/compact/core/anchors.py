@@ -48,7 +48,7 @@ OLD_SHARE = 0.05
 SCANNED_CHARS = 40_000
 """Of a longer text only the first and the last half of so many characters are searched."""
 
-_WORD = re.compile(r"[A-Za-z0-9_À-ɏ./~@#:+%$\\-]{2,300}")
+_WORD = re.compile(r"(?<![<*A-Za-z0-9_])[A-Za-z0-9_À-ɏ./~@#:+%$\\-]{2,300}")
 _URL = re.compile(r"https?://[^\s\"'<>)\]}`\\]+")
 _LINE_NUMBER = re.compile(r"(?::\d+){1,2}(?:-\d+)?$|:$|#L\d+(?:-L?\d+)?$")
 _FILE = re.compile(r"[\w@.-]*[\w-]\.[A-Za-z][A-Za-z0-9]{0,5}")
@@ -69,11 +69,16 @@ _IDENTIFIER = re.compile(
 _PLAIN_PAIR = re.compile(r"[a-z]+/[a-z]+")
 _FRACTION = re.compile(r"[\d./:-]+")
 
+_NO_FILE = frozenset(("/dev/null", "/dev/stderr", "/dev/stdout", "/tmp"))
 ERROR_LINE = re.compile(
-    r"(?:\b(?:error|exception|traceback|panic|fatal|fehler|undefined|segfault)\b|"
-    r"\b\w*(?:Error|Exception)\b|\bFAIL(?:ED)?\b|错误|失败|异常)",
+    r"^(?:\s*(?:E\s+|[-✗✖×]+\s*)?(?:[\w./:()-]+\s*:\s*){0,4}(?:error|fatal|panic|fehler|warning: unused)\b\s*(?:\[\w+\])?:?"
+    r"|\s*(?:--- )?FAIL(?:ED)?\b|Traceback \(most recent|\s*(?:[\w.]+\.)?\w*(?:Error|Exception)(?::| at )"
+    r"|.*\b(?:exit (?:code|status) [1-9]|command not found|No such file or directory|Permission denied|"
+    r"undefined: |cannot find |is not defined|segmentation fault)|.*(?:错误|失败|异常)：)",
     re.IGNORECASE,
 )
+_LISTED_LINE = re.compile(r"\s*\d+\s*(?:→|\||:\s)|[+\-]\s*\d*\s*(?!--)")
+"""A line of a file that was read, or of a diff: code, not something that happened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +143,7 @@ def _kind_of(word: str) -> AnchorKind | None:
         return "reference"
     if "." in word:
         known = _FILE.fullmatch(word) and word.rsplit(".", 1)[1].lower() in _EXTENSIONS
+        known = known and word[0] not in "_-"
         return "file" if known else None
     return "identifier" if _IDENTIFIER.fullmatch(word) and len(word) < 80 else None
 
@@ -145,6 +151,8 @@ def _kind_of(word: str) -> AnchorKind | None:
 def _judge_path(word: str) -> tuple[Anchor, ...]:
     pieces = [p for p in word.split("/") if p not in ("", ".", "..", "~")]
     if not pieces or all(len(p) < 2 for p in pieces) or _PLAIN_PAIR.fullmatch(word):
+        return ()
+    if word in _NO_FILE:
         return ()
     if "//" in word or len(word) > 200 or not any(c.isalpha() for c in word):
         return ()
@@ -156,7 +164,9 @@ def error_lines(text: str, *, most: int = 6) -> list[str]:
     found: list[str] = []
     for line in reversed(searched(text).splitlines()):
         line = line.strip()
-        if 8 <= len(line) <= 300 and ERROR_LINE.search(line):
+        if not 8 <= len(line) <= 300 or _LISTED_LINE.match(line):
+            continue
+        if ERROR_LINE.match(line):
             found.append(line)
             if len(found) == most:
                 break
@@ -171,6 +181,15 @@ def strings_of(arguments: str) -> Iterator[tuple[str, str]]:
         yield "", arguments
         return
     yield from _strings("", value)
+
+
+def keys_of(arguments: str) -> list[str]:
+    """The names of a tool call's arguments."""
+    try:
+        value = json.loads(arguments)
+    except ValueError:
+        return []
+    return [str(key) for key in value] if isinstance(value, dict) else []
 
 
 def _strings(key: str, value: object) -> Iterator[tuple[str, str]]:
@@ -207,6 +226,12 @@ class Ledger:
     def __init__(self) -> None:
         self.uses: dict[str, Use] = {}
 
+    def edited(self, text: str) -> None:
+        """Note that a file was written to, under the name it was given by."""
+        for anchor in find_all(text):
+            if anchor.kind in ("path", "file") and anchor.text in self.uses:
+                self.uses[anchor.text].edits += 1
+
     def note(self, text: str, origin: Origin, position: int) -> None:
         """Note the anchors of a text of the message at `position`."""
         weight = ORIGIN_WEIGHT[origin]
@@ -218,8 +243,6 @@ class Ledger:
             use.near = use.near * math.exp((use.position - position) / FADE) + gain
             use.lasting += gain
             use.position = position
-            if origin == "edit":
-                use.edits += 1
 
     def weight(self, use: Use, position: int) -> float:
         """How likely the anchor is to be needed after the message at `position`; comparable, without a unit."""

@@ -59,6 +59,8 @@ class SummaryRequest(BaseModel):
     """What is to be summarized, in order."""
     kept: Sequence[Message] = ()
     """What the reader will see beside the summary, and need not be told again."""
+    shortened: Sequence[Message] = ()
+    """The originals of what the reader will see shortened: what it lost may be worth naming."""
     max_tokens: int = Field(ge=1)
     max_instruction_tokens: int = Field(ge=0)
     strategy: str = "task_state"

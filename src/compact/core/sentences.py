@@ -17,7 +17,7 @@ LONG_LINE = 320
 """Characters from which a line is cut into its sentences."""
 
 _FENCE = re.compile(r"^\s*(?:```|~~~)")
-_BULLET = re.compile(r"^\s*(?:[-*+•]|\d{1,3}[.)]|#{1,6}|>)\s+")
+_BULLET = re.compile(r"^\s*(?:(?:[-*+•]|\d{1,3}[.)]|#{1,6}|>|\[[ xX]\])\s+)+")
 _EMPHASIS = re.compile(r"\*\*|__|(?<!\w)\*(?=\S)|(?<=\S)\*(?!\w)")
 _SENTENCE_END = re.compile(r"(?<=[.!?…])[\"')\]”]*\s+(?=[\"'(\[“]?[A-ZÀ-ÞА-Я0-9`*])|(?<=[。！？；])")
 _LOG_LINE = re.compile(
@@ -80,7 +80,7 @@ def lines_of(text: str) -> Iterator[str]:
             continue
         if fenced or not line.strip() or is_log_line(line):
             continue
-        bare = _BULLET.sub("", line).strip()
+        bare = _BULLET.sub("", plain(line)).strip()
         if len(bare) <= LONG_LINE:
             yield bare
         else:
