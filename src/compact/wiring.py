@@ -10,18 +10,23 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from compact.compression.extractive import ExtractiveSummarizer
+from compact.config import CompactConfig
 from compact.core.messages import Message
 from compact.core.protocols import Summarizer, TokenEstimator
 from compact.core.tokens import ANTHROPIC_FRAMING, OPENAI_FRAMING, TokenCounter
+from compact.errors import UnknownModel
 from compact.providers.tokenizers import NAMES as TOKENIZERS
 from compact.providers.tokenizers import tokenizer as tokenizer_named
 from compact.providers.tokenizers import tokenizer_of_model
-from compact.storage.transcripts import reading, writing
+from compact.storage.transcripts import reading, table, writing
 from compact.storage.transcripts.transcript import Transcript
 from compact.telemetry.bus import EventBus
 from compact.telemetry.console import ConsoleExporter
 
-__all__ = ["TOKENIZERS", "Transcript"]
+__all__ = ["FORMATS", "TOKENIZERS", "Transcript"]
+
+FORMATS = {known.name: known.title for known in table.FORMATS}
+"""The file formats that can be read: name → what it is in words."""
 
 _WIRE_TOKENIZER = {"chat_completions": "o200k", "anthropic": "claude"}
 _counters: dict[tuple[str, str], TokenCounter] = {}
@@ -48,6 +53,18 @@ def token_counter(
     return counter
 
 
+def token_counter_of(settings: CompactConfig, wire: str) -> TokenCounter:
+    """The counter that the settings name, for messages of a wire format.
+
+    Raises:
+        InvalidConfig: no such tokenizer, or the model's is unknown; names the setting and where it came from.
+    """
+    try:
+        return token_counter(wire, tokenizer=settings.tokenizer, model=settings.model)
+    except UnknownModel as error:
+        raise settings.wrong("tokenizer" if settings.tokenizer else "model", str(error)) from None
+
+
 def summarizer(chosen: str | Summarizer | None, counter: TokenCounter) -> Summarizer:
     """The summarizer of that name; `extractive` where none is given."""
     if chosen is None or chosen == "extractive":
@@ -61,7 +78,7 @@ def read_transcript(
     source: str | Path,
     *,
     data: bytes | None = None,
-    format: str | None = None,  # noqa: A002 - the word users know
+    format: str | None = None,
     conversation: int | None = None,
     active: bool = False,
 ) -> Transcript:
@@ -79,9 +96,14 @@ def read_transcript(
     )
 
 
-def write_transcript(transcript: Transcript, messages: Sequence[Message]) -> str:
-    """The conversation with these messages, in the format it was read in where that can be written."""
-    return writing.write(transcript, messages)
+def write_transcript(
+    transcript: Transcript, messages: Sequence[Message], *, pre_tokens: int | None = None
+) -> str:
+    """The conversation with these messages, in the format it was read in where that can be written.
+
+    `pre_tokens` is what it counted before, where a format notes it.
+    """
+    return writing.write(transcript, messages, pre_tokens=pre_tokens)
 
 
 def event_bus(*, console: bool = False) -> EventBus:

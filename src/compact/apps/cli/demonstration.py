@@ -1,0 +1,65 @@
+"""`compactctl demo`: the main job on the sample conversation that comes with the package."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from compact.apps.cli.options import CountOptions, taking
+
+SAMPLE = "harbour.jsonl"
+SHOWN_LINES = 24
+NEXT = """Try next, with a conversation of yours (Claude Code, SpecStory, Gemini CLI, SWE-agent, chat JSON):
+  compactctl tokens FILE                                  where the window goes
+  compactctl dry-run FILE --max-tokens 8000               what would be done, and why
+  compactctl diff FILE --max-tokens 8000                  message by message
+  compactctl compact FILE --max-tokens 8000 -o OUT        do it"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DemoOptions(CountOptions):
+    """What `demo` takes."""
+
+    max_tokens: Annotated[
+        int, typer.Option(min=1, metavar="N", help="What the result may have.")
+    ] = 8_000
+
+
+@taking(DemoOptions)
+def demo(options: DemoOptions) -> None:
+    """Compress the bundled sample: 511 messages of building a harbour's booking service.
+
+    Works offline, with no key and no model.
+
+    \b
+    Examples:
+      compactctl demo
+      compactctl demo --max-tokens 4000
+    """
+    from importlib import resources
+
+    from compact.apps.cli import drawing, output, report, work
+    from compact.wiring import read_transcript, token_counter_of
+
+    settings = work.settings_of(options)
+    data = resources.files("compact.apps.cli").joinpath("sample", SAMPLE).read_bytes()
+    transcript = read_transcript(SAMPLE, data=data)
+    job = work.Job(settings, transcript, token_counter_of(settings, transcript.wire))
+    plan = work.made_plan(job, options.max_tokens)
+    if options.json:
+        output.print_json(report.plan_json(plan, job))
+        return
+    out = drawing.console()
+    report.show_head(out, plan, job)
+    out.print()
+    report.show_rungs(out, plan)
+    report.show_window(out, plan, job)
+    if plan.checkpoint is not None:
+        lines = drawing.visible(plan.checkpoint.text).splitlines()
+        out.print(f"\n[bold]The checkpoint begins[/bold] ({len(lines)} lines):\n")
+        for line in lines[:SHOWN_LINES]:
+            out.print(drawing.Text(line), overflow="ellipsis", no_wrap=True)
+        out.print(drawing.Text("…" if len(lines) > SHOWN_LINES else ""))
+    out.print(drawing.Text(NEXT))

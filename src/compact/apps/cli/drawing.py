@@ -1,0 +1,108 @@
+"""What a person sees is drawn with: the console, tables, the bar of a window.
+
+Everything is shown on a terminal without Unicode or colours too, and nothing a conversation holds
+can steer the terminal.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+NARROW = 100
+"""Columns where the output is no terminal."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a bar: its name, its tokens and its look."""
+
+    name: str
+    tokens: int
+    style: str = ""
+
+
+_CELLS = "█▓▒░"
+_PLAIN_CELLS = "#+=."
+FREE = Part("free", 0, "bright_black")
+STYLES: Mapping[str, str] = {
+    "system": "blue",
+    "tools and framing": "bright_blue",
+    "checkpoint": "green",
+    "pinned": "cyan",
+    "recent": "yellow",
+    "free": "bright_black",
+}
+
+
+def console(*, on_stderr: bool = False) -> Console:
+    """The console of a report."""
+    stream = sys.stderr if on_stderr else sys.stdout
+    width = None if stream is not None and stream.isatty() else NARROW
+    return Console(file=stream, width=width, highlight=False, soft_wrap=False)
+
+
+def one_line(text: str, limit: int = 80) -> str:
+    """The text's first words on one line, free of what would steer a terminal."""
+    words = " ".join(text[: limit * 8].split())
+    clean = visible(words)
+    return clean if len(clean) <= limit else clean[: limit - 1].rstrip() + "…"
+
+
+def visible(text: str) -> str:
+    """The text without control characters; line ends and tabs stay."""
+    return "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in text)
+
+
+def table(*columns: str, right: Sequence[str] = ()) -> Table:
+    """A plain table; the columns named in `right` hold numbers."""
+    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", show_edge=False)
+    for name in columns:
+        numeric = name in right
+        made.add_column(name, justify="right" if numeric else "left", no_wrap=numeric)
+    return made
+
+
+def bar(parts: Sequence[Part], total: int, width: int, *, ascii_only: bool) -> Text:
+    """The parts of a total side by side; every part that has tokens has at least one cell."""
+    cells = _PLAIN_CELLS if ascii_only else _CELLS
+    text = Text()
+    for index, (part, size) in enumerate(zip(parts, _sizes(parts, total, width), strict=True)):
+        cell = cells[-1] if part.name == "free" else cells[index % (len(cells) - 1)]
+        text.append(cell * size, style=part.style)
+    return text
+
+
+def _sizes(parts: Sequence[Part], total: int, width: int) -> list[int]:
+    """Cells of each part; together exactly the width."""
+    if total <= 0 or not parts:
+        return [0] * len(parts)
+    sizes = [max(1, round(part.tokens * width / total)) if part.tokens else 0 for part in parts]
+    while sum(sizes) != width and any(sizes):
+        largest = sizes.index(max(sizes))
+        sizes[largest] += 1 if sum(sizes) < width else -1
+    return sizes
+
+
+def legend(parts: Sequence[Part], *, ascii_only: bool) -> Text:
+    """The names and tokens of a bar's parts, each with its cell."""
+    cells = _PLAIN_CELLS if ascii_only else _CELLS
+    text = Text()
+    for index, part in enumerate(parts):
+        cell = cells[-1] if part.name == "free" else cells[index % (len(cells) - 1)]
+        if part.tokens:
+            text.append(cell, style=part.style)
+            text.append(f" {part.name} {part.tokens:,}   ")
+    return text
+
+
+def share_bar(share: float, width: int, *, ascii_only: bool) -> str:
+    """A share of 1 as a bar."""
+    filled = max(round(share * width), 1 if share else 0)
+    return ("#" if ascii_only else "█") * filled

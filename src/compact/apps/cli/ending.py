@@ -1,0 +1,68 @@
+"""How a command ends: its exit code, and the one line on stderr that says why.
+
+0 done · 1 cannot fit · 2 bad input or usage · 70 a mistake of ours · 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import typer
+
+from compact.errors import CannotFit, CompactError, InvalidInput, SummaryRejected
+
+DONE, CANNOT_FIT, BAD_INPUT, OUR_MISTAKE, INTERRUPTED = 0, 1, 2, 70, 130
+TRACEBACK = "COMPACT_TRACEBACK"
+_UsageError: type[Exception] = typer.BadParameter.__bases__[0]
+"""What Typer raises for a wrong command line; it has no public name."""
+
+
+class Stop(CompactError):
+    """The command cannot go on for a reason of the command line's own: bad usage, no room to write."""
+
+
+def ending_of(error: BaseException) -> tuple[int, str | None]:
+    """The exit code of an error, and the line to print; None where silence is better."""
+    match error:
+        case CannotFit() | SummaryRejected():
+            return CANNOT_FIT, str(error)
+        case InvalidInput() | Stop():
+            return BAD_INPUT, str(error)
+        case BrokenPipeError():
+            return BAD_INPUT, None
+        case KeyboardInterrupt():
+            return INTERRUPTED, "interrupted; nothing was written"
+        case OSError():
+            name = f"{error.filename}: " if error.filename else ""
+            return BAD_INPUT, f"{name}{error.strerror or error}"
+        case MemoryError():
+            return BAD_INPUT, "not enough memory for this input"
+        case _ if isinstance(error, _UsageError):
+            return BAD_INPUT, _usage(error)
+    what = f"{type(error).__name__}: {error}"
+    return OUR_MISTAKE, f"a mistake of compact's own: {what} ({TRACEBACK}=1 shows where)"
+
+
+def _usage(error: Exception) -> str:
+    text = str(getattr(error, "message", "") and error.format_message())  # type: ignore[attr-defined]  # every usage error of Typer has it
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context is not None else "compactctl"
+    return f"{text.rstrip('.')}. See {command} --help"
+
+
+def say(line: str) -> None:
+    """Print one line on stderr, whatever the terminal can show; never raises."""
+    if sys.stderr is None:
+        return
+    clean = "".join(c if c.isprintable() else " " for c in " ".join(line.split()))
+    try:
+        sys.stderr.write(f"compactctl: {clean}\n")
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        return
+
+
+def wants_traceback() -> bool:
+    """Whether the person asked for tracebacks."""
+    return bool(os.environ.get(TRACEBACK))

@@ -1,0 +1,95 @@
+"""`compactctl`: the console entry, its commands, and the one place that catches everything."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from compact.apps.cli import compacting, demonstration, differences, measuring, settings_command
+from compact.apps.cli.ending import DONE, ending_of, say, wants_traceback
+
+HELP = """Fit any conversation into any model's window, and keep every word reachable.
+
+Reads Claude Code, SpecStory, Gemini CLI, SWE-agent and chat files, with no key and no network.
+Exit codes: 0 done, 1 cannot fit, 2 bad input or usage.
+
+\b
+Examples:
+  compactctl demo
+  compactctl tokens session.jsonl
+  compactctl dry-run session.jsonl --max-tokens 8000
+  compactctl compact session.jsonl --max-tokens 8000 -o out.jsonl
+"""
+
+app = typer.Typer(
+    name="compactctl",
+    help=HELP,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+app.command("compact")(compacting.compact)
+app.command("dry-run")(compacting.dry_run)
+app.command("diff")(differences.diff)
+app.command("tokens")(measuring.tokens)
+app.command("validate-config")(settings_command.validate_config)
+app.command("demo")(demonstration.demo)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(f"compactctl {version('compactctl')}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    context: typer.Context,
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; the exit code. Prints one line on stderr where it fails, never a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # a terminal that cannot show a letter gets a `?`
+            stream.reconfigure(errors="replace")
+    try:
+        given = sys.argv[1:] if arguments is None else list(arguments)
+        code = app(given, prog_name="compactctl", standalone_mode=False)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except BaseException as error:
+        if wants_traceback():
+            raise
+        code, line = ending_of(error)
+        if line is not None:
+            say(line)
+        _let_go_of_stdout()
+    return code if isinstance(code, int) else DONE
+
+
+def _let_go_of_stdout() -> None:
+    """What is still buffered for a reader who went away is dropped, not complained about at exit."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        sys.stdout.flush()
+        return
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

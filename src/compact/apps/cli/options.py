@@ -1,0 +1,126 @@
+"""What may be asked for on the command line: options as values, shared by the commands.
+
+A command takes one such value; `taking` turns its fields into the command's options.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, Literal, TypeVar, get_type_hints
+
+import typer
+
+Options = TypeVar("Options")
+Number = Annotated[int | None, typer.Option(min=1)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SettingsOptions:
+    """What every command that has settings takes."""
+
+    config: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Settings, as YAML or JSON.")
+    ] = None
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead, for machines.")] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountOptions(SettingsOptions):
+    """What every command that counts tokens takes."""
+
+    tokenizer: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="o200k or cl100k (exact), claude or chars (estimates). Default: the model's, "
+            "else o200k for chat completions and claude for Anthropic messages.",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileOptions(CountOptions):
+    """What every command that reads a conversation takes."""
+
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE", help="A conversation in any known format; - is standard input."
+        ),
+    ]
+    format: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="The file's format, where its content is not to decide."),
+    ] = None
+    conversation: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Which conversation, of a file that holds several; from 1."),
+    ] = None
+    active: Annotated[
+        bool, typer.Option("--active", help="Only what follows the file's last compaction.")
+    ] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitOptions(CountOptions):
+    """What every command that compresses takes."""
+
+    max_tokens: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="What the result may have. Default: what a prompt may use of the settings' window.",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanOptions(FitOptions, FileOptions):
+    """What every command that plans for a file takes."""
+
+    pin: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="N|TEXT",
+            help="Keep a message word for word: its number from 1 (negative from the end), or "
+            "a text it holds. May be given several times.",
+        ),
+    ] = None
+    summarizer: Annotated[
+        Literal["extractive", "off"] | None,
+        typer.Option(
+            help="Who writes the checkpoint; off leaves a receipt. Default: the settings'."
+        ),
+    ] = None
+    events: Annotated[
+        bool, typer.Option("--events", help="Write every event to stderr as a JSON line.")
+    ] = False
+
+
+def taking(kind: type[Options]) -> Callable[[Callable[[Options], None]], Callable[..., None]]:
+    """Make a function of one options value a command whose options are the value's fields."""
+    hints = get_type_hints(kind, include_extras=True)
+    parameters = [
+        inspect.Parameter(
+            each.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=inspect.Parameter.empty if each.name == "file" else each.default,
+            annotation=hints[each.name],
+        )
+        for each in fields(kind)  # type: ignore[arg-type]  # the values above are dataclasses
+    ]
+
+    def decorate(command: Callable[[Options], None]) -> Callable[..., None]:
+        @functools.wraps(command)
+        def run(**given: Any) -> None:  # noqa: ANN401 - Typer has checked them against the fields
+            command(kind(**given))
+
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what Typer reads
+        run.__annotations__ = {p.name: p.annotation for p in parameters} | {"return": None}
+        return run
+
+    return decorate

@@ -1,0 +1,104 @@
+"""Where bytes go: data on stdout, files written whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import stat
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from compact.apps.cli.ending import Stop
+
+
+def print_data(text: str) -> None:
+    """Write text to stdout as UTF-8, whatever the terminal's encoding: a file may be behind it.
+
+    Raises:
+        Stop: not all of it could be written.
+    """
+    data = text.encode("utf-8", "replace")
+    with _explained("standard output"):
+        if sys.stdout is None:
+            raise Stop("standard output is closed; give -o OUT")
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+
+
+def print_json(value: object) -> None:
+    """Write a value to stdout as JSON, indented."""
+    print_data(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
+
+
+def write_file(name: str, text: str) -> int:
+    """Write a file whole or not at all; returns its bytes.
+
+    A device or a pipe is written as it is; a link keeps pointing where it points.
+
+    Raises:
+        Stop: it could not be written; what was there before is untouched.
+    """
+    data = text.encode("utf-8", "replace")
+    with _explained(name):
+        path = Path(os.path.realpath(name))
+        mode = path.stat().st_mode if path.exists() else None
+        if mode is None or stat.S_ISREG(mode):
+            _replace(path, data, mode)
+        elif stat.S_ISDIR(mode):
+            raise Stop(f"{name}: a directory; give the name of a file")
+        else:
+            with path.open("wb") as stream:
+                stream.write(data)
+    return len(data)
+
+
+def _replace(path: Path, data: bytes, mode: int | None) -> None:
+    """Write beside the path and rename: at no moment is the file half written."""
+    beside = path.with_name(f".compact-{secrets.token_hex(6)}.tmp")
+    try:
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        if mode is not None:
+            beside.chmod(stat.S_IMODE(mode))
+        beside.replace(path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+    _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the new name last through a power cut, where the system can."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _explained(name: str) -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise Stop(f"{name}: the reader left before everything was written") from None
+    except OSError as error:
+        raise Stop(f"{name}: cannot be written: {error.strerror or error}") from None
+    except ValueError as error:
+        raise Stop(f"{name!r}: cannot be written: {error}") from None
+
+
+def is_same_file(one: str, other: str) -> bool:
+    """Whether two names lead to one file."""
+    try:
+        return os.path.samefile(one, other)
+    except (OSError, ValueError):
+        return False

@@ -1,0 +1,49 @@
+"""Which messages `--pin` means: a number, or a text that they hold."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from compact.apps.cli.ending import Stop
+from compact.core.messages import Message, Thinking
+
+_NUMBER = re.compile(r"[+-]?[0-9]+")
+
+
+def positions_of(pins: Iterable[str], messages: Sequence[Message]) -> list[int]:
+    """The positions of the pinned messages, ascending. Numbers count from 1, or back from -1.
+
+    A message that holds a text holds it in its words, in a tool call or in a tool's answer.
+
+    Raises:
+        Stop: there is no such message, or none holds the text.
+    """
+    return sorted({position for pin in pins for position in _positions(pin, messages)})
+
+
+def _positions(pin: str, messages: Sequence[Message]) -> Iterator[int]:
+    if _NUMBER.fullmatch(pin):
+        yield _position(int(pin), len(messages))
+        return
+    if not pin.strip():
+        raise Stop("--pin: an empty text; give a message's number or a text it holds")
+    found = [i for i, message in enumerate(messages) if _holds(message, pin)]
+    if not found:
+        raise Stop(f"--pin {pin!r}: no message holds this text")
+    yield from found
+
+
+def _position(number: int, count: int) -> int:
+    position = number - 1 if number > 0 else count + number
+    if number == 0 or not 0 <= position < count:
+        raise Stop(f"--pin {number}: there are messages 1 to {count:,}")
+    return position
+
+
+def _holds(message: Message, text: str) -> bool:
+    return any(
+        text in (getattr(part, "text", "") or getattr(part, "arguments", ""))
+        for part in message.parts
+        if not isinstance(part, Thinking)
+    )

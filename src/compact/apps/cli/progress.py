@@ -1,0 +1,77 @@
+"""Progress of long work: a line on a terminal that appears after half a second and vanishes."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from compact.core.events import Event, StageStarted
+
+if TYPE_CHECKING:
+    from rich.status import Status
+
+DELAY = 0.5
+"""Seconds of work before anything is shown."""
+WORDS = {
+    "identify": "choosing what stays in view",
+    "prepare": "preparing what is summarized",
+    "summarize": "summarizing",
+    "checkpoint": "writing the checkpoint",
+    "update": "putting the new context together",
+    "validate": "checking the result",
+}
+
+
+class Progress:
+    """Shows what is being done, while it lasts, on stderr if that is a terminal."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._lock = threading.Lock()
+        self._status: Status | None = None
+        self._ended = False
+        self._timer: threading.Timer | None = None
+
+    def __enter__(self) -> Self:
+        """Start waiting for the work to become long."""
+        if sys.stderr is not None and sys.stderr.isatty():
+            self._timer = threading.Timer(DELAY, self._show)
+            self._timer.daemon = True
+            self._timer.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        """Take the line away."""
+        if self._timer is not None:
+            self._timer.cancel()
+        with self._lock:
+            self._ended = True
+            if self._status is not None:
+                self._status.stop()
+
+    def now(self, text: str) -> None:
+        """Say what is being done from here on."""
+        with self._lock:
+            self._text = text
+            if self._status is not None:
+                self._status.update(f"{text}…")
+
+    def on_event(self, event: Event) -> None:
+        """Follow the stages of a compression."""
+        if isinstance(event, StageStarted):
+            self.now(f"Compressing context: {WORDS[event.stage]}")
+
+    def _show(self) -> None:
+        from rich.console import Console
+
+        with self._lock:
+            if not self._ended:
+                self._status = Console(stderr=True).status(f"{self._text}…")
+                self._status.start()

@@ -1,0 +1,152 @@
+"""From options to work: the settings, the conversation, its counter, and the plan."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from compact import plan, wiring
+from compact.apps.cli import options as given
+from compact.apps.cli.ending import Stop
+from compact.apps.cli.env_file import with_env_file
+from compact.apps.cli.pins import positions_of
+from compact.apps.cli.progress import Progress
+from compact.config import CompactConfig, did_you_mean
+from compact.core.events import Event
+from compact.core.messages import Message
+from compact.core.plan import Plan
+from compact.core.tokens import TokenCounter
+from compact.errors import InvalidInput
+
+STDIN = "-"
+
+
+@dataclass(frozen=True)
+class Job:
+    """A conversation, and what it is worked on with."""
+
+    settings: CompactConfig
+    transcript: wiring.Transcript
+    counter: TokenCounter
+
+    @property
+    def messages(self) -> Sequence[Message]:
+        """The conversation's messages."""
+        return self.transcript.messages
+
+
+def settings_of(options: given.SettingsOptions, **more: Any) -> CompactConfig:  # noqa: ANN401 - any setting
+    """The effective settings: defaults, file, `.env`, environment, options.
+
+    Raises:
+        InvalidConfig: naming the setting and where it came from.
+    """
+    environ = with_env_file(os.environ, Path())
+    tokenizer = getattr(options, "tokenizer", None)
+    if tokenizer is not None:
+        _check_choice("--tokenizer", tokenizer, wiring.TOKENIZERS)
+    events = getattr(options, "events", False) or None
+    strategy = {"off": "off", "extractive": "task_state"}.get(
+        getattr(options, "summarizer", "") or ""
+    )
+    return CompactConfig.load(
+        options.config,
+        environ=environ,
+        tokenizer=tokenizer,
+        console_events=events,
+        strategy=strategy,
+        **more,
+    )
+
+
+def job_of(options: given.FileOptions) -> Job:
+    """Read what the options name.
+
+    Raises:
+        InvalidTranscript: the file is unknown or broken.
+        InvalidConfig, Stop: an option or a setting is wrong.
+    """
+    settings = settings_of(options)
+    if options.format is not None:
+        _check_choice("--format", options.format, wiring.FORMATS)
+    from_stdin = options.file == STDIN
+    transcript = wiring.read_transcript(
+        "standard input" if from_stdin else options.file,
+        data=_stdin() if from_stdin else None,
+        format=options.format,
+        conversation=options.conversation,
+        active=options.active,
+    )
+    return Job(settings, transcript, wiring.token_counter_of(settings, transcript.wire))
+
+
+def plan_of(job: Job, options: given.PlanOptions, progress: Progress) -> Plan:
+    """What a compression of the job does.
+
+    Raises:
+        CannotFit: what may not be shortened exceeds the limit.
+        Stop: no limit is given, or a pin fits no message.
+    """
+    limit = limit_of(job.settings, options.max_tokens)
+    pins = positions_of(options.pin or (), job.messages)
+    return made_plan(job, limit, pins=pins, progress=progress)
+
+
+def made_plan(
+    job: Job, limit: int, *, pins: Sequence[int] = (), progress: Progress | None = None
+) -> Plan:
+    """The plan for the job within a limit; events go to stderr where the settings ask for them."""
+    bus = wiring.event_bus(console=job.settings.console_events)
+    if progress is not None:
+        bus.subscribe(progress.on_event)
+
+    def emit(event: Event) -> None:
+        bus.emit(event)
+
+    try:
+        return plan(
+            job.messages,
+            max_tokens=limit,
+            pin=pins,
+            tools=job.transcript.tools,
+            model=job.settings.model,
+            tokenizer=job.settings.tokenizer,
+            format=job.transcript.wire,
+            policy=job.settings.policy(),
+            on_event=emit,
+        )
+    finally:
+        bus.close()
+
+
+def limit_of(settings: CompactConfig, asked: int | None) -> int:
+    """The ceiling: what was asked for, else what a prompt may use of the settings' window.
+
+    Raises:
+        Stop: neither is given.
+    """
+    if asked is not None:
+        return asked
+    window = settings.window()
+    if window is None:
+        raise Stop("how many tokens? give --max-tokens N, or max_context_tokens in the settings")
+    return window.usable
+
+
+def _check_choice(option: str, name: str, known: Sequence[str] | dict[str, str]) -> None:
+    if name not in known:
+        hint = did_you_mean(name, known) or f"; there are {', '.join(known)}"
+        raise Stop(f"{option}: nothing is called {name!r}{hint}")
+
+
+def _stdin() -> bytes:
+    if sys.stdin is None:
+        raise InvalidInput("standard input is closed")
+    try:
+        return sys.stdin.buffer.read()
+    except OSError as error:
+        raise InvalidInput(f"standard input cannot be read: {error.strerror or error}") from None

@@ -1,0 +1,276 @@
+"""Settings: defaults < file (YAML or JSON) < environment `COMPACT_*` < arguments, each with where it came from.
+
+`CompactConfig` is the settings tree: everything of the policy, and what surrounds it. Names are flat, the same in a
+file, in the environment (`COMPACT_TRIGGER_PCT`) and as arguments. Percentages are fractions of 1. What does not live
+here: reading `.env` (the command line does), and turning names into objects (`wiring`).
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import Field, PrivateAttr, ValidationError, field_validator
+
+from compact.core.budget import ContextWindow
+from compact.core.policy import CompactPolicy
+from compact.core.profiles import window_of
+from compact.errors import InvalidConfig
+
+PREFIX = "COMPACT_"
+OTHER_VARIABLES = ("COMPACT_DATA", "COMPACT_TRACEBACK")
+"""Variables of that prefix that are no settings: the tests' data folder, and tracebacks of the command line."""
+OTHER_PREFIXES = ("COMPACT_NEW_",)
+"""Feature flags of host applications."""
+DEFAULT, ARGUMENT = "default", "argument"
+NOTHING = ("", "none", "null")
+"""What stands for "no value" in the environment, where a setting may have none; empty always means "not set"."""
+_LARGEST_FILE = 1_000_000
+
+
+class CompactConfig(CompactPolicy):
+    """The settings tree. Frozen: `load` layers the sources, the constructor takes what it is given."""
+
+    model: str | None = None
+    """A model key such as `gpt-4o`: it names a window and a tokenizer where the settings below do not."""
+    max_context_tokens: int | None = Field(default=None, ge=1_000)
+    """The model's window in tokens; counts more than the model's own."""
+    tokenizer: str | None = None
+    """`o200k`, `cl100k`, `claude` or `chars`; without it the model's, else that of the messages' format."""
+    console_events: bool = False
+    """Whether every event is written to stderr as a JSON line."""
+
+    _origins: dict[str, str] = PrivateAttr(default_factory=dict)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_booleans_as_numbers(cls, value: object, info: Any) -> object:
+        if isinstance(value, bool) and cls.model_fields[info.field_name].annotation is not bool:
+            raise ValueError("expected a number or a text, not true or false")
+        return value
+
+    @classmethod
+    def load(
+        cls,
+        file: str | Path | None = None,
+        *,
+        environ: Mapping[str, str] | None = None,
+        **arguments: Any,
+    ) -> Self:
+        """The effective settings: defaults, then the file, then the environment, then the arguments.
+
+        `environ` is `os.environ` where it is not given. An argument of None counts as not given.
+
+        Raises:
+            InvalidConfig: an unknown name or a wrong value; names the setting and where it came from.
+        """
+        sources: dict[str, tuple[Any, str]] = {}
+        if file is not None:
+            sources |= {k: (v, str(file)) for k, v in _from_file(Path(file), cls.names()).items()}
+        sources |= _from_environment(os.environ if environ is None else environ, cls)
+        for name, value in arguments.items():
+            if value is not None:
+                _check_name(name, cls.names(), "an argument")
+                sources[name] = (value, ARGUMENT)
+        return cls._of(sources)
+
+    @classmethod
+    def _of(cls, sources: Mapping[str, tuple[Any, str]]) -> Self:
+        origins = {name: origin for name, (_, origin) in sources.items()}
+        try:
+            config = cls(**{name: value for name, (value, _) in sources.items()})
+        except ValidationError as error:
+            raise _first_wrong(error, origins) from None
+        config._origins.update(origins)
+        return config
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        """The settings there are, in the order of the example file."""
+        policy = tuple(CompactPolicy.model_fields)
+        return tuple(n for n in cls.model_fields if n not in policy) + policy
+
+    def origin(self, name: str) -> str:
+        """Where a setting came from: `default`, a file's name, a variable's name, or `argument`."""
+        return self._origins.get(name, ARGUMENT if name in self.model_fields_set else DEFAULT)
+
+    def policy(self) -> CompactPolicy:
+        """The policy among the settings."""
+        return CompactPolicy(**{name: getattr(self, name) for name in CompactPolicy.model_fields})
+
+    def window(self) -> ContextWindow | None:
+        """The window the settings name, by size or by model; None where they name none.
+
+        Raises:
+            InvalidConfig: nothing is known of the model, and no size is given.
+        """
+        if self.max_context_tokens is None and self.model is None:
+            return None
+        try:
+            size = self.max_context_tokens or window_of(self.model or "")
+        except LookupError:
+            reason = f"nothing is known of the model {self.model!r}; give max_context_tokens"
+            raise self.wrong("model", reason) from None
+        return ContextWindow(
+            size=size,
+            output_reserve=self.output_reserve,
+            trigger_pct=self.trigger_pct,
+            target_pct=self.target_pct,
+            trigger_tokens=self.trigger_tokens,
+        )
+
+    def wrong(self, name: str, reason: str) -> InvalidConfig:
+        """The error that says what is wrong with a setting, and where it came from."""
+        return InvalidConfig(name, _placed(reason, self.origin(name)))
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """`; did you mean 'x'?` for the known name most like this one, else an empty string."""
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def _placed(reason: str, origin: str) -> str:
+    return reason if origin in (DEFAULT, ARGUMENT) else f"{reason} (from {origin})"
+
+
+def _check_name(name: str, known: Iterable[str], place: str) -> None:
+    if name not in known:
+        raise InvalidConfig(name, f"no such setting, in {place}{did_you_mean(name, known)}")
+
+
+# --- the file -------------------------------------------------------------------------------------
+
+
+def _from_file(path: Path, known: tuple[str, ...]) -> dict[str, Any]:
+    text = _text_of(path)
+    value = _json_of(text, path) if path.suffix.lower() == ".json" else _yaml_of(text, path)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        kind = type(value).__name__
+        raise InvalidConfig(str(path), f"expected settings, one `name: value` a line, got a {kind}")
+    for name in value:
+        _check_name(str(name), known, str(path))
+    return value
+
+
+def _text_of(path: Path) -> str:
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(_LARGEST_FILE + 1)
+    except FileNotFoundError:
+        reason = "no such file"
+    except IsADirectoryError:
+        reason = "a directory, not a file"
+    except ValueError:
+        reason = "not a file's name"
+    except OSError as error:
+        reason = f"cannot be read: {error.strerror or error}"
+    else:
+        if len(data) > _LARGEST_FILE:
+            raise InvalidConfig(str(path), "larger than 1 MB: no file of settings")
+        try:
+            return data.decode("utf-8-sig")
+        except UnicodeDecodeError:
+            reason = "not UTF-8 text"
+    raise InvalidConfig(str(path), reason)
+
+
+def _json_of(text: str, path: Path) -> object:
+    try:
+        return json.loads(text, object_pairs_hook=lambda pairs: _once(pairs, path))
+    except json.JSONDecodeError as error:
+        raise InvalidConfig(f"{path}, line {error.lineno}", f"broken JSON: {error.msg}") from None
+    except RecursionError:
+        raise InvalidConfig(str(path), "nested too deeply") from None
+
+
+def _yaml_of(text: str, path: Path) -> object:
+    import yaml
+
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        value = yaml.safe_load(text)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = str(path) if mark is None else f"{path}, line {mark.line + 1}"
+        raise InvalidConfig(where, f"broken YAML: {error.problem or error.context}") from None
+    except (yaml.YAMLError, ValueError) as error:
+        raise InvalidConfig(str(path), f"broken YAML: {' '.join(str(error).split())}") from None
+    except RecursionError:
+        raise InvalidConfig(str(path), "nested too deeply") from None
+    if isinstance(node, yaml.MappingNode):
+        _once([(key.value, None) for key, _ in node.value], path)
+    return value
+
+
+def _once(pairs: list[tuple[Any, Any]], path: Path) -> dict[Any, Any]:
+    """The pairs as a dictionary, each name once."""
+    names = [str(name) for name, _ in pairs]
+    for name in names:
+        if names.count(name) > 1:
+            raise InvalidConfig(name, f"stands twice in {path}")
+    return {str(name): value for name, value in pairs}
+
+
+# --- the environment ------------------------------------------------------------------------------
+
+
+def _from_environment(
+    environ: Mapping[str, str], cls: type[CompactConfig]
+) -> dict[str, tuple[Any, str]]:
+    known = {PREFIX + name.upper(): name for name in cls.names()}
+    found: dict[str, tuple[Any, str]] = {}
+    for variable, text in environ.items():
+        if not variable.startswith(PREFIX) or _belongs_to_others(variable):
+            continue
+        if variable not in known:
+            hint = did_you_mean(variable, known)
+            raise InvalidConfig(variable, f"no such setting, in the environment{hint}")
+        if text:
+            name = known[variable]
+            found[name] = (_value_of(text, cls.model_fields[name].annotation), variable)
+    return found
+
+
+def _belongs_to_others(variable: str) -> bool:
+    return variable in OTHER_VARIABLES or variable.startswith(OTHER_PREFIXES)
+
+
+def _value_of(text: str, annotation: Any) -> object:
+    """The text of a variable as the value pydantic is asked to validate."""
+    text = text.strip()
+    if text.lower() in NOTHING and type(None) in getattr(annotation, "__args__", ()):
+        return None
+    if getattr(annotation, "__origin__", None) is tuple:
+        return tuple(word for word in (w.strip() for w in text.split(",")) if word)
+    return text
+
+
+# --- errors ---------------------------------------------------------------------------------------
+
+
+def _first_wrong(error: ValidationError, origins: Mapping[str, str]) -> InvalidConfig:
+    """The first thing pydantic found, as our error."""
+    first = error.errors(include_url=False)[0]
+    name, *inner = (str(step) for step in first["loc"]) if first["loc"] else ("settings",)
+    reason = first["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+    if not first["msg"].startswith("Value error"):
+        reason = f"should be {reason}"
+    if first["type"] in ("less_than_equal", "greater_than") and _is_share(name):
+        reason = "should be a fraction of 1, such as 0.7 for 70 %, " + reason.removeprefix(
+            "should be "
+        )
+    place = name + "".join(f"[{step}]" for step in inner)
+    return InvalidConfig(
+        place, _placed(f"{reason}, got {first['input']!r}", origins.get(name, ARGUMENT))
+    )
+
+
+def _is_share(name: str) -> bool:
+    return name.endswith(("_pct", "_share"))
