@@ -21,10 +21,10 @@ from compact.core.sentences import TOPICS, Topic
 from compact.core.tokens import TokenCounter
 
 GOAL_SHARE = 0.12
-ANCHOR_SHARE = 0.50
-ANCHOR_TOKENS = 700
+ANCHOR_SHARE = 0.65
+ANCHOR_TOKENS = 900
 """Of what is left after goal and instructions, anchors take at most `ANCHOR_SHARE`, and at most this many tokens and ..."""
-ANCHOR_MORE = 0.25
+ANCHOR_MORE = 0.30
 """... this share on top: a long summary needs more prose rather than ever rarer names."""
 _TITLES: dict[Topic, str] = {
     "decisions": "Decisions",

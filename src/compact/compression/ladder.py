@@ -4,7 +4,8 @@ Positions of the history get one of four forms: `verbatim`, `masked` (tool outpu
 one oversized text) or covered by the checkpoint. `lay_out` decides them within a limit:
 
 1. The floor: system prompt, pins and the newest message of a person, word for word. It must fit, or `CannotFit`.
-2. The first request, and the newest 20 messages of a person; under pressure 10, 6, 3, 1 (`lower keep counts`).
+2. The first request, and the newest 20 messages of a person; under pressure 10, 6, 3, 1, and of the others the most
+   important that still fit (`lower keep counts`).
 3. The newest groups, as far as they reach: the newest tool pairs word for word, older output masked (`mask`).
 4. All before is covered (`summarize`). The newest group is clipped if it must be (`clip`).
 5. `fill`: what room is left goes to the newest masked output, then to the group at the cut, clipped to measure.
@@ -183,16 +184,21 @@ class Ladder:
                 break
         if sum(history.tokens(p) for p in chosen) <= budget:
             for position in chosen:
-                self._keep(layout, position)
+                budget -= self._keep(layout, position)
+        rest = [p for p in newest if p not in layout.fixed]
+        for position in sorted(rest, key=lambda p: (-history.importance(p), -p)):
+            if history.tokens(position) <= budget:
+                budget -= self._keep(layout, position)
         layout.users_kept = sum(1 for p in newest if p in layout.fixed)
 
     def _keep_tail(self, layout: Layout, room: int) -> None:
         pairs, verbatim_room = 0, int(room * VERBATIM_SHARE)
+        masks = self._policy.strategy != "off"
         layout.cut = len(self._history)
         for piece in self._pieces(layout):
             if pairs < self._policy.keep_tool_pairs and piece.tokens <= min(verbatim_room, room):
                 verbatim_room -= piece.tokens if piece.pairs else 0
-            elif piece.pairs or piece.tokens > room:
+            elif masks and (piece.pairs or piece.tokens > room):
                 self._mask(piece)
             pairs += piece.pairs
             if piece.tokens > room:
@@ -246,8 +252,8 @@ class Ladder:
         pieces = [p for p in reversed(layout.tail) if p.form != "verbatim"]
         return [i for piece in pieces for i in piece.group if i not in layout.fixed]
 
-    def fill(self, layout: Layout, room: int) -> int:
-        """Use room that is left: unmask the newest output, then clip the group at the cut to measure.
+    def fill(self, layout: Layout, room: int, *, clip: bool) -> int:
+        """Use room that is left: show the newest masked output again, the last of it clipped to measure.
 
         Returns the room that remains.
         """
@@ -255,9 +261,7 @@ class Ladder:
             if piece.form == "masked" and piece.whole - piece.tokens <= room:
                 room -= piece.whole - piece.tokens
                 self._restore(piece, layout)
-        if room < FILL_LEAST:
-            return room
-        for piece in layout.tail:
+        for piece in layout.tail if clip and room >= FILL_LEAST else ():
             if piece.form == "masked":
                 before = piece.tokens
                 masked = piece.messages

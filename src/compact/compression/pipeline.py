@@ -54,7 +54,7 @@ async def compress(
     context = stages.update(selection, summary, read)
     emit(_started("validate"))
     stages.validate(context, selection, budget.limit)
-    return Outcome(stages.report(selection, context, budget), read)
+    return Outcome(stages.report(selection, context), read)
 
 
 def total_within(history: History, limit: int) -> int | None:

@@ -28,6 +28,7 @@ STUB_TOKENS = 48
 FIRST_LINE_CHARS = 100
 LONG_ARGUMENT_CHARS = 600
 """Longer strings in the arguments of an old call are clipped."""
+_CLIP_STEPS = 16
 HEAD_SHARE = 0.6
 """Share of a clipped text that is taken from its head; the rest is its tail."""
 _ANSWERED = "-unanswered"
@@ -129,39 +130,27 @@ def clip_text(text: str, max_tokens: int, reference: str, counter: TokenCounter)
     total = counter.text(text)
     if total <= max_tokens:
         return text
-    gap = f"\n[… {{:,}} tokens left out here; the whole text is {reference} …]\n"
-    room = max_tokens - counter.text(gap.format(total)) - 2
+    gap = f"\n[… about {max(1, total - max_tokens):,} tokens left out; the whole text is {reference} …]\n"
+    room = max_tokens - counter.text(gap)
     if room < 8:
-        return gap.format(total).strip()
-    chars = int(len(text) * room / total)
-    for _ in range(12):
-        head = text[: int(chars * HEAD_SHARE)]
-        tail = text[len(text) - (chars - len(head)) :] if chars > len(head) else ""
-        clipped = head + gap.format(max(1, total - room)) + tail
-        size = counter.estimator.count(clipped)
-        if size <= max_tokens and (size >= max_tokens - max(6, max_tokens // 100) or chars >= len(text)):
-            return clipped
-        change = (max_tokens - size - (2 if size < max_tokens else -2)) * max(1.0, chars / max(1, size))
-        step = int(change) or (1 if change > 0 else -1)
-        if size <= max_tokens:
-            best = clipped
-            if step <= 0:
-                return best
-        chars = max(0, min(len(text) - 1, chars + step))
-    return _surely(text, max_tokens, gap.format(total), counter)
-
-
-def _surely(text: str, max_tokens: int, gap: str, counter: TokenCounter) -> str:
-    """The plain bisection behind `clip_text`, for texts whose tokens are spread unevenly."""
+        return gap.strip()
+    count = counter.estimator.count
     low, high, best = 0, len(text), gap.strip()
-    while low < high:
-        middle = (low + high + 1) // 2
-        head = int(middle * HEAD_SHARE)
-        clipped = text[:head] + gap + text[len(text) - (middle - head) :]
-        if counter.estimator.count(clipped) <= max_tokens:
-            low, best = middle, clipped
+    chars = int(len(text) * room / total)
+    for _ in range(_CLIP_STEPS):
+        head = int(chars * HEAD_SHARE)
+        candidate = text[:head] + gap + text[len(text) - (chars - head) :]
+        size = count(candidate)
+        if size <= max_tokens:
+            low, best = chars, candidate
+            if size >= max_tokens - max(4, max_tokens // 100):
+                break
         else:
-            high = middle - 1
+            high = chars
+        guess = int(chars * room / max(1, size - (max_tokens - room)))
+        chars = guess if low < guess < high else (low + high) // 2
+        if high - low <= 1:
+            break
     return best
 
 

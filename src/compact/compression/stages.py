@@ -23,8 +23,8 @@ from compact.core.provider_rules import violations
 from compact.core.voices import person_text
 from compact.errors import CannotFit, SummaryRejected
 
-LEAST_RESERVE = 1_400
-LARGEST_SHARE = 0.62
+LEAST_RESERVE = 2_000
+LARGEST_SHARE = 0.75
 MOST_RESERVE = 12_000
 SLACK = 12
 """Tokens kept free for the heading's counts to change by a digit."""
@@ -38,6 +38,8 @@ class Budget:
     limit: int
     aside: int
     """Tool schemas, a system prompt in a field of its own, the priming of the reply."""
+    fill: bool = True
+    """Whether to use the limit up, clipping at the cut; a session that will grow again has no need of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,7 @@ class Selection:
     policy: CompactPolicy
     ladder: Ladder
     layout: Layout
-    aside: int
+    budget: Budget
 
 
 def identify(history: History, policy: CompactPolicy, budget: Budget) -> Selection:
@@ -76,13 +78,13 @@ def identify(history: History, policy: CompactPolicy, budget: Budget) -> Selecti
     except CannotFit as error:
         raise CannotFit({**error.floor, "tools and framing": budget.aside}, budget.limit) from None
     if layout.cut <= _fixed_before_cut(layout):
-        ladder.fill(layout, layout.limit - layout.tokens)
-    return Selection(history, policy, ladder, layout, budget.aside)
+        ladder.fill(layout, layout.limit - layout.tokens, clip=budget.fill)
+    return Selection(history, policy, ladder, layout, budget)
 
 
 def _reserve(history: History, policy: CompactPolicy, limit: int) -> int:
     """Tokens set aside for the checkpoint: its share, and room for the instructions it must carry."""
-    if policy.strategy == "off":
+    if policy.strategy != "task_state":
         return 64
     share = min(max(LEAST_RESERVE, int(policy.checkpoint_share * limit)), MOST_RESERVE)
     demand = min(_instruction_tokens(history, limit), int(policy.instruction_share * limit))
@@ -107,7 +109,7 @@ def _fixed_before_cut(layout: Layout) -> int:
 def prepare(selection: Selection, carried: Carried | None = None) -> SummaryRequest | None:
     """What the summarizer is asked for; None when the checkpoint would cover nothing."""
     layout, history = selection.layout, selection.history
-    if selection.policy.strategy == "off" or layout.cut <= _fixed_before_cut(layout):
+    if selection.policy.strategy != "task_state" or layout.cut <= _fixed_before_cut(layout):
         return None
     unread = _unread(layout, carried)
     source = sum(history.tokens(i) for i in unread) + (carried.tokens if carried else 0)
@@ -208,9 +210,10 @@ def update(selection: Selection, summary: Summary | None, read: Carried | None) 
     checkpoint = make_checkpoint(selection, summary, read) if summary else None
     if summary and checkpoint:
         room = layout.limit - layout.tokens - checkpoint.token_count - SLACK
-        if room > WORTH_FILLING * layout.limit:
-            room = selection.ladder.fill(layout, room)
-        if room > WORTH_FILLING * layout.limit:
+        least = WORTH_FILLING * layout.limit
+        if room > least:
+            room = selection.ladder.fill(layout, room, clip=selection.budget.fill)
+        if room > least and selection.budget.fill:
             selection.ladder.extend(layout, room)
         everything = layout.cut <= _fixed_before_cut(layout)
         checkpoint = None if everything else make_checkpoint(selection, summary, read)
@@ -220,7 +223,7 @@ def update(selection: Selection, summary: Summary | None, read: Carried | None) 
         messages.insert(lead, checkpoint.message())
     return ActiveContext(
         messages=tuple(messages),
-        tokens=selection.aside + sum(map(counter.message, messages)),
+        tokens=selection.budget.aside + sum(map(counter.message, messages)),
         checkpoints=(checkpoint,) if checkpoint else (),
     )
 
@@ -240,9 +243,9 @@ def validate(context: ActiveContext, selection: Selection, limit: int) -> Active
     return context
 
 
-def report(selection: Selection, context: ActiveContext, budget: Budget) -> Plan:
+def report(selection: Selection, context: ActiveContext) -> Plan:
     """The plan that says what was done, rung by rung."""
-    history, layout = selection.history, selection.layout
+    history, layout, budget = selection.history, selection.layout, selection.budget
     before = None
     if history.counted() == len(history):
         before = budget.aside + history.total()
@@ -258,7 +261,7 @@ def report(selection: Selection, context: ActiveContext, budget: Budget) -> Plan
         tokens_before=before,
         tokens_after=context.tokens,
         messages_before=len(history),
-        floor={**layout.floor, "tools and framing": selection.aside},
+        floor={**layout.floor, "tools and framing": selection.budget.aside},
         rungs=tuple(_rungs(selection, context)),
         fates=fates,
         context=context,

@@ -8,11 +8,13 @@ finds what may never be pruned; so a plan over 100,000 messages costs what it ke
 from __future__ import annotations
 
 import bisect
+from collections import deque
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from compact.core.formats.wire import WireFormat
+from compact.core.importance import importance
 from compact.core.messages import Message
 from compact.core.tokens import TokenCounter
 from compact.core.voices import voice_of
@@ -43,11 +45,15 @@ class History:
         self._messages: dict[int, Message] = {}
         self._tokens: dict[int, int] = {}
         self._total = 0
+        self._importance: dict[int, float] = {}
+        self._persons: deque[int] = deque()
+        self._first: int | None = None
         self.fixed: list[int] = []
         """Positions of what may never be pruned: its roles, and what is pinned or protected; ascending."""
         self.extend(items)
         for position in pinned:
             self.pin(position)
+        self._looked_from = self._looked_until = len(self)
 
     def __len__(self) -> int:
         return len(self._items)
@@ -69,16 +75,12 @@ class History:
         Raises:
             InvalidMessage: an item is neither a message nor a mapping with a role.
         """
-        at, roles, fixed = len(self._items), self._never_pruned, self.fixed
+        at = len(self._items)
         try:
-            for i, item in enumerate(items, at):
-                if isinstance(item, Message):
-                    if item.role in roles or item.is_pinned:
-                        fixed.append(i)
-                elif item["role"] in roles or ("metadata" in item and _flagged(item["metadata"])):
-                    fixed.append(i)
-        except (KeyError, TypeError) as error:
-            raise InvalidMessage(f"messages[{i}]", _what_is_wrong(item)) from error
+            marked = _marked_dicts(items, self._never_pruned)
+        except (KeyError, TypeError):
+            marked = _marked(items, self._never_pruned, at)
+        self.fixed += [at + i for i in marked]
         self._items.extend(items)
 
     def pin(self, position: int) -> None:
@@ -116,18 +118,34 @@ class History:
         """How many messages have been counted so far."""
         return len(self._tokens)
 
-    def persons(self, stop: int | None = None) -> Iterator[int]:
-        """Positions of messages a person wrote, newest first, before `stop`."""
-        for i in range((len(self) if stop is None else stop) - 1, -1, -1):
-            if self._may_be_person(i) and voice_of(self[i]) == "person":
-                yield i
+    def persons(self) -> Iterator[int]:
+        """Positions of messages a person wrote, newest first; looks no further back than it is asked to."""
+        for i in range(self._looked_until, len(self)):
+            if self._is_person(i):
+                self._persons.append(i)
+        self._looked_until = len(self)
+        yield from tuple(reversed(self._persons))
+        while self._looked_from > 0:
+            self._looked_from -= 1
+            if self._is_person(self._looked_from):
+                self._persons.appendleft(self._looked_from)
+                yield self._looked_from
+
+    def importance(self, position: int) -> float:
+        """How important the message there is, its age left out; asked once."""
+        known = self._importance.get(position)
+        if known is None:
+            known = self._importance[position] = importance(self[position], age=len(self))
+        return known
 
     def first_request(self) -> int | None:
         """The position of the first message a person wrote."""
-        for i in range(len(self)):
-            if self._may_be_person(i) and voice_of(self[i]) == "person":
-                return i
-        return None
+        if self._first is None:
+            self._first = next((i for i in range(len(self)) if self._is_person(i)), None)
+        return self._first
+
+    def _is_person(self, position: int) -> bool:
+        return self._may_be_person(position) and voice_of(self[position]) == "person"
 
     def _may_be_person(self, position: int) -> bool:
         """A look that parses nothing: rules out assistants, tools, and user messages that carry tool results only."""
@@ -140,6 +158,27 @@ class History:
         if isinstance(content, list) and content and isinstance(content[-1], dict):
             return content[-1].get("type") != "tool_result"
         return True
+
+
+def _marked_dicts(items: Sequence[Any], roles: Collection[str]) -> list[int]:
+    """Which items may never be pruned, where all are dictionaries: one quick look at each."""
+    noticed = [i for i, x in enumerate(items) if x["role"] in roles or "metadata" in x]
+    return [i for i in noticed if items[i]["role"] in roles or _flagged(items[i]["metadata"])]
+
+
+def _marked(items: Sequence[Item], roles: Collection[str], at: int) -> list[int]:
+    """Which items may never be pruned; an item that is no message is refused."""
+    found: list[int] = []
+    for i, item in enumerate(items):
+        if isinstance(item, Message):
+            marked = item.role in roles or item.is_pinned
+        elif isinstance(item, Mapping) and isinstance(item.get("role"), str):
+            marked = item["role"] in roles or _flagged(item.get("metadata"))
+        else:
+            raise InvalidMessage(f"messages[{at + i}]", _what_is_wrong(item))
+        if marked:
+            found.append(i)
+    return found
 
 
 def _flagged(metadata: object) -> bool:

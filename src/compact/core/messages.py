@@ -165,6 +165,19 @@ class Message(BaseModel):
             where = "".join(f"[{x}]" if isinstance(x, int) else f".{x}" for x in first["loc"])
             raise InvalidMessage(path + where, first["msg"]) from None
 
+    @classmethod
+    def trusted(cls, **fields: Any) -> Self:
+        """A message of fields that a parser has just checked: as validation would make it, five times as fast."""
+        message = cls.__new__(cls)
+        values = _DEFAULTS | fields
+        if "timestamp" not in values:
+            values["timestamp"] = defaults.now()
+        object.__setattr__(message, "__dict__", values)
+        object.__setattr__(message, "__pydantic_fields_set__", set(fields))
+        object.__setattr__(message, "__pydantic_extra__", None)
+        object.__setattr__(message, "__pydantic_private__", None)
+        return message
+
     @property
     def parts(self) -> tuple[Part, ...]:
         """The content as parts; a plain string is one text part, an empty one none."""
@@ -182,16 +195,16 @@ class Message(BaseModel):
     @property
     def tool_calls(self) -> tuple[ToolCall, ...]:
         """The tool calls this message makes."""
-        if isinstance(self.content, str):
+        if self.role != "assistant" or isinstance(self.content, str):
             return ()
-        return tuple(p for p in self.content if isinstance(p, ToolCall))
+        return tuple([p for p in self.content if type(p) is ToolCall])
 
     @property
     def tool_results(self) -> tuple[ToolResult, ...]:
         """The tool results this message carries."""
-        if isinstance(self.content, str):
+        if self.role == "assistant" or isinstance(self.content, str):
             return ()
-        return tuple(p for p in self.content if isinstance(p, ToolResult))
+        return tuple([p for p in self.content if type(p) is ToolResult])
 
     @property
     def is_pinned(self) -> bool:
@@ -203,3 +216,10 @@ class Message(BaseModel):
         return self.model_copy(
             update={"content": tuple(parts), "token_count": None, "edited": True}
         )
+
+
+_DEFAULTS: dict[str, Any] = {
+    name: field.default for name, field in Message.model_fields.items() if not field.is_required()
+    and field.default_factory is None
+}
+"""Defaults of the fields that have a constant one, for `Message.trusted`."""

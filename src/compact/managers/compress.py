@@ -106,7 +106,7 @@ class _Task:
         )
         self._summarizer = wiring.summarizer(options.get("summarizer"), self._counter)
         self._emit = options.get("on_event") or _nobody
-        self.waits = self._policy.strategy != "off" and self._summarizer.waits
+        self.waits = self._policy.strategy == "task_state" and self._summarizer.waits
 
     async def work(self) -> Plan:
         outcome = await pipeline.compress(

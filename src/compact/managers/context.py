@@ -235,7 +235,7 @@ class ContextManager:
         return view
 
     def _run(self, work: Coroutine[Any, Any, T], instead: str) -> T:
-        waits = self.policy.strategy != "off" and self._summarizer.waits
+        waits = self.policy.strategy == "task_state" and self._summarizer.waits
         return blocking.run(work, waits=waits, instead=instead)
 
 

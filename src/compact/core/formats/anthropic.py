@@ -58,19 +58,17 @@ class Anthropic:
         if role not in _ROLES:
             raise InvalidMessage(f"{path}.role", f"{role!r} is not one of {', '.join(_ROLES)}")
         metadata = raw.get("metadata")
-        return Message.of(
-            {
-                "role": role,
-                "content": _content(raw.get("content"), f"{path}.content"),
-                "id": f"m{position}",
-                "reply_id": raw.get("id") if role == "assistant" else None,
-                "metadata": MessageMetadata.model_validate(metadata)
-                if isinstance(metadata, Mapping)
-                else NO_METADATA,
-                "wire": raw,
-                "wire_format": NAME,
-            },
-            path=path,
+        reply = raw.get("id")
+        return Message.trusted(
+            role=role,
+            content=_content(raw.get("content"), f"{path}.content"),
+            id=f"m{position}",
+            reply_id=reply if role == "assistant" and isinstance(reply, str) else None,
+            metadata=MessageMetadata.model_validate(metadata)
+            if isinstance(metadata, Mapping)
+            else NO_METADATA,
+            wire=raw,
+            wire_format=NAME,
         )
 
     def render(self, messages: Sequence[Message]) -> list[dict[str, Any]]:

@@ -63,17 +63,14 @@ class ChatCompletions:
             content = (_result(raw, path),)
         else:
             content = _content(raw, path)
-        return Message.of(
-            {
-                "role": role,
-                "content": content,
-                "id": _text_field(raw, "id") or f"m{position}",
-                "timestamp": _time(raw.get("timestamp")),
-                "metadata": _metadata(raw.get("metadata"), path),
-                "wire": raw,
-                "wire_format": NAME,
-            },
-            path=path,
+        return Message.trusted(
+            role=role,
+            content=content,
+            id=_text_field(raw, "id") or f"m{position}",
+            timestamp=_time(raw.get("timestamp")),
+            metadata=_metadata(raw.get("metadata"), path),
+            wire=raw,
+            wire_format=NAME,
         )
 
     def render(self, messages: Sequence[Message]) -> list[dict[str, Any]]:

@@ -1,0 +1,77 @@
+"""How important a message is, 0 to 1: instructions and explicit requests of a person outrank chatter (requirement C-4).
+
+    importance = min(1, voice + instruction + question + decision + error + code + recency)
+
+    voice        system .40 · person .20 · checkpoint .20 · assistant .10 · tool, observation, injected .00
+    instruction  .35 × the best `core.instructions.score_of` of a person's lines, beyond plain statements
+    question     .08 where a person asks
+    decision     .12 where somebody decides (cues of `core.sentences`)
+    error        .10 where an error is named
+    code         .05 where code stands in fences
+    recency      .15 × 2^(−age / 20), the age in messages
+
+The constants are a judgement, not a measurement; their order is what tests hold. A message that carries a score of its
+own keeps it; pinned and protected messages count 1, important ones at least .8. Deterministic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from compact.core import anchors, sentences
+from compact.core.instructions import find_instructions
+from compact.core.messages import Message
+from compact.core.voices import Voice, person_text, voice_of
+
+VOICE: Mapping[Voice, float] = {
+    "system": 0.40,
+    "person": 0.20,
+    "checkpoint": 0.20,
+    "assistant": 0.10,
+}
+INSTRUCTION, QUESTION, DECISION, ERROR, CODE = 0.35, 0.08, 0.12, 0.10, 0.05
+RECENCY, HALF_LIFE = 0.15, 20.0
+PLAIN = 0.25
+"""The instruction score of a plain statement, which earns nothing."""
+IMPORTANT = 0.8
+LOOKED_AT = 4_000
+"""Characters of a message that are looked at."""
+
+
+def importance(message: Message, *, age: int = 0) -> float:
+    """The importance of a message, 0 to 1; `age` is how many messages came after it."""
+    if message.importance_score is not None:
+        return message.importance_score
+    if message.is_pinned:
+        return 1.0
+    score = lasting(message) + RECENCY * 2.0 ** (-age / HALF_LIFE)
+    if message.metadata.important:
+        score = max(score, IMPORTANT)
+    return min(1.0, score)
+
+
+def lasting(message: Message) -> float:
+    """The part of the importance that does not depend on age."""
+    voice = voice_of(message)
+    text = message.text[:LOOKED_AT]
+    score = VOICE.get(voice, 0.0)
+    if voice == "person":
+        found = find_instructions(person_text(message)[:LOOKED_AT], "", 0)
+        best = max((x.score for x in found), default=0.0)
+        score += INSTRUCTION * max(0.0, best - PLAIN) / (1 - PLAIN)
+        score += QUESTION * ("?" in text or "？" in text)
+    lines = list(sentences.lines_of(text))
+    topics = {sentences.topic_of(line) for line in lines}
+    score += DECISION * ("decisions" in topics) + CODE * ("```" in text)
+    results = "\n".join(r.text[:LOOKED_AT] for r in message.tool_results)
+    score += ERROR * ("errors" in topics or bool(anchors.error_lines(results, most=1)))
+    return score
+
+
+def scored(messages: Sequence[Message]) -> list[Message]:
+    """The messages with their importance filled in."""
+    last = len(messages) - 1
+    return [
+        m.model_copy(update={"importance_score": importance(m, age=last - i)})
+        for i, m in enumerate(messages)
+    ]
