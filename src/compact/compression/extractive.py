@@ -33,6 +33,10 @@ _TITLES: dict[Topic, str] = {
     "open": "Open",
     "errors": "Errors",
 }
+REFERENCE_SHARE = 0.08
+"""Share of the instructions' room that is kept for ids, where not all of them fit word for word."""
+_CLEAR = 0.4
+_SHORT_ID = 12
 _SECTION_TOKENS = 5
 _LINE_TOKENS = 2
 _MOST_COMMANDS = 8
@@ -139,24 +143,38 @@ def _write_goal(page: _Page, notes: Notes, request: SummaryRequest, seen: str) -
         words = " ".join(words.split())
         while page.counter.text(words) > max(24, limit // len(rows)) and len(words) > 60:
             words = words[: int(len(words) * 0.7)].rsplit(" ", 1)[0] + " …"
-        page.add(GOAL, f"- {label} ({message_id}): {words}", order)
+        page.add(GOAL, f"- {label} ({short_id(message_id)}): {words}", order)
 
 
 def _write_instructions(page: _Page, notes: Notes, request: SummaryRequest, seen: str) -> None:
-    left = min(request.max_instruction_tokens, page.left)
+    """Instructions word for word, the clearest first; those that find no room by the ids of their messages."""
+    room = min(request.max_instruction_tokens, page.left)
     best = sorted(_distinct(notes.instructions), key=lambda x: (-x.score, -x.position))
+    best = [x for x in best if x.text not in seen]
+    costs = [page.counter.text(x.text) + 3 for x in best]
+    left = room if sum(costs) <= room else int(room * (1 - REFERENCE_SHARE))
     missing: list[Instruction] = []
-    for instruction in best:
-        if instruction.text in seen:
-            continue
-        cost = page.add(RULES, f"- {instruction.text}", instruction.position, limit=left)
-        left -= cost
-        if not cost and instruction.score >= 0.5:
+    for instruction, cost in zip(best, costs, strict=True):
+        if cost > left or not page.add(RULES, f"- {instruction.text}", instruction.position):
             missing.append(instruction)
-    if missing:
-        ids = list(dict.fromkeys(x.message_id for x in missing))
-        more = f"- {len(missing)} more in messages {', '.join(ids[:12])}{' …' if len(ids) > 12 else ''}"
-        page.add(RULES, more, notes.position)
+        else:
+            left -= cost
+    _reference(page, notes, [x for x in missing if x.score >= _CLEAR])
+
+
+def _reference(page: _Page, notes: Notes, missing: list[Instruction]) -> None:
+    if not missing:
+        return
+    ids = list(dict.fromkeys(short_id(x.message_id) for x in missing))
+    line = f"- {len(missing)} more, by message: {', '.join(ids)}"
+    while not page.add(RULES, line, notes.position) and len(ids) > 1:
+        ids = ids[: len(ids) * 3 // 4]
+        line = f"- {len(missing)} more, the clearest of them by message: {', '.join(ids)} …"
+
+
+def short_id(message_id: str) -> str:
+    """A message's id as it is shown: the first eight characters of a long one."""
+    return message_id if len(message_id) <= _SHORT_ID else message_id[:8]
 
 
 def _distinct(instructions: Iterable[Instruction]) -> Iterable[Instruction]:

@@ -66,7 +66,11 @@ _FLAG = re.compile(r"--[a-z][a-z0-9-]+")
 _IDENTIFIER = re.compile(
     r"(?=.*[A-Za-z])(?:\w*[a-zA-Z0-9]_\w+|_*[a-z]+[A-Z]\w+|_*[A-Z][a-z0-9]+[A-Z]\w*|[A-Z]{2,}[a-z]\w*[A-Z]\w*)"
 )
-_PLAIN_PAIR = re.compile(r"[a-z]+/[a-z]+")
+_PROSE_PAIR = re.compile(
+    r"[A-Za-z]{1,3}/[A-Za-z]{1,3}|(?:read|input|start|client|true|before|success|pass|add|left|key|name|create|get|set|if|"
+    r"either|and|user|male|his|he|win|open|pros|request|push|import|yes|up|enable)/[a-z]+"
+)
+"""Two alternatives of prose rather than a path: and/or, read/write."""
 _FRACTION = re.compile(r"[\d./:-]+")
 
 _NO_FILE = frozenset(("/dev/null", "/dev/stderr", "/dev/stdout", "/tmp"))
@@ -150,7 +154,7 @@ def _kind_of(word: str) -> AnchorKind | None:
 
 def _judge_path(word: str) -> tuple[Anchor, ...]:
     pieces = [p for p in word.split("/") if p not in ("", ".", "..", "~")]
-    if not pieces or all(len(p) < 2 for p in pieces) or _PLAIN_PAIR.fullmatch(word):
+    if not pieces or all(len(p) < 2 for p in pieces) or _PROSE_PAIR.fullmatch(word):
         return ()
     if word in _NO_FILE:
         return ()

@@ -21,24 +21,27 @@ PASTE_ENDS = 15
 
 _STRONG = re.compile(
     r"\b(?:never|always|must(?:n't)?|do(?:n't| not)|shall|required?|forbidden|under no circumstances|make sure|ensure|"
-    r"at all times|from now on|remember|important|only|no longer|not allowed|stick (?:to|with)|"
-    r"niemals?|nie|immer|muss|müssen|darf|dürfen|nur|keinesfalls|ab jetzt|wichtig|bitte|"
-    r"please)\b|绝不|不要|必须|总是|始终|禁止|只能|务必|请|一定|不得|不能",
+    r"at all times|from now on|remember|important|only|no longer|not allowed|stick (?:to|with)|at (?:most|least)|"
+    r"no more than|maximum|minimum|exactly|hands off|"
+    r"niemals?|nie|immer|muss|müssen|darf|dürfen|nur|keinesfalls|ab (?:jetzt|sofort)|wichtig|bitte|höchstens|mindestens|"
+    r"keine[nrms]?|finger weg|"
+    r"please)\b|绝不|不要|必须|总是|始终|禁止|只能|务必|请|一定|不得|不能|一律|统一|不许|别",
     re.IGNORECASE,
 )
 _MILD = re.compile(
     r"\b(?:should(?:n't)?|need(?:s)? to|have to|has to|want(?:s)?(?: to)?|would like|i'd (?:like|rather|prefer)|prefer|"
     r"instead|rather|keep|use|avoid|let's|don't want|without|unless|no need|leave|stay|call it|name it|rename|"
+    r"ideally|looking to|willing to|up to|budget|preference|call (?:it|them)|can't|cannot|won't|no \w+ing|"
     r"can you|could you|i think we|we (?:can|could|will|won't|use|support|don't)|it's (?:ok|fine)|supposed|expect(?:ed)?|"
-    r"soll(?:te|en|ten)?|brauch(?:e|en|t)|will(?:st)?|möchte|lieber|statt|ohne|behalte|verwende|nutze|vermeide)\b|"
-    r"应该|需要|希望|想要|改成|改为|使用|保持|避免|最好|优先|采用",
+    r"soll(?:te|en|ten)?|gilt|lass(?:t|en)?|brauch(?:e|en|t)|will(?:st)?|möchte|lieber|statt|ohne|behalte|verwende|nutze|vermeide)\b|"
+    r"应该|需要|希望|想要|改成|改为|使用|保持|避免|最好|优先|采用|之前|先",
     re.IGNORECASE,
 )
 _IMPERATIVE = re.compile(
     r"^(?:and |also |then |now |so |but |ok,? |yes,? |no,? )*"
-    r"(?:add|apply|ask|build|change|check|commit|copy|create|delete|do|document|drop|explain|fix|focus|follow|give|ignore|"
-    r"implement|include|inline|make|merge|move|only|open|pick|prefix|print|push|put|read|refactor|remove|replace|return|"
-    r"revert|rewrite|run|save|set|show|skip|split|start|stop|store|support|take|test|treat|try|update|verify|write)\b",
+    r"(?:add|apply|ask|avoid|build|call|change|check|commit|copy|create|delete|do|document|drop|explain|fix|focus|follow|give|ignore|"
+    r"implement|include|inline|keep|leave|let|limit|make|merge|move|name|only|open|pick|prefer|prefix|print|push|put|read|refactor|remove|replace|return|"
+    r"revert|rewrite|run|save|set|show|skip|split|start|stop|store|support|take|test|treat|try|update|use|verify|wait|write)\b",
     re.IGNORECASE,
 )
 _CHATTER = re.compile(
@@ -47,7 +50,8 @@ _CHATTER = re.compile(
     r"(?:[,.!\s]+(?:ok(?:ay)?|yes|please|thanks?|go on|go ahead|continue|do (?:it|that)|sounds good|looks good))*[.!?…\s]*",
     re.IGNORECASE,
 )
-_WORDS = re.compile(r"[^\W\d_]{2,}|[\u4e00-\u9fff\u3040-\u30ff]")
+_CJK = "\u3040-\u30ff\u4e00-\u9fff"
+_WORDS = re.compile(rf"[^\W\d_{_CJK}]{{2,}}|[{_CJK}]")
 _CODE = re.compile(r"[{};]\s*$|^\s*(?:import |from \S+ import|def |class |func |const |let |var |return\b|if \(|#include)|=>")
 
 
@@ -71,6 +75,7 @@ def find_instructions(text: str, message_id: str, position: int) -> Iterator[Ins
 
 def score_of(line: str) -> float:
     """How much a line reads like something to be followed, 0 (chatter, code, data) to 1."""
+    line = line.replace("’", "'")
     if not 6 <= len(line) <= LONGEST or _CHATTER.fullmatch(line) or _CODE.search(line):
         return 0.0
     words = len(_WORDS.findall(line))
