@@ -36,12 +36,15 @@ _TITLES: dict[Topic, str] = {
 REFERENCE_SHARE = 0.08
 """Share of the instructions' room that is kept for ids, where not all of them fit word for word."""
 _CLEAR = 0.4
+_SHORT_LINE = 15.0
+"""Tokens, about, below which a sentence gains nothing by being shorter."""
 _SHORT_ID = 12
 _SECTION_TOKENS = 5
 _LINE_TOKENS = 2
 _MOST_COMMANDS = 8
 _MOST_ERRORS = 6
 _MOST_ARGUMENTS = 6
+_TOOL_TOKENS = 110
 THRIFT = 0.5
 """Power of its tokens by which an anchor's weight is divided: short names give more for their room."""
 _MOST_RANKED = 2_000
@@ -134,11 +137,13 @@ def _visible(messages: Iterable[Message]) -> Iterable[str]:
 
 
 def _write_goal(page: _Page, notes: Notes, request: SummaryRequest, seen: str) -> None:
+    """The first request, where it is not in view, and the last one of the span."""
     limit = int(GOAL_SHARE * request.max_tokens)
-    labels = ("First asked", "Asked last in this span")
-    rows = list(zip(labels, notes.requests, strict=False))
-    for order, (label, (message_id, words)) in enumerate(rows):
-        if words[:200] in seen or not words:
+    rows = [("Last asked here", *row) for row in notes.requests[-1:]]
+    if not request.first_request_kept and len(notes.requests) > 1:
+        rows.insert(0, ("First asked", *notes.requests[0]))
+    for order, (label, message_id, words) in enumerate(rows):
+        if not words or words[:200] in seen:
             continue
         words = " ".join(words.split())
         while page.counter.text(words) > max(24, limit // len(rows)) and len(words) > 60:
@@ -150,7 +155,8 @@ def _write_instructions(page: _Page, notes: Notes, request: SummaryRequest, seen
     """Instructions word for word, the clearest first; those that find no room by the ids of their messages."""
     room = min(request.max_instruction_tokens, page.left)
     best = sorted(_distinct(notes.instructions), key=lambda x: (-x.score, -x.position))
-    best = [x for x in best if x.text not in seen]
+    goal = " ".join(line for _, line in page.sections.get(GOAL, ()))
+    best = [x for x in best if x.text not in seen and " ".join(x.text.split()) not in goal]
     costs = [page.counter.text(x.text) + 3 for x in best]
     left = room if sum(costs) <= room else int(room * (1 - REFERENCE_SHARE))
     missing: list[Instruction] = []
@@ -191,7 +197,7 @@ def _write_prose(page: _Page, notes: Notes, seen: str, limit: int, *, already: s
             page.add(_TITLES["done" if done else "open"], f"- {words}", notes.position + order)
         _write_errors(page, notes, seen, limit // 6)
         _write_commands(page, notes, limit // 8)
-        _write_tools(page, notes, limit // 6)
+        _write_tools(page, notes, max(limit // 6, min(_TOOL_TOKENS, limit // 3)))
     chosen_words: list[set[str]] = []
     for line in _ranked_lines(notes):
         room = limit - (before - page.left)
@@ -220,7 +226,7 @@ def _ranked_lines(notes: Notes) -> list[Line]:
 
     def worth(line: Line) -> float:
         named = sum(weights.get(a.text, 0.0) for a in anchors.find(line.text))
-        size = max(8.0, len(line.text) / 4)
+        size = max(_SHORT_LINE, len(line.text) / 4)
         return line.weight * notes.freshness(line.position) * (0.6 + named) / size**0.6
 
     return sorted(notes.lines, key=lambda line: (-worth(line), line.position))
@@ -248,10 +254,10 @@ def _write_tools(page: _Page, notes: Notes, limit: int) -> None:
     rows = sorted(notes.tools.items(), key=lambda row: (-row[1][""], row[0]))
     shown: list[str] = []
     for name, counts in rows:
-        keys = [key for key, _ in counts.most_common() if key]
-        text = f"{name}({', '.join(keys[:_MOST_ARGUMENTS])}) ×{counts['']}"
+        keys = [key for key, _ in counts.most_common() if key][:_MOST_ARGUMENTS]
+        text = f"{name}({', '.join(keys)}) ×{counts['']}"
         if page.counter.text("; ".join([*shown, text])) > limit - _SECTION_TOKENS:
-            break
+            continue
         shown.append(text)
     if shown:
         page.add(TOOLS, "; ".join(shown), limit=limit)
@@ -284,7 +290,7 @@ def _write_anchors(page: _Page, rows: Iterable[tuple[str, Use]], seen: str) -> l
             break
         if text in known:
             continue
-        is_file = use.kind in ("path", "file", "url")
+        is_file = use.kind in ("path", "pair", "file", "url")
         section = (EDITED if use.edits else MENTIONED) if is_file else NAMES
         shown = f"{text} ×{use.edits}" if use.edits > 1 and is_file else text
         cost = page.counter.text(" " + shown) + 1

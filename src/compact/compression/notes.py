@@ -104,14 +104,14 @@ class Notes:
 
     def _read_prose(self, text: str, origin: anchors.Origin, worth: float) -> None:
         self.ledger.note(text, origin, self.position)
-        for sentence in sentences.lines_of(text):
-            if not 25 <= len(sentence) <= 2 * sentences.LONG_LINE:
+        for sentence in sentences.tells(text):
+            if len(sentence) > 2 * sentences.LONG_LINE:
                 continue
             topic = sentences.topic_of(sentence)
             weight = worth * _TOPIC_WEIGHT[topic]
             if sentences.is_filler(sentence):
                 weight *= 0.25
-            if sentence.endswith(("?", ":", "？", "：")):
+            if sentence.endswith(("?", "？")):
                 weight *= 0.5
             self.lines.append(Line(sentences.plain(sentence), topic, weight, self.position))
 

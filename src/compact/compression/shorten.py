@@ -8,10 +8,10 @@ shortened, and how far, is decided in `compression.ladder`.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from compact.core.groups import open_calls, orphan_results
 from compact.core.messages import (
     Message,
     MessageMetadata,
@@ -208,13 +208,16 @@ def closed(messages: Sequence[Message], *, called: Collection[str] = ()) -> list
 
     `called` are calls made before these messages that still wait for their results.
     """
-    waiting, orphans = open_calls(messages), set(orphan_results(messages)) - set(called)
-    if not waiting and not orphans:
-        return list(messages)
-    out = [_adopted(m, orphans) if orphans else m for m in messages]
-    for position in range(len(out) - 1, -1, -1):
-        mine = [c for c in out[position].tool_calls if c.id in waiting]
+    due = Counter(called)
+    out: list[Message] = []
+    for message in messages:
+        out.append(_adopted(message, due) if message.tool_results else message)
+        due.update(call.id for call in message.tool_calls)
+    unanswered = due - Counter(called)
+    for position in range(len(out) - 1, -1, -1) if unanswered else ():
+        mine = [call for call in out[position].tool_calls if unanswered[call.id]]
         if mine:
+            unanswered.subtract(call.id for call in mine)
             note = answer(mine, out[position])
             after = out[position + 1 : position + 2]
             if after and after[0].tool_results:
@@ -248,16 +251,20 @@ def _joined(answer: Message, results: Message) -> list[Message]:
     return [results.with_parts([*answer.parts, *results.parts])]
 
 
-def _adopted(message: Message, orphans: set[str]) -> Message:
-    """Results whose call is not in the conversation become a user's note that says so."""
-    if not any(r.call_id in orphans for r in message.tool_results):
+def _adopted(message: Message, due: Counter[str]) -> Message:
+    """Results that answer no call that is due become a user's note that says so; the others are no longer due."""
+    parts: list[Part] = []
+    for part in message.parts:
+        if not isinstance(part, ToolResult):
+            parts.append(part)
+        elif due[part.call_id] > 0:
+            due[part.call_id] -= 1
+            parts.append(part)
+        else:
+            about = f"[result of a tool call that is not in this conversation, id {part.call_id}]"
+            parts.append(Text(f"{about}\n{part.text}"))
+    if all(a is b for a, b in zip(parts, message.parts, strict=True)):
         return message
-    parts = [
-        Text(f"[result of a tool call that is not in this conversation, id {p.call_id}]\n{p.text}")
-        if isinstance(p, ToolResult) and p.call_id in orphans
-        else p
-        for p in message.parts
-    ]
     note = message.with_parts(parts)
     if note.role != "tool":
         return note

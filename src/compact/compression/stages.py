@@ -118,6 +118,7 @@ def prepare(selection: Selection, carried: Carried | None = None) -> SummaryRequ
     return SummaryRequest(
         messages=[history[i] for i in unread],
         kept=list(in_view(selection)),
+        first_request_kept=layout.first_request is not None,
         shortened=[history[i] for i in selection.ladder.shortened(layout)],
         max_tokens=cap,
         max_instruction_tokens=min(cap, int(selection.policy.instruction_share * layout.limit)),

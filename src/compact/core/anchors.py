@@ -18,7 +18,7 @@ from functools import lru_cache
 from typing import Literal
 
 AnchorKind = Literal[
-    "path", "file", "identifier", "url", "hash", "version", "reference", "flag", "command"
+    "path", "pair", "file", "identifier", "url", "hash", "version", "reference", "flag"
 ]
 Origin = Literal["person", "assistant", "arguments", "edit", "result"]
 
@@ -39,7 +39,7 @@ KIND_WEIGHT: Mapping[AnchorKind, float] = {
     "version": 0.6,
     "reference": 0.8,
     "flag": 0.5,
-    "command": 0.5,
+    "pair": 0.7,
 }
 FADE = 60.0
 """Messages after which a use counts 1/e of a fresh one (above `OLD_SHARE`)."""
@@ -66,11 +66,8 @@ _FLAG = re.compile(r"--[a-z][a-z0-9-]+")
 _IDENTIFIER = re.compile(
     r"(?=.*[A-Za-z])(?:\w*[a-zA-Z0-9]_\w+|_*[a-z]+[A-Z]\w+|_*[A-Z][a-z0-9]+[A-Z]\w*|[A-Z]{2,}[a-z]\w*[A-Z]\w*)"
 )
-_PROSE_PAIR = re.compile(
-    r"[A-Za-z]{1,3}/[A-Za-z]{1,3}|(?:read|input|start|client|true|before|success|pass|add|left|key|name|create|get|set|if|"
-    r"either|and|user|male|his|he|win|open|pros|request|push|import|yes|up|enable)/[a-z]+"
-)
-"""Two alternatives of prose rather than a path: and/or, read/write."""
+_PAIR = re.compile(r"[A-Za-z-]+/[A-Za-z-]+")
+"""Two plain words: a path in code (os/exec), two alternatives in prose (read/write)."""
 _FRACTION = re.compile(r"[\d./:-]+")
 
 _NO_FILE = frozenset(("/dev/null", "/dev/stderr", "/dev/stdout", "/tmp"))
@@ -154,13 +151,13 @@ def _kind_of(word: str) -> AnchorKind | None:
 
 def _judge_path(word: str) -> tuple[Anchor, ...]:
     pieces = [p for p in word.split("/") if p not in ("", ".", "..", "~")]
-    if not pieces or all(len(p) < 2 for p in pieces) or _PROSE_PAIR.fullmatch(word):
+    if not pieces or all(len(p) < 2 for p in pieces):
         return ()
     if word in _NO_FILE:
         return ()
     if "//" in word or len(word) > 200 or not any(c.isalpha() for c in word):
         return ()
-    return (Anchor(word, "path"),)
+    return (Anchor(word, "pair" if _PAIR.fullmatch(word) else "path"),)
 
 
 def error_lines(text: str, *, most: int = 6) -> list[str]:
@@ -239,7 +236,10 @@ class Ledger:
     def note(self, text: str, origin: Origin, position: int) -> None:
         """Note the anchors of a text of the message at `position`."""
         weight = ORIGIN_WEIGHT[origin]
+        prose = origin in ("person", "assistant")
         for anchor, times in find(text).items():
+            if prose and anchor.kind == "pair" and f"`{anchor.text}" not in text:
+                continue
             use = self.uses.get(anchor.text)
             if use is None:
                 use = self.uses[anchor.text] = Use(anchor.kind)

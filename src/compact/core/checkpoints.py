@@ -61,6 +61,8 @@ class SummaryRequest(BaseModel):
     """What the reader will see beside the summary, and need not be told again."""
     shortened: Sequence[Message] = ()
     """The originals of what the reader will see shortened: what it lost may be worth naming."""
+    first_request_kept: bool = False
+    """Whether the session's first request is among what is kept."""
     max_tokens: int = Field(ge=1)
     max_instruction_tokens: int = Field(ge=0)
     strategy: str = "task_state"

@@ -16,8 +16,13 @@ TOPICS: tuple[Topic, ...] = ("decisions", "facts", "done", "open", "errors")
 LONG_LINE = 320
 """Characters from which a line is cut into its sentences."""
 
+SHORTEST = 25
+"""Characters below which a line is a fragment."""
+
 _FENCE = re.compile(r"^\s*(?:```|~~~)")
 _BULLET = re.compile(r"^\s*(?:(?:[-*+•]|\d{1,3}[.)]|#{1,6}|>|\[[ xX]\])\s+)+")
+_HEADING = re.compile(r"^\s*(?:#{1,6}\s|\*\*[^*]+\*\*:?\s*$)|[:：]\s*$")
+"""A heading, or a line that only announces the lines below it."""
 _EMPHASIS = re.compile(r"\*\*|__|(?<!\w)\*(?=\S)|(?<=\S)\*(?!\w)")
 _SENTENCE_END = re.compile(r"(?<=[.!?…])[\"')\]”]*\s+(?=[\"'(\[“]?[A-ZÀ-ÞА-Я0-9`*])|(?<=[。！？；])")
 _LOG_LINE = re.compile(
@@ -38,7 +43,7 @@ _CUES: tuple[tuple[Topic, re.Pattern[str]], ...] = (
     (
         "open",
         re.compile(
-            r"\b(?:to-?dos?|next steps?|next,|remaining|remains|still (?:need|to|has|have)|not yet|pending|follow-?up|"
+            r"\b(?:to-?dos?|next steps?|next,|remaining|still (?:need|to|has|have)|not yet|pending|follow-?up|"
             r"needs? to be|left to|unresolved|blocked|later|offen|noch nicht|als n(?:ä|ae)chstes|ausstehend)\b|"
             r"待办|下一步|尚未|还需|接下来",
             re.IGNORECASE,
@@ -72,7 +77,7 @@ _FILLER = re.compile(
 
 
 def lines_of(text: str) -> Iterator[str]:
-    """Lines of prose: without code fences and their contents, bullets and emphasis; long ones cut into sentences."""
+    """Lines of prose, without code fences and their contents, bullets and emphasis; long ones cut into sentences."""
     fenced = False
     for line in text.splitlines():
         if _FENCE.match(line):
@@ -92,6 +97,14 @@ def sentences_of(line: str) -> Iterator[str]:
     for sentence in _SENTENCE_END.split(line):
         if sentence and (bare := sentence.strip()):
             yield bare
+
+
+def tells(text: str) -> Iterator[str]:
+    """Lines of prose that say something by themselves: no headings, no mere announcements, no fragments."""
+    kept = "\n".join(line for line in text.splitlines() if not _HEADING.search(line))
+    for line in lines_of(kept):
+        if len(line) >= SHORTEST and (line.count(" ") >= 4 or not line.isascii()):
+            yield line
 
 
 def is_log_line(line: str) -> bool:
