@@ -6,7 +6,8 @@ one oversized text) or covered by the checkpoint. `lay_out` decides them within 
 1. The floor: system prompt, pins and the newest message of a person, word for word. It must fit, or `CannotFit`.
 2. The first request, and the newest 20 messages of a person; under pressure 10, 6, 3, 1, and of the others the most
    important that still fit (`lower keep counts`).
-3. The newest groups, as far as they reach: the newest tool pairs word for word, older output masked (`mask`).
+3. The newest groups, as far as they reach: recent turns and the newest tool pairs word for word while they take no more
+   than half of the room, older tool output masked (`mask`). A turn that is too large is cut between its groups.
 4. All before is covered (`summarize`). The newest group is clipped if it must be (`clip`).
 5. `fill`: what room is left goes to the newest masked output, then to the group at the cut, clipped to measure.
 
@@ -24,6 +25,7 @@ from compact.compression import shorten
 from compact.core.groups import Group, groups_from_end
 from compact.core.history import History
 from compact.core.messages import Message
+from compact.core.partition import recent_from
 from compact.core.policy import CompactPolicy
 from compact.errors import CannotFit
 
@@ -36,7 +38,7 @@ FIRST_REQUEST_SHARE = 0.6
 USER_SHARE = 0.35
 """Share of what lies above the floor that older messages of a person may take."""
 VERBATIM_SHARE = 0.5
-"""Share of the tail's room that the newest tool pairs may take word for word."""
+"""Share of the tail's room that recent tool output may take word for word."""
 KEEP_STEPS = (1.0, 0.5, 0.3, 0.15, 0.05)
 """The steps by which keep counts are lowered: 20 messages become 10, 6, 3, 1."""
 FILL_LEAST = 40
@@ -72,6 +74,8 @@ class Layout:
     floor: dict[str, int] = field(default_factory=dict)
     users_kept: int = 0
     users_wanted: int = 0
+    recent: int = 0
+    """Where the recent turns start, as many as the policy wants; the cut may have to come after it."""
     first_request: int | None = None
     newest: int | None = None
 
@@ -194,9 +198,12 @@ class Ladder:
     def _keep_tail(self, layout: Layout, room: int) -> None:
         pairs, verbatim_room = 0, int(room * VERBATIM_SHARE)
         masks = self._policy.strategy != "off"
+        recent = recent_from(self._history, self._policy.keep_recent_turns) if masks else 0
+        layout.recent = recent
         layout.cut = len(self._history)
         for piece in self._pieces(layout):
-            if pairs < self._policy.keep_tool_pairs and piece.tokens <= min(verbatim_room, room):
+            new = pairs < self._policy.keep_tool_pairs or piece.group.start >= recent
+            if new and piece.tokens <= min(verbatim_room, room):
                 verbatim_room -= piece.tokens if piece.pairs else 0
             elif masks and (piece.pairs or piece.tokens > room):
                 self._mask(piece)

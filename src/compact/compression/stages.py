@@ -17,6 +17,7 @@ from compact.core.context import ActiveContext
 from compact.core.groups import groups_from_end
 from compact.core.history import History
 from compact.core.messages import Message
+from compact.core.partition import partition, turns
 from compact.core.plan import Fate, Plan, Rung
 from compact.core.policy import CompactPolicy
 from compact.core.provider_rules import violations
@@ -265,6 +266,7 @@ def report(selection: Selection, context: ActiveContext) -> Plan:
         floor={**layout.floor, "tools and framing": selection.budget.aside},
         rungs=tuple(_rungs(selection, context)),
         fates=fates,
+        parts=partition(history, selection.policy).sizes(),
         context=context,
         tokenizer=history.counter.estimator.name,
         exact=history.counter.exact,
@@ -277,7 +279,7 @@ def _rungs(selection: Selection, context: ActiveContext) -> list[Rung]:
     masked = [p for p in layout.tail if p.form == "masked"]
     if masked:
         freed = sum(p.whole - p.tokens for p in masked)
-        why = f"tool output older than the newest {policy.keep_tool_pairs} results became stubs"
+        why = "tool output that is not among the newest became stubs"
         rungs.append(Rung(name="mask", why=why, messages=sum(len(p.messages) for p in masked), freed=freed))
     checkpoint = context.checkpoints[-1] if context.checkpoints else None
     if checkpoint is not None:
@@ -286,6 +288,10 @@ def _rungs(selection: Selection, context: ActiveContext) -> list[Rung]:
         what = "a receipt" if checkpoint.made_by == "receipt" else f"a checkpoint ({checkpoint.made_by})"
         why = f"masking was not enough; what came before message {layout.cut + 1:,} became {what} of {checkpoint.token_count:,} tokens"
         rungs.append(Rung(name="summarize", why=why, messages=checkpoint.span.messages, freed=freed_by))
+    if layout.recent < layout.cut:
+        wanted, seen = policy.keep_recent_turns, _turns_in_view(selection)
+        why = f"recent turns in view as a whole: {seen} instead of {wanted}; the turn before is cut between groups"
+        rungs.append(Rung(name="lower keep counts", why=why, messages=layout.cut - layout.recent, freed=0))
     if layout.users_kept < layout.users_wanted:
         why = f"messages of a person kept word for word: {layout.users_kept} instead of {layout.users_wanted}"
         rungs.append(Rung(name="lower keep counts", why=why, messages=layout.users_wanted - layout.users_kept, freed=0))
@@ -295,6 +301,15 @@ def _rungs(selection: Selection, context: ActiveContext) -> list[Rung]:
         why = "one oversized group kept its head and tail"
         rungs.append(Rung(name="clip", why=why, messages=sum(len(p.messages) for p in clipped), freed=freed))
     return rungs
+
+
+def _turns_in_view(selection: Selection) -> int:
+    whole = 0
+    for turn in turns(selection.history):
+        if turn.start < selection.layout.cut:
+            break
+        whole += 1
+    return whole
 
 
 def unchanged(history: History, budget: Budget, total: int) -> Plan:

@@ -3,11 +3,11 @@
 - *pinned*: roles that are never pruned, and messages marked pinned or protected.
 - *recent*: the newest turns. A turn starts at a person's words, never at a tool result, an observation or an injected
   reminder, and ends before the next.
-- *tool I/O*: the newest groups with tool results that are not recent.
+- *tool I/O*: the newest groups with tool results, as many as the policy keeps, that are not recent.
 - *remainder*: everything else, to be masked or summarized first.
 
 Protected is what is pinned; a property test holds that it is never pruned. How far each part can be kept within a budget
-is found by `compression.ladder`.
+is found by `compression.ladder`. Reads no further back than the window needs.
 """
 
 from __future__ import annotations
@@ -22,12 +22,19 @@ from compact.core.policy import CompactPolicy
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """Positions by part; together all positions of the history, each once."""
+    """Which part each position belongs to. What is pinned is pinned wherever it stands."""
 
-    pinned: tuple[int, ...]
-    recent: tuple[int, ...]
-    tool_io: tuple[int, ...]
-    remainder: tuple[int, ...]
+    pinned: frozenset[int]
+    recent: range
+    tool_io: frozenset[int]
+    messages: int
+
+    def sizes(self) -> dict[str, int]:
+        """How many messages each part has; together all of them."""
+        recent = len(self.recent) - sum(1 for i in self.pinned if i in self.recent)
+        tool_io = len(self.tool_io - self.pinned)
+        rest = self.messages - len(self.pinned) - recent - tool_io
+        return {"pinned": len(self.pinned), "recent": recent, "tool I/O": tool_io, "remainder": rest}
 
 
 def turns(history: History) -> Iterator[range]:
@@ -52,21 +59,19 @@ def recent_from(history: History, keep: int) -> int:
 
 def partition(history: History, policy: CompactPolicy) -> Partition:
     """Which part each message belongs to."""
-    pinned = set(history.fixed)
     start = recent_from(history, policy.keep_recent_turns)
-    tool_io: list[int] = []
+    tool_io: set[int] = set()
     pairs = 0
     for group in groups_from_end(history):
-        results = sum(len(history[i].tool_results) for i in group)
-        if results and pairs < policy.keep_tool_pairs:
-            pairs += results
-            tool_io += [i for i in group if i < start and i not in pinned]
         if pairs >= policy.keep_tool_pairs:
             break
-    chosen = set(tool_io)
+        results = sum(len(history[i].tool_results) for i in group)
+        if results:
+            pairs += results
+            tool_io.update(i for i in group if i < start)
     return Partition(
-        pinned=tuple(sorted(pinned)),
-        recent=tuple(i for i in range(start, len(history)) if i not in pinned),
-        tool_io=tuple(sorted(tool_io)),
-        remainder=tuple(i for i in range(start) if i not in pinned and i not in chosen),
+        pinned=frozenset(history.fixed),
+        recent=range(start, len(history)),
+        tool_io=frozenset(tool_io),
+        messages=len(history),
     )

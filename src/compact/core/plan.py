@@ -39,6 +39,8 @@ class Plan(BaseModel):
     messages_before: int
     floor: Mapping[str, int]
     """Tokens of what may not be shortened, by part."""
+    parts: Mapping[str, int] = Field(default_factory=dict)
+    """Messages by part of the partition: pinned, recent, tool I/O, remainder."""
     rungs: tuple[Rung, ...] = ()
     fates: Mapping[int, Fate] = Field(default_factory=dict)
     """Position → what became of the message; positions not named are covered."""
