@@ -28,12 +28,12 @@ class CompactOptions(PlanOptions):
 
 @taking(CompactOptions)
 def compact(options: CompactOptions) -> None:
-    """Fit a conversation into a number of tokens, in the format it is in.
+    """Fit a conversation into a number of tokens.
 
+    It stays in the format it is in where that can be written, else it becomes chat completions.
     The result goes to OUT or to standard output, the report to standard error. With --json the
     report is a JSON object on standard output, and OUT must be given.
 
-    \b
     Examples:
       compactctl compact session.jsonl --max-tokens 32000 -o out.jsonl
       compactctl compact session.jsonl --max-tokens 8000 --pin 4 --pin "never push" > out.jsonl
@@ -83,9 +83,10 @@ def _check(options: CompactOptions) -> None:
 
 @taking(PlanOptions)
 def dry_run(options: PlanOptions) -> None:
-    """Show what `compact` would do and why, rung by rung; nothing is written.
+    """Show what compact would do, and why.
 
-    \b
+    Rung by rung, with what each freed, the floor and every message's fate. Nothing is written.
+
     Examples:
       compactctl dry-run session.jsonl --max-tokens 8000
       compactctl dry-run session.jsonl --max-tokens 8000 --summarizer off --json
@@ -105,5 +106,5 @@ def dry_run(options: PlanOptions) -> None:
     out.print()
     report.show_rungs(out, plan)
     report.show_floor(out, plan)
-    report.show_fates(out, report.fates_by_voice(plan, job))
+    report.show_fates(out, plan, job)
     report.show_window(out, plan, job)

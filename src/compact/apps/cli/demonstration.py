@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from compact.apps.cli.options import CountOptions, taking
+from compact.apps.cli.options import CountOptions, taking, whole_number
 
 SAMPLE = "harbour.jsonl"
 SHOWN_LINES = 24
-NEXT = """Try next, with a conversation of yours (Claude Code, SpecStory, Gemini CLI, SWE-agent, chat JSON):
+NEXT = """Try next, with a conversation of yours (Claude Code, SpecStory, Gemini CLI, chat JSON, …):
   compactctl tokens FILE                                  where the window goes
   compactctl dry-run FILE --max-tokens 8000               what would be done, and why
   compactctl diff FILE --max-tokens 8000                  message by message
@@ -23,17 +23,17 @@ class DemoOptions(CountOptions):
     """What `demo` takes."""
 
     max_tokens: Annotated[
-        int, typer.Option(min=1, metavar="N", help="What the result may have.")
+        int, typer.Option(parser=whole_number, metavar="N", help="What the result may have.")
     ] = 8_000
 
 
 @taking(DemoOptions)
 def demo(options: DemoOptions) -> None:
-    """Compress the bundled sample: 511 messages of building a harbour's booking service.
+    """Compress the sample that comes along: 511 messages.
 
-    Works offline, with no key and no model.
+    A developer and an assistant build a harbour's booking service. Works offline, with no key and
+    no model.
 
-    \b
     Examples:
       compactctl demo
       compactctl demo --max-tokens 4000

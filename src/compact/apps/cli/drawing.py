@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from rich import box
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
+from rich.text import Text as Text
 
 NARROW = 100
 """Columns where the output is no terminal."""
@@ -41,11 +41,20 @@ STYLES: Mapping[str, str] = {
 }
 
 
+class _Console(Console):
+    """A console that says when its reader left, instead of ending the program itself."""
+
+    def on_broken_pipe(self) -> None:
+        """Called inside Rich's own handler of that error: hand it on."""
+        self.quiet = True
+        raise BrokenPipeError
+
+
 def console(*, on_stderr: bool = False) -> Console:
     """The console of a report."""
     stream = sys.stderr if on_stderr else sys.stdout
     width = None if stream is not None and stream.isatty() else NARROW
-    return Console(file=stream, width=width, highlight=False, soft_wrap=False)
+    return _Console(file=stream, width=width, highlight=False)
 
 
 def one_line(text: str, limit: int = 80) -> str:
@@ -90,15 +99,23 @@ def _sizes(parts: Sequence[Part], total: int, width: int) -> list[int]:
     return sizes
 
 
-def legend(parts: Sequence[Part], *, ascii_only: bool) -> Text:
-    """The names and tokens of a bar's parts, each with its cell."""
+def legend(parts: Sequence[Part], width: int, *, ascii_only: bool) -> Text:
+    """The names and tokens of a bar's parts, each behind its cell, in lines of that width."""
     cells = _PLAIN_CELLS if ascii_only else _CELLS
     text = Text()
+    used = 0
     for index, part in enumerate(parts):
+        if not part.tokens:
+            continue
         cell = cells[-1] if part.name == "free" else cells[index % (len(cells) - 1)]
-        if part.tokens:
-            text.append(cell, style=part.style)
-            text.append(f" {part.name} {part.tokens:,}   ")
+        words = f" {part.name} {part.tokens:,}"
+        if used:
+            gap = "\n" if used + len(words) + 4 > width else "   "
+            text.append(gap)
+            used = 0 if gap == "\n" else used + len(gap)
+        text.append(cell, style=part.style)
+        text.append(words)
+        used += len(words) + 1
     return text
 
 

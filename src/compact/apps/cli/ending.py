@@ -19,7 +19,7 @@ _UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 
 
 class Stop(CompactError):
-    """The command cannot go on for a reason of the command line's own: bad usage, no room to write."""
+    """The command cannot go on for a reason of its own: bad usage, no room to write."""
 
 
 def ending_of(error: BaseException) -> tuple[int, str | None]:
@@ -34,8 +34,7 @@ def ending_of(error: BaseException) -> tuple[int, str | None]:
         case KeyboardInterrupt():
             return INTERRUPTED, "interrupted; nothing was written"
         case OSError():
-            name = f"{error.filename}: " if error.filename else ""
-            return BAD_INPUT, f"{name}{error.strerror or error}"
+            return BAD_INPUT, f"{error.filename or 'output'}: {error.strerror or error}"
         case MemoryError():
             return BAD_INPUT, "not enough memory for this input"
         case _ if isinstance(error, _UsageError):
@@ -45,10 +44,11 @@ def ending_of(error: BaseException) -> tuple[int, str | None]:
 
 
 def _usage(error: Exception) -> str:
-    text = str(getattr(error, "message", "") and error.format_message())  # type: ignore[attr-defined]  # every usage error of Typer has it
+    """What Typer found wrong, and where to read on."""
+    words: str = getattr(error, "format_message", error.__str__)()
     context = getattr(error, "ctx", None)
-    command = context.command_path if context is not None else "compactctl"
-    return f"{text.rstrip('.')}. See {command} --help"
+    command = "compactctl" if context is None else context.command_path
+    return f"{words.rstrip('.?')}; see {command} --help"
 
 
 def say(line: str) -> None:

@@ -83,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _let_go_of_stdout() -> None:
-    """What is still buffered for a reader who went away is dropped, not complained about at exit."""
+    """What is still buffered for a reader who left is dropped, not complained about at exit."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
         sys.stdout.flush()
         return

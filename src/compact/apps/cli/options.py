@@ -8,13 +8,29 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from typing import Annotated, Any, Literal, TypeVar, get_type_hints
 
 import typer
 
 Options = TypeVar("Options")
-Number = Annotated[int | None, typer.Option(min=1)]
+EXAMPLES = "Examples:"
+"""Where the part of a command's docstring begins that help shows line by line."""
+
+
+def whole_number(text: str | int) -> int:
+    """The number that a text means, `8_000` and `8,000` included (a default is a number already).
+
+    Raises:
+        typer.BadParameter: it is none, or less than 1.
+    """
+    try:
+        number = int(str(text).replace(",", "_"))
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise typer.BadParameter(f"{text!r} is not a whole number from 1 on, such as 8000")
+    return number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +73,11 @@ class FileOptions(CountOptions):
     ] = None
     conversation: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Which conversation, of a file that holds several; from 1."),
+        typer.Option(
+            parser=whole_number,
+            metavar="N",
+            help="Which conversation, of a file that holds several; from 1.",
+        ),
     ] = None
     active: Annotated[
         bool, typer.Option("--active", help="Only what follows the file's last compaction.")
@@ -65,29 +85,23 @@ class FileOptions(CountOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FitOptions(CountOptions):
-    """What every command that compresses takes."""
+class PlanOptions(FileOptions):
+    """What every command that plans for a file takes."""
 
     max_tokens: Annotated[
         int | None,
         typer.Option(
-            min=1,
+            parser=whole_number,
             metavar="N",
-            help="What the result may have. Default: what a prompt may use of the settings' window.",
+            help="What the result may have. Default: what the settings' window leaves a prompt.",
         ),
     ] = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlanOptions(FitOptions, FileOptions):
-    """What every command that plans for a file takes."""
-
     pin: Annotated[
         list[str] | None,
         typer.Option(
             metavar="N|TEXT",
-            help="Keep a message word for word: its number from 1 (negative from the end), or "
-            "a text it holds. May be given several times.",
+            help="Keep a message word for word: its number from 1 (negative from the end), "
+            "its id, or a text it holds. May be given several times.",
         ),
     ] = None
     summarizer: Annotated[
@@ -108,10 +122,10 @@ def taking(kind: type[Options]) -> Callable[[Callable[[Options], None]], Callabl
         inspect.Parameter(
             each.name,
             inspect.Parameter.KEYWORD_ONLY,
-            default=inspect.Parameter.empty if each.name == "file" else each.default,
+            default=inspect.Parameter.empty if each.default is MISSING else each.default,
             annotation=hints[each.name],
         )
-        for each in fields(kind)  # type: ignore[arg-type]  # the values above are dataclasses
+        for each in _own_first(kind)
     ]
 
     def decorate(command: Callable[[Options], None]) -> Callable[..., None]:
@@ -119,8 +133,18 @@ def taking(kind: type[Options]) -> Callable[[Callable[[Options], None]], Callabl
         def run(**given: Any) -> None:  # noqa: ANN401 - Typer has checked them against the fields
             command(kind(**given))
 
-        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what Typer reads
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # read by Typer
+        run.__doc__ = (inspect.getdoc(command) or "").replace(EXAMPLES, f"\b\n{EXAMPLES}")
         run.__annotations__ = {p.name: p.annotation for p in parameters} | {"return": None}
         return run
 
     return decorate
+
+
+def _own_first(kind: type) -> list[Field[Any]]:
+    """The fields in the order help shows them: a command's own first, what all have last."""
+    ordered: list[Field[Any]] = []
+    for each in reversed([c for c in kind.__mro__ if is_dataclass(c)]):
+        known = {field.name for field in ordered}
+        ordered = [f for f in fields(each) if f.name not in known] + ordered
+    return ordered

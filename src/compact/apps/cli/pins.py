@@ -1,4 +1,4 @@
-"""Which messages `--pin` means: a number, or a text that they hold."""
+"""Which messages `--pin` means: by number, by id, or by a text that they hold."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ _NUMBER = re.compile(r"[+-]?[0-9]+")
 
 
 def positions_of(pins: Iterable[str], messages: Sequence[Message]) -> list[int]:
-    """The positions of the pinned messages, ascending. Numbers count from 1, or back from -1.
+    """The positions of the pinned messages, ascending.
 
-    A message that holds a text holds it in its words, in a tool call or in a tool's answer.
+    Numbers count from 1, or back from -1. What is the id of a message means that one; any other
+    text means the messages that hold it in their words, in a tool call or in a tool's answer.
 
     Raises:
         Stop: there is no such message, or none holds the text.
@@ -28,7 +29,8 @@ def _positions(pin: str, messages: Sequence[Message]) -> Iterator[int]:
         return
     if not pin.strip():
         raise Stop("--pin: an empty text; give a message's number or a text it holds")
-    found = [i for i, message in enumerate(messages) if _holds(message, pin)]
+    found = [i for i, message in enumerate(messages) if message.id == pin]
+    found = found or [i for i, message in enumerate(messages) if _holds(message, pin)]
     if not found:
         raise Stop(f"--pin {pin!r}: no message holds this text")
     yield from found

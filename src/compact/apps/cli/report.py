@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
-from typing import Any, get_args
+from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
+from compact.apps.cli.changes import FATES, changes_of, fates_by_voice
 from compact.apps.cli.drawing import STYLES, Part, bar, console, legend, one_line, table
 from compact.apps.cli.work import Job
-from compact.core.plan import Fate, Plan
+from compact.core.plan import Plan
 from compact.core.tokens import TokenCounter
 from compact.core.voices import voice_of
-
-FATES: tuple[Fate, ...] = get_args(Fate)
+from compact.wiring import FORMATS
 
 
 def margin_of(counter: TokenCounter) -> float:
@@ -28,7 +26,7 @@ def counted_by(counter: TokenCounter) -> str:
     name = counter.estimator.name
     if counter.exact:
         return f"{name}, exact"
-    return f"{name}, an estimate: about {margin_of(counter):.0%} above a typical count"
+    return f"{name}, an estimate, about {margin_of(counter):.0%} above a typical count"
 
 
 def window_of(plan: Plan, job: Job) -> dict[str, int]:
@@ -37,21 +35,13 @@ def window_of(plan: Plan, job: Job) -> dict[str, int]:
     pinned = {job.messages[i].id for i, fate in plan.fates.items() if fate == "pinned"}
     for message in plan.context.messages:
         voice = voice_of(message)
-        name = voice if voice in ("system", "checkpoint") else "recent"
+        name: str = voice if voice in ("system", "checkpoint") else "recent"
         if name == "recent" and message.id in pinned:
             name = "pinned"
         parts[name] += job.counter.message(message)
     parts["tools and framing"] = plan.tokens_after - sum(parts.values())
     parts["free"] = plan.limit - plan.tokens_after
     return parts
-
-
-def fates_by_voice(plan: Plan, job: Job) -> dict[str, dict[str, int]]:
-    """What became of how many messages, by who spoke."""
-    rows: dict[str, Counter[str]] = {}
-    for position, message in enumerate(job.messages):
-        rows.setdefault(voice_of(message), Counter())[plan.fates.get(position, "covered")] += 1
-    return {voice: {fate: row[fate] for fate in FATES if row[fate]} for voice, row in rows.items()}
 
 
 def plan_json(plan: Plan, job: Job) -> dict[str, Any]:
@@ -72,22 +62,28 @@ def plan_json(plan: Plan, job: Job) -> dict[str, Any]:
         "unchanged": plan.unchanged,
         "floor": dict(plan.floor),
         "rungs": [rung.model_dump(mode="json") for rung in plan.rungs],
-        "fates": fates_by_voice(plan, job),
+        "fates": fates_by_voice(changes_of(plan, job)),
         "window": window_of(plan, job),
         "checkpoint": checkpoint and checkpoint.model_dump(mode="json"),
     }
 
 
+def show_source(out: Console, job: Job) -> None:
+    """What was read, how it is counted, and what the reader left out."""
+    transcript = job.transcript
+    out.print(Text(one_line(transcript.source, out.width), style="bold"))
+    out.print(f"{FORMATS[transcript.format]}; tokens by {counted_by(job.counter)}")
+    if transcript.notes:
+        out.print(Text(f"notes: {one_line('; '.join(transcript.notes), 400)}", style="yellow"))
+
+
 def show_head(out: Console, plan: Plan, job: Job) -> None:
-    """What went in and what came out, in one line each."""
+    """What went in and what came out."""
+    show_source(out, job)
     before = "more" if plan.tokens_before is None else f"{plan.tokens_before:,}"
-    name, kind = one_line(job.transcript.source, 60), job.transcript.format
-    out.print(Text(f"{name}  {kind}, counted by {counted_by(job.counter)}", style="bold"))
-    for note in job.transcript.notes:
-        out.print(Text(f"note: {one_line(note, 200)}", style="yellow"))
-    out.print(f"before  {before:>9} tokens  {plan.messages_before:>6,} messages")
-    after = f"after   {plan.tokens_after:>9,} tokens  {len(plan.context.messages):>6,} messages"
-    out.print(f"{after}  of {plan.limit:,} tokens allowed")
+    out.print(f"before {before:>10} tokens {plan.messages_before:>7,} messages")
+    after = f"after  {plan.tokens_after:>10,} tokens {len(plan.context.messages):>7,} messages"
+    out.print(f"{after}   (at most {plan.limit:,} tokens)")
 
 
 def show_window(out: Console, plan: Plan, job: Job) -> None:
@@ -96,7 +92,7 @@ def show_window(out: Console, plan: Plan, job: Job) -> None:
     ascii_only = out.options.ascii_only
     width = min(out.width, 100)
     out.print(bar(parts, plan.limit, width, ascii_only=ascii_only))
-    out.print(legend(parts, ascii_only=ascii_only))
+    out.print(legend(parts, width, ascii_only=ascii_only))
 
 
 def show_rungs(out: Console, plan: Plan) -> None:
@@ -109,6 +105,7 @@ def show_rungs(out: Console, plan: Plan) -> None:
         freed = "not counted" if rung.freed is None else f"{rung.freed:,}"
         rows.add_row(rung.name, Text(rung.why), f"{rung.messages:,}", freed)
     out.print(rows)
+    out.print()
 
 
 def show_floor(out: Console, plan: Plan) -> None:
@@ -118,14 +115,17 @@ def show_floor(out: Console, plan: Plan) -> None:
         rows.add_row(name, f"{tokens:,}")
     rows.add_row("together", f"{sum(plan.floor.values()):,}", style="bold")
     out.print(rows)
+    out.print()
 
 
-def show_fates(out: Console, fates: Mapping[str, Mapping[str, int]]) -> None:
+def show_fates(out: Console, plan: Plan, job: Job) -> None:
     """What became of the messages, by who spoke."""
+    fates = fates_by_voice(changes_of(plan, job))
     rows = table("messages of", *FATES, right=FATES)
     for voice, row in fates.items():
         rows.add_row(voice, *(f"{row[fate]:,}" if fate in row else "" for fate in FATES))
     out.print(rows)
+    out.print()
 
 
 def show_result(plan: Plan, job: Job, *, ending: str) -> None:

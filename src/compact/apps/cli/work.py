@@ -73,6 +73,8 @@ def job_of(options: given.FileOptions) -> Job:
     settings = settings_of(options)
     if options.format is not None:
         _check_choice("--format", options.format, wiring.FORMATS)
+    if not options.file:
+        raise Stop("FILE: an empty name")
     from_stdin = options.file == STDIN
     transcript = wiring.read_transcript(
         "standard input" if from_stdin else options.file,

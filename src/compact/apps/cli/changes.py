@@ -1,0 +1,94 @@
+"""What a compression did to each message: before and after, as values."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import get_args
+
+from compact.apps.cli.work import Job
+from compact.core.messages import Message
+from compact.core.plan import Fate, Plan
+from compact.core.voices import voice_of
+
+FATES: tuple[str, ...] = get_args(Fate)
+LEAST_RUN = 4
+"""Neighbours that were kept are shown one by one up to this number."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """What became of one message; `number` counts from 1 and is None for what is new."""
+
+    number: int | None
+    voice: str
+    fate: str
+    before: Message | None
+    after: Message | None
+    tokens_before: int
+    tokens_after: int
+
+
+def changes_of(plan: Plan, job: Job) -> list[Change]:
+    """Every message of the conversation in order, and what is new where it stands.
+
+    Groups are shortened as a whole; a message of one that stayed as it was counts as kept.
+    """
+    news = _news(plan, job)
+    after = {message.id: message for message in plan.context.messages}
+    changes = list(news.pop("", ()))
+    for position, message in enumerate(job.messages):
+        fate: str = plan.fates.get(position, "covered")
+        now = None if fate == "covered" else after.get(message.id)
+        if fate in ("masked", "clipped") and now is not None and now.content == message.content:
+            fate = "kept"
+        changes.append(
+            Change(
+                number=position + 1,
+                voice=voice_of(message),
+                fate=fate,
+                before=message,
+                after=now,
+                tokens_before=job.counter.message(message),
+                tokens_after=job.counter.message(now) if now else 0,
+            )
+        )
+        changes += news.pop(message.id, ())
+    return changes
+
+
+def _news(plan: Plan, job: Job) -> dict[str, list[Change]]:
+    """What the context holds that the conversation does not, by the id of the message before it."""
+    known = {message.id for message in job.messages}
+    news: dict[str, list[Change]] = {}
+    last = ""
+    for message in plan.context.messages:
+        if message.id in known:
+            last = message.id
+            continue
+        voice = voice_of(message)
+        fate = "checkpoint" if voice == "checkpoint" else "added"
+        tokens = job.counter.message(message)
+        news.setdefault(last, []).append(Change(None, voice, fate, None, message, 0, tokens))
+    return news
+
+
+def fates_by_voice(changes: Sequence[Change]) -> dict[str, dict[str, int]]:
+    """What became of how many messages of the conversation, by who spoke."""
+    rows: dict[str, Counter[str]] = {}
+    for change in changes:
+        if change.number is not None:
+            rows.setdefault(change.voice, Counter())[change.fate] += 1
+    return {voice: {fate: row[fate] for fate in FATES if row[fate]} for voice, row in rows.items()}
+
+
+def runs_of(changes: Sequence[Change]) -> Iterator[list[Change]]:
+    """The changes, neighbours of one dull fate together, all others alone."""
+    for fate, group in groupby(changes, key=lambda change: change.fate):
+        run = list(group)
+        if fate == "covered" or (fate == "kept" and len(run) > LEAST_RUN):
+            yield run
+        else:
+            yield from ([change] for change in run)
