@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from compact.compression import shorten
-from compact.core.groups import Group, groups_from_end
+from compact.core.groups import Group, group_at, groups_from_end
 from compact.core.history import History
 from compact.core.messages import Message
 from compact.core.partition import recent_from
@@ -127,14 +127,11 @@ class Ladder:
         history = self._history
         system = pins = 0
         for position in history.fixed:
-            for i in self._group_of(position):
-                if i in layout.fixed:
-                    continue
-                layout.fixed[i] = tokens = history.tokens(i)
-                if history[i].role in ("system", "developer"):
-                    system += tokens
-                else:
-                    pins += tokens
+            took = self._keep(layout, position)
+            if history[position].role in ("system", "developer"):
+                system += took
+            else:
+                pins += took
         layout.newest = next(history.persons(), None)
         newest = 0
         if layout.newest is not None and layout.newest not in layout.fixed:
@@ -144,25 +141,25 @@ class Ladder:
             raise CannotFit(layout.floor, layout.limit)
 
     def _keep(self, layout: Layout, position: int) -> int:
-        """Keep a message of a person, with whatever cannot be parted from it; the tokens that took."""
-        took = 0
-        for i in self._group_of(position):
-            if i not in layout.fixed:
-                layout.fixed[i] = self._history.tokens(i)
-                took += layout.fixed[i]
-        return took
+        """Keep a message word for word, with whatever cannot be parted from it; the tokens that took."""
+        history = self._history
+        new = [i for i in self._inseparable(position) if i not in layout.fixed]
+        if not new:
+            return 0
+        layout.fixed.update((i, history.tokens(i)) for i in new)
+        messages = [history[i] for i in new]
+        if not _is_plain(messages) and (shown := shorten.closed(messages)) != messages:
+            layout.fixed[new[-1]] += sum(map(self._counter.message, shown)) - sum(
+                history.tokens(i) for i in new
+            )
+        return sum(layout.fixed[i] for i in new)
 
-    def _group_of(self, position: int) -> Iterable[int]:
+    def _inseparable(self, position: int) -> Iterable[int]:
+        """The group around a message; words alone are one: a result after them answers other calls."""
         message = self._history[position]
-        alone = not message.tool_calls and not message.tool_results
-        if alone and position + 1 < len(self._history):
-            alone = not self._history[position + 1].tool_results
-        if alone:
+        if message.role in ("user", "system", "developer") and not message.tool_results:
             return (position,)
-        stop = position + 1
-        while stop < len(self._history) and self._history[stop].tool_results:
-            stop += 1
-        return next(groups_from_end(self._history, stop))
+        return group_at(self._history, position)
 
     def _keep_requests(self, layout: Layout, room: int) -> None:
         history, policy = self._history, self._policy

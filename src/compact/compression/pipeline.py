@@ -39,8 +39,8 @@ async def compress(
         SummaryRejected: the result broke an invariant; the history is untouched.
     """
     total = total_within(history, budget.limit - budget.aside)
-    if total is not None:
-        return Outcome(stages.unchanged(history, budget, total + budget.aside), carried)
+    if total is not None and (fits := stages.unchanged(history, budget, total + budget.aside)):
+        return Outcome(fits, carried)
     emit(_started("identify"))
     selection = stages.identify(history, policy, budget)
     emit(_started("prepare"))

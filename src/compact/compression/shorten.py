@@ -208,12 +208,9 @@ def closed(messages: Sequence[Message], *, called: Collection[str] = ()) -> list
 
     `called` are calls made before these messages that still wait for their results.
     """
-    due = Counter(called)
-    out: list[Message] = []
-    for message in messages:
-        out.append(_adopted(message, due) if message.tool_results else message)
-        due.update(call.id for call in message.tool_calls)
-    unanswered = due - Counter(called)
+    before = Counter(list(called))
+    out, due = _with_orphans_adopted(messages, before)
+    unanswered = due - before
     for position in range(len(out) - 1, -1, -1) if unanswered else ():
         mine = [call for call in out[position].tool_calls if unanswered[call.id]]
         if mine:
@@ -251,6 +248,27 @@ def _joined(answer: Message, results: Message) -> list[Message]:
     return [results.with_parts([*answer.parts, *results.parts])]
 
 
+def _with_orphans_adopted(
+    messages: Sequence[Message], called: Counter[str]
+) -> tuple[list[Message], Counter[str]]:
+    """The messages, and the calls that still wait at their end.
+
+    Notes that come of orphans stand after the results beside them: a provider wants nothing between those.
+    """
+    due = Counter(called)
+    out: list[Message] = []
+    notes: list[Message] = []
+    for message in messages:
+        if not message.tool_results:
+            out += [*notes, message]
+            notes = []
+            due.update(call.id for call in message.tool_calls)
+            continue
+        shown = _adopted(message, due)
+        (out if shown.tool_results else notes).append(shown)
+    return out + notes, due
+
+
 def _adopted(message: Message, due: Counter[str]) -> Message:
     """Results that answer no call that is due become a user's note that says so; the others are no longer due."""
     parts: list[Part] = []
@@ -262,8 +280,10 @@ def _adopted(message: Message, due: Counter[str]) -> Message:
             parts.append(part)
         else:
             about = f"[result of a tool call that is not in this conversation, id {part.call_id}]"
-            parts.append(Text(f"{about}\n{part.text}"))
-    if all(a is b for a, b in zip(parts, message.parts, strict=True)):
+            parts += [Text(f"{about}\n{part.text}"), *part.images]
+    if len(parts) == len(message.parts) and all(
+        a is b for a, b in zip(parts, message.parts, strict=True)
+    ):
         return message
     note = message.with_parts(parts)
     if note.role != "tool":

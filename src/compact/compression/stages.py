@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from compact.compression import shorten
 from compact.compression.ladder import Ladder, Layout
 from compact.core import instructions
+from compact.core.boundaries import may_cut_before
 from compact.core.checkpoints import Checkpoint, Span, Summary, SummaryRequest, checkpoint_id
 from compact.core.context import ActiveContext
-from compact.core.groups import groups_from_end
+from compact.core.groups import groups_of
 from compact.core.history import History
 from compact.core.messages import Message
 from compact.core.partition import partition, turns
@@ -158,13 +159,17 @@ def _heading_tokens(selection: Selection) -> int:
 def in_view(selection: Selection) -> Sequence[Message]:
     """The messages in view, in the order of the log, closed as providers accept them; no checkpoint among them."""
     history, layout = selection.history, selection.layout
-    rows: list[tuple[int, list[Message]]] = [(p.group.start, p.messages) for p in layout.tail]
-    rest = sorted(layout.fixed)
-    while rest:
-        block = [rest.pop(0)]
-        while rest and rest[0] == block[-1] + 1 and history[rest[0]].tool_results:
-            block.append(rest.pop(0))
-        rows.append((block[0], shorten.closed([history[i] for i in block])))
+    rows: list[tuple[int, list[Message]]] = []
+    for piece in layout.tail:
+        shown = [i for i in piece.group if i not in layout.fixed]
+        rows.append((shown[0] if shown else piece.group.start, piece.messages))
+    blocks: list[list[int]] = []
+    for i in sorted(layout.fixed):
+        if blocks and blocks[-1][-1] == i - 1 and not may_cut_before(history, i):
+            blocks[-1].append(i)
+        else:
+            blocks.append([i])
+    rows += [(block[0], shorten.closed([history[i] for i in block])) for block in blocks]
     rows.sort(key=lambda row: row[0])
     return [m for _, messages in rows for m in messages]
 
@@ -312,11 +317,21 @@ def _turns_in_view(selection: Selection) -> int:
     return whole
 
 
-def unchanged(history: History, budget: Budget, total: int) -> Plan:
-    """The plan for a prompt that fits: nothing is done but closing calls that nobody answered."""
+def unchanged(history: History, budget: Budget, total: int) -> Plan | None:
+    """The plan for a prompt that fits: nothing is done but closing calls that nobody answered.
+
+    `total` are the prompt's tokens as it is. None where it no longer fits with those calls closed.
+    """
     messages: list[Message] = []
-    for group in reversed(list(groups_from_end(history))):
-        messages += shorten.closed([history[i] for i in group])
+    for group in groups_of(history):
+        whole = [history[i] for i in group]
+        shown = shorten.closed(whole)
+        if shown != whole:
+            total -= sum(history.tokens(i) for i in group)
+            total += sum(map(history.counter.message, shown))
+        messages += shown
+    if total > budget.limit:
+        return None
     context = ActiveContext(messages=tuple(messages), tokens=total)
     return Plan(
         limit=budget.limit,

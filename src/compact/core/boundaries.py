@@ -31,9 +31,11 @@ def replies_stay_whole(history: History, position: int) -> bool:
 
 
 def reasoning_stays_with_what_it_led_to(history: History, position: int) -> bool:
-    """A message of reasoning alone is never parted from the message after it."""
+    """A message of reasoning alone is never parted from the assistant's message after it."""
     before = history[position - 1]
     if before.role != "assistant" or isinstance(before.content, str) or not before.content:
+        return True
+    if history[position].role != "assistant":
         return True
     return not all(isinstance(part, Thinking) for part in before.content)
 

@@ -6,12 +6,11 @@ parallel calls together, the pieces of one reply; or a single message.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from compact.core.boundaries import may_cut_before
 from compact.core.history import History
-from compact.core.messages import Message
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,27 +35,16 @@ def groups_from_end(history: History, stop: int | None = None) -> Iterator[Group
         end = start
 
 
+def group_at(history: History, position: int) -> Group:
+    """The group that the message at `position` belongs to."""
+    start, stop = position, position + 1
+    while start > 0 and not may_cut_before(history, start):
+        start -= 1
+    while stop < len(history) and not may_cut_before(history, stop):
+        stop += 1
+    return Group(start, stop)
+
+
 def groups_of(history: History) -> list[Group]:
     """All groups in the order of the log."""
     return list(groups_from_end(history))[::-1]
-
-
-def open_calls(messages: Sequence[Message]) -> dict[str, str]:
-    """Calls that no result answers: id → tool name, in order. (A crashed tool, a pending approval.)"""
-    waiting: dict[str, str] = {}
-    for message in messages:
-        for result in message.tool_results:
-            waiting.pop(result.call_id, None)
-        waiting.update((call.id, call.name) for call in message.tool_calls)
-    return waiting
-
-
-def orphan_results(messages: Sequence[Message]) -> list[str]:
-    """Ids of results that answer no call made before them."""
-    called: set[str] = set()
-    orphans: list[str] = []
-    for message in messages:
-        orphans += [r.call_id for r in message.tool_results if r.call_id not in called]
-        called.difference_update(r.call_id for r in message.tool_results)
-        called.update(call.id for call in message.tool_calls)
-    return orphans

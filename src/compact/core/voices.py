@@ -40,8 +40,11 @@ INJECTED = re.compile(
 )
 """Text that coding tools put into user messages; a message of nothing else is not a person's."""
 
-OBSERVED = re.compile(r"\s*(?:<returncode>|OBSERVATION:|Observation:|EXECUTION RESULT of )")
-"""How observations of text-protocol agents open."""
+OBSERVED = re.compile(
+    r"\s*(?:<returncode>|OBSERVATION:|Observation:|EXECUTION RESULT of |"
+    r"\[result of a tool call that is not in this conversation)"
+)
+"""How observations of text-protocol agents open, and results that `compression.shorten` gave a voice."""
 
 
 def voice_of(message: Message) -> Voice:
