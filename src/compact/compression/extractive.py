@@ -8,7 +8,7 @@ summary anyway is not told again. The same messages give the same text.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from compact.compression.notes import Line, Notes, note_all
@@ -47,7 +47,13 @@ _MOST_ARGUMENTS = 6
 _TOOL_TOKENS = 110
 THRIFT = 0.5
 """Power of its tokens by which an anchor's weight is divided: short names give more for their room."""
-_MOST_RANKED = 2_000
+_MOST_RANKED = 1_500
+_TYPICAL = 60
+"""Rank of the anchor whose weight counts as one when sentences are compared."""
+_LEAST_LINE = 16
+_ALIKE = 0.7
+"""Share of common words from which a sentence says nothing new."""
+Ranking = list[tuple[str, Use, float]]
 
 
 class ExtractiveSummarizer:
@@ -83,6 +89,8 @@ class _Page:
     counter: TokenCounter
     left: int
     sections: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
+    told: list[set[str]] = field(default_factory=list)
+    """The words of sentences that were written, so that none is told twice."""
 
     def add(self, section: str, line: str, order: int = 0, *, limit: int | None = None) -> int:
         """Put a line into a section if it fits; the tokens it took, 0 if it did not fit."""
@@ -121,9 +129,14 @@ def write(notes: Notes, request: SummaryRequest, counter: TokenCounter) -> tuple
     _write_goal(page, notes, request, seen)
     _write_instructions(page, notes, request, seen)
     for_anchors = int(min(ANCHOR_SHARE * page.left, ANCHOR_TOKENS + ANCHOR_MORE * page.left))
-    told = _write_prose(page, notes, seen, page.left - for_anchors)
-    listed = _write_anchors(page, _likeliest(page, notes, request), seen + "\n" + told)
-    _write_prose(page, notes, seen, page.left, already=told)
+    ranked = notes.ledger.ranked(notes.position)
+    lines = iter(_ranked_lines(notes, ranked))
+    prose = page.left - for_anchors
+    prose -= _write_state(page, notes, seen, prose)
+    _write_lines(page, lines, seen, prose)
+    rows = _likeliest(page, notes, request, ranked)
+    listed = _write_anchors(page, rows, f"{seen}\n{page.text(ORDER)}")
+    _write_lines(page, lines, seen, page.left)
     return page.text(ORDER), listed
 
 
@@ -188,44 +201,41 @@ def _distinct(instructions: Iterable[Instruction]) -> Iterable[Instruction]:
     return {" ".join(x.text.lower().split()): x for x in instructions}.values()
 
 
-def _write_prose(page: _Page, notes: Notes, seen: str, limit: int, *, already: str = "") -> str:
-    """Decisions, facts, done, open and errors, the best first until the limit; the text that was written."""
-    told: list[str] = [already]
+def _write_state(page: _Page, notes: Notes, seen: str, limit: int) -> int:
+    """Task list, errors, commands and tools; the tokens they took."""
     before = page.left
-    if not already:
-        for order, (words, done) in enumerate(notes.tasks):
-            page.add(_TITLES["done" if done else "open"], f"- {words}", notes.position + order)
-        _write_errors(page, notes, seen, limit // 6)
-        _write_commands(page, notes, limit // 8)
-        _write_tools(page, notes, max(limit // 6, min(_TOOL_TOKENS, limit // 3)))
-    chosen_words: list[set[str]] = []
-    for line in _ranked_lines(notes):
+    for order, (words, done) in enumerate(notes.tasks):
+        page.add(_TITLES["done" if done else "open"], f"- {words}", notes.position + order)
+    _write_errors(page, notes, seen, limit // 6)
+    _write_commands(page, notes, limit // 8)
+    _write_tools(page, notes, max(limit // 6, min(_TOOL_TOKENS, limit // 3)))
+    return before - page.left
+
+
+def _write_lines(page: _Page, lines: Iterator[Line], seen: str, limit: int) -> int:
+    """Decisions, facts, done, open and errors, the best first until the limit; the tokens they took."""
+    before = page.left
+    for line in lines:
         room = limit - (before - page.left)
-        if room < 16:
+        if room < _LEAST_LINE:
             break
-        if line.text in seen or (already and line.text in already):
+        if line.text in seen:
             continue
         words = set(line.text.lower().split())
-        if any(len(words & other) > 0.7 * min(len(words), len(other)) for other in chosen_words):
+        if any(len(words & other) > _ALIKE * min(len(words), len(other)) for other in page.told):
             continue
         if page.add(_TITLES[line.topic], f"- {line.text}", line.position, limit=room):
-            told.append(line.text)
-            chosen_words.append(words)
-    rows = [row for section in page.sections.values() for _, row in section]
-    return "\n".join([*told, *rows])
+            page.told.append(words)
+    return before - page.left
 
 
-def _ranked_lines(notes: Notes) -> list[Line]:
+def _ranked_lines(notes: Notes, ranked: Ranking) -> list[Line]:
     """Sentences by their worth for a reader who goes on from here: topic, freshness, and the anchors they name."""
-    ranked = notes.ledger.ranked(notes.position)
-    if not ranked:
-        reference = 1.0
-    else:
-        reference = ranked[min(len(ranked) - 1, 60)][2] or 1.0
-    weights = {text: min(1.5, weight / reference) for text, _, weight in ranked[:800]}
+    reference = ranked[min(len(ranked) - 1, _TYPICAL)][2] if ranked else 0.0
+    weights = {text: min(1.5, weight / (reference or 1.0)) for text, _, weight in ranked[:800]}
 
     def worth(line: Line) -> float:
-        named = sum(weights.get(a.text, 0.0) for a in anchors.find(line.text))
+        named = sum([weights.get(text, 0.0) for text in line.anchors])
         size = max(_SHORT_LINE, len(line.text) / 4)
         return line.weight * notes.freshness(line.position) * (0.6 + named) / size**0.6
 
@@ -263,9 +273,11 @@ def _write_tools(page: _Page, notes: Notes, limit: int) -> None:
         page.add(TOOLS, "; ".join(shown), limit=limit)
 
 
-def _likeliest(page: _Page, notes: Notes, request: SummaryRequest) -> list[tuple[str, Use]]:
+def _likeliest(
+    page: _Page, notes: Notes, request: SummaryRequest, ranked: Ranking
+) -> list[tuple[str, Use]]:
     """Anchors by their weight for their room, those of messages that are shown shortened among them."""
-    rows = {text: (use, weight) for text, use, weight in notes.ledger.ranked(notes.position)[:_MOST_RANKED]}
+    rows = {text: (use, weight) for text, use, weight in ranked[:_MOST_RANKED]}
     if request.shortened:
         extra = Ledger()
         note_all(extra, request.shortened, notes.position)

@@ -68,6 +68,8 @@ class Layout:
     """Position → tokens of what stays word for word beside the tail: system, pins, messages of a person."""
     tail: list[Piece] = field(default_factory=list)
     """The newest groups, newest first."""
+    since: int = 0
+    """No group before it is taken into view any more."""
     cut: int = 0
     """Everything before it that is not fixed is covered."""
     reserve: int = 0
@@ -97,13 +99,16 @@ class Ladder:
         self._policy = policy
         self._counter = history.counter
 
-    def lay_out(self, limit: int, reserve: int) -> Layout:
+    def lay_out(self, limit: int, reserve: int, *, hard: int, since: int = 0) -> Layout:
         """What stays in view within `limit` tokens, `reserve` of them kept for the checkpoint.
+
+        What stands before `since` is covered already and stays so.
+        Where the newest group is larger, the limit is raised for it, up to `hard`; beyond that it is clipped.
 
         Raises:
             CannotFit: the floor alone exceeds the limit.
         """
-        layout = Layout(limit)
+        layout = Layout(limit, since=since)
         self._keep_floor(layout)
         above = limit - layout.tokens
         if above < LEAST_CHECKPOINT and len(layout.fixed) < len(self._history):
@@ -111,7 +116,7 @@ class Ladder:
         reserve = min(reserve, max(LEAST_CHECKPOINT, int(above * 0.75)))
         layout.reserve = reserve
         self._keep_requests(layout, above - reserve)
-        self._keep_tail(layout, limit - layout.tokens - reserve)
+        self._keep_tail(layout, limit - layout.tokens - reserve, hard - limit)
         return layout
 
     def floor(self) -> int:
@@ -186,19 +191,24 @@ class Ladder:
         if sum(history.tokens(p) for p in chosen) <= budget:
             for position in chosen:
                 budget -= self._keep(layout, position)
-        rest = [p for p in newest if p not in layout.fixed]
+        rest = [p for p in newest if p not in layout.fixed and policy.strategy != "off"]
         for position in sorted(rest, key=lambda p: (-history.importance(p), -p)):
             if history.tokens(position) <= budget:
                 budget -= self._keep(layout, position)
         layout.users_kept = sum(1 for p in newest if p in layout.fixed)
 
-    def _keep_tail(self, layout: Layout, room: int) -> None:
+    def _keep_tail(self, layout: Layout, room: int, spare: int) -> None:
         pairs, verbatim_room = 0, int(room * VERBATIM_SHARE)
         masks = self._policy.strategy != "off"
         recent = recent_from(self._history, self._policy.keep_recent_turns) if masks else 0
         layout.recent = recent
         layout.cut = len(self._history)
         for piece in self._pieces(layout):
+            if piece.group.start < layout.since:
+                return
+            if not layout.tail and room < piece.tokens <= room + spare:
+                layout.limit += piece.tokens - room
+                room = verbatim_room = piece.tokens
             new = pairs < self._policy.keep_tool_pairs or piece.group.start >= recent
             if new and piece.tokens <= min(verbatim_room, room):
                 verbatim_room -= piece.tokens if piece.pairs else 0

@@ -20,8 +20,8 @@ from compact.core.messages import Message, ToolCall, ToolResult
 from compact.core.sentences import Topic
 from compact.core.voices import person_text, voice_of
 
-MOST_ANCHORS = 4_000
-MOST_SENTENCES = 1_500
+MOST_ANCHORS = 2_500
+MOST_SENTENCES = 1_000
 MOST_INSTRUCTIONS = 1_000
 MOST_ERRORS = 40
 MOST_COMMANDS = 200
@@ -49,6 +49,7 @@ class Line:
     topic: Topic
     weight: float
     position: int
+    anchors: tuple[str, ...]
 
 
 @dataclass(slots=True)
@@ -113,7 +114,8 @@ class Notes:
                 weight *= 0.25
             if sentence.endswith(("?", "？")):
                 weight *= 0.5
-            self.lines.append(Line(sentences.plain(sentence), topic, weight, self.position))
+            named = tuple(a.text for a in anchors.find(sentence))
+            self.lines.append(Line(sentence, topic, weight, self.position, named))
 
     def _read_call(self, call: ToolCall) -> None:
         tool = self.tools.setdefault(call.name, Counter())

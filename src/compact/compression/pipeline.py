@@ -42,9 +42,8 @@ async def compress(
     if total is not None and (fits := stages.unchanged(history, budget, total + budget.aside)):
         return Outcome(fits, carried)
     emit(_started("identify"))
-    selection = stages.identify(history, policy, budget)
+    selection = stages.identify(history, policy, budget, carried)
     emit(_started("prepare"))
-    carried = stages.carries_on(carried, selection)
     request = stages.prepare(selection, carried)
     emit(_started("summarize"))
     summary = await summarizer.summarize(request) if request else stages.receipt_for(selection)
@@ -53,7 +52,7 @@ async def compress(
     emit(_started("update"))
     context = stages.update(selection, summary, read)
     emit(_started("validate"))
-    stages.validate(context, selection, budget.limit)
+    stages.validate(context, selection)
     return Outcome(stages.report(selection, context), read)
 
 

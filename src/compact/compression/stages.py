@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from compact.compression import shorten
 from compact.compression.ladder import Ladder, Layout
-from compact.core import instructions
 from compact.core.boundaries import may_cut_before
 from compact.core.checkpoints import Checkpoint, Span, Summary, SummaryRequest, checkpoint_id
 from compact.core.context import ActiveContext
@@ -22,7 +22,6 @@ from compact.core.partition import partition, turns
 from compact.core.plan import Fate, Plan, Rung
 from compact.core.policy import CompactPolicy
 from compact.core.provider_rules import violations
-from compact.core.voices import person_text
 from compact.errors import CannotFit, SummaryRejected
 
 LEAST_RESERVE = 2_000
@@ -30,6 +29,8 @@ LARGEST_SHARE = 0.75
 MOST_RESERVE = 12_000
 SLACK = 12
 """Tokens kept free for the heading's counts to change by a digit."""
+MOST_PERSONS = 500
+"""Messages of a person that are asked for instructions when room is set aside for them."""
 WORTH_FILLING = 0.03
 
 
@@ -40,8 +41,14 @@ class Budget:
     limit: int
     aside: int
     """Tool schemas, a system prompt in a field of its own, the priming of the reply."""
-    fill: bool = True
-    """Whether to use the limit up, clipping at the cut; a session that will grow again has no need of it."""
+    hard: int | None = None
+    """What the prompt may grow to for the sake of its newest group; None where the limit is all there is. A session aims
+    at a limit below: it will grow again, so that there is no need to use the limit up either."""
+
+    @property
+    def fill(self) -> bool:
+        """Whether to use the limit up, clipping at the cut."""
+        return self.hard is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +74,10 @@ class Selection:
     budget: Budget
 
 
-def identify(history: History, policy: CompactPolicy, budget: Budget) -> Selection:
-    """Choose what stays in view.
+def identify(
+    history: History, policy: CompactPolicy, budget: Budget, carried: Carried | None
+) -> Selection:
+    """Choose what stays in view. What a summary that is carried on has covered stays covered.
 
     Raises:
         CannotFit: what may not be shortened exceeds the limit.
@@ -76,7 +85,10 @@ def identify(history: History, policy: CompactPolicy, budget: Budget) -> Selecti
     ladder = Ladder(history, policy)
     limit = budget.limit - budget.aside
     try:
-        layout = ladder.lay_out(limit, _reserve(history, policy, limit))
+        hard = (budget.hard or budget.limit) - budget.aside
+        reserve = _reserve(history, policy, limit)
+        since = carried.cut if carried else 0
+        layout = ladder.lay_out(limit, reserve, hard=hard, since=since)
     except CannotFit as error:
         raise CannotFit({**error.floor, "tools and framing": budget.aside}, budget.limit) from None
     if layout.cut <= _fixed_before_cut(layout):
@@ -89,17 +101,17 @@ def _reserve(history: History, policy: CompactPolicy, limit: int) -> int:
     if policy.strategy != "task_state":
         return 64
     share = min(max(LEAST_RESERVE, int(policy.checkpoint_share * limit)), MOST_RESERVE)
-    demand = min(_instruction_tokens(history, limit), int(policy.instruction_share * limit))
+    most = int(policy.instruction_share * limit)
+    demand = min(_instruction_tokens(history, most), most)
     return min(share + demand, int(LARGEST_SHARE * limit))
 
 
-def _instruction_tokens(history: History, limit: int) -> int:
-    """About how many tokens a person's instructions would take, counted no further than the limit."""
+def _instruction_tokens(history: History, most: int) -> int:
+    """About how many tokens a person's instructions would take, counted no further than `most`."""
     total = 0
-    for position in history.persons():
-        for found in instructions.find_instructions(person_text(history[position]), "", position):
-            total += history.counter.text(found.text) + 2
-        if total > limit:
+    for position in islice(history.persons(), MOST_PERSONS):
+        total += history.instruction_tokens(position)
+        if total > most:
             break
     return total
 
@@ -127,13 +139,6 @@ def prepare(selection: Selection, carried: Carried | None = None) -> SummaryRequ
         strategy=selection.policy.strategy,
         previous=carried.summary if carried else None,
     )
-
-
-def carries_on(carried: Carried | None, selection: Selection) -> Carried | None:
-    """The summary before, if it can be carried on: the cut has not moved back, and its notes are at hand."""
-    if carried is None or selection.layout.cut < carried.cut:
-        return None
-    return carried
 
 
 def carry(selection: Selection, carried: Carried | None, summary: Summary) -> Carried:
@@ -235,12 +240,13 @@ def update(selection: Selection, summary: Summary | None, read: Carried | None) 
     )
 
 
-def validate(context: ActiveContext, selection: Selection, limit: int) -> ActiveContext:
+def validate(context: ActiveContext, selection: Selection) -> ActiveContext:
     """The context itself, once it is proven to fit and to keep to the provider's rules.
 
     Raises:
         SummaryRejected: it does not; the context before stays as it was.
     """
+    limit = max(selection.budget.hard or 0, selection.budget.limit)
     if context.tokens > limit:
         raise SummaryRejected(f"the new context has {context.tokens:,} tokens, the limit is {limit:,}")
     broken = violations(context.messages, selection.history.wire.rules)

@@ -15,9 +15,10 @@ from typing import Any
 
 from compact.core.formats.wire import WireFormat
 from compact.core.importance import importance
+from compact.core.instructions import find_instructions
 from compact.core.messages import Message
 from compact.core.tokens import TokenCounter
-from compact.core.voices import voice_of
+from compact.core.voices import person_text, voice_of
 from compact.errors import InvalidMessage
 
 Item = Message | Mapping[str, Any]
@@ -46,6 +47,7 @@ class History:
         self._tokens: dict[int, int] = {}
         self._total = 0
         self._importance: dict[int, float] = {}
+        self._instructions: dict[int, int] = {}
         self._persons: deque[int] = deque()
         self._first: int | None = None
         self.fixed: list[int] = []
@@ -136,6 +138,15 @@ class History:
         known = self._importance.get(position)
         if known is None:
             known = self._importance[position] = importance(self[position], age=len(self))
+        return known
+
+    def instruction_tokens(self, position: int) -> int:
+        """Tokens of what a person said there that may be an instruction; asked once."""
+        known = self._instructions.get(position)
+        if known is None:
+            found = find_instructions(person_text(self[position]), "", position)
+            known = sum(self.counter.text(x.text) + 2 for x in found)
+            self._instructions[position] = known
         return known
 
     def first_request(self) -> int | None:

@@ -105,7 +105,7 @@ class View:
         return await pipeline.compress(
             self._history,
             self._policy,
-            budget=Budget(limit, self._aside, fill=False),
+            budget=Budget(limit, self._aside, hard=self.window.usable),
             summarizer=self._summarizer,
             emit=self._emit,
             carried=self._carried,
