@@ -1,8 +1,9 @@
-"""Settings: defaults < file (YAML or JSON) < environment `COMPACT_*` < arguments, each with where it came from.
+"""Settings: defaults < file (YAML or JSON) < environment `COMPACT_*` < arguments.
 
-`CompactConfig` is the settings tree: everything of the policy, and what surrounds it. Names are flat, the same in a
-file, in the environment (`COMPACT_TRIGGER_PCT`) and as arguments. Percentages are fractions of 1. What does not live
-here: reading `.env` (the command line does), and turning names into objects (`wiring`).
+`CompactConfig` is the settings tree: everything of the policy, and what surrounds it. Names are
+flat, the same in a file, in the environment (`COMPACT_TRIGGER_PCT`) and as arguments. Percentages
+are fractions of 1. Each setting knows where it came from. What does not live here: reading `.env`
+(the command line does), and turning names into objects (`wiring`).
 """
 
 from __future__ import annotations
@@ -12,46 +13,68 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, get_args, get_origin
 
-from pydantic import Field, PrivateAttr, ValidationError, field_validator
+from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_validator
 
 from compact.core.budget import ContextWindow
+from compact.core.messages import ROLES
 from compact.core.policy import CompactPolicy
 from compact.core.profiles import window_of
 from compact.errors import InvalidConfig
 
 PREFIX = "COMPACT_"
 OTHER_VARIABLES = ("COMPACT_DATA", "COMPACT_TRACEBACK")
-"""Variables of that prefix that are no settings: the tests' data folder, and tracebacks of the command line."""
+"""Variables of that prefix that are no settings: the tests' data, the command line's tracebacks."""
+SHARES = ("_pct", "_share")
+"""How the names of settings end that are fractions of 1."""
 OTHER_PREFIXES = ("COMPACT_NEW_",)
 """Feature flags of host applications."""
 DEFAULT, ARGUMENT = "default", "argument"
-NOTHING = ("", "none", "null")
-"""What stands for "no value" in the environment, where a setting may have none; empty always means "not set"."""
+NOTHING = ("none", "null")
+"""What stands for "no value" in the environment, where a setting may have none."""
 _LARGEST_FILE = 1_000_000
 
 
 class CompactConfig(CompactPolicy):
-    """The settings tree. Frozen: `load` layers the sources, the constructor takes what it is given."""
+    """The settings tree. Frozen; `load` layers sources, the constructor takes arguments only."""
 
     model: str | None = None
-    """A model key such as `gpt-4o`: it names a window and a tokenizer where the settings below do not."""
+    """A model key such as `gpt-4o`: names a window and a tokenizer where the next two do not."""
     max_context_tokens: int | None = Field(default=None, ge=1_000)
     """The model's window in tokens; counts more than the model's own."""
     tokenizer: str | None = None
-    """`o200k`, `cl100k`, `claude` or `chars`; without it the model's, else that of the messages' format."""
+    """`o200k`, `cl100k`, `claude` or `chars`; else the model's, else that of the wire format."""
     console_events: bool = False
     """Whether every event is written to stderr as a JSON line."""
 
     _origins: dict[str, str] = PrivateAttr(default_factory=dict)
 
+    def __init__(self, **settings: Any) -> None:  # noqa: ANN401 - the fields say what each may be
+        try:
+            super().__init__(**settings)
+        except ValidationError as error:
+            raise _first_wrong(error, self.names()) from None
+
     @field_validator("*", mode="before")
     @classmethod
-    def _no_booleans_as_numbers(cls, value: object, info: Any) -> object:
-        if isinstance(value, bool) and cls.model_fields[info.field_name].annotation is not bool:
+    def _no_booleans_as_numbers(cls, value: object, info: ValidationInfo) -> object:
+        if (
+            isinstance(value, bool)
+            and cls.model_fields[info.field_name or ""].annotation is not bool
+        ):
             raise ValueError("expected a number or a text, not true or false")
         return value
+
+    @field_validator("roles_never_pruned")
+    @classmethod
+    def _known_roles(cls, roles: tuple[str, ...]) -> tuple[str, ...]:
+        for role in roles:
+            if role not in ROLES:
+                names = ", ".join(sorted(ROLES))
+                hint = did_you_mean(role, ROLES) or f"; there are {names}"
+                raise ValueError(f"no role is called {role!r}{hint}")
+        return roles
 
     @classmethod
     def load(
@@ -59,14 +82,15 @@ class CompactConfig(CompactPolicy):
         file: str | Path | None = None,
         *,
         environ: Mapping[str, str] | None = None,
-        **arguments: Any,
+        **arguments: object,
     ) -> Self:
-        """The effective settings: defaults, then the file, then the environment, then the arguments.
+        """The effective settings: defaults, then file, then environment, then arguments.
 
-        `environ` is `os.environ` where it is not given. An argument of None counts as not given.
+        `environ` is `os.environ` where it is not given. An empty variable, and an argument of None,
+        count as not given.
 
         Raises:
-            InvalidConfig: an unknown name or a wrong value; names the setting and where it came from.
+            InvalidConfig: an unknown name or a wrong value; the text says where it came from.
         """
         sources: dict[str, tuple[Any, str]] = {}
         if file is not None:
@@ -83,8 +107,9 @@ class CompactConfig(CompactPolicy):
         origins = {name: origin for name, (_, origin) in sources.items()}
         try:
             config = cls(**{name: value for name, (value, _) in sources.items()})
-        except ValidationError as error:
-            raise _first_wrong(error, origins) from None
+        except InvalidConfig as error:
+            origin = origins.get(error.field.partition("[")[0], ARGUMENT)
+            raise InvalidConfig(error.field, _placed(error.reason, origin)) from None
         config._origins.update(origins)
         return config
 
@@ -140,7 +165,7 @@ def _placed(reason: str, origin: str) -> str:
 
 def _check_name(name: str, known: Iterable[str], place: str) -> None:
     if name not in known:
-        raise InvalidConfig(name, f"no such setting, in {place}{did_you_mean(name, known)}")
+        raise InvalidConfig(name or "''", f"no such setting, in {place}{did_you_mean(name, known)}")
 
 
 # --- the file -------------------------------------------------------------------------------------
@@ -242,12 +267,12 @@ def _belongs_to_others(variable: str) -> bool:
     return variable in OTHER_VARIABLES or variable.startswith(OTHER_PREFIXES)
 
 
-def _value_of(text: str, annotation: Any) -> object:
+def _value_of(text: str, annotation: object) -> object:
     """The text of a variable as the value pydantic is asked to validate."""
     text = text.strip()
-    if text.lower() in NOTHING and type(None) in getattr(annotation, "__args__", ()):
+    if text.lower() in NOTHING and type(None) in get_args(annotation):
         return None
-    if getattr(annotation, "__origin__", None) is tuple:
+    if get_origin(annotation) is tuple:
         return tuple(word for word in (w.strip() for w in text.split(",")) if word)
     return text
 
@@ -255,22 +280,21 @@ def _value_of(text: str, annotation: Any) -> object:
 # --- errors ---------------------------------------------------------------------------------------
 
 
-def _first_wrong(error: ValidationError, origins: Mapping[str, str]) -> InvalidConfig:
+def _first_wrong(error: ValidationError, known: Iterable[str]) -> InvalidConfig:
     """The first thing pydantic found, as our error."""
     first = error.errors(include_url=False)[0]
-    name, *inner = (str(step) for step in first["loc"]) if first["loc"] else ("settings",)
-    reason = first["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
-    if not first["msg"].startswith("Value error"):
-        reason = f"should be {reason}"
-    if first["type"] in ("less_than_equal", "greater_than") and _is_share(name):
-        reason = "should be a fraction of 1, such as 0.7 for 70 %, " + reason.removeprefix(
-            "should be "
-        )
-    place = name + "".join(f"[{step}]" for step in inner)
-    return InvalidConfig(
-        place, _placed(f"{reason}, got {first['input']!r}", origins.get(name, ARGUMENT))
-    )
+    name, *inner = (str(step) for step in first["loc"])
+    if first["type"] == "extra_forbidden":
+        return InvalidConfig(name, f"no such setting{did_you_mean(name, known)}")
+    reason = f"{_reason(name, first['type'], first['msg'])}, got {first['input']!r}"
+    return InvalidConfig(name + "".join(f"[{step}]" for step in inner), reason)
 
 
-def _is_share(name: str) -> bool:
-    return name.endswith(("_pct", "_share"))
+def _reason(name: str, kind: str, message: str) -> str:
+    if kind == "value_error":
+        return message.removeprefix("Value error, ")
+    if name.endswith(SHARES) and kind in ("less_than_equal", "greater_than", "float_parsing"):
+        bound = message.removeprefix("Input should be ") if kind != "float_parsing" else ""
+        bound = f", {bound}" if bound and "equal to 1" not in bound else ""
+        return f"should be a fraction of 1, such as 0.7 for 70 %{bound}"
+    return "should be " + message.removeprefix("Input should be ")

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from compact import plan, wiring
 from compact.apps.cli import options as given
@@ -39,7 +38,7 @@ class Job:
         return self.transcript.messages
 
 
-def settings_of(options: given.SettingsOptions, **more: Any) -> CompactConfig:  # noqa: ANN401 - any setting
+def settings_of(options: given.SettingsOptions) -> CompactConfig:
     """The effective settings: defaults, file, `.env`, environment, options.
 
     Raises:
@@ -59,7 +58,6 @@ def settings_of(options: given.SettingsOptions, **more: Any) -> CompactConfig:  
         tokenizer=tokenizer,
         console_events=events,
         strategy=strategy,
-        **more,
     )
 
 

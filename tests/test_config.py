@@ -1,0 +1,264 @@
+"""Settings: layers, names, errors that say which setting and where it came from (K-10, K-2)."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from compact.config import ARGUMENT, DEFAULT, CompactConfig, did_you_mean
+from compact.core.policy import CompactPolicy
+from compact.errors import CompactError, InvalidConfig
+
+ROOT = Path(__file__).resolve().parents[1]
+EXAMPLE = ROOT / "examples" / "compact.yaml"
+PAGE = ROOT / "docs" / "configuration.md"
+
+
+def load(folder, text=None, *, environ=None, name="c.yaml", **arguments):
+    """Settings from a file of that text, an environment and arguments."""
+    path = None
+    if text is not None:
+        path = folder / name
+        path.write_text(text, encoding="utf-8")
+    return CompactConfig.load(path, environ=environ or {}, **arguments)
+
+
+def refused(folder, text=None, **more):
+    with pytest.raises(InvalidConfig) as caught:
+        load(folder, text, **more)
+    assert "\n" not in str(caught.value), "one line"
+    return caught.value
+
+
+# --- layers ---------------------------------------------------------------------------------------
+
+
+def test_without_any_source_the_defaults_are_the_policys():
+    """K-2: the settings tree holds the whole policy."""
+    config = CompactConfig.load(environ={})
+    assert config.policy() == CompactPolicy()
+    assert type(config.policy()) is CompactPolicy
+    assert {config.origin(name) for name in config.names()} == {DEFAULT}
+
+
+def test_the_later_source_counts_and_is_remembered(tmp_path):
+    """K-10: defaults < file < environment < arguments."""
+    text = "trigger_pct: 0.5\ntarget_pct: 0.3\nkeep_tool_pairs: 9\n"
+    environ = {"COMPACT_TARGET_PCT": "0.2", "COMPACT_KEEP_TOOL_PAIRS": "8"}
+    config = load(tmp_path, text, environ=environ, keep_tool_pairs=7, model=None)
+    assert (config.trigger_pct, config.target_pct, config.keep_tool_pairs) == (0.5, 0.2, 7)
+    assert config.origin("trigger_pct") == str(tmp_path / "c.yaml")
+    assert config.origin("target_pct") == "COMPACT_TARGET_PCT"
+    assert config.origin("keep_tool_pairs") == ARGUMENT
+    assert config.origin("model") == DEFAULT, "an argument of None is not given"
+
+
+def test_json_and_yaml_say_the_same(tmp_path):
+    """K-10."""
+    values = {"model": "gpt-4o", "trigger_pct": 0.5, "roles_never_pruned": ["system"]}
+    from_yaml = load(tmp_path, yaml.safe_dump(values))
+    from_json = load(tmp_path, json.dumps(values), name="c.json")
+    assert from_yaml.model_dump() == from_json.model_dump()
+    assert from_json.roles_never_pruned == ("system",)
+
+
+@pytest.mark.parametrize("text", ["", "# only a comment\n", "{}", "---\n"])
+def test_a_file_without_settings_changes_nothing(tmp_path, text):
+    assert load(tmp_path, text).model_dump() == CompactConfig().model_dump()
+
+
+def test_variables_hold_every_kind_of_value():
+    """K-10: flat names, lists by commas, `none` where a setting may have no value."""
+    config = CompactConfig.load(
+        environ={
+            "COMPACT_MAX_CONTEXT_TOKENS": "32000",
+            "COMPACT_TRIGGER_TOKENS": "none",
+            "COMPACT_ROLES_NEVER_PRUNED": "system, developer ,tool",
+            "COMPACT_PIN_FIRST_REQUEST": "false",
+            "COMPACT_CONSOLE_EVENTS": "1",
+            "COMPACT_MODEL": "",
+            "PATH": "/bin",
+        }
+    )
+    assert config.max_context_tokens == 32_000
+    assert config.trigger_tokens is None
+    assert config.roles_never_pruned == ("system", "developer", "tool")
+    assert not config.pin_first_request
+    assert config.console_events
+    assert config.origin("model") == DEFAULT, "an empty variable counts as not given"
+
+
+def test_variables_that_are_no_settings_of_ours_are_left_alone():
+    environ = {"COMPACT_DATA": "x", "COMPACT_TRACEBACK": "1", "COMPACT_NEW_CONTEXT": "1"}
+    assert CompactConfig.load(environ=environ).model_fields_set == set()
+
+
+def test_the_environment_is_read_when_none_is_given(monkeypatch):
+    monkeypatch.setenv("COMPACT_KEEP_TOOL_PAIRS", "11")
+    assert CompactConfig.load().keep_tool_pairs == 11
+    assert CompactConfig().keep_tool_pairs == 4, "the constructor reads nothing"
+
+
+def test_no_env_file_is_read_by_the_library(tmp_path, monkeypatch):
+    """K-10: only the command line reads `.env`."""
+    (tmp_path / ".env").write_text("COMPACT_KEEP_TOOL_PAIRS=11\n")
+    monkeypatch.chdir(tmp_path)
+    assert CompactConfig.load(environ={}).keep_tool_pairs == 4
+
+
+# --- what the settings mean -----------------------------------------------------------------------
+
+
+def test_the_window_is_the_given_size_else_the_models():
+    """C-7: usable is the window less the reserve or the buffer, whichever is larger."""
+    assert CompactConfig().window() is None
+    sized = CompactConfig(model="gpt-4o", max_context_tokens=8_000, output_reserve=2_000).window()
+    assert sized is not None
+    assert sized.usable == 6_000
+    models = CompactConfig(model="gpt-4o").window()
+    assert models is not None
+    assert models.size == 128_000
+
+
+def test_an_unknown_model_without_a_size_names_the_way_out():
+    with pytest.raises(InvalidConfig, match=r"model: .*'nonesuch'.*max_context_tokens"):
+        CompactConfig(model="nonesuch").window()
+
+
+# --- errors ---------------------------------------------------------------------------------------
+
+WRONG = [
+    ("trigger_pct: 70", "trigger_pct", "a fraction of 1, such as 0.7 for 70 %, got 70"),
+    ("trigger_pct: 70%", "trigger_pct", "fraction of 1"),
+    ("trigger_pct: .nan", "trigger_pct", "fraction of 1"),
+    ("trigger_pct: 0", "trigger_pct", "greater than 0, got 0"),
+    ("trigger_pct: yes", "trigger_pct", "not true or false"),
+    ("checkpoint_share: 0.9", "checkpoint_share", "0.6, got 0.9"),
+    ("keep_tool_pairs: -1", "keep_tool_pairs", "greater than or equal to 0, got -1"),
+    ("keep_tool_pairs: 1.5", "keep_tool_pairs", "got 1.5"),
+    ("max_context_tokens: 8", "max_context_tokens", "1000, got 8"),
+    ("model: [a]", "model", "string"),
+    ("strategy: brief", "strategy", "'task_state'"),
+    ("roles_never_pruned: [sytem]", "roles_never_pruned", "did you mean 'system'?"),
+    ("roles_never_pruned: [1]", "roles_never_pruned[0]", "string"),
+    ("triger_pct: 1", "triger_pct", "did you mean 'trigger_pct'?"),
+    ("1: 2", "1", "no such setting"),
+    ("model: a\nmodel: b", "model", "stands twice"),
+]
+
+
+@pytest.mark.parametrize(("text", "field", "reason"), WRONG)
+def test_a_wrong_value_names_the_setting_and_the_file(tmp_path, text, field, reason):
+    """K-10: errors name the field."""
+    error = refused(tmp_path, text)
+    assert error.field == field
+    assert reason in error.reason
+    assert "c.yaml" in error.reason
+
+
+def test_a_wrong_variable_is_named():
+    with pytest.raises(InvalidConfig, match=r"^trigger_pct: .*'much'.*from COMPACT_TRIGGER_PCT"):
+        CompactConfig.load(environ={"COMPACT_TRIGGER_PCT": "much"})
+
+
+def test_an_unknown_variable_is_refused_with_the_name_it_resembles():
+    with pytest.raises(InvalidConfig, match="did you mean 'COMPACT_TRIGGER_PCT'") as caught:
+        CompactConfig.load(environ={"COMPACT_TRIGGER_PTC": "0.5"})
+    assert caught.value.field == "COMPACT_TRIGGER_PTC"
+
+
+def test_wrong_arguments_are_ours_and_builtin_errors_too():
+    with pytest.raises(InvalidConfig, match="trigger_pct"):
+        CompactConfig(trigger_pct=7)
+    with pytest.raises(InvalidConfig, match="did you mean 'model'"):
+        CompactConfig.load(environ={}, modell="gpt-4o")
+    assert issubclass(InvalidConfig, ValueError)
+    assert issubclass(InvalidConfig, CompactError)
+
+
+BROKEN = {
+    "a.yaml": ("model: [", "a.yaml, line 1"),
+    "b.yaml": ("- model", "expected settings"),
+    "c.yaml": ("just words", "expected settings"),
+    "d.yaml": ("model: !!python/object:os.x {}", "broken YAML"),
+    "e.yaml": ("model: \x00", "broken YAML"),
+    "f.yaml": ("? [a]\n: b", "broken YAML"),
+    "g.yaml": ("model: 2001-13-45", "broken YAML"),
+    "h.json": ('{"model": }', "h.json, line 1: broken JSON"),
+    "i.json": ('{"model": "a", "model": "b"}', "stands twice"),
+    "j.yaml": ("[" * 10_000, "nested too deeply"),
+    "k.json": ("[" * 1_000_000, "nested too deeply"),
+    "l.yaml": ("#" * 1_000_001, "larger than 1 MB"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_file_is_refused_in_one_line(tmp_path, name):
+    text, reason = BROKEN[name]
+    error = refused(tmp_path, text, name=name)
+    assert name in str(error)
+    assert reason in str(error)
+
+
+def test_a_file_that_cannot_be_read_is_refused(tmp_path):
+    (tmp_path / "latin.yaml").write_bytes(b"model: \xff")
+    for path in (tmp_path, tmp_path / "none.yaml", tmp_path / "latin.yaml", Path("a\0b")):
+        with pytest.raises(InvalidConfig, match=r"directory|no such file|UTF-8|not a file's name"):
+            CompactConfig.load(path, environ={})
+
+
+@given(st.dictionaries(st.text(max_size=12), st.recursive(st.none() | st.booleans() | st.floats()
+       | st.text(max_size=8), lambda x: st.lists(x, max_size=2), max_leaves=3), max_size=3))  # fmt: skip
+def test_whatever_a_file_holds_it_is_settings_or_an_error_of_ours(tmp_path_factory, values):
+    path = tmp_path_factory.getbasetemp() / "any.yaml"
+    path.write_text(yaml.safe_dump(values), encoding="utf-8")
+    try:
+        CompactConfig.load(path, environ={})
+    except InvalidConfig as error:
+        assert error.field
+
+
+def test_did_you_mean_is_silent_where_nothing_is_near():
+    assert did_you_mean("zzz", ["model"]) == ""
+    assert did_you_mean("modell", ["model"]) == "; did you mean 'model'?"
+
+
+# --- what people read -----------------------------------------------------------------------------
+
+
+def test_the_example_file_is_complete_and_equals_the_defaults():
+    """K-10: example file; every option documented."""
+    written = yaml.safe_load(EXAMPLE.read_text(encoding="utf-8"))
+    assert set(written) == set(CompactConfig.names())
+    loaded = CompactConfig.load(EXAMPLE, environ={})
+    assert loaded.model_dump() == CompactConfig().model_dump()
+
+
+def documented(page):
+    """Rows of the page's tables: setting → its default, as they are written."""
+    return dict(re.findall(r"^\| `(\w+)` \| `([^`]*)` \|", page, flags=re.MULTILINE))
+
+
+def test_the_page_describes_every_setting_with_its_default():
+    """K-10: every option documented."""
+    rows = documented(PAGE.read_text(encoding="utf-8"))
+    values = CompactConfig().model_dump(mode="json")
+    assert set(rows) == set(values)
+    shown = {name: yaml.safe_load(text) for name, text in rows.items()}
+    assert shown == {n: 0.3333 if v == 1 / 3 else v for n, v in values.items()}
+
+
+def test_importing_the_settings_loads_neither_yaml_nor_pydantic_settings():
+    """Design: `import compact` and the settings stay light."""
+    code = (
+        "import sys, compact, compact.config; "
+        "print([m for m in ('yaml', 'pydantic_settings', 'rich', 'typer') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
