@@ -3,13 +3,14 @@
     from compact import compress
     messages = compress(messages, max_tokens=8_000)
 
-The names below are the public ones; each is loaded when it is first used, so that importing compact costs nothing.
+The names below are the public ones; each is loaded when it is first used, so that importing compact
+costs nothing.
 """
 
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from compact.compression.extractive import ExtractiveSummarizer as ExtractiveSummarizer
@@ -58,10 +59,10 @@ _HOME = {
     "plan": "compact.managers.compress",
 }
 
-__all__ = list(_HOME)  # noqa: PLE0605 - the table above is the one list of public names
+__all__ = list(_HOME)
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name not in _HOME:
         raise AttributeError(f"module 'compact' has no attribute {name!r}")
     value = getattr(importlib.import_module(_HOME[name]), name)

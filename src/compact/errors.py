@@ -2,15 +2,16 @@
 
     CompactError
     ├── InvalidInput (ValueError)          what was given cannot be used as it is
-    │   ├── InvalidMessage                 a message breaks the message model; names the field's path
-    │   ├── InvalidTranscript              a file is unknown or broken; names the line and the reason
+    │   ├── InvalidMessage                 breaks the message model; names the field's path
+    │   ├── InvalidTranscript              a file unknown or broken; names line and reason
     │   ├── InvalidConfig                  a setting has a wrong name or value; names the field
     │   └── UnknownModel (LookupError)     no profile, tokenizer or format of that name
     ├── CannotFit                          the floor alone exceeds the budget; carries its breakdown
     ├── SummaryRejected (ValueError)       a summary may not stand in for its source
     └── BlockingCallInLoop (RuntimeError)  a blocking form was called where it would have to wait
 
-Texts say what happened, which value, and what to do. What does not live here: mapping of vendors' errors (providers).
+Texts say what happened, which value, and what to do. What does not live here: mapping of vendors'
+errors (providers).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Where names become objects: tokenizers, summarizers, transcripts, exporters. The only module that names adapters.
+"""Where names become objects: tokenizers, summarizers, transcripts, exporters. The only module that
+names adapters.
 
-What an application chooses in words (a model key, `tokenizer="o200k"`, a file) is resolved here; the rooms below never
-look each other up.
+What an application chooses in words (a model key, `tokenizer="o200k"`, a file) is resolved here;
+the rooms below never look each other up.
 """
 
 from __future__ import annotations
@@ -37,8 +38,9 @@ def token_counter(
 ) -> TokenCounter:
     """The counter for messages of a wire format.
 
-    The tokenizer is the one given, else the model's, else the format's own: exact `o200k` for chat completions, the
-    `claude` estimate for Anthropic messages. Counters of named tokenizers are shared, so that texts are counted once.
+    The tokenizer is the one given, else the model's, else the format's own: exact `o200k` for chat
+    completions, the `claude` estimate for Anthropic messages. Counters of named tokenizers are
+    shared, so that texts are counted once.
 
     Raises:
         UnknownModel: no such tokenizer, or nothing is known of the model.
@@ -57,7 +59,8 @@ def token_counter_of(settings: CompactConfig, wire: str) -> TokenCounter:
     """The counter that the settings name, for messages of a wire format.
 
     Raises:
-        InvalidConfig: no such tokenizer, or the model's is unknown; names the setting and where it came from.
+        InvalidConfig: no such tokenizer, or the model's is unknown; names the setting and where it
+        came from.
     """
     try:
         return token_counter(wire, tokenizer=settings.tokenizer, model=settings.model)
@@ -70,7 +73,7 @@ def summarizer(chosen: str | Summarizer | None, counter: TokenCounter) -> Summar
     if chosen is None or chosen == "extractive":
         return ExtractiveSummarizer(counter)
     if isinstance(chosen, str):
-        raise ValueError(f"no summarizer {chosen!r}; there is 'extractive'")
+        raise UnknownModel(f"no summarizer {chosen!r}; there is 'extractive'")
     return chosen
 
 

@@ -1,13 +1,15 @@
 """The extractive summarizer: a checkpoint's text written from notes, without any model.
 
-Sections as in `task_state`: goal, instructions, decisions, facts, done, open, errors, commands, files, names. Prose is
-taken over word for word; files and names are anchors, whole and ranked. Budgets, in order of precedence: the goal, the
-person's instructions (up to their own share), then prose and anchors share what is left. What the reader sees beside the
-summary anyway is not told again. The same messages give the same text.
+Sections as in `task_state`: goal, instructions, decisions, facts, done, open, errors, commands,
+files, names. Prose is taken over word for word; files and names are anchors, whole and ranked.
+Budgets, in order of precedence: the goal, the person's instructions (up to their own share), then
+prose and anchors share what is left. What the reader sees beside the summary anyway is not told
+again. The same messages give the same text.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -23,7 +25,8 @@ from compact.core.tokens import TokenCounter
 GOAL_SHARE = 0.12
 ANCHOR_SHARE = 0.65
 ANCHOR_TOKENS = 900
-"""Of what is left after goal and instructions, anchors take at most `ANCHOR_SHARE`, and at most this many tokens and ..."""
+"""Of what is left after goal and instructions, anchors take at most `ANCHOR_SHARE`, and at most
+this many tokens and ..."""
 ANCHOR_MORE = 0.30
 """... this share on top: a long summary needs more prose rather than ever rarer names."""
 _TITLES: dict[Topic, str] = {
@@ -46,7 +49,8 @@ _MOST_ERRORS = 6
 _MOST_ARGUMENTS = 6
 _TOOL_TOKENS = 110
 THRIFT = 0.5
-"""Power of its tokens by which an anchor's weight is divided: short names give more for their room."""
+"""Power of its tokens by which an anchor's weight is divided: short names give more for their
+room."""
 _MOST_RANKED = 1_500
 _TYPICAL = 60
 """Rank of the anchor whose weight counts as one when sentences are compared."""
@@ -72,7 +76,9 @@ class ExtractiveSummarizer:
         return Summary(text=text, made_by=self.name, anchors=tuple(used), memo=notes)
 
     def continued(self, request: SummaryRequest) -> Notes:
-        """The notes of the request's messages, carried on from the summary before, where there is one."""
+        """The notes of the request's messages, carried on from the summary before, where there is
+        one.
+        """
         previous = request.previous
         notes = previous.memo if previous and isinstance(previous.memo, Notes) else Notes()
         if previous and notes.position == 0:
@@ -165,7 +171,9 @@ def _write_goal(page: _Page, notes: Notes, request: SummaryRequest, seen: str) -
 
 
 def _write_instructions(page: _Page, notes: Notes, request: SummaryRequest, seen: str) -> None:
-    """Instructions word for word, the clearest first; those that find no room by the ids of their messages."""
+    """Instructions word for word, the clearest first; those that find no room by the ids of their
+    messages.
+    """
     room = min(request.max_instruction_tokens, page.left)
     best = sorted(_distinct(notes.instructions), key=lambda x: (-x.score, -x.position))
     goal = " ".join(line for _, line in page.sections.get(GOAL, ()))
@@ -213,7 +221,9 @@ def _write_state(page: _Page, notes: Notes, seen: str, limit: int) -> int:
 
 
 def _write_lines(page: _Page, lines: Iterator[Line], seen: str, limit: int) -> int:
-    """Decisions, facts, done, open and errors, the best first until the limit; the tokens they took."""
+    """Decisions, facts, done, open and errors, the best first until the limit; the tokens they
+    took.
+    """
     before = page.left
     for line in lines:
         room = limit - (before - page.left)
@@ -230,14 +240,16 @@ def _write_lines(page: _Page, lines: Iterator[Line], seen: str, limit: int) -> i
 
 
 def _ranked_lines(notes: Notes, ranked: Ranking) -> list[Line]:
-    """Sentences by their worth for a reader who goes on from here: topic, freshness, and the anchors they name."""
+    """Sentences by their worth for a reader who goes on from here: topic, freshness, and the
+    anchors they name.
+    """
     reference = ranked[min(len(ranked) - 1, _TYPICAL)][2] if ranked else 0.0
     weights = {text: min(1.5, weight / (reference or 1.0)) for text, _, weight in ranked[:800]}
 
     def worth(line: Line) -> float:
         named = sum([weights.get(text, 0.0) for text in line.anchors])
         size = max(_SHORT_LINE, len(line.text) / 4)
-        return line.weight * notes.freshness(line.position) * (0.6 + named) / size**0.6
+        return line.weight * notes.freshness(line.position) * (0.6 + named) / math.pow(size, 0.6)
 
     return sorted(notes.lines, key=lambda line: (-worth(line), line.position))
 
@@ -251,9 +263,9 @@ def _write_errors(page: _Page, notes: Notes, seen: str, limit: int) -> None:
 
 def _write_commands(page: _Page, notes: Notes, limit: int) -> None:
     left = limit
-    rows = sorted(
-        notes.commands.items(), key=lambda x: -sum(notes.freshness(p) for p in x[1])
-    )[:_MOST_COMMANDS]
+    rows = sorted(notes.commands.items(), key=lambda x: -sum(notes.freshness(p) for p in x[1]))[
+        :_MOST_COMMANDS
+    ]
     for command, positions in rows:
         times = f" (×{len(positions)})" if len(positions) > 1 else ""
         left -= page.add(COMMANDS, f"- `{command}`{times}", positions[-1], limit=left)
@@ -276,7 +288,9 @@ def _write_tools(page: _Page, notes: Notes, limit: int) -> None:
 def _likeliest(
     page: _Page, notes: Notes, request: SummaryRequest, ranked: Ranking
 ) -> list[tuple[str, Use]]:
-    """Anchors by their weight for their room, those of messages that are shown shortened among them."""
+    """Anchors by their weight for their room, those of messages that are shown shortened among
+    them.
+    """
     rows = {text: (use, weight) for text, use, weight in ranked[:_MOST_RANKED]}
     if request.shortened:
         extra = Ledger()
@@ -292,7 +306,9 @@ def _likeliest(
 
 
 def _write_anchors(page: _Page, rows: Iterable[tuple[str, Use]], seen: str) -> list[str]:
-    """Files and names that stand nowhere else in view, the likeliest first, until the page is full."""
+    """Files and names that stand nowhere else in view, the likeliest first, until the page is
+    full.
+    """
     known = anchors.texts_of(anchors.find_all(seen))
     known |= {path.rsplit("/", 1)[1] for path in known if "/" in path}
     listed: dict[str, list[str]] = {EDITED: [], MENTIONED: [], NAMES: []}

@@ -1,15 +1,19 @@
 """The ladder: what stays in view, found by rungs that always make progress, cheapest first.
 
-Positions of the history get one of four forms: `verbatim`, `masked` (tool output as stubs), `clipped` (head and tail of
-one oversized text) or covered by the checkpoint. `lay_out` decides them within a limit:
+Positions of the history get one of four forms: `verbatim`, `masked` (tool output as stubs),
+`clipped` (head and tail of one oversized text) or covered by the checkpoint. `lay_out` decides them
+within a limit:
 
-1. The floor: system prompt, pins and the newest message of a person, word for word. It must fit, or `CannotFit`.
-2. The first request, and the newest 20 messages of a person; under pressure 10, 6, 3, 1, and of the others the most
-   important that still fit (`lower keep counts`).
-3. The newest groups, as far as they reach: recent turns and the newest tool pairs word for word while they take no more
-   than half of the room, older tool output masked (`mask`). A turn that is too large is cut between its groups.
+1. The floor: system prompt, pins and the newest message of a person, word for word. It must fit, or
+   `CannotFit`.
+2. The first request, and the newest 20 messages of a person; under pressure 10, 6, 3, 1, and of the
+   others the most important that still fit (`lower keep counts`).
+3. The newest groups, as far as they reach: recent turns and the newest tool pairs word for word
+   while they take no more than half of the room, older tool output masked (`mask`). A turn that is
+   too large is cut between its groups.
 4. All before is covered (`summarize`). The newest group is clipped if it must be (`clip`).
-5. `fill`: what room is left goes to the newest masked output, then to the group at the cut, clipped to measure.
+5. `fill`: what room is left goes to the newest masked output, then to the group at the cut, clipped
+   to measure.
 
 Reads from the end of the log and stops at the cut: costs follow the window.
 """
@@ -17,8 +21,9 @@ Reads from the end of the log and stops at the cut: costs follow the window.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Literal
 
 from compact.compression import shorten
@@ -65,7 +70,8 @@ class Layout:
 
     limit: int
     fixed: dict[int, int] = field(default_factory=dict)
-    """Position → tokens of what stays word for word beside the tail: system, pins, messages of a person."""
+    """Position → tokens of what stays word for word beside the tail: system, pins, messages of a
+    person."""
     tail: list[Piece] = field(default_factory=list)
     """The newest groups, newest first."""
     since: int = 0
@@ -77,7 +83,8 @@ class Layout:
     users_kept: int = 0
     users_wanted: int = 0
     recent: int = 0
-    """Where the recent turns start, as many as the policy wants; the cut may have to come after it."""
+    """Where the recent turns start, as many as the policy wants; the cut may have to come after
+    it."""
     first_request: int | None = None
     newest: int | None = None
 
@@ -102,8 +109,8 @@ class Ladder:
     def lay_out(self, limit: int, reserve: int, *, hard: int, since: int = 0) -> Layout:
         """What stays in view within `limit` tokens, `reserve` of them kept for the checkpoint.
 
-        What stands before `since` is covered already and stays so.
-        Where the newest group is larger, the limit is raised for it, up to `hard`; beyond that it is clipped.
+        What stands before `since` is covered already and stays so. Where the newest group is
+        larger, the limit is raised for it, up to `hard`; beyond that it is clipped.
 
         Raises:
             CannotFit: the floor alone exceeds the limit.
@@ -146,7 +153,9 @@ class Ladder:
             raise CannotFit(layout.floor, layout.limit)
 
     def _keep(self, layout: Layout, position: int) -> int:
-        """Keep a message word for word, with whatever cannot be parted from it; the tokens that took."""
+        """Keep a message word for word, with whatever cannot be parted from it; the tokens that
+        took.
+        """
         history = self._history
         new = [i for i in self._inseparable(position) if i not in layout.fixed]
         if not new:
@@ -160,42 +169,51 @@ class Ladder:
         return sum(layout.fixed[i] for i in new)
 
     def _inseparable(self, position: int) -> Iterable[int]:
-        """The group around a message; words alone are one: a result after them answers other calls."""
+        """The group around a message; words alone are one: a result after them answers other
+        calls.
+        """
         message = self._history[position]
         if message.role in ("user", "system", "developer") and not message.tool_results:
             return (position,)
         return group_at(self._history, position)
 
     def _keep_requests(self, layout: Layout, room: int) -> None:
-        history, policy = self._history, self._policy
-        if policy.pin_first_request:
-            first = history.first_request()
-            if first is not None and (
-                first in layout.fixed or history.tokens(first) <= room * FIRST_REQUEST_SHARE
-            ):
-                layout.first_request = first
-                if first not in layout.fixed:
-                    room -= self._keep(layout, first)
-        newest: list[int] = []
-        for position in history.persons():
-            newest.append(position)
-            if len(newest) == policy.keep_user_messages:
-                break
-        layout.users_wanted = len(newest)
+        room -= self._keep_first_request(layout, room)
+        newest = list(islice(self._history.persons(), self._policy.keep_user_messages))
         budget = int(room * USER_SHARE)
-        for step in KEEP_STEPS:
-            count = max(1, round(policy.keep_user_messages * step))
-            chosen = [p for p in newest[:count] if p not in layout.fixed]
-            if sum(history.tokens(p) for p in chosen) <= budget or count == 1:
-                break
-        if sum(history.tokens(p) for p in chosen) <= budget:
-            for position in chosen:
-                budget -= self._keep(layout, position)
-        rest = [p for p in newest if p not in layout.fixed and policy.strategy != "off"]
-        for position in sorted(rest, key=lambda p: (-history.importance(p), -p)):
-            if history.tokens(position) <= budget:
-                budget -= self._keep(layout, position)
+        budget -= self._keep_newest(layout, newest, budget)
+        if self._policy.strategy != "off":
+            self._keep_important(layout, newest, budget)
+        layout.users_wanted = len(newest)
         layout.users_kept = sum(1 for p in newest if p in layout.fixed)
+
+    def _keep_first_request(self, layout: Layout, room: int) -> int:
+        """Keep the session's first request unless it takes most of the room; the tokens it took."""
+        first = self._history.first_request() if self._policy.pin_first_request else None
+        if first is None:
+            return 0
+        if first in layout.fixed:
+            layout.first_request = first
+        elif self._history.tokens(first) <= room * FIRST_REQUEST_SHARE:
+            layout.first_request = first
+            return self._keep(layout, first)
+        return 0
+
+    def _keep_newest(self, layout: Layout, newest: Sequence[int], budget: int) -> int:
+        """Keep as many of a person's newest messages as one of the steps allows; the tokens."""
+        for step in KEEP_STEPS:
+            count = max(1, round(self._policy.keep_user_messages * step))
+            chosen = [p for p in newest[:count] if p not in layout.fixed]
+            if sum(map(self._history.tokens, chosen)) <= budget:
+                return sum(self._keep(layout, position) for position in chosen)
+        return 0
+
+    def _keep_important(self, layout: Layout, newest: Sequence[int], budget: int) -> None:
+        """Keep of the others what is most important and still fits."""
+        rest = [p for p in newest if p not in layout.fixed]
+        for position in sorted(rest, key=lambda p: (-self._history.importance(p), -p)):
+            if self._history.tokens(position) <= budget:
+                budget -= self._keep(layout, position)
 
     def _keep_tail(self, layout: Layout, room: int, spare: int) -> None:
         pairs, verbatim_room = 0, int(room * VERBATIM_SHARE)
@@ -215,15 +233,17 @@ class Ladder:
             elif masks and (piece.pairs or piece.tokens > room):
                 self._mask(piece)
             pairs += piece.pairs
-            if piece.tokens > room:
-                if layout.cut < len(self._history) or not self._clip(piece, room):
-                    return
+            oldest = layout.cut < len(self._history)
+            if piece.tokens > room and (oldest or not self._clip(piece, room)):
+                return
             room -= piece.tokens
             layout.tail.append(piece)
             layout.cut = piece.group.start
 
     def _pieces(self, layout: Layout) -> Iterator[Piece]:
-        """The groups from the end, word for word; positions that are fixed anyway cost nothing here."""
+        """The groups from the end, word for word; positions that are fixed anyway cost nothing
+        here.
+        """
         history = self._history
         for group in groups_from_end(history):
             rest = [i for i in group if i not in layout.fixed]
@@ -254,7 +274,9 @@ class Ladder:
             if excess <= 0:
                 piece.messages, piece.tokens, piece.form = messages, sum(sizes), "clipped"
                 return True
-            longest = max(range(len(messages)), key=lambda i: _worth_clipping(messages[i], sizes[i]))
+            longest = max(
+                range(len(messages)), key=lambda i: _worth_clipping(messages[i], sizes[i])
+            )
             shorter = shorten.clipped(messages[longest], sizes[longest] - excess, self._counter)
             if self._counter.message(shorter) >= sizes[longest]:
                 return False
@@ -267,28 +289,35 @@ class Ladder:
         return [i for piece in pieces for i in piece.group if i not in layout.fixed]
 
     def fill(self, layout: Layout, room: int, *, clip: bool) -> int:
-        """Use room that is left: show the newest masked output again, the last of it clipped to measure.
+        """Use room that is left: show the newest masked output again, the last of it clipped to
+        measure.
 
         Returns the room that remains.
         """
         for piece in layout.tail:
-            if piece.form == "masked" and piece.whole - piece.tokens <= room:
+            if piece.form != "verbatim" and piece.whole - piece.tokens <= room:
                 room -= piece.whole - piece.tokens
                 self._restore(piece, layout)
         for piece in layout.tail if clip and room >= FILL_LEAST else ():
-            if piece.form == "masked":
-                before = piece.tokens
-                masked = piece.messages
+            if piece.form != "verbatim":
+                before = piece.messages, piece.tokens, piece.form
                 self._restore(piece, layout)
-                if self._clip(piece, before + room):
-                    return room - (piece.tokens - before)
-                piece.messages, piece.tokens, piece.form = masked, before, "masked"
+                if self._clip(piece, before[1] + room) and piece.tokens >= before[1]:
+                    room -= piece.tokens - before[1]
+                    if room < FILL_LEAST:
+                        break
+                else:
+                    piece.messages, piece.tokens, piece.form = before
         return room
 
     def extend(self, layout: Layout, room: int) -> int:
-        """Take groups at the cut into the view while they fit, the last one clipped; the room that remains."""
+        """Take groups at the cut into the view while they fit, the last one clipped; the room that
+        remains.
+        """
         for piece in self._pieces_before(layout):
-            if piece.tokens <= room or self._clip(piece, room):
+            if piece.tokens > room and not self._clip(piece, room):
+                self._mask(piece)
+            if piece.tokens <= room:
                 room -= piece.tokens
                 layout.tail.append(piece)
                 layout.cut = piece.group.start

@@ -1,7 +1,8 @@
 """Notes: what the extractive summarizer takes down while it reads a span, message by message.
 
-A fold that can be continued: reading the next span goes on where the last one ended, and memory is bounded by caps, not
-by the history. What is written from the notes is decided in `compression.extractive`.
+A fold that can be continued: reading the next span goes on where the last one ended, and memory is
+bounded by caps, not by the history. What is written from the notes is decided in
+`compression.extractive`.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ _TOPIC_WEIGHT: Mapping[Topic, float] = {
     "errors": 1.1,
     "facts": 0.9,
 }
-_EDIT_KEYS = frozenset(("old_string", "new_string", "content", "patch", "diff", "new_str", "old_str"))
+_EDIT_KEYS = frozenset(
+    ("old_string", "new_string", "content", "patch", "diff", "new_str", "old_str")
+)
 _COMMAND_KEYS = frozenset(("command", "cmd", "script"))
 _LONGEST_PATH = 300
 _DONE = frozenset(("completed", "complete", "done", "finished"))
@@ -190,9 +193,22 @@ def _task_list(call: ToolCall) -> list[tuple[str, bool]]:
     if not isinstance(arguments, dict):
         return []
     for value in arguments.values():
-        if isinstance(value, list) and value and all(isinstance(x, dict) and "status" in x for x in value):
+        if (
+            isinstance(value, list)
+            and value
+            and all(isinstance(x, dict) and "status" in x for x in value)
+        ):
             tasks = [
-                (str(x.get("content") or x.get("title") or x.get("step") or x.get("description") or ""), x)
+                (
+                    str(
+                        x.get("content")
+                        or x.get("title")
+                        or x.get("step")
+                        or x.get("description")
+                        or ""
+                    ),
+                    x,
+                )
                 for x in value
             ]
             return [(words, str(x["status"]).lower() in _DONE) for words, x in tasks if words]

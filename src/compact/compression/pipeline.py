@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
-from compact.compression import stages
+from compact.compression import reporting, stages
 from compact.compression.stages import Budget, Carried
-from compact.core.events import STAGES, Stage, StageStarted
+from compact.core.events import (
+    STAGES,
+    ErrorRaised,
+    PrunedMessages,
+    Stage,
+    StageStarted,
+    SummaryCreated,
+    TokenEstimate,
+)
 from compact.core.history import History
 from compact.core.plan import Plan
 from compact.core.policy import CompactPolicy
 from compact.core.protocols import Emit, Summarizer
+from compact.errors import CompactError
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,28 +43,33 @@ async def compress(
 ) -> Outcome:
     """Fit the history into the budget. What fits comes back unchanged.
 
-    `carried` is what an earlier compression of the same history handed on, so that nothing is summarized twice.
+    `carried` is what an earlier compression of the same history handed on, so that nothing is
+    summarized twice.
 
     Raises:
         CannotFit: what may not be shortened exceeds the limit.
         SummaryRejected: the result broke an invariant; the history is untouched.
     """
     total = total_within(history, budget.limit - budget.aside)
-    if total is not None and (fits := stages.unchanged(history, budget, total + budget.aside)):
+    emit(_estimate(history, budget, total))
+    if total is not None and (fits := reporting.unchanged(history, budget, total)):
         return Outcome(fits, carried)
-    emit(_started("identify"))
-    selection = stages.identify(history, policy, budget, carried)
-    emit(_started("prepare"))
-    request = stages.prepare(selection, carried)
-    emit(_started("summarize"))
-    summary = await summarizer.summarize(request) if request else stages.receipt_for(selection)
-    emit(_started("checkpoint"))
-    read = stages.carry(selection, carried, summary) if request and summary else None
-    emit(_started("update"))
-    context = stages.update(selection, summary, read)
-    emit(_started("validate"))
-    stages.validate(context, selection)
-    return Outcome(stages.report(selection, context), read)
+    with _stage("identify", emit):
+        selection = stages.identify(history, policy, budget, carried)
+    with _stage("prepare", emit):
+        request = stages.prepare(selection, carried)
+    with _stage("summarize", emit):
+        written = await summarizer.summarize(request) if request else None
+    with _stage("checkpoint", emit):
+        read = stages.carry(selection, carried, written) if written else None
+        draft = stages.draft(selection, written or stages.RECEIPT, read)
+    with _stage("update", emit):
+        context = stages.update(selection, draft, read)
+    with _stage("validate", emit):
+        stages.validate(context, selection)
+    plan = reporting.report(selection, context)
+    _tell(plan, emit)
+    return Outcome(plan, read)
 
 
 def total_within(history: History, limit: int) -> int | None:
@@ -66,5 +82,45 @@ def total_within(history: History, limit: int) -> int | None:
     return total
 
 
-def _started(stage: Stage) -> StageStarted:
-    return StageStarted(stage=stage, done=STAGES.index(stage) / len(STAGES))
+@contextmanager
+def _stage(stage: Stage, emit: Emit) -> Iterator[None]:
+    """Say that a stage begins, and if it fails, that and why."""
+    emit(StageStarted(stage=stage, done=STAGES.index(stage) / len(STAGES)))
+    try:
+        yield
+    except CompactError as error:
+        emit(ErrorRaised(stage=stage, error=type(error).__name__, message=str(error)))
+        raise
+
+
+def _estimate(history: History, budget: Budget, total: int | None) -> TokenEstimate:
+    return TokenEstimate(
+        tokens=budget.aside + (history.counted_tokens if total is None else total),
+        limit=budget.limit,
+        messages=len(history),
+        tokenizer=history.counter.estimator.name,
+        exact=history.counter.exact,
+    )
+
+
+def _tell(plan: Plan, emit: Emit) -> None:
+    checkpoint = plan.checkpoint
+    if checkpoint is not None:
+        emit(
+            SummaryCreated(
+                checkpoint_id=checkpoint.id,
+                messages=checkpoint.span.messages,
+                source_tokens=checkpoint.span.tokens,
+                tokens=checkpoint.token_count,
+                made_by=checkpoint.made_by,
+            )
+        )
+    emit(
+        PrunedMessages(
+            covered=plan.covered,
+            masked=plan.count("masked"),
+            clipped=plan.count("clipped"),
+            tokens_before=plan.tokens_before,
+            tokens_after=plan.tokens_after,
+        )
+    )

@@ -1,8 +1,9 @@
-"""How one message is made shorter in view, reversibly: its original stays in the history under its id.
+"""How one message is made shorter in view, reversibly: its original stays in the history under its
+id.
 
-`masked` replaces tool output by a stub; `clipped` keeps head and tail of the longest text; `closed` answers calls that
-nobody answered and gives results without a call a voice, so that no provider refuses the prompt. Which message is
-shortened, and how far, is decided in `compression.ladder`.
+`masked` replaces tool output by a stub; `clipped` keeps head and tail of the longest text; `closed`
+answers calls that nobody answered and gives results without a call a voice, so that no provider
+refuses the prompt. Which message is shortened, and how far, is decided in `compression.ladder`.
 """
 
 from __future__ import annotations
@@ -33,11 +34,15 @@ HEAD_SHARE = 0.6
 """Share of a clipped text that is taken from its head; the rest is its tail."""
 _ANSWERED = "-unanswered"
 _INJECTED = MessageMetadata(source="injected")
-NO_RESULT = "[no result was recorded for this call: it crashed, was interrupted, or still waits for approval]"
+NO_RESULT = (
+    "[no result was recorded for this call: it crashed, was interrupted, or still waits for "
+    "approval]"
+)
 
 
 def masked(message: Message, names: Mapping[str, str], counter: TokenCounter) -> Message:
-    """The message with its long tool output as stubs, long call arguments clipped, and without reasoning.
+    """The message with its long tool output as stubs, long call arguments clipped, and without
+    reasoning.
 
     `names` maps call ids to tool names. Returns the same message where nothing gets shorter.
     """
@@ -102,7 +107,7 @@ def _clipped_call(call: ToolCall) -> ToolCall:
     return ToolCall(call.id, call.name, text, raw=_raw_with(call, short, text))
 
 
-def _clipped_strings(value: object) -> Any:
+def _clipped_strings(value: object) -> object:
     if isinstance(value, str) and len(value) > LONG_ARGUMENT_CHARS:
         head = value[: LONG_ARGUMENT_CHARS // 2]
         return f"{head} […{len(value) - len(head):,} more characters]"
@@ -113,7 +118,7 @@ def _clipped_strings(value: object) -> Any:
     return value
 
 
-def _raw_with(call: ToolCall, arguments: Any, text: str) -> Mapping[str, Any] | None:
+def _raw_with(call: ToolCall, arguments: object, text: str) -> Mapping[str, Any] | None:
     """The provider's block with other arguments."""
     if call.raw is None:
         return None
@@ -123,14 +128,17 @@ def _raw_with(call: ToolCall, arguments: Any, text: str) -> Mapping[str, Any] | 
 
 
 def clip_text(text: str, max_tokens: int, reference: str, counter: TokenCounter) -> str:
-    """Head and tail of a text within `max_tokens`, with a line between them that says what is missing.
+    """Head and tail of a text within `max_tokens`, with a line between them that says what is
+    missing.
 
-    `reference` names the original. Returns the text itself where it fits, and just the line where nothing else does.
+    `reference` names the original. Returns the text itself where it fits, and just the line where
+    nothing else does.
     """
     total = counter.text(text)
     if total <= max_tokens:
         return text
-    gap = f"\n[… about {max(1, total - max_tokens):,} tokens left out; the whole text is {reference} …]\n"
+    missing = max(1, total - max_tokens)
+    gap = f"\n[… about {missing:,} tokens left out; the whole text is {reference} …]\n"
     room = max_tokens - counter.text(gap)
     if room < 8:
         return gap.strip()
@@ -155,7 +163,8 @@ def clip_text(text: str, max_tokens: int, reference: str, counter: TokenCounter)
 
 
 def clipped(message: Message, max_tokens: int, counter: TokenCounter) -> Message:
-    """The message within `max_tokens` as far as clipping its texts can bring it there; results before words.
+    """The message within `max_tokens` as far as clipping its texts can bring it there; results
+    before words.
 
     Call arguments, images and framing are left alone, so the outcome may still be larger.
     """
@@ -181,7 +190,9 @@ def clipped(message: Message, max_tokens: int, counter: TokenCounter) -> Message
 
 
 def _clippable(part: Part, counter: TokenCounter) -> int:
-    """Tokens that clipping could free from the part, results counted double so that they go first."""
+    """Tokens that clipping could free from the part, results counted double so that they go
+    first.
+    """
     match part:
         case ToolResult():
             return 2 * counter.text(part.text)
@@ -204,7 +215,8 @@ def _clipped_part(part: Part, max_tokens: int, message: Message, counter: TokenC
 
 
 def closed(messages: Sequence[Message], *, called: Collection[str] = ()) -> list[Message]:
-    """The messages of a group as a provider accepts them: every call answered, every result with its call.
+    """The messages of a group as a provider accepts them: every call answered, every result with
+    its call.
 
     `called` are calls made before these messages that still wait for their results.
     """
@@ -225,7 +237,9 @@ def closed(messages: Sequence[Message], *, called: Collection[str] = ()) -> list
 
 
 def answer(calls: Sequence[ToolCall], asked: Message) -> Message:
-    """A note in the place of results that never came; `asked` is the message that made the calls."""
+    """A note in the place of results that never came; `asked` is the message that made the
+    calls.
+    """
     anthropic = asked.wire_format == "anthropic"
     return Message(
         role="user" if anthropic else "tool",
@@ -253,7 +267,8 @@ def _with_orphans_adopted(
 ) -> tuple[list[Message], Counter[str]]:
     """The messages, and the calls that still wait at their end.
 
-    Notes that come of orphans stand after the results beside them: a provider wants nothing between those.
+    Notes that come of orphans stand after the results beside them: a provider wants nothing between
+    those.
     """
     due = Counter(called)
     out: list[Message] = []
@@ -270,7 +285,9 @@ def _with_orphans_adopted(
 
 
 def _adopted(message: Message, due: Counter[str]) -> Message:
-    """Results that answer no call that is due become a user's note that says so; the others are no longer due."""
+    """Results that answer no call that is due become a user's note that says so; the others are no
+    longer due.
+    """
     parts: list[Part] = []
     for part in message.parts:
         if not isinstance(part, ToolResult):

@@ -1,9 +1,10 @@
 """Anchors: facts that are kept word for word beside a summary, found by code.
 
-Paths, file names, identifiers, URLs, hashes, versions, references and flags are found word by word: a text is cut into
-words once, and each distinct word is judged once. Lines that name errors are found line by line. Which anchors are
-likely to be needed again is decided by `Ledger`: the words of the person and of the assistant, tool arguments and edits
-weigh more than tool results, and recent use more than old use. A person's instructions live in `core.instructions`.
+Paths, file names, identifiers, URLs, hashes, versions, references and flags are found word by word:
+a text is cut into words once, and each distinct word is judged once. Lines that name errors are
+found line by line. Which anchors are likely to be needed again is decided by `Ledger`: the words of
+the person and of the assistant, tool arguments and edits weigh more than tool results, and recent
+use more than old use. A person's instructions live in `core.instructions`.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ ORIGIN_WEIGHT: Mapping[Origin, float] = {
     "edit": 2.5,
     "result": 0.3,
 }
-"""How much one use counts by who made it. Chosen on real sessions, leaving one out (docs/evidence.md)."""
+"""How much one use counts by who made it. Chosen on real sessions, leaving one out
+(docs/evidence.md)."""
 KIND_WEIGHT: Mapping[AnchorKind, float] = {
     "path": 1.0,
     "file": 1.0,
@@ -53,10 +55,110 @@ _URL = re.compile(r"https?://[^\s\"'<>)\]}`\\]+")
 _LINE_NUMBER = re.compile(r"(?::\d+){1,2}(?:-\d+)?$|:$|#L\d+(?:-L?\d+)?$")
 _FILE = re.compile(r"[\w@.-]*[\w-]\.[A-Za-z][A-Za-z0-9]{0,5}")
 _EXTENSIONS = frozenset(
-    "go py pyi ts tsx js jsx mjs cjs rs java kt kts swift c h cc cpp cxx hpp cs rb php pl lua r jl ex exs erl hs ml "
-    "scala clj dart vue svelte sh bash zsh fish ps1 bat sql html htm css scss sass less md mdx rst txt json jsonl "
-    "json5 yaml yml toml ini cfg conf env lock mod sum xml csv tsv parquet ipynb proto graphql tf gradle cmake mk log "
-    "diff patch db sqlite png jpg jpeg gif svg webp pdf zip tar gz tgz whl exe dll so dylib pem key crt".split()
+    [
+        "go",
+        "py",
+        "pyi",
+        "ts",
+        "tsx",
+        "js",
+        "jsx",
+        "mjs",
+        "cjs",
+        "rs",
+        "java",
+        "kt",
+        "kts",
+        "swift",
+        "c",
+        "h",
+        "cc",
+        "cpp",
+        "cxx",
+        "hpp",
+        "cs",
+        "rb",
+        "php",
+        "pl",
+        "lua",
+        "r",
+        "jl",
+        "ex",
+        "exs",
+        "erl",
+        "hs",
+        "ml",
+        "scala",
+        "clj",
+        "dart",
+        "vue",
+        "svelte",
+        "sh",
+        "bash",
+        "zsh",
+        "fish",
+        "ps1",
+        "bat",
+        "sql",
+        "html",
+        "htm",
+        "css",
+        "scss",
+        "sass",
+        "less",
+        "md",
+        "mdx",
+        "rst",
+        "txt",
+        "json",
+        "jsonl",
+        "json5",
+        "yaml",
+        "yml",
+        "toml",
+        "ini",
+        "cfg",
+        "conf",
+        "env",
+        "lock",
+        "mod",
+        "sum",
+        "xml",
+        "csv",
+        "tsv",
+        "parquet",
+        "ipynb",
+        "proto",
+        "graphql",
+        "tf",
+        "gradle",
+        "cmake",
+        "mk",
+        "log",
+        "diff",
+        "patch",
+        "db",
+        "sqlite",
+        "png",
+        "jpg",
+        "jpeg",
+        "gif",
+        "svg",
+        "webp",
+        "pdf",
+        "zip",
+        "tar",
+        "gz",
+        "tgz",
+        "whl",
+        "exe",
+        "dll",
+        "so",
+        "dylib",
+        "pem",
+        "key",
+        "crt",
+    ]
 )
 _HASH = re.compile(r"(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,64}")
 _UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
@@ -64,7 +166,8 @@ _VERSION = re.compile(r"v?\d+\.\d+(?:\.\d+)+(?:[-+][\w.]+)?|v\d+\.\d+")
 _REFERENCE = re.compile(r"#\d+|[A-Z]{2,10}-\d+")
 _FLAG = re.compile(r"--[a-z][a-z0-9-]+")
 _IDENTIFIER = re.compile(
-    r"(?=.*[A-Za-z])(?:\w*[a-zA-Z0-9]_\w+|_*[a-z]+[A-Z]\w+|_*[A-Z][a-z0-9]+[A-Z]\w*|[A-Z]{2,}[a-z]\w*[A-Z]\w*)"
+    r"(?=.*[A-Za-z])(?:\w*[a-zA-Z0-9]_\w+|_*[a-z]+[A-Z]\w+|_*[A-Z][a-z0-9]+[A-Z]\w*|"
+    r"[A-Z]{2,}[a-z]\w*[A-Z]\w*)"
 )
 _PAIR = re.compile(r"[A-Za-z-]+/[A-Za-z-]+")
 """Two plain words: a path in code (os/exec), two alternatives in prose (read/write)."""
@@ -72,9 +175,12 @@ _FRACTION = re.compile(r"[\d./:-]+")
 
 _NO_FILE = frozenset(("/dev/null", "/dev/stderr", "/dev/stdout", "/tmp"))
 ERROR_LINE = re.compile(
-    r"^(?:\s*(?:E\s+|[-✗✖×]+\s*)?(?:[\w./:()-]+\s*:\s*){0,4}(?:error|fatal|panic|fehler|warning: unused)\b\s*(?:\[\w+\])?:?"
-    r"|\s*(?:--- )?FAIL(?:ED)?\b|Traceback \(most recent|\s*(?:[\w.]+\.)?\w*(?:Error|Exception)(?::| at )"
-    r"|.*\b(?:exit (?:code|status) [1-9]|command not found|No such file or directory|Permission denied|"
+    r"^(?:\s*(?:E\s+|[-✗✖×]+\s*)?(?:[\w./:()-]+\s*:\s*){0,4}(?:error|fatal|panic|fehler|"
+    r"warning: unused)\b\s*(?:\[\w+\])?:?"
+    r"|\s*(?:--- )?FAIL(?:ED)?\b|Traceback \(most recent|\s*(?:[\w.]+\.)?\w*(?:Error|"
+    r"Exception)(?::| at )"
+    r"|.*\b(?:exit (?:code|status) [1-9]|command not found|No such file or directory|"
+    r"Permission denied|"
     r"undefined: |cannot find |is not defined|segmentation fault)|.*(?:错误|失败|异常)：)",
     re.IGNORECASE,
 )
@@ -91,7 +197,9 @@ class Anchor:
 
 
 def find(text: str) -> Counter[Anchor]:
-    """The anchors of a text and how often each occurs; of a very long text, only of its both ends."""
+    """The anchors of a text and how often each occurs; of a very long text, only of its both
+    ends.
+    """
     return find_all(searched(text))
 
 
@@ -120,7 +228,7 @@ def searched(text: str) -> str:
 def _judge(word: str) -> tuple[Anchor, ...]:
     """The anchors in one word."""
     word = _LINE_NUMBER.sub("", word.lstrip("@:+%\\").rstrip(".:,-+%\\$@#/"))
-    if len(word) < 2 or _FRACTION.fullmatch(word) and not _VERSION.fullmatch(word):
+    if len(word) < 2 or (_FRACTION.fullmatch(word) and not _VERSION.fullmatch(word)):
         return ()
     if "/" in word:
         return _judge_path(word)
@@ -175,7 +283,9 @@ def error_lines(text: str, *, most: int = 6) -> list[str]:
 
 
 def strings_of(arguments: str) -> Iterator[tuple[str, str]]:
-    """Key and value of every string in a tool call's arguments; the raw text where it is not JSON."""
+    """Key and value of every string in a tool call's arguments; the raw text where it is not
+    JSON.
+    """
     try:
         value = json.loads(arguments)
     except ValueError:
@@ -220,8 +330,8 @@ class Use:
 class Ledger:
     """Anchors and their uses, in the order of the log; can be continued at any time.
 
-    An anchor's weight is the sum over its uses of `ORIGIN_WEIGHT × ln(1 + times) × (OLD_SHARE + e^(−age / FADE))`,
-    the age in messages, times `KIND_WEIGHT`.
+    An anchor's weight is the sum over its uses of `ORIGIN_WEIGHT × ln(1 + times) × (OLD_SHARE +
+    e^(−age / FADE))`, the age in messages, times `KIND_WEIGHT`.
     """
 
     def __init__(self) -> None:
@@ -249,12 +359,16 @@ class Ledger:
             use.position = position
 
     def weight(self, use: Use, position: int) -> float:
-        """How likely the anchor is to be needed after the message at `position`; comparable, without a unit."""
+        """How likely the anchor is to be needed after the message at `position`; comparable,
+        without a unit.
+        """
         faded = use.near * math.exp((use.position - position) / FADE)
         return KIND_WEIGHT[use.kind] * (faded + OLD_SHARE * use.lasting)
 
     def ranked(self, position: int) -> list[tuple[str, Use, float]]:
-        """All anchors, the most likely needed first; ties by text, so that the order is always the same."""
+        """All anchors, the most likely needed first; ties by text, so that the order is always the
+        same.
+        """
         rows = [(text, use, self.weight(use, position)) for text, use in self.uses.items()]
         rows.sort(key=lambda row: (-row[2], row[0]))
         return rows

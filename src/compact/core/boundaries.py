@@ -1,7 +1,8 @@
-"""Where a conversation may be cut: the intersection of named invariants, computed, never repaired afterwards.
+"""Where a conversation may be cut: the intersection of named invariants, computed, never repaired
+afterwards.
 
-Each invariant says whether one may cut *before* a position. What lies between two neighbouring legal cuts is a group
-(`core.groups`).
+Each invariant says whether one may cut *before* a position. What lies between two neighbouring
+legal cuts is a group (`core.groups`).
 """
 
 from __future__ import annotations
@@ -15,12 +16,16 @@ Invariant = Callable[[History, int], bool]
 
 
 def results_follow_their_calls(history: History, position: int) -> bool:
-    """A tool result is never parted from what stands before it: its call, or another result of the same reply."""
+    """A tool result is never parted from what stands before it: its call, or another result of the
+    same reply.
+    """
     return not history[position].tool_results
 
 
 def replies_stay_whole(history: History, position: int) -> bool:
-    """Pieces of one reply of the model stay together, also where results of parallel calls stand between them."""
+    """Pieces of one reply of the model stay together, also where results of parallel calls stand
+    between them.
+    """
     reply = history[position].reply_id
     if reply is None:
         return True
@@ -51,7 +56,7 @@ def may_cut_before(history: History, position: int) -> bool:
     """Whether the conversation may be cut before the position: every invariant must agree."""
     if position <= 0 or position >= len(history):
         return True
-    for allows in INVARIANTS:  # noqa: SIM110 - called for every message in view: a loop is twice as fast as all()
+    for allows in INVARIANTS:  # noqa: SIM110 - for every message in view: all() takes twice as long
         if not allows(history, position):
             return False
     return True

@@ -1,8 +1,9 @@
 """Budgets: how many tokens there are, and which of them are whose.
 
-Two budgets that are never mixed: a *ceiling* (`max_tokens` of `compress`) bounds the returned prompt and knows neither
-reserve nor trigger; a *window* is a model's limit, of which `usable = window − max(output reserve, hard-cap buffer)`,
-the buffer being min(1,500 tokens, an eighth of the window) (requirement C-7).
+Two budgets that are never mixed: a *ceiling* (`max_tokens` of `compress`) bounds the returned
+prompt and knows neither reserve nor trigger; a *window* is a model's limit, of which `usable =
+window − max(output reserve, hard-cap buffer)`, the buffer being min(1,500 tokens, an eighth of the
+window) (requirement C-7).
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Checkpoints: a summary that stands in for a span of history, and the heading it is recognized by.
 
-A checkpoint stands at its span's start as a user-role message. Its first line carries an id and a digest of the text
-below; a text whose digest matches is ours when it comes back, and is never taken for something a person said. A person
-who types such a heading does not match. (LangGraph's *checkpoint* is our snapshot.)
+A checkpoint stands at its span's start as a user-role message. Its first line carries an id and a
+digest of the text below; a text whose digest matches is ours when it comes back, and is never taken
+for something a person said. A person who types such a heading does not match. (LangGraph's
+*checkpoint* is our snapshot.)
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from compact.core.messages import Message, MessageMetadata
 Level = Literal["detailed", "moderate", "compact", "merged"]
 
 _HEADING = re.compile(
-    r"\[Checkpoint (?P<id>ck-[0-9a-f]{12}) · (?P<about>[^\]\n]*) · digest (?P<digest>[0-9a-f]{12})\]\n"
+    r"\[Checkpoint (?P<id>ck-[0-9a-f]{12}) · (?P<about>[^\]\n]*) · "
+    r"digest (?P<digest>[0-9a-f]{12})\]\n"
 )
 REFERENCE_LINE = "For reference only: a summary of earlier messages. The newest user message wins."
 
@@ -118,7 +120,9 @@ def checkpoint_id(span: Span, source_ids: Sequence[str]) -> str:
 
 
 def is_checkpoint_text(text: str) -> bool:
-    """Whether the text is a checkpoint of ours: it opens with a heading whose digest is that of the rest."""
+    """Whether the text is a checkpoint of ours: it opens with a heading whose digest is that of the
+    rest.
+    """
     found = _HEADING.match(text)
     return found is not None and found["digest"] == _digest(text[found.end() :])
 

@@ -1,4 +1,6 @@
-"""The active context: exactly what a model is sent. The only one of the three layers that may be handed to a model."""
+"""The active context: exactly what a model is sent. The only one of the three layers that may be
+handed to a model.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ class ActiveContext(BaseModel):
 
     messages: tuple[Message, ...]
     tokens: int = Field(ge=0)
-    """Tokens of the whole prompt: messages, framing, and what the caller said stands beside them."""
+    """Tokens of the whole prompt: messages, framing, and what the caller said stands beside
+    them."""
     checkpoints: tuple[Checkpoint, ...] = ()
 
     def __len__(self) -> int:
@@ -29,7 +32,9 @@ class ActiveContext(BaseModel):
 
 
 def render_text(messages: Sequence[Message]) -> str:
-    """Messages as plain text, each under its role; never more tokens than the messages are counted as."""
+    """Messages as plain text, each under its role; never more tokens than the messages are counted
+    as.
+    """
     return "\n".join(f"{m.role}:\n" + "\n".join(_visible(m)) for m in messages)
 
 

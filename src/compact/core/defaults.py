@@ -1,7 +1,8 @@
 """Where a `Message` gets the id and the time that its maker did not give.
 
-The one place of the core that may reach the clock and randomness, and only through context variables: tests and
-reproducible runs set them (`with defaults.using(clock=…, new_id=…)`). Nothing else lives here.
+The one place of the core that may reach the clock and randomness, and only through context
+variables: tests and reproducible runs set them (`with defaults.using(clock=…, new_id=…)`). Nothing
+else lives here.
 """
 
 from __future__ import annotations
@@ -40,13 +41,11 @@ def new_id() -> str:
 @contextmanager
 def using(*, clock: Clock | None = None, new_id: IdFactory | None = None) -> Iterator[None]:
     """Within the block, missing times and ids come from the given functions."""
-    tokens = []
-    if clock is not None:
-        tokens.append((_clock, _clock.set(clock)))
-    if new_id is not None:
-        tokens.append((_new_id, _new_id.set(new_id)))  # type: ignore[arg-type]  # one list for both
+    before = _clock.get(), _new_id.get()
+    _clock.set(clock or before[0])
+    _new_id.set(new_id or before[1])
     try:
         yield
     finally:
-        for variable, token in reversed(tokens):
-            variable.reset(token)  # type: ignore[arg-type]  # the token belongs to its variable
+        _clock.set(before[0])
+        _new_id.set(before[1])

@@ -81,7 +81,8 @@ class PrunedMessages(Event):
     covered: int
     masked: int
     clipped: int
-    tokens_before: int
+    tokens_before: int | None
+    """None where counting stopped at the limit."""
     tokens_after: int
 
 

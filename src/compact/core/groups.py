@@ -1,7 +1,7 @@
 """Groups: the atoms of a conversation. A group is kept, masked or summarized as a whole.
 
-A group is what lies between two neighbouring legal cuts (`core.boundaries`): a tool-call message with all its results,
-parallel calls together, the pieces of one reply; or a single message.
+A group is what lies between two neighbouring legal cuts (`core.boundaries`): a tool-call message
+with all its results, parallel calls together, the pieces of one reply; or a single message.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ class Group:
 
 
 def groups_from_end(history: History, stop: int | None = None) -> Iterator[Group]:
-    """The groups before `stop` (a legal cut), newest first; reads no further than it is asked to."""
+    """The groups before `stop` (a legal cut), newest first; reads no further than it is asked
+    to.
+    """
     end = len(history) if stop is None else stop
     while end > 0:
         start = end - 1

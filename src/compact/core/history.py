@@ -1,15 +1,14 @@
 """A session's history: an append-only list of messages that is read lazily.
 
-Wire dictionaries become `Message` values only where somebody looks, tokens are counted once, and one scan of the roles
-finds what may never be pruned; so a plan over 100,000 messages costs what it keeps. Where one may cut lives in
-`core.boundaries`; what is kept in `core.partition`.
+Wire dictionaries become `Message` values only where somebody looks, tokens are counted once, and
+one scan of the roles finds what may never be pruned; so a plan over 100,000 messages costs what it
+keeps. Where one may cut lives in `core.boundaries`; what is kept in `core.partition`.
 """
 
 from __future__ import annotations
 
 import bisect
 from collections import deque
-
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -28,7 +27,9 @@ FLAGS = ("pinned", "protected")
 
 
 class History:
-    """Messages in the order of the log. Positions are indexes; nothing is ever removed or replaced."""
+    """Messages in the order of the log. Positions are indexes; nothing is ever removed or
+    replaced.
+    """
 
     def __init__(
         self,
@@ -51,7 +52,8 @@ class History:
         self._persons: deque[int] = deque()
         self._first: int | None = None
         self.fixed: list[int] = []
-        """Positions of what may never be pruned: its roles, and what is pinned or protected; ascending."""
+        """Positions of what may never be pruned: its roles, and what is pinned or protected;
+        ascending."""
         self.extend(items)
         for position in pinned:
             self.pin(position)
@@ -116,12 +118,19 @@ class History:
                 self.tokens(position)
         return self._total
 
+    @property
+    def counted_tokens(self) -> int:
+        """Tokens of the messages that have been counted so far."""
+        return self._total
+
     def counted(self) -> int:
         """How many messages have been counted so far."""
         return len(self._tokens)
 
     def persons(self) -> Iterator[int]:
-        """Positions of messages a person wrote, newest first; looks no further back than it is asked to."""
+        """Positions of messages a person wrote, newest first; looks no further back than it is
+        asked to.
+        """
         for i in range(self._looked_until, len(self)):
             if self._is_person(i):
                 self._persons.append(i)
@@ -159,7 +168,9 @@ class History:
         return self._may_be_person(position) and voice_of(self[position]) == "person"
 
     def _may_be_person(self, position: int) -> bool:
-        """A look that parses nothing: rules out assistants, tools, and user messages that carry tool results only."""
+        """A look that parses nothing: rules out assistants, tools, and user messages that carry
+        tool results only.
+        """
         item = self._items[position]
         if isinstance(item, Message):
             return item.role == "user"

@@ -1,6 +1,8 @@
-"""What can be known of an image without decoding it: its size in pixels, and how to name it elsewhere.
+"""What can be known of an image without decoding it: its size in pixels, and how to name it
+elsewhere.
 
-Reads the headers of PNG, GIF, JPEG and WebP in base64 data. What an image costs in tokens lives in `core.tokens`.
+Reads the headers of PNG, GIF, JPEG and WebP in base64 data. What an image costs in tokens lives in
+`core.tokens`.
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ _HIDDEN = frozenset(("data", "file_data", "encrypted_content", "signature", "cac
 
 
 def size_of_data_url(url: str) -> tuple[int | None, int | None]:
-    """Width and height in pixels of an image in a `data:` URL; (None, None) where it cannot be told."""
+    """Width and height in pixels of an image in a `data:` URL; (None, None) where it cannot be
+    told.
+    """
     if not url.startswith("data:") or ";base64," not in url[:100]:
         return None, None
     return size_of_base64(url[url.index(";base64,") + 8 :])

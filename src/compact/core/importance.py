@@ -1,21 +1,24 @@
-"""How important a message is, 0 to 1: instructions and explicit requests of a person outrank chatter (requirement C-4).
+"""How important a message is, 0 to 1: instructions and explicit requests of a person outrank
+chatter (requirement C-4).
 
     importance = min(1, voice + instruction + question + decision + error + code + recency)
 
-    voice        system .40 · person .20 · checkpoint .20 · assistant .10 · tool, observation, injected .00
-    instruction  .35 × the best `core.instructions.score_of` of a person's lines, beyond plain statements
+    voice        system .40 · person .20 · checkpoint .20 · assistant .10 · all others .00
+    instruction  .35 × the best `core.instructions.score_of` of a person's lines, above plain ones
     question     .08 where a person asks
     decision     .12 where somebody decides (cues of `core.sentences`)
     error        .10 where an error is named
     code         .05 where code stands in fences
     recency      .15 × 2^(−age / 20), the age in messages
 
-The constants are a judgement, not a measurement; their order is what tests hold. A message that carries a score of its
-own keeps it; pinned and protected messages count 1, important ones at least .8. Deterministic.
+The constants are a judgement, not a measurement; their order is what tests hold. A message that
+carries a score of its own keeps it; pinned and protected messages count 1, important ones at least
+.8. Deterministic.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from compact.core import anchors, sentences
@@ -44,7 +47,7 @@ def importance(message: Message, *, age: int = 0) -> float:
         return message.importance_score
     if message.is_pinned:
         return 1.0
-    score = lasting(message) + RECENCY * 2.0 ** (-age / HALF_LIFE)
+    score = lasting(message) + RECENCY * math.exp2(-age / HALF_LIFE)
     if message.metadata.important:
         score = max(score, IMPORTANT)
     return min(1.0, score)

@@ -1,8 +1,9 @@
 """Instructions: a person's sentences that should still hold after compression, kept word for word.
 
-Everything a person says in prose is a candidate: rules are often said without "never" or "must" ("we only support Linux
-here", "I'd rather have one file per command"). Candidates are ranked by how much they read like something to be followed;
-pasted logs, code and plain chatter are left out. How many are kept is the budget's matter, not this module's.
+Everything a person says in prose is a candidate: rules are often said without "never" or "must"
+("we only support Linux here", "I'd rather have one file per command"). Candidates are ranked by how
+much they read like something to be followed; pasted logs, code and plain chatter are left out. How
+many are kept is the budget's matter, not this module's.
 """
 
 from __future__ import annotations
@@ -16,48 +17,67 @@ from compact.core.sentences import lines_of
 LONGEST = 600
 """Characters of the longest candidate; longer lines without sentence ends are pasted text."""
 PASTE_LINES = 40
-"""A message of more lines than that is read as pasted text: only its first and last lines are candidates."""
+"""A message of more lines than that is read as pasted text: only its first and last lines are
+candidates."""
 PASTE_ENDS = 15
 
 _STRONG = re.compile(
-    r"\b(?:never|always|must(?:n't)?|do(?:n't| not)|shall|required?|forbidden|under no circumstances|make sure|ensure|"
-    r"at all times|from now on|remember|important|only|no longer|not allowed|stick (?:to|with)|at (?:most|least)|"
+    r"\b(?:never|always|must(?:n't)?|do(?:n't| not)|shall|required?|forbidden|"
+    r"under no circumstances|make sure|ensure|"
+    r"at all times|from now on|remember|important|only|no longer|not allowed|stick (?:to|with)|"
+    r"at (?:most|least)|"
     r"no more than|maximum|minimum|exactly|hands off|"
-    r"niemals?|nie|immer|muss|müssen|darf|dürfen|nur|keinesfalls|ab (?:jetzt|sofort)|wichtig|bitte|höchstens|mindestens|"
+    r"niemals?|nie|immer|muss|müssen|darf|dürfen|nur|keinesfalls|ab (?:jetzt|sofort)|wichtig|"
+    r"bitte|höchstens|mindestens|"
     r"keine[nrms]?|finger weg|"
     r"please)\b|绝不|不要|必须|总是|始终|禁止|只能|务必|请|一定|不得|不能|一律|统一|不许|别",
     re.IGNORECASE,
 )
 _MILD = re.compile(
-    r"\b(?:should(?:n't)?|need(?:s)? to|have to|has to|want(?:s)?(?: to)?|would like|i'd (?:like|rather|prefer)|prefer|"
-    r"instead|rather|keep|use|avoid|let's|don't want|without|unless|no need|leave|stay|call it|name it|rename|"
-    r"ideally|looking to|willing to|up to|budget|preference|call (?:it|them)|can't|cannot|won't|no \w+ing|"
-    r"can you|could you|i think we|we (?:can|could|will|won't|use|support|don't)|it's (?:ok|fine)|supposed|expect(?:ed)?|"
-    r"soll(?:te|en|ten)?|gilt|lass(?:t|en)?|brauch(?:e|en|t)|will(?:st)?|möchte|lieber|statt|ohne|behalte|verwende|nutze|vermeide)\b|"
+    r"\b(?:should(?:n't)?|need(?:s)? to|have to|has to|want(?:s)?(?: to)?|would like|i'd (?:like|"
+    r"rather|prefer)|prefer|"
+    r"instead|rather|keep|use|avoid|let's|don't want|without|unless|no need|leave|stay|call it|"
+    r"name it|rename|"
+    r"ideally|looking to|willing to|up to|budget|preference|call (?:it|them)|can't|cannot|won't|"
+    r"no \w+ing|"
+    r"can you|could you|i think we|we (?:can|could|will|won't|use|support|don't)|it's (?:ok|fine)|"
+    r"supposed|expect(?:ed)?|"
+    r"soll(?:te|en|ten)?|gilt|lass(?:t|en)?|brauch(?:e|en|t)|will(?:st)?|möchte|lieber|statt|ohne|"
+    r"behalte|verwende|nutze|vermeide)\b|"
     r"应该|需要|希望|想要|改成|改为|使用|保持|避免|最好|优先|采用|之前|先",
     re.IGNORECASE,
 )
 _IMPERATIVE = re.compile(
     r"^(?:and |also |then |now |so |but |ok,? |yes,? |no,? )*"
-    r"(?:add|apply|ask|avoid|build|call|change|check|commit|copy|create|delete|do|document|drop|explain|fix|focus|follow|give|ignore|"
-    r"implement|include|inline|keep|leave|let|limit|make|merge|move|name|only|open|pick|prefer|prefix|print|push|put|read|refactor|remove|replace|return|"
-    r"revert|rewrite|run|save|set|show|skip|split|start|stop|store|support|take|test|treat|try|update|use|verify|wait|write)\b",
+    r"(?:add|apply|ask|avoid|build|call|change|check|commit|copy|create|delete|do|document|drop|"
+    r"explain|fix|focus|follow|give|ignore|"
+    r"implement|include|inline|keep|leave|let|limit|make|merge|move|name|only|open|pick|prefer|"
+    r"prefix|print|push|put|read|refactor|remove|replace|return|"
+    r"revert|rewrite|run|save|set|show|skip|split|start|stop|store|support|take|test|treat|try|"
+    r"update|use|verify|wait|write)\b",
     re.IGNORECASE,
 )
 _CHATTER = re.compile(
-    r"(?:ok(?:ay)?|yes|yep|yeah|no|nope|sure|thanks?(?: you)?|great|good|nice|cool|perfect|go(?: on| ahead)?|continue|"
+    r"(?:ok(?:ay)?|yes|yep|yeah|no|nope|sure|thanks?(?: you)?|great|good|nice|cool|perfect|"
+    r"go(?: on| ahead)?|continue|"
     r"proceed|done|hi|hello|hey|next|stop|weiter|ja|nein|danke|gut|好的?|继续|谢谢|可以|是的?)"
-    r"(?:[,.!\s]+(?:ok(?:ay)?|yes|please|thanks?|go on|go ahead|continue|do (?:it|that)|sounds good|looks good))*[.!?…\s]*",
+    r"(?:[,.!\s]+(?:ok(?:ay)?|yes|please|thanks?|go on|go ahead|continue|do (?:it|that)|"
+    r"sounds good|looks good))*[.!?…\s]*",
     re.IGNORECASE,
 )
 _CJK = "\u3040-\u30ff\u4e00-\u9fff"
 _WORDS = re.compile(rf"[^\W\d_{_CJK}]{{2,}}|[{_CJK}]")
-_CODE = re.compile(r"[{};]\s*$|^\s*(?:import |from \S+ import|def |class |func |const |let |var |return\b|if \(|#include)|=>")
+_CODE = re.compile(
+    r"[{};]\s*$|^\s*(?:import |from \S+ import|def |class |func |const |let |var |return\b|if \(|"
+    r"#include)|=>"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """A candidate: its words, how much it reads like an instruction (0 to 1), and where it was said."""
+    """A candidate: its words, how much it reads like an instruction (0 to 1), and where it was
+    said.
+    """
 
     text: str
     score: float

@@ -1,8 +1,9 @@
 """Messages and conversations: what was said, by whom, in parts.
 
-A `Message` keeps the provider's own dictionary (`wire`) beside its parsed parts, so that what we did not change is
-rendered back byte for byte, unknown fields included. Reading and writing wire dictionaries lives in `core.formats`;
-who is *speaking* (a person, a tool, an injected reminder) is decided in `core.voices`.
+A `Message` keeps the provider's own dictionary (`wire`) beside its parsed parts, so that what we
+did not change is rendered back byte for byte, unknown fields included. Reading and writing wire
+dictionaries lives in `core.formats`; who is *speaking* (a person, a tool, an injected reminder) is
+decided in `core.voices`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,11 @@ from compact.errors import InvalidMessage
 
 Role = Literal["system", "developer", "user", "assistant", "tool"]
 ROLES: frozenset[str] = frozenset(("system", "developer", "user", "assistant", "tool"))
-INPUT_ROLES: Mapping[str, Role] = {"tool_call": "assistant", "tool_result": "tool", "function": "tool"}
+INPUT_ROLES: Mapping[str, Role] = {
+    "tool_call": "assistant",
+    "tool_result": "tool",
+    "function": "tool",
+}
 """Role names that are accepted on input and what they mean."""
 
 Raw = Mapping[str, Any]
@@ -46,7 +51,9 @@ class Thinking:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """An image; width and height in pixels where they are known, `detail` as the provider names it."""
+    """An image; width and height in pixels where they are known, `detail` as the provider names
+    it.
+    """
 
     width: int | None = None
     height: int | None = None
@@ -106,7 +113,8 @@ class MessageMetadata(BaseModel):
     model_config = ConfigDict(frozen=True, extra="allow")
 
     source: str | None = None
-    """Who really made it, where a reader knows: `person`, `injected`, `observation`, `checkpoint`."""
+    """Who really made it, where a reader knows: `person`, `injected`, `observation`,
+    `checkpoint`."""
     tags: tuple[str, ...] = ()
     pinned: bool = False
     protected: bool = False
@@ -166,10 +174,12 @@ class Message(BaseModel):
             raise InvalidMessage(path + where, first["msg"]) from None
 
     @classmethod
-    def trusted(cls, **fields: Any) -> Self:
-        """A message of fields that a parser has just checked: as validation would make it, five times as fast."""
+    def trusted(cls, **fields: object) -> Self:
+        """A message of fields that a parser has just checked: as validation would make it, five
+        times as fast.
+        """
         message = cls.__new__(cls)
-        values = _DEFAULTS | fields
+        values: dict[str, object] = {**_DEFAULTS, **fields}
         if "timestamp" not in values:
             values["timestamp"] = defaults.now()
         object.__setattr__(message, "__dict__", values)
@@ -219,7 +229,8 @@ class Message(BaseModel):
 
 
 _DEFAULTS: dict[str, Any] = {
-    name: field.default for name, field in Message.model_fields.items() if not field.is_required()
-    and field.default_factory is None
+    name: field.default
+    for name, field in Message.model_fields.items()
+    if not field.is_required() and field.default_factory is None
 }
 """Defaults of the fields that have a constant one, for `Message.trusted`."""

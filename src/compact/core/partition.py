@@ -1,13 +1,13 @@
 """The partition of a history (requirement K-4): pinned, recent, tool I/O, and the remainder.
 
 - *pinned*: roles that are never pruned, and messages marked pinned or protected.
-- *recent*: the newest turns. A turn starts at a person's words, never at a tool result, an observation or an injected
-  reminder, and ends before the next.
+- *recent*: the newest turns. A turn starts at a person's words, never at a tool result, an
+  observation or an injected reminder, and ends before the next.
 - *tool I/O*: the newest groups with tool results, as many as the policy keeps, that are not recent.
 - *remainder*: everything else, to be masked or summarized first.
 
-Protected is what is pinned; a property test holds that it is never pruned. How far each part can be kept within a budget
-is found by `compression.ladder`. Reads no further back than the window needs.
+Protected is what is pinned; a property test holds that it is never pruned. How far each part can be
+kept within a budget is found by `compression.ladder`. Reads no further back than the window needs.
 """
 
 from __future__ import annotations
@@ -34,11 +34,18 @@ class Partition:
         recent = len(self.recent) - sum(1 for i in self.pinned if i in self.recent)
         tool_io = len(self.tool_io - self.pinned)
         rest = self.messages - len(self.pinned) - recent - tool_io
-        return {"pinned": len(self.pinned), "recent": recent, "tool I/O": tool_io, "remainder": rest}
+        return {
+            "pinned": len(self.pinned),
+            "recent": recent,
+            "tool I/O": tool_io,
+            "remainder": rest,
+        }
 
 
 def turns(history: History) -> Iterator[range]:
-    """The turns of a history, newest first; what stands before the first person's words is the oldest one."""
+    """The turns of a history, newest first; what stands before the first person's words is the
+    oldest one.
+    """
     stop = len(history)
     for start in history.persons():
         yield range(start, stop)

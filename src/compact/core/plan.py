@@ -1,4 +1,6 @@
-"""The plan: what a compression did or would do, rung by rung, and why. A value that explains itself."""
+"""The plan: what a compression did or would do, rung by rung, and why. A value that explains
+itself.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ Fate = Literal["kept", "pinned", "masked", "clipped", "covered"]
 
 
 class Rung(BaseModel):
-    """One step of the ladder: what it did, why, and the tokens it freed (negative where it used room)."""
+    """One step of the ladder: what it did, why, and the tokens it freed (negative where it used
+    room).
+    """
 
     model_config = ConfigDict(frozen=True)
 

@@ -10,8 +10,9 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 Strategy = Literal["task_state", "mask", "off"]
-"""What happens to what is old: `task_state` masks tool output and summarizes the rest in sections; `mask` masks and leaves
-a receipt of what is not shown; `off` is a sliding window: the newest messages word for word, and the receipt."""
+"""What happens to what is old: `task_state` masks tool output and summarizes the rest in sections;
+`mask` masks and leaves a receipt of what is not shown; `off` is a sliding window: the newest
+messages word for word, and the receipt."""
 
 
 class CompactPolicy(BaseModel):

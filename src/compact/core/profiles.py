@@ -1,6 +1,8 @@
-"""What is known of models: the size of their window, as data. Profiles of local models follow with the models issue.
+"""What is known of models: the size of their window, as data. Profiles of local models follow with
+the models issue.
 
-Sources: the providers' model pages. A model that is not listed is not guessed: the caller gives `window=`.
+Sources: the providers' model pages. A model that is not listed is not guessed: the caller gives
+`window=`.
 """
 
 from __future__ import annotations

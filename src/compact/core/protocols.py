@@ -1,7 +1,7 @@
 """Every port of compact on one page: what the engine asks of the outside world.
 
-Each has at most four methods; single-method ports are callables. Implementations live in providers, storage and
-telemetry; their conformance suites in `compact.testing`.
+Each has at most four methods; single-method ports are callables. Implementations live in providers,
+storage and telemetry; their conformance suites in `compact.testing`.
 """
 
 from __future__ import annotations
@@ -35,11 +35,15 @@ class TokenEstimator(Protocol):
 
     @property
     def exact(self) -> bool:
-        """Whether the counts are those of the real tokenizer (else they are an estimate with a margin)."""
+        """Whether the counts are those of the real tokenizer (else they are an estimate with a
+        margin).
+        """
         ...
 
     def count(self, text: str) -> int:
-        """Tokens of the text; special tokens are plain text. Never negative; 0 for the empty string."""
+        """Tokens of the text; special tokens are plain text. Never negative; 0 for the empty
+        string.
+        """
         ...
 
 

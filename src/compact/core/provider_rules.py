@@ -1,15 +1,17 @@
 """What providers demand of a message list, as data, and the check that a list keeps to it.
 
-Sources: OpenAI API reference, "Create chat completion" (every tool call of an assistant message is answered by tool
-messages directly after it); OpenAI Responses (`function_call` items need their `function_call_output`); Anthropic
-"Messages" and "Tool use" guides (first message is the user's, consecutive turns of one role are combined, tool results
-open the next user message). Computing where one may cut lives in `core.boundaries`.
+Sources: OpenAI API reference, "Create chat completion" (every tool call of an assistant message is
+answered by tool messages directly after it); OpenAI Responses (`function_call` items need their
+`function_call_output`); Anthropic "Messages" and "Tool use" guides (first message is the user's,
+consecutive turns of one role are combined, tool results open the next user message). Computing
+where one may cut lives in `core.boundaries`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 from compact.core.messages import Message, ToolResult
@@ -19,9 +21,9 @@ from compact.core.messages import Message, ToolResult
 class ProviderRules:
     """One provider's demands.
 
-    `alternation`: `free` (any order of roles), `combined` (neighbours of one role are joined by the provider),
-    `strict` (refused). `first`: the role the first message after the system prompt must have, or None.
-    `results_adjacent`: results come directly after the message that called.
+    `alternation`: `free` (any order of roles), `combined` (neighbours of one role are joined by the
+    provider), `strict` (refused). `first`: the role the first message after the system prompt must
+    have, or None. `results_adjacent`: results come directly after the message that called.
     `results_lead`: within a message, results stand before other parts.
     """
 
@@ -36,9 +38,7 @@ OPENAI_CHAT = ProviderRules("openai_chat", "free", None, results_adjacent=True, 
 OPENAI_RESPONSES = ProviderRules(
     "openai_responses", "free", None, results_adjacent=False, results_lead=False
 )
-ANTHROPIC = ProviderRules(
-    "anthropic", "combined", "user", results_adjacent=True, results_lead=True
-)
+ANTHROPIC = ProviderRules("anthropic", "combined", "user", results_adjacent=True, results_lead=True)
 STRICT_TEMPLATE = ProviderRules(
     "strict_template", "strict", "user", results_adjacent=True, results_lead=False
 )
@@ -70,7 +70,7 @@ def _order_of_roles(messages: Sequence[Message], rules: ProviderRules) -> list[s
     if rules.first and talk and talk[0][1].role != rules.first:
         found.append(f"message {talk[0][0]}: the first message must be the {rules.first}'s")
     if rules.alternation == "strict":
-        for (_, before), (i, m) in zip(talk, talk[1:], strict=False):
+        for (_, before), (i, m) in pairwise(talk):
             if before.role == m.role and m.role != "tool":
                 found.append(f"message {i}: two neighbours have the role {m.role}")
     return found
@@ -87,7 +87,9 @@ def _pairing(messages: Sequence[Message], rules: ProviderRules) -> list[str]:
             waiting.pop(result.call_id, None)
         same_turn = rules.alternation == "combined" and i and messages[i - 1].role == m.role
         if waiting and rules.results_adjacent and not results and not same_turn:
-            found += [f"message {c}: call {x!r} is not answered at once" for x, c in waiting.items()]
+            found += [
+                f"message {c}: call {x!r} is not answered at once" for x, c in waiting.items()
+            ]
             waiting.clear()
         waiting.update({call.id: i for call in m.tool_calls})
     found += [f"message {c}: call {x!r} is never answered" for x, c in waiting.items()]

@@ -1,7 +1,8 @@
 """Prose cut into lines and sentences, and what a sentence is about.
 
-Works line by line on Markdown: code fences, tables' rules and pasted logs are no prose. Cues are given for English, German
-and Chinese; a sentence of another language is a fact, ranked by what it names. Nothing here knows tokens or budgets.
+Works line by line on Markdown: code fences, tables' rules and pasted logs are no prose. Cues are
+given for English, German and Chinese; a sentence of another language is a fact, ranked by what it
+names. Nothing here knows tokens or budgets.
 """
 
 from __future__ import annotations
@@ -24,9 +25,12 @@ _BULLET = re.compile(r"^\s*(?:(?:[-*+•]|\d{1,3}[.)]|#{1,6}|>|\[[ xX]\])\s+)+")
 _HEADING = re.compile(r"^\s*(?:#{1,6}\s|\*\*[^*]+\*\*:?\s*$)|[:：]\s*$")
 """A heading, or a line that only announces the lines below it."""
 _EMPHASIS = re.compile(r"\*\*|__|(?<!\w)\*(?=\S)|(?<=\S)\*(?!\w)")
-_SENTENCE_END = re.compile(r"(?<=[.!?…])[\"')\]”]*\s+(?=[\"'(\[“]?[A-ZÀ-ÞА-Я0-9`*])|(?<=[。！？；])")
+_SENTENCE_END = re.compile(
+    r"(?<=[.!?…])[\"')\]”]*\s+(?=[\"'(\[“]?[A-ZÀ-ÞА-Я0-9`*])|(?<=[。！？；])"
+)
 _LOG_LINE = re.compile(
-    r"^\s*(?:\d{4}-\d\d-\d\d|\d\d:\d\d:\d\d|\[\d|at \S+\(|File \"|\+\+\+|---|@@|\||\$ |>>> |#\s*\d|[{}\[\]<]|\d+[→:|]\s|"
+    r"^\s*(?:\d{4}-\d\d-\d\d|\d\d:\d\d:\d\d|\[\d|at \S+\(|File \"|\+\+\+|---|@@|\||\$ |>>> |"
+    r"#\s*\d|[{}\[\]<]|\d+[→:|]\s|"
     r"(?:INFO|DEBUG|WARN(?:ING)?|ERROR|TRACE)\b)"
 )
 
@@ -34,8 +38,10 @@ _CUES: tuple[tuple[Topic, re.Pattern[str]], ...] = (
     (
         "decisions",
         re.compile(
-            r"\b(?:decided|decision|decide|chose|chosen|instead of|rather than|agreed|trade-?off|we(?:'ll| will| should) "
-            r"(?:use|keep|go)|going with|go with|settled|prefer(?:red)?|by design|entschieden|entscheidung|statt(?:dessen)?|"
+            r"\b(?:decided|decision|decide|chose|chosen|instead of|rather than|agreed|trade-?off|"
+            r"we(?:'ll| will| should) "
+            r"(?:use|keep|go)|going with|go with|settled|prefer(?:red)?|by design|entschieden|"
+            r"entscheidung|statt(?:dessen)?|"
             r"beschlossen)\b|决定|选择|改用|采用|而不是",
             re.IGNORECASE,
         ),
@@ -43,8 +49,10 @@ _CUES: tuple[tuple[Topic, re.Pattern[str]], ...] = (
     (
         "open",
         re.compile(
-            r"\b(?:to-?dos?|next steps?|next,|remaining|still (?:need|to|has|have)|not yet|pending|follow-?up|"
-            r"needs? to be|left to|unresolved|blocked|later|offen|noch nicht|als n(?:ä|ae)chstes|ausstehend)\b|"
+            r"\b(?:to-?dos?|next steps?|next,|remaining|still (?:need|to|has|have)|not yet|"
+            r"pending|follow-?up|"
+            r"needs? to be|left to|unresolved|blocked|later|offen|noch nicht|als n(?:ä|ae)chstes|"
+            r"ausstehend)\b|"
             r"待办|下一步|尚未|还需|接下来",
             re.IGNORECASE,
         ),
@@ -52,8 +60,10 @@ _CUES: tuple[tuple[Topic, re.Pattern[str]], ...] = (
     (
         "errors",
         re.compile(
-            r"\b(?:errors?|fail(?:s|ed|ing|ures?)?|bugs?|broken|crash(?:es|ed)?|exception|traceback|panic|root cause|"
-            r"problem|issue|wrong|incorrect|missing|regression|fehler(?:haft)?|kaputt|absturz|ursache)\b|"
+            r"\b(?:errors?|fail(?:s|ed|ing|ures?)?|bugs?|broken|crash(?:es|ed)?|exception|"
+            r"traceback|panic|root cause|"
+            r"problem|issue|wrong|incorrect|missing|regression|fehler(?:haft)?|kaputt|absturz|"
+            r"ursache)\b|"
             r"错误|失败|异常|问题|缺失",
             re.IGNORECASE,
         ),
@@ -61,23 +71,29 @@ _CUES: tuple[tuple[Topic, re.Pattern[str]], ...] = (
     (
         "done",
         re.compile(
-            r"\b(?:done|fixed|added|created|implemented|updated|removed|renamed|moved|committed|merged|refactored|"
-            r"completed?|now (?:uses?|works?|pass(?:es)?|returns?)|all tests|passing|behoben|erledigt|hinzugef(?:ü|ue)gt|"
+            r"\b(?:done|fixed|added|created|implemented|updated|removed|renamed|moved|committed|"
+            r"merged|refactored|"
+            r"completed?|now (?:uses?|works?|pass(?:es)?|returns?)|all tests|passing|behoben|"
+            r"erledigt|hinzugef(?:ü|ue)gt|"
             r"ge(?:ä|ae)ndert|umgesetzt|fertig)\b|✅|✓|完成|修复|新增|已经|更新",
             re.IGNORECASE,
         ),
     ),
 )
 _FILLER = re.compile(
-    r"^(?:(?:now|ok(?:ay)?|good|great|perfect|excellent|alright|sure|right|hmm|wait|actually)[,.! ]+)*"
-    r"(?:let me|let's|i'll|i will|i'm going to|i need to|i should|i can see|i see|now i|looking at|here(?:'s| is| are)|"
+    r"^(?:(?:now|ok(?:ay)?|good|great|perfect|excellent|alright|sure|right|hmm|wait|"
+    r"actually)[,.! ]+)*"
+    r"(?:let me|let's|i'll|i will|i'm going to|i need to|i should|i can see|i see|now i|"
+    r"looking at|here(?:'s| is| are)|"
     r"you're (?:absolutely )?right|lass mich|ich werde|让我|我来|我将)\b",
     re.IGNORECASE,
 )
 
 
 def lines_of(text: str) -> Iterator[str]:
-    """Lines of prose, without code fences and their contents, bullets and emphasis; long ones cut into sentences."""
+    """Lines of prose, without code fences and their contents, bullets and emphasis; long ones cut
+    into sentences.
+    """
     fenced = False
     for line in text.splitlines():
         if _FENCE.match(line):
@@ -100,7 +116,9 @@ def sentences_of(line: str) -> Iterator[str]:
 
 
 def tells(text: str) -> Iterator[str]:
-    """Lines of prose that say something by themselves: no headings, no mere announcements, no fragments."""
+    """Lines of prose that say something by themselves: no headings, no mere announcements, no
+    fragments.
+    """
     kept = "\n".join(line for line in text.splitlines() if not _HEADING.search(line))
     for line in lines_of(kept):
         if len(line) >= SHORTEST and (line.count(" ") >= 4 or not line.isascii()):

@@ -1,16 +1,19 @@
 """How a message is counted: text by a tokenizer, everything around it by cited formulas.
 
-Text counts come from a `TokenEstimator` (providers.tokenizers). What a provider adds around the text is data here:
+Text counts come from a `TokenEstimator` (providers.tokenizers). What a provider adds around the
+text is data here:
 
-- Framing of chat messages: 3 tokens a message, 1 for a name, 3 to prime the reply (OpenAI Cookbook, "How to count tokens
-  with tiktoken", `num_tokens_from_messages`). Nobody publishes what frames a tool call: `CALL_TOKENS` is an upper bound
-  that was checked against the differences of recorded usage (docs/evidence.md).
-- Tool schemas: the same page, `num_tokens_for_tools` (7 a function, 3 a property and its key, 3 an enum item, 12 at the
-  end, for o200k models).
-- Images: OpenAI "Images and vision", high detail: fit into 2048², shortest side 768, 170 a 512² tile plus 85; low
-  detail 85. Anthropic "Vision": width × height / 750, at most 1,600.
+- Framing of chat messages: 3 tokens a message, 1 for a name, 3 to prime the reply (OpenAI Cookbook,
+  "How to count tokens with tiktoken", `num_tokens_from_messages`). Nobody publishes what frames a
+  tool call: `CALL_TOKENS` is an upper bound that was checked against the differences of recorded
+  usage (docs/evidence.md).
+- Tool schemas: the same page, `num_tokens_for_tools` (7 a function, 3 a property and its key, 3 an
+  enum item, 12 at the end, for o200k models).
+- Images: OpenAI "Images and vision", high detail: fit into 2048², shortest side 768, 170 a 512²
+  tile plus 85; low detail 85. Anthropic "Vision": width × height / 750, at most 1,600.
 
-A reasoning block costs its text, never its signature. Sealed and binary fields cost nothing in text.
+A reasoning block costs its text, never its signature. Sealed and binary fields cost nothing in
+text.
 """
 
 from __future__ import annotations
@@ -25,11 +28,13 @@ from compact.core.messages import Image, Message, Part, Text, ToolCall, ToolResu
 from compact.core.protocols import TokenEstimator
 
 PER_MESSAGE = 4
-"""Tokens a message costs beside its text: the cookbook's 3, and 1 for the line end between rendered messages."""
+"""Tokens a message costs beside its text: the cookbook's 3, and 1 for the line end between rendered
+messages."""
 PER_NAME = 1
 REPLY_PRIMING = 3
 CALL_TOKENS = 8
-"""Tokens a tool call or a tool result costs beside its name and its text (id, type, separators): an upper bound."""
+"""Tokens a tool call or a tool result costs beside its name and its text (id, type, separators): an
+upper bound."""
 CACHE_ENTRIES = 200_000
 
 ImageFormula = Literal["openai", "anthropic"]
@@ -53,7 +58,8 @@ ANTHROPIC_FRAMING = Framing(images="anthropic", source="estimate; images: Anthro
 
 
 class TokenCounter:
-    """Counts messages, texts and tool schemas; remembers texts by content, so that each is counted once.
+    """Counts messages, texts and tool schemas; remembers texts by content, so that each is counted
+    once.
 
     The memory holds hashes, not texts, and is emptied when it exceeds `CACHE_ENTRIES`.
     """
@@ -144,7 +150,9 @@ class TokenCounter:
 
 
 def image_tokens(image: Image, formula: ImageFormula) -> int:
-    """Tokens of an image by the provider's published formula; a large one where the size is unknown."""
+    """Tokens of an image by the provider's published formula; a large one where the size is
+    unknown.
+    """
     if formula == "anthropic":
         if not image.width or not image.height:
             return _ANTHROPIC_LARGEST

@@ -1,14 +1,16 @@
 """Who is speaking: the one place that decides which messages are a person's words.
 
-A provider's role `user` says little: it carries tool results, reminders that a tool injected, observations of
-text-protocol agents, and our own checkpoints. The rules, in order:
+A provider's role `user` says little: it carries tool results, reminders that a tool injected,
+observations of text-protocol agents, and our own checkpoints. The rules, in order:
 
 1. What a reader of a file knew (`metadata.source`) decides.
-2. System and developer messages are `system`; assistant messages `assistant`; a message with tool results `tool`, unless
-   a person's text stands beside them.
-3. A user message that opens with a checkpoint heading whose digest matches is a `checkpoint` (`core.checkpoints`).
-4. A user message that consists of nothing but text a tool is known to inject (`INJECTED`) is `injected`; one that opens
-   like the observation of a text-protocol agent (`OBSERVED`) is an `observation`.
+2. System and developer messages are `system`; assistant messages `assistant`; a message with tool
+   results `tool`, unless a person's text stands beside them.
+3. A user message that opens with a checkpoint heading whose digest matches is a `checkpoint`
+   (`core.checkpoints`).
+4. A user message that consists of nothing but text a tool is known to inject (`INJECTED`) is
+   `injected`; one that opens like the observation of a text-protocol agent (`OBSERVED`) is an
+   `observation`.
 5. Every other user message is a `person`'s words.
 """
 
@@ -44,7 +46,8 @@ OBSERVED = re.compile(
     r"\s*(?:<returncode>|OBSERVATION:|Observation:|EXECUTION RESULT of |"
     r"\[result of a tool call that is not in this conversation)"
 )
-"""How observations of text-protocol agents open, and results that `compression.shorten` gave a voice."""
+"""How observations of text-protocol agents open, and results that `compression.shorten` gave a
+voice."""
 
 
 def voice_of(message: Message) -> Voice:

@@ -1,1 +1,3 @@
-"""The front doors: one call (`compress`, `plan`) and the session that never overflows (`ContextManager`)."""
+"""The front doors: one call (`compress`, `plan`) and the session that never overflows
+(`ContextManager`).
+"""

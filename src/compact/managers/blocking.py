@@ -1,7 +1,9 @@
-"""Blocking forms of what is written async: run straight through where nothing waits, else on one background loop.
+"""Blocking forms of what is written async: run straight through where nothing waits, else on one
+background loop.
 
-A compression that calls no model never waits; its blocking form works everywhere, inside a running event loop too (a
-notebook has one). Where the work may wait, the blocking form refuses inside a running loop and names the async form.
+A compression that calls no model never waits; its blocking form works everywhere, inside a running
+event loop too (a notebook has one). Where the work may wait, the blocking form refuses inside a
+running loop and names the async form.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ _loop: AbstractEventLoop | None = None
 def run(work: Coroutine[Any, Any, T], *, waits: bool, instead: str) -> T:
     """The coroutine's result.
 
-    `waits` says whether it may wait for something outside; `instead` is the async form to name in an error.
+    `waits` says whether it may wait for something outside; `instead` is the async form to name in
+    an error.
 
     Raises:
         BlockingCallInLoop: it may wait, and this thread runs an event loop.
@@ -37,7 +40,9 @@ def run(work: Coroutine[Any, Any, T], *, waits: bool, instead: str) -> T:
     except RuntimeError:
         return asyncio.run_coroutine_threadsafe(work, _background_loop()).result()
     work.close()
-    raise BlockingCallInLoop(f"this call waits for a model inside a running event loop; await {instead}")
+    raise BlockingCallInLoop(
+        f"this call waits for a model inside a running event loop; await {instead}"
+    )
 
 
 def _straight_through(work: Coroutine[Any, Any, T]) -> T:
@@ -51,8 +56,10 @@ def _straight_through(work: Coroutine[Any, Any, T]) -> T:
 
 
 def _background_loop() -> AbstractEventLoop:
-    """The one loop of this process for blocking callers, in a daemon thread, started at first need."""
-    global _loop  # noqa: PLW0603 - one loop a process
+    """The one loop of this process for blocking callers, in a daemon thread, started at first
+    need.
+    """
+    global _loop
     import asyncio
 
     with _lock:

@@ -1,4 +1,6 @@
-"""Front door 1: one call, no set-up, no key. `compress` returns messages, `plan` says what it would do and why."""
+"""Front door 1: one call, no set-up, no key. `compress` returns messages, `plan` says what it would
+do and why.
+"""
 
 from __future__ import annotations
 
@@ -38,22 +40,22 @@ class Options(TypedDict, total=False):
     """The wire format, where its content cannot tell: `chat_completions` or `anthropic`."""
     policy: CompactPolicy | None
     summarizer: str | Summarizer | None
-    """Who writes the summary: `extractive` (the default), an object of yours, or None for a receipt alone."""
+    """Who writes the summary: `extractive` (the default), an object of yours, or None for a receipt
+    alone."""
     on_event: Callable[[Event], None] | None
 
 
-def compress(
-    messages: Sequence[Item], *, max_tokens: int, **options: Unpack[Options]
-) -> list[Any]:
+def compress(messages: Sequence[Item], *, max_tokens: int, **options: Unpack[Options]) -> list[Any]:
     """Fit messages into `max_tokens`, in the format they came in; what fits comes back unchanged.
 
-    The system prompt, pins and the newest message of a person stay word for word, tool calls keep their results, the
-    order stays. A call that nobody answered is answered by a note, as providers refuse it otherwise.
+    The system prompt, pins and the newest message of a person stay word for word, tool calls keep
+    their results, the order stays. A call that nobody answered is answered by a note, as providers
+    refuse it otherwise.
 
     Raises:
         CannotFit: what may not be shortened exceeds `max_tokens`; the text shows the breakdown.
-        InvalidMessage: a message is malformed; the text names the field.
-        BlockingCallInLoop: the summarizer waits and this thread runs an event loop: await `acompress`.
+        InvalidMessage: a message is malformed; the text names the field. BlockingCallInLoop: the
+        summarizer waits and this thread runs an event loop: await `acompress`.
     """
     return _Task(messages, max_tokens, options).rendered(instead="acompress(…)")
 
@@ -67,7 +69,8 @@ async def acompress(
 
 
 def plan(messages: Sequence[Item], *, max_tokens: int, **options: Unpack[Options]) -> Plan:
-    """What `compress` does with these messages, rung by rung, and why; the new context is in the plan.
+    """What `compress` does with these messages, rung by rung, and why; the new context is in the
+    plan.
 
     Raises:
         CannotFit, InvalidMessage, BlockingCallInLoop: as `compress`.
@@ -131,7 +134,9 @@ def aside_of(
     system: str | Sequence[Mapping[str, Any]] | None,
     tools: Sequence[Mapping[str, Any]],
 ) -> int:
-    """Tokens of what stands beside the messages: a system field, tool schemas, the priming of the reply."""
+    """Tokens of what stands beside the messages: a system field, tool schemas, the priming of the
+    reply.
+    """
     total = counter.framing.priming + counter.tools(tools)
     if isinstance(system, str):
         total += counter.framing.per_message + counter.text(system)

@@ -1,7 +1,7 @@
 """Front door 2: `ContextManager`, a session that never overflows.
 
-Messages go in one by one and stay in the history as they are; a prompt that fits the model's window comes out. The
-history lives in memory; a store on disk follows with the sessions issue.
+Messages go in one by one and stay in the history as they are; a prompt that fits the model's window
+comes out. The history lives in memory; a store on disk follows with the sessions issue.
 """
 
 from __future__ import annotations
@@ -52,8 +52,9 @@ class SessionOptions(TypedDict, total=False):
 class ContextManager:
     """A session: its whole history, and the active context for any window.
 
-    `model` is a model key that names a window and a tokenizer; `window` is the size in tokens and counts more than the
-    model's. Without either, the window is 8,192 tokens. Prompts are compressed when they pass the policy's trigger.
+    `model` is a model key that names a window and a tokenizer; `window` is the size in tokens and
+    counts more than the model's. Without either, the window is 8,192 tokens. Prompts are compressed
+    when they pass the policy's trigger.
     """
 
     def __init__(
@@ -64,7 +65,9 @@ class ContextManager:
         **options: Unpack[SessionOptions],
     ) -> None:
         if store is not None:
-            raise InvalidConfig("store", f"{store!r}: sessions live in memory; a store is not built yet")
+            raise InvalidConfig(
+                "store", f"{store!r}: sessions live in memory; a store is not built yet"
+            )
         self.policy = options.get("policy") or CompactPolicy()
         if "summarizer" in options and options["summarizer"] is None:
             self.policy = self.policy.model_copy(update={"strategy": "off"})
@@ -103,9 +106,10 @@ class ContextManager:
         return self._view.plan
 
     def add_message(
-        self, message: Message | Mapping[str, Any] | None = None, /, **fields: Any
+        self, message: Message | Mapping[str, Any] | None = None, /, **fields: object
     ) -> Message:
-        """Append a message to the history: a `Message`, a provider's dictionary, or its fields as keywords.
+        """Append a message to the history: a `Message`, a provider's dictionary, or its fields as
+        keywords.
 
         Stores, never compresses. Returns the message with its id and time.
 
@@ -123,12 +127,15 @@ class ContextManager:
     def _parsed(self, raw: Mapping[str, Any]) -> Message:
         position = len(self.history)
         if not isinstance(raw, Mapping):
-            raise InvalidMessage("message", f"expected a message or a mapping, got {type(raw).__name__}")
+            raise InvalidMessage(
+                "message", f"expected a message or a mapping, got {type(raw).__name__}"
+            )
         other = told_by(raw)
         if other is not None and other != self._wire.name:
             raise InvalidMessage(
                 f"messages[{position}]",
-                f"is in the format {other}, the session is in {self._wire.name}: give format={other!r}",
+                f"is in the format {other}, the session is in {self._wire.name}: "
+                f"give format={other!r}",
             )
         return self._wire.parse(raw, position)
 
@@ -169,8 +176,8 @@ class ContextManager:
     def compress_conversation(self, target_ratio: float | None = None) -> Plan:
         """Compress now; the plan says what was done and why.
 
-        `target_ratio` is the share to keep of what lies above the floor (system prompt, pins, the newest message of a
-        person), 0 to 1; without it, the policy's target.
+        `target_ratio` is the share to keep of what lies above the floor (system prompt, pins, the
+        newest message of a person), 0 to 1; without it, the policy's target.
 
         Raises:
             CannotFit, BlockingCallInLoop: as `get_context_for_model`.
@@ -180,7 +187,9 @@ class ContextManager:
     async def acompress_conversation(self, target_ratio: float | None = None) -> Plan:
         """`compress_conversation` for async callers."""
         if target_ratio is not None and not 0 < target_ratio <= 1:
-            raise ValueError(f"target_ratio must lie above 0 and be at most 1, got {target_ratio!r}")
+            raise ValueError(
+                f"target_ratio must lie above 0 and be at most 1, got {target_ratio!r}"
+            )
         await self._view.refresh()
         limit = self.window.target
         if target_ratio is not None:

@@ -1,8 +1,9 @@
 """A view: the active context of one session for one window, kept up to date as messages come.
 
-A new message is appended to what is in view; nothing is looked at again until the trigger is passed. Then the pipeline
-makes a new context from the history, and the view goes on from there. So a turn costs its new messages, whatever the
-length of the history. A call that nobody has answered yet is never sent bare: a note answers it until its result comes.
+A new message is appended to what is in view; nothing is looked at again until the trigger is
+passed. Then the pipeline makes a new context from the history, and the view goes on from there. So
+a turn costs its new messages, whatever the length of the history. A call that nobody has answered
+yet is never sent bare: a note answers it until its result comes.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from compact.compression.stages import Budget, Carried
 from compact.core.budget import ContextWindow
 from compact.core.checkpoints import Checkpoint
 from compact.core.context import ActiveContext
-from compact.core.events import PrunedMessages, SummaryCreated, TriggerDecision
+from compact.core.events import TriggerDecision
 from compact.core.history import History
 from compact.core.messages import Message, ToolCall
 from compact.core.plan import Plan
@@ -24,7 +25,8 @@ from compact.core.protocols import Emit, Summarizer
 from compact.errors import CannotFit
 
 BACKLOG = 64
-"""New messages from which on the end of the history is counted first, before anything is appended."""
+"""New messages from which on the end of the history is counted first, before anything is
+appended."""
 
 
 class View:
@@ -59,7 +61,9 @@ class View:
 
     @property
     def tokens(self) -> int:
-        """Tokens of the prompt as it would be sent now, messages that were not yet looked at left out."""
+        """Tokens of the prompt as it would be sent now, messages that were not yet looked at left
+        out.
+        """
         return self._tokens
 
     async def refresh(self) -> None:
@@ -81,14 +85,16 @@ class View:
             await self.compress(self.window.target, "the trigger was passed")
 
     async def compress(self, limit: int, reason: str) -> Plan:
-        """Compress to `limit` tokens now; where the floor needs more, to what it needs, up to the usable window.
+        """Compress to `limit` tokens now; where the floor needs more, to what it needs, up to the
+        usable window.
 
         Raises:
             CannotFit: what may not be shortened exceeds the usable window.
         """
-        before = self._tokens
         self._emit(
-            TriggerDecision(triggered=True, tokens=before, trigger=self.window.trigger, reason=reason)
+            TriggerDecision(
+                triggered=True, tokens=self._tokens, trigger=self.window.trigger, reason=reason
+            )
         )
         try:
             outcome = await self._run(limit)
@@ -98,7 +104,6 @@ class View:
             outcome = await self._run(self.window.usable)
         self._carried = outcome.carried
         self._take(outcome.plan)
-        self._report(outcome.plan, before)
         return outcome.plan
 
     async def _run(self, limit: int) -> pipeline.Outcome:
@@ -112,7 +117,9 @@ class View:
         )
 
     def _take(self, plan: Plan) -> None:
-        """Go on from a new context; a note that answers a call still open at its end is left out again."""
+        """Go on from a new context; a note that answers a call still open at its end is left out
+        again.
+        """
         self.plan, self.checkpoint = plan, plan.checkpoint
         messages = list(plan.context.messages)
         self._open, self._asker = {}, None
@@ -180,25 +187,4 @@ class View:
             messages=tuple(self.messages()),
             tokens=self._tokens + note,
             checkpoints=(self.checkpoint,) if self.checkpoint else (),
-        )
-
-    def _report(self, plan: Plan, before: int) -> None:
-        if plan.checkpoint is not None:
-            self._emit(
-                SummaryCreated(
-                    checkpoint_id=plan.checkpoint.id,
-                    messages=plan.checkpoint.span.messages,
-                    source_tokens=plan.checkpoint.span.tokens,
-                    tokens=plan.checkpoint.token_count,
-                    made_by=plan.checkpoint.made_by,
-                )
-            )
-        self._emit(
-            PrunedMessages(
-                covered=plan.covered,
-                masked=plan.count("masked"),
-                clipped=plan.count("clipped"),
-                tokens_before=before,
-                tokens_after=plan.tokens_after,
-            )
         )

@@ -1,10 +1,10 @@
 """Tokenizers: exact OpenAI counts offline, and honest estimates for the others.
 
-`o200k` and `cl100k` are exact, from vocabularies inside the installed wheel: rs-bpe, or bpe-openai on Pythons that
-rs-bpe has no wheel for (both equal tiktoken token for token; a test compares). `claude` is an estimate: Anthropic
-publishes no tokenizer, and between two calls of recorded sessions its usage grew 1.16 to 1.51 times as fast as o200k
-(docs/evidence.md); the estimate takes the upper end, so that what fits by it fits. `chars` is for models about which
-nothing is known.
+`o200k` and `cl100k` are exact, from vocabularies inside the installed wheel: rs-bpe, or bpe-openai
+on Pythons that rs-bpe has no wheel for (both equal tiktoken token for token; a test compares).
+`claude` is an estimate: Anthropic publishes no tokenizer, and between two calls of recorded
+sessions its usage grew 1.16 to 1.51 times as fast as o200k (docs/evidence.md); the estimate takes
+the upper end, so that what fits by it fits. `chars` is for models about which nothing is known.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 class TiktokenEstimator:
-    """Exact counts of an OpenAI vocabulary (`o200k` or `cl100k`); special tokens count as plain text."""
+    """Exact counts of an OpenAI vocabulary (`o200k` or `cl100k`); special tokens count as plain
+    text.
+    """
 
     exact = True
     margin = 0.0
@@ -37,7 +39,9 @@ class TiktokenEstimator:
         self._count = _vocabulary(vocabulary)
 
     def count(self, text: str) -> int:
-        """Tokens of the text. A lone surrogate counts as the replacement character it is sent as."""
+        """Tokens of the text. A lone surrogate counts as the replacement character it is sent
+        as.
+        """
         try:
             return self._count(text)
         except UnicodeEncodeError:
@@ -45,7 +49,9 @@ class TiktokenEstimator:
 
 
 class ClaudeEstimator:
-    """An estimate for Anthropic's models: o200k counts times the largest growth seen in recorded usage."""
+    """An estimate for Anthropic's models: o200k counts times the largest growth seen in recorded
+    usage.
+    """
 
     name = "claude"
     exact = False
@@ -61,7 +67,9 @@ class ClaudeEstimator:
 
 
 class NoopEstimator:
-    """An estimate that needs no vocabulary: UTF-8 bytes by 3, which is high for most languages and tokenizers."""
+    """An estimate that needs no vocabulary: UTF-8 bytes by 3, which is high for most languages and
+    tokenizers.
+    """
 
     name = "chars"
     exact = False
@@ -98,9 +106,7 @@ def tokenizer(name: str) -> TiktokenEstimator | ClaudeEstimator | NoopEstimator:
     try:
         return _KNOWN[name]()
     except KeyError:
-        raise UnknownModel(
-            f"no tokenizer named {name!r}; there are {', '.join(NAMES)}"
-        ) from None
+        raise UnknownModel(f"no tokenizer named {name!r}; there are {', '.join(NAMES)}") from None
 
 
 def tokenizer_of_model(model: str) -> str:
@@ -114,7 +120,8 @@ def tokenizer_of_model(model: str) -> str:
         if re.match(pattern, bare):
             return name
     raise UnknownModel(
-        f"no tokenizer is known for the model {model!r}; give tokenizer= (one of {', '.join(NAMES)})"
+        f"no tokenizer is known for the model {model!r}; "
+        f"give tokenizer= (one of {', '.join(NAMES)})"
     )
 
 

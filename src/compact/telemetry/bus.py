@@ -1,8 +1,8 @@
 """The bus: hands events to subscribers and exporters, and cannot hurt its caller.
 
-Subscribers run at once, in the order they came; what they raise is caught and counted. An exporter gets a bounded queue
-of its own and a thread that empties it: a slow or dead one loses events, which are counted, and never makes a caller
-wait. This is one of the two places that may catch everything.
+Subscribers run at once, in the order they came; what they raise is caught and counted. An exporter
+gets a bounded queue of its own and a thread that empties it: a slow or dead one loses events, which
+are counted, and never makes a caller wait. This is one of the two places that may catch everything.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Anthropic messages: `{"role": "user" | "assistant", "content": text | [blocks]}`.
 
-Tool results are blocks of a user message. A role `system` is accepted in the list, for callers that keep the system
-prompt there; providers want it in a field of its own. Where messages came from another format, neighbours that the
-provider would combine are written as one message.
+Tool results are blocks of a user message. A role `system` is accepted in the list, for callers that
+keep the system prompt there; providers want it in a field of its own. Where messages came from
+another format, neighbours that the provider would combine are written as one message.
 """
 
 from __future__ import annotations
@@ -170,10 +170,10 @@ def _write_part(part: Part, message: Message) -> dict[str, Any]:
             return dict(own or _write_call(part))
         case Thinking() if own is None:
             return {"type": "text", "text": part.text}
-        case Image() if own is None:
-            return {"type": "image", "source": _image_source(part)}
         case _ if own is not None:
             return dict(own)
+        case Image():
+            return {"type": "image", "source": _image_source(part)}
         case _:
             return {"type": "text", "text": part.text}
 

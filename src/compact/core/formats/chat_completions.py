@@ -1,7 +1,8 @@
 """OpenAI chat completions: `{"role", "content", "tool_calls", "tool_call_id", …}`.
 
-Content may be a string, null or a list of parts; unknown parts and fields are kept. The deprecated `function_call` and
-the role `function` are read as a tool call and its result that share the function's name as their id.
+Content may be a string, null or a list of parts; unknown parts and fields are kept. The deprecated
+`function_call` and the role `function` are read as a tool call and its result that share the
+function's name as their id.
 """
 
 from __future__ import annotations
@@ -58,11 +59,7 @@ class ChatCompletions:
         if not isinstance(raw, Mapping):
             raise InvalidMessage(path, f"expected an object, got {type(raw).__name__}")
         role = _role(raw.get("role"), path)
-        content: str | tuple[Part, ...]
-        if role == "tool":
-            content = (_result(raw, path),)
-        else:
-            content = _content(raw, path)
+        content = (_result(raw, path),) if role == "tool" else _content(raw, path)
         return Message.trusted(
             role=role,
             content=content,

@@ -15,7 +15,9 @@ FORMATS: Mapping[str, WireFormat] = {f.name: f for f in (ChatCompletions(), Anth
 LOOKED_AT = 400
 """Messages looked at from each end to tell a format by its content."""
 
-_BLOCKS = frozenset(("tool_use", "tool_result", "thinking", "redacted_thinking", "image", "document"))
+_BLOCKS = frozenset(
+    ("tool_use", "tool_result", "thinking", "redacted_thinking", "image", "document")
+)
 
 
 def format_named(name: str) -> WireFormat:
@@ -31,7 +33,9 @@ def format_named(name: str) -> WireFormat:
 
 
 def format_of(messages: Sequence[object]) -> WireFormat:
-    """The format a list of dictionaries is written in; what both could be is read as chat completions."""
+    """The format a list of dictionaries is written in; what both could be is read as chat
+    completions.
+    """
     ends = chain(islice(reversed(messages), LOOKED_AT), islice(messages, LOOKED_AT))
     for message in ends:
         if isinstance(message, Mapping) and (found := told_by(message)):

@@ -1,7 +1,8 @@
 """What every wire format offers, and how one is found by name or by content.
 
-A format reads one provider dictionary into a `Message` and writes messages back. What was not changed is written back
-as the very dictionary it was read from. Files people keep conversations in are another matter: storage.transcripts.
+A format reads one provider dictionary into a `Message` and writes messages back. What was not
+changed is written back as the very dictionary it was read from. Files people keep conversations in
+are another matter: storage.transcripts.
 """
 
 from __future__ import annotations

@@ -1,0 +1,140 @@
+"""What a compression did, in words and numbers: the plan and its rungs. Decides nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from compact.compression import shorten
+from compact.compression.stages import Budget, Selection
+from compact.core.checkpoints import Checkpoint
+from compact.core.context import ActiveContext
+from compact.core.groups import groups_of
+from compact.core.history import History
+from compact.core.messages import Message
+from compact.core.partition import partition, turns
+from compact.core.plan import Fate, Plan, Rung
+
+
+def report(selection: Selection, context: ActiveContext) -> Plan:
+    """The plan that says what was done, rung by rung."""
+    history, budget = selection.history, selection.budget
+    before = None
+    if history.counted() == len(history):
+        before = budget.aside + history.total()
+    return Plan(
+        limit=budget.limit,
+        tokens_before=before,
+        tokens_after=context.tokens,
+        messages_before=len(history),
+        floor={**selection.layout.floor, "tools and framing": budget.aside},
+        rungs=tuple(_rungs(selection, context)),
+        fates=_fates(selection),
+        parts=partition(history, selection.policy).sizes(),
+        context=context,
+        tokenizer=history.counter.estimator.name,
+        exact=history.counter.exact,
+    )
+
+
+def unchanged(history: History, budget: Budget, total: int) -> Plan | None:
+    """The plan for a prompt that fits: nothing is done but closing calls that nobody answered.
+
+    `total` are the messages' tokens as they are. None where they no longer fit with those calls
+    closed.
+    """
+    before = total
+    messages: list[Message] = []
+    for group in groups_of(history):
+        whole = [history[i] for i in group]
+        shown = shorten.closed(whole)
+        if shown != whole:
+            total -= sum(history.tokens(i) for i in group)
+            total += sum(map(history.counter.message, shown))
+        messages += shown
+    if total + budget.aside > budget.limit:
+        return None
+    return Plan(
+        limit=budget.limit,
+        tokens_before=before + budget.aside,
+        tokens_after=total + budget.aside,
+        messages_before=len(history),
+        floor={"tools and framing": budget.aside},
+        context=ActiveContext(messages=tuple(messages), tokens=total + budget.aside),
+        fates=dict.fromkeys(range(len(history)), "kept"),
+        tokenizer=history.counter.estimator.name,
+        exact=history.counter.exact,
+    )
+
+
+def _fates(selection: Selection) -> dict[int, Fate]:
+    layout = selection.layout
+    pinned = frozenset(selection.history.fixed)
+    fates: dict[int, Fate] = {i: "pinned" if i in pinned else "kept" for i in layout.fixed}
+    for piece in layout.tail:
+        fate: Fate = "kept" if piece.form == "verbatim" else piece.form
+        fates.update((i, fate) for i in piece.group if i not in layout.fixed)
+    return fates
+
+
+def _rungs(selection: Selection, context: ActiveContext) -> Iterator[Rung]:
+    yield from _shortened(selection, "masked")
+    if context.checkpoints:
+        yield _summarized(selection, context.checkpoints[-1])
+    yield from _lowered(selection)
+    yield from _shortened(selection, "clipped")
+
+
+def _shortened(selection: Selection, form: str) -> Iterator[Rung]:
+    pieces = [p for p in selection.layout.tail if p.form == form]
+    if pieces:
+        masked = form == "masked"
+        yield Rung(
+            name="mask" if masked else "clip",
+            why="tool output that is not among the newest became stubs"
+            if masked
+            else "an oversized group kept its head and tail",
+            messages=sum(len(p.messages) for p in pieces),
+            freed=sum(p.whole - p.tokens for p in pieces),
+        )
+
+
+def _summarized(selection: Selection, checkpoint: Checkpoint) -> Rung:
+    receipt = checkpoint.made_by == "receipt"
+    what = "a receipt" if receipt else f"a checkpoint ({checkpoint.made_by})"
+    covered = checkpoint.span.tokens
+    return Rung(
+        name="summarize",
+        why=f"what came before message {selection.layout.cut + 1:,} did not fit and became {what} "
+        f"of {checkpoint.token_count:,} tokens",
+        messages=checkpoint.span.messages,
+        freed=None if covered is None else covered - checkpoint.token_count,
+    )
+
+
+def _lowered(selection: Selection) -> Iterator[Rung]:
+    layout, policy = selection.layout, selection.policy
+    if layout.recent < layout.cut:
+        yield Rung(
+            name="lower keep counts",
+            why=f"recent turns in view as a whole: {_whole_turns(selection)} instead of "
+            f"{policy.keep_recent_turns}; the turn before is cut between its groups",
+            messages=layout.cut - layout.recent,
+            freed=None,
+        )
+    if layout.users_kept < layout.users_wanted:
+        yield Rung(
+            name="lower keep counts",
+            why=f"messages of a person kept word for word: {layout.users_kept} instead of "
+            f"{layout.users_wanted}",
+            messages=layout.users_wanted - layout.users_kept,
+            freed=None,
+        )
+
+
+def _whole_turns(selection: Selection) -> int:
+    whole = 0
+    for turn in turns(selection.history):
+        if turn.start < selection.layout.cut:
+            break
+        whole += 1
+    return whole
