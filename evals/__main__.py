@@ -1,0 +1,86 @@
+"""The command `python -m evals`: runs the evaluations that are named, or all."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from compact.providers.tokenizers import CLAUDE_LARGEST
+from evals import coverage, data, instructions, sweep, usage
+
+Evaluation = Callable[[Path, argparse.Namespace], tuple[str, Any]]
+
+
+def _coverage(folder: Path, options: argparse.Namespace) -> tuple[str, Any]:
+    cases = coverage.Cases(folder)
+    if options.show:
+        chosen = [c for c in cases.all if options.show in c.name]
+        texts = [f"=== {c.name}\n{coverage.compressed(c).context.render_text()}" for c in chosen]
+        return "\n".join(texts) or f"no case is named {options.show}", None
+    if options.sweep:
+        return sweep.report(cases), None
+    scores = coverage.run(cases)
+    return coverage.report(scores, missed=options.missed), coverage.as_json(scores)
+
+
+def _instructions(folder: Path, _: argparse.Namespace) -> tuple[str, Any]:
+    labelled = list(instructions.labelled(folder))
+    made = list(instructions.from_generator())
+    found = {"labelled": labelled, "generated": made}
+    text = "\n\n".join(instructions.report(*item) for item in found.items())
+    return text, {name: instructions.as_json(outcomes) for name, outcomes in found.items()}
+
+
+def _usage(folder: Path, _: argparse.Namespace) -> tuple[str, Any]:
+    sessions = usage.run(folder)
+    text = usage.report(sessions, usage.exact(folder), factor=CLAUDE_LARGEST)
+    return text, usage.as_json(sessions, factor=CLAUDE_LARGEST)
+
+
+EVALUATIONS: dict[str, Evaluation] = {
+    "coverage": _coverage,
+    "instructions": _instructions,
+    "usage": _usage,
+}
+
+
+def _arguments(argv: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m evals", description=__doc__)
+    add = parser.add_argument
+    add("names", nargs="*", metavar="NAME", help=f"of {', '.join(EVALUATIONS)}; default: all")
+    add("--data", type=Path, metavar="DIR", help="default: $COMPACT_DATA, else ../shared/data")
+    add("--json", type=Path, metavar="FILE", help="write the numbers there as well")
+    add("--show", metavar="CASE", help="coverage: print the compacted text of cases")
+    add("--missed", action="store_true", help="coverage: name what is missing")
+    add("--sweep", action="store_true", help="coverage: turn the knobs, leaving a session out")
+    options = parser.parse_args(argv)
+    unknown = [name for name in options.names if name not in EVALUATIONS]
+    if unknown:
+        parser.error(f"no evaluation {unknown[0]!r}; there are {', '.join(EVALUATIONS)}")
+    return options
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run; 0 also where there is nothing to measure, 1 where somebody said there would be."""
+    options = _arguments(argv)
+    try:
+        folder = data.folder(options.data)
+        found: dict[str, Any] = {}
+        for name in options.names or EVALUATIONS:
+            text, found[name] = EVALUATIONS[name](folder, options)
+            print(f"# {name}\n{text}\n", flush=True)
+    except data.NoData as reason:
+        print(f"failed: {reason}" if reason.asked else f"skipped: {reason}", file=sys.stderr)
+        return 1 if reason.asked else 0
+    if options.json:
+        text = json.dumps(found, indent=1, ensure_ascii=False)
+        options.json.write_text(text + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,66 @@
+"""Where the conversations are, and the measure's own tool beside them; both may be absent."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+REPO_ROOT = Path(__file__).resolve().parents[1]
+
+
+class NoData(Exception):
+    """There is nothing to measure here; `asked` tells whether somebody said there would be."""
+
+    def __init__(self, reason: str, *, asked: bool) -> None:
+        super().__init__(reason)
+        self.asked = asked
+
+
+def folder(given: Path | None = None) -> Path:
+    """The data folder: the one given, else `$COMPACT_DATA`, else the shared folder beside the
+    repository.
+
+    Raises:
+        NoData: it is not there, or holds no conversation.
+    """
+    named = given or (Path(name) if (name := os.environ.get("COMPACT_DATA")) else None)
+    path = named or REPO_ROOT.parent / "shared" / "data"
+    if not path.is_dir():
+        raise NoData("the data folder is not there", asked=named is not None)
+    if not any(path.glob("*/*.json*")):
+        raise NoData("the data folder holds no conversation", asked=True)
+    return path
+
+
+def measure(data: Path) -> ModuleType:
+    """The tool that defines future-reference coverage, from the folder `tools` beside the data
+    folder.
+
+    Raises:
+        NoData: it is not there.
+    """
+    path = data.resolve().parent / "tools" / "future_reference.py"
+    if not path.is_file():
+        raise NoData("tools/future_reference.py is not beside the data folder", asked=False)
+    spec = importlib.util.spec_from_file_location("future_reference", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    keep, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.dont_write_bytecode = keep
+    return module
+
+
+def claude_code_sessions(data: Path) -> list[Path]:
+    """The Claude Code sessions, in the order of their names."""
+    return sorted((data / "claude_code_sessions").glob("*.jsonl"))
+
+
+Row = dict[str, Any]

@@ -1,0 +1,51 @@
+"""What the evaluations have to reach on the shared conversations."""
+
+import pytest
+
+from evals import coverage, data, instructions
+
+pytestmark = pytest.mark.data
+
+COVERAGE_FLOOR = 0.75
+INSTRUCTION_FLOOR = 0.95
+REFERENCE_FLOOR = 0.95
+"""Of the rules that find no room, the share that is referenced by id."""
+
+
+@pytest.fixture(scope="module")
+def folder():
+    try:
+        return data.folder()
+    except data.NoData as reason:
+        if reason.asked:
+            pytest.fail(str(reason))
+        pytest.skip(f"no real conversations here: {reason}")
+
+
+def test_what_is_needed_next_is_there_after_compression(folder):
+    try:
+        scores = coverage.run(coverage.Cases(folder))
+    except data.NoData as reason:
+        pytest.skip(str(reason))
+    print(coverage.report(scores))
+    assert scores
+    assert coverage.mean_of(scores) >= COVERAGE_FLOOR
+
+
+def test_instructions_that_fit_are_there_word_for_word(folder):
+    outcomes = [o for o in instructions.labelled(folder) if o.fits]
+    print(instructions.report("labelled", outcomes))
+    share = instructions.share(outcomes)
+    assert share is not None
+    assert share >= INSTRUCTION_FLOOR
+
+
+def test_generated_rules_are_there_or_referenced():
+    outcomes = list(instructions.from_generator())
+    share = instructions.share([o for o in outcomes if o.fits])
+    assert share is not None
+    assert share >= INSTRUCTION_FLOOR
+    crowded = [o for o in outcomes if not o.fits]
+    missed = sum(len(o.missed) for o in crowded)
+    assert missed
+    assert sum(o.referenced for o in crowded) >= REFERENCE_FLOOR * missed
