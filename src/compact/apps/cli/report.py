@@ -80,7 +80,7 @@ def show_source(out: Console, job: Job) -> None:
 def show_head(out: Console, plan: Plan, job: Job) -> None:
     """What went in and what came out."""
     show_source(out, job)
-    before = "more" if plan.tokens_before is None else f"{plan.tokens_before:,}"
+    before = f"> {plan.limit:,}" if plan.tokens_before is None else f"{plan.tokens_before:,}"
     out.print(f"before {before:>10} tokens {plan.messages_before:>7,} messages")
     after = f"after  {plan.tokens_after:>10,} tokens {len(plan.context.messages):>7,} messages"
     out.print(f"{after}   (at most {plan.limit:,} tokens)")

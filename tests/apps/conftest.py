@@ -1,0 +1,76 @@
+"""What the tests of the command line share: running it here, and as a process of its own."""
+
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Ran(NamedTuple):
+    """What a run gave."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture(scope="session")
+def sample():
+    """The conversation that comes with the package."""
+    return ROOT / "src/compact/apps/cli/sample/harbour.jsonl"
+
+
+@pytest.fixture(scope="session")
+def fixtures():
+    """Small files of every format."""
+    return ROOT / "tests/fixtures/transcripts"
+
+
+@pytest.fixture(autouse=True)
+def _clean(monkeypatch, tmp_path):
+    """No settings of the machine, an empty folder, a known width."""
+    for name in list(os.environ):
+        if name.startswith("COMPACT_") or name in ("FORCE_COLOR", "COLUMNS"):
+            monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def run(capsys, monkeypatch):
+    """Run a command in this process."""
+
+    def _run(*arguments, stdin=b""):
+        from compact.apps.cli.main import main
+
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        code = main([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        return Ran(code, captured.out, captured.err)
+
+    return _run
+
+
+@pytest.fixture
+def process():
+    """Run a command as a process of its own; options go to `subprocess.run`."""
+
+    def _process(*arguments, env=None, **options):
+        command = [sys.executable, "-m", "compact.apps.cli.main", *map(str, arguments)]
+        path = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
+        environ = {**os.environ, "PYTHONPATH": path, **(env or {})}
+        if "stdout" not in options:
+            options |= {"capture_output": True}
+        done = subprocess.run(command, env=environ, timeout=60, check=False, **options)
+        return Ran(
+            done.returncode,
+            (done.stdout or b"").decode("utf-8", "replace"),
+            (done.stderr or b"").decode("utf-8", "replace"),
+        )
+
+    return _process

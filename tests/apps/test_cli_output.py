@@ -1,0 +1,237 @@
+"""Where bytes go: whole files or none, full disks, closed pipes, poor terminals (K-11)."""
+
+import errno
+import json
+import os
+import signal
+import stat
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from compact.apps.cli import output
+from compact.apps.cli.ending import Stop
+
+FULL = Path("/dev/full")
+unix = pytest.mark.skipif(os.name == "nt", reason="devices and signals are Unix's")
+full = pytest.mark.skipif(not FULL.exists(), reason="there is no /dev/full here")
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def test_a_file_is_replaced_whole_and_keeps_its_mode(tmp_path):
+    path = tmp_path / "out"
+    path.write_text("old")
+    path.chmod(0o640)
+    assert output.write_file(str(path), "néw") == 4
+    assert path.read_bytes() == "néw".encode()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    assert [p.name for p in tmp_path.iterdir()] == ["out"]
+
+
+@unix
+def test_a_new_file_gets_the_mode_that_the_umask_leaves(tmp_path):
+    before = os.umask(0o027)
+    try:
+        output.write_file(str(tmp_path / "out"), "a")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "out").stat().st_mode) == 0o640
+
+
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+def test_a_failed_write_leaves_what_was_there_and_nothing_else(tmp_path, monkeypatch, step):
+    """A disk that is full at the last moment loses nothing."""
+    path = tmp_path / "out"
+    path.write_text("old")
+
+    def no_room(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, step, no_room)
+    monkeypatch.setattr(Path, "replace", no_room)
+    with pytest.raises(Stop, match="out: cannot be written: No space left on device"):
+        output.write_file(str(path), "new" * 1000)
+    assert path.read_text() == "old"
+    assert [p.name for p in tmp_path.iterdir()] == ["out"]
+
+
+@unix
+def test_a_link_keeps_pointing_where_it_points(tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to("folder/real")
+    output.write_file(str(tmp_path / "link"), "a")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "folder" / "real").read_text() == "a"
+
+
+@unix
+def test_a_device_is_written_not_replaced(run, sample):
+    assert run("compact", sample, "--max-tokens", "8000", "-o", "/dev/null").code == 0
+    assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)
+
+
+def test_the_input_is_replaced_only_when_told_to(run, sample, tmp_path):
+    path = tmp_path / "chat.jsonl"
+    path.write_bytes(sample.read_bytes())
+    (tmp_path / "other").hardlink_to(path)
+    for name in ("chat.jsonl", "./chat.jsonl", "other"):
+        assert run("compact", path, "--max-tokens", "8000", "-o", name).code == 2
+    assert path.read_bytes() == sample.read_bytes()
+    assert run("compact", path, "--max-tokens", "8000", "-o", path, "--force").code == 0
+    assert path.stat().st_size < 60_000
+
+
+@full
+def test_a_full_disk_is_one_line(process, sample):
+    with FULL.open("wb") as device:
+        done = process("compact", sample, "--max-tokens", "8000", stdout=device,
+                       stderr=subprocess.PIPE)  # fmt: skip
+    assert (done.code, done.err) == (
+        2,
+        "compactctl: standard output: cannot be written: No space left on device\n",
+    )
+    with FULL.open("wb") as device:
+        done = process("demo", stdout=device, stderr=subprocess.PIPE)
+    assert (done.code, done.err) == (2, "compactctl: output: No space left on device\n")
+    done = process("compact", sample, "--max-tokens", "8000", "-o", FULL)
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert "/dev/full: cannot be written: No space left on device" in done.err
+    assert stat.S_ISCHR(FULL.stat().st_mode)
+
+
+@unix
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="mounting needs root")
+def test_a_really_full_disk_loses_nothing(process, sample, tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", str(disk)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("no mounting here")
+    try:
+        (disk / "out").write_text("old")
+        done = process("compact", sample, "--max-tokens", "8000", "-o", disk / "out")
+        assert (done.code, done.err.count("\n")) == (2, 1)
+        assert "No space left on device" in done.err
+        assert (disk / "out").read_text() == "old"
+        assert [p.name for p in disk.iterdir()] == ["out"]
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+
+
+# --- pipes and signals ----------------------------------------------------------------------------
+
+
+def closed_pipe():
+    """The end of a pipe whose reader has left."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    return os.fdopen(writer, "wb")
+
+
+@unix
+def test_a_result_whose_reader_left_is_reported_lost(process, sample):
+    with closed_pipe() as pipe:
+        done = process("compact", sample, "--max-tokens", "8000", stdout=pipe,
+                       stderr=subprocess.PIPE)  # fmt: skip
+    assert done.code == 2
+    assert done.err == (
+        "compactctl: standard output: the reader left before everything was written\n"
+    )
+
+
+@unix
+@pytest.mark.parametrize("arguments", [["demo"], ["demo", "--help"], ["tokens", "FILE", "--json"]])
+def test_a_report_whose_reader_left_ends_without_a_traceback(process, sample, arguments):
+    given = [sample if argument == "FILE" else argument for argument in arguments]
+    with closed_pipe() as pipe:
+        done = process(*given, stdout=pipe, stderr=subprocess.PIPE)
+    assert done.code == 2
+    assert "Traceback" not in done.err
+    assert "Exception ignored" not in done.err
+    assert done.err.count("\n") <= 1
+
+
+@unix
+def test_an_interrupt_ends_quietly(sample):
+    env = {**os.environ, "PYTHONPATH": str(sample.parents[4])}
+    command = [sys.executable, "-m", "compact.apps.cli.main", "tokens", "-"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env
+    ) as running:
+        time.sleep(1.5)  # it has started and waits for its input
+        running.send_signal(signal.SIGINT)
+        out, err = running.communicate(timeout=20)
+    assert (running.returncode, out) == (130, b"")
+    assert b"Traceback" not in err
+
+
+# --- terminals ------------------------------------------------------------------------------------
+
+POOR = {"PYTHONIOENCODING": "ascii"}
+LATIN = {"PYTHONIOENCODING": "latin-1"}
+POSIX = {"LC_ALL": "C", "LANG": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+
+
+@pytest.mark.parametrize("env", [POOR, POSIX, LATIN])
+@pytest.mark.parametrize("command", ["demo", "diff", "tokens", "dry-run"])
+def test_a_terminal_without_unicode_gets_a_readable_report(process, sample, command, env):
+    arguments = [] if command == "demo" else [sample]
+    arguments += ["--max-tokens", "4000"] if command in ("diff", "dry-run") else []
+    done = process(command, *arguments, env=env)
+    assert (done.code, done.err) == (0, "")
+    assert "####" in done.out
+    if env != LATIN:
+        assert done.out.isascii()
+
+
+def test_data_is_utf_8_whatever_the_terminal(process, sample):
+    done = process("compact", sample, "--max-tokens", "8000", env=POOR)
+    assert done.code == 0
+    assert "（" in done.out or "ü" in done.out
+    assert all(json.loads(line) for line in done.out.splitlines())
+
+
+def test_colour_is_for_terminals(process, sample):
+    plain = process("demo").out
+    coloured = process("demo", env={"FORCE_COLOR": "1"}).out
+    assert "\x1b[" not in plain
+    assert "\x1b[" in coloured
+
+
+# --- speed ----------------------------------------------------------------------------------------
+
+
+def seconds(process, *arguments, times):
+    took = []
+    for _ in range(times):
+        start = time.perf_counter()
+        assert process(*arguments).code == 0
+        took.append(time.perf_counter() - start)
+    return statistics.median(took)
+
+
+def test_help_is_quick(process):
+    """Under 300 ms, interpreter included: nothing heavy is imported for it."""
+    assert seconds(process, "--help", times=5) < 0.3
+
+
+def test_help_imports_nothing_heavy(process):
+    code = (
+        "import sys; from compact.apps.cli.main import main; main(['compact', '--help']); "
+        "print([m for m in ('rich', 'yaml', 'orjson', 'asyncio', 'compact.wiring') "
+        "if m in sys.modules], file=sys.stderr)"
+    )
+    env = {**os.environ, "PYTHONPATH": str(Path(output.__file__).parents[3])}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, env=env)
+    assert done.stderr.strip() == b"[]"
+
+
+def test_the_demo_takes_less_than_two_seconds(process):
+    """Offline: no proxy, no home folder, no network is asked for."""
+    assert seconds(process, "demo", times=1) < 2
