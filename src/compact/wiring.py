@@ -14,7 +14,7 @@ from compact.compression.extractive import ExtractiveSummarizer
 from compact.config import CompactConfig
 from compact.core.messages import Message
 from compact.core.protocols import Summarizer, TokenEstimator
-from compact.core.tokens import ANTHROPIC_FRAMING, OPENAI_FRAMING, TokenCounter
+from compact.core.tokens import ANTHROPIC_FRAMING, CLAUDE_FRAMING, OPENAI_FRAMING, TokenCounter
 from compact.errors import UnknownModel
 from compact.providers.tokenizers import NAMES as TOKENIZERS
 from compact.providers.tokenizers import tokenizer as tokenizer_named
@@ -29,6 +29,7 @@ __all__ = ["FORMATS", "TOKENIZERS", "Transcript"]
 FORMATS = {known.name: known.title for known in table.FORMATS}
 """The file formats that can be read: name → what it is in words."""
 
+_FRAMING = {"chat_completions": OPENAI_FRAMING, "anthropic": ANTHROPIC_FRAMING}
 _WIRE_TOKENIZER = {"chat_completions": "o200k", "anthropic": "claude"}
 _counters: dict[tuple[str, str], TokenCounter] = {}
 
@@ -45,11 +46,12 @@ def token_counter(
     Raises:
         UnknownModel: no such tokenizer, or nothing is known of the model.
     """
-    framing = ANTHROPIC_FRAMING if wire == "anthropic" else OPENAI_FRAMING
+    framing = _FRAMING[wire]
     if tokenizer is not None and not isinstance(tokenizer, str):
         return TokenCounter(tokenizer, framing)
     name = tokenizer or (tokenizer_of_model(model) if model else _WIRE_TOKENIZER[wire])
     counter = _counters.get((name, wire))
+    framing = CLAUDE_FRAMING if name == "claude" else framing
     if counter is None:
         counter = _counters[name, wire] = TokenCounter(tokenizer_named(name), framing)
     return counter

@@ -10,6 +10,7 @@ again. The same messages give the same text.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -41,7 +42,7 @@ REFERENCE_SHARE = 0.08
 _CLEAR = 0.4
 _SHORT_LINE = 15.0
 """Tokens, about, below which a sentence gains nothing by being shorter."""
-_SHORT_ID = 12
+_RANDOM_ID = re.compile(r"[0-9a-f]{8}(?:-?[0-9a-f]{4}){3}-?[0-9a-f]{12}$")
 _SECTION_TOKENS = 5
 _LINE_TOKENS = 2
 _MOST_COMMANDS = 8
@@ -200,8 +201,8 @@ def _reference(page: _Page, notes: Notes, missing: list[Instruction]) -> None:
 
 
 def short_id(message_id: str) -> str:
-    """A message's id as it is shown: the first eight characters of a long one."""
-    return message_id if len(message_id) <= _SHORT_ID else message_id[:8]
+    """A message's id as it is shown: the first eight digits of a random one, else all of it."""
+    return message_id[:8] if _RANDOM_ID.match(message_id) else message_id
 
 
 def _distinct(instructions: Iterable[Instruction]) -> Iterable[Instruction]:

@@ -1,19 +1,18 @@
 """The ladder: what stays in view, found by rungs that always make progress, cheapest first.
 
-Positions of the history get one of four forms: `verbatim`, `masked` (tool output as stubs),
-`clipped` (head and tail of one oversized text) or covered by the checkpoint. `lay_out` decides them
-within a limit:
+`lay_out` decides which groups are in view within a limit, and in which form: word for word, masked
+(tool output as stubs), or clipped (head and tail of an oversized text).
 
-1. The floor: system prompt, pins and the newest message of a person, word for word. It must fit, or
-   `CannotFit`.
-2. The first request, and the newest 20 messages of a person; under pressure 10, 6, 3, 1, and of the
-   others the most important that still fit (`lower keep counts`).
+1. The floor: system prompt, pins and the newest message of a person, word for word. It must fit,
+   or `CannotFit`. Results that cannot be parted from it are masked if they are large.
+2. The first request, and the newest 20 messages of a person; under pressure 10, 6, 3, 1, and of
+   the others the most important that still fit (`lower keep counts`).
 3. The newest groups, as far as they reach: recent turns and the newest tool pairs word for word
-   while they take no more than half of the room, older tool output masked (`mask`). A turn that is
-   too large is cut between its groups.
+   while they take no more than half of the room, older tool output masked (`mask`). A turn that
+   is too large is cut between its groups.
 4. All before is covered (`summarize`). The newest group is clipped if it must be (`clip`).
-5. `fill`: what room is left goes to the newest masked output, then to the group at the cut, clipped
-   to measure.
+5. `fill` and `extend`: what room is left goes to the newest masked output, then to the groups at
+   the cut, the last one clipped to measure.
 
 Reads from the end of the log and stops at the cut: costs follow the window.
 """
@@ -22,11 +21,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import islice
-from typing import Literal
 
 from compact.compression import shorten
+from compact.compression.layout import Layout, Piece
 from compact.core.groups import Group, group_at, groups_from_end
 from compact.core.history import History
 from compact.core.messages import Message
@@ -34,68 +32,22 @@ from compact.core.partition import recent_from
 from compact.core.policy import CompactPolicy
 from compact.errors import CannotFit
 
-Form = Literal["verbatim", "masked", "clipped"]
-
 LEAST_CHECKPOINT = 96
 """Tokens below which not even a receipt of what is not shown would fit."""
+CHECKPOINT_SHARE = 0.75
+"""Largest share of what lies above the floor that is set aside for the checkpoint."""
 FIRST_REQUEST_SHARE = 0.6
-"""The first request stays as long as it takes no more of what lies above the floor."""
+"""The first request stays as long as it takes no more of the room beside the checkpoint."""
 USER_SHARE = 0.35
-"""Share of what lies above the floor that older messages of a person may take."""
+"""Share of that room that older messages of a person may take."""
 VERBATIM_SHARE = 0.5
 """Share of the tail's room that recent tool output may take word for word."""
+COMPANION_SHARE = 0.1
+"""Share of the limit above which results that cannot be parted from the floor are masked."""
 KEEP_STEPS = (1.0, 0.5, 0.3, 0.15, 0.05)
 """The steps by which keep counts are lowered: 20 messages become 10, 6, 3, 1."""
 FILL_LEAST = 40
 """Tokens of room below which filling is not worth a clip."""
-
-
-@dataclass(slots=True)
-class Piece:
-    """A group in view, in its form."""
-
-    group: Group
-    messages: list[Message]
-    tokens: int
-    form: Form = "verbatim"
-    whole: int = 0
-    """Tokens of the group word for word."""
-    pairs: int = 0
-    """Tool results in the group."""
-
-
-@dataclass(slots=True)
-class Layout:
-    """What is in view, by position, and what the rungs did."""
-
-    limit: int
-    fixed: dict[int, int] = field(default_factory=dict)
-    """Position → tokens of what stays word for word beside the tail: system, pins, messages of a
-    person."""
-    tail: list[Piece] = field(default_factory=list)
-    """The newest groups, newest first."""
-    since: int = 0
-    """No group before it is taken into view any more."""
-    cut: int = 0
-    """Everything before it that is not fixed is covered."""
-    reserve: int = 0
-    floor: dict[str, int] = field(default_factory=dict)
-    users_kept: int = 0
-    users_wanted: int = 0
-    recent: int = 0
-    """Where the recent turns start, as many as the policy wants; the cut may have to come after
-    it."""
-    first_request: int | None = None
-    newest: int | None = None
-
-    @property
-    def tokens(self) -> int:
-        """Tokens in view, the checkpoint left out."""
-        return sum(self.fixed.values()) + sum(piece.tokens for piece in self.tail)
-
-    def covered(self) -> list[int]:
-        """Positions the checkpoint stands in for."""
-        return [i for i in range(self.cut) if i not in self.fixed]
 
 
 class Ladder:
@@ -116,163 +68,165 @@ class Ladder:
             CannotFit: the floor alone exceeds the limit.
         """
         layout = Layout(limit, since=since)
-        self._keep_floor(layout)
+        self._hold_floor(layout)
         above = limit - layout.tokens
-        if above < LEAST_CHECKPOINT and len(layout.fixed) < len(self._history):
+        if above < LEAST_CHECKPOINT and len(layout.held) < len(self._history):
             raise CannotFit(layout.floor, limit)
-        reserve = min(reserve, max(LEAST_CHECKPOINT, int(above * 0.75)))
-        layout.reserve = reserve
-        self._keep_requests(layout, above - reserve)
-        self._keep_tail(layout, limit - layout.tokens - reserve, hard - limit)
+        reserve = min(reserve, max(LEAST_CHECKPOINT, int(above * CHECKPOINT_SHARE)))
+        self._hold_requests(layout, above - reserve)
+        self._hold_tail(layout, limit - layout.tokens - reserve, hard - limit)
         return layout
 
     def floor(self) -> int:
-        """Tokens of what may not be shortened.
-
-        Raises nothing: also a floor that fits nowhere has a size.
-        """
+        """Tokens of what may not be shortened; also a floor that fits nowhere has a size."""
         layout = Layout(sys.maxsize)
-        self._keep_floor(layout)
+        self._hold_floor(layout)
         return layout.tokens
 
-    def _keep_floor(self, layout: Layout) -> None:
+    def _hold_floor(self, layout: Layout) -> None:
         history = self._history
-        system = pins = 0
+        parts = {"system prompt": 0, "pins": 0, "newest user message": 0}
         for position in history.fixed:
-            took = self._keep(layout, position)
-            if history[position].role in ("system", "developer"):
-                system += took
-            else:
-                pins += took
-        layout.newest = next(history.persons(), None)
-        newest = 0
-        if layout.newest is not None and layout.newest not in layout.fixed:
-            newest = self._keep(layout, layout.newest)
-        layout.floor = {"system prompt": system, "pins": pins, "newest user message": newest}
-        if system + pins + newest > layout.limit:
-            raise CannotFit(layout.floor, layout.limit)
+            system = history[position].role in ("system", "developer")
+            parts["system prompt" if system else "pins"] += self._hold(layout, position)
+        newest = next(history.persons(), None)
+        if newest is not None:
+            parts["newest user message"] = self._hold(layout, newest)
+        layout.floor = parts
+        if layout.tokens > layout.limit:
+            raise CannotFit(parts, layout.limit)
 
-    def _keep(self, layout: Layout, position: int) -> int:
+    def _hold(self, layout: Layout, position: int) -> int:
         """Keep a message word for word, with whatever cannot be parted from it; the tokens that
         took.
         """
-        history = self._history
-        new = [i for i in self._inseparable(position) if i not in layout.fixed]
-        if not new:
+        group = self._inseparable(position)
+        piece = self._piece(group, layout)
+        if not piece.positions:
             return 0
-        layout.fixed.update((i, history.tokens(i)) for i in new)
-        messages = [history[i] for i in new]
-        if not _is_plain(messages) and (shown := shorten.closed(messages)) != messages:
-            layout.fixed[new[-1]] += sum(map(self._counter.message, shown)) - sum(
-                history.tokens(i) for i in new
-            )
-        return sum(layout.fixed[i] for i in new)
+        most = int(COMPANION_SHARE * layout.limit)
+        if piece.tokens - self._history.tokens(position) > most or self._is_mixed(position, most):
+            self._mask(piece, spared=position)
+        layout.hold(piece)
+        return piece.tokens
 
-    def _inseparable(self, position: int) -> Iterable[int]:
+    def _inseparable(self, position: int) -> Group:
         """The group around a message; words alone are one: a result after them answers other
         calls.
         """
         message = self._history[position]
         if message.role in ("user", "system", "developer") and not message.tool_results:
-            return (position,)
+            return Group(position, position + 1)
         return group_at(self._history, position)
 
-    def _keep_requests(self, layout: Layout, room: int) -> None:
-        room -= self._keep_first_request(layout, room)
+    def _is_mixed(self, position: int, most: int) -> bool:
+        """Whether a person's words stand in one message with large tool results."""
+        message = self._history[position]
+        large = self._history.tokens(position) > most
+        return large and bool(message.tool_results) and bool(message.text)
+
+    def _hold_requests(self, layout: Layout, room: int) -> None:
+        room -= self._hold_first_request(layout, room)
         newest = list(islice(self._history.persons(), self._policy.keep_user_messages))
         budget = int(room * USER_SHARE)
-        budget -= self._keep_newest(layout, newest, budget)
+        budget -= self._hold_newest(layout, newest, budget)
         if self._policy.strategy != "off":
-            self._keep_important(layout, newest, budget)
+            self._hold_important(layout, newest, budget)
         layout.users_wanted = len(newest)
-        layout.users_kept = sum(1 for p in newest if p in layout.fixed)
+        layout.users_kept = sum(1 for p in newest if p in layout.held)
 
-    def _keep_first_request(self, layout: Layout, room: int) -> int:
+    def _hold_first_request(self, layout: Layout, room: int) -> int:
         """Keep the session's first request unless it takes most of the room; the tokens it took."""
         first = self._history.first_request() if self._policy.pin_first_request else None
         if first is None:
             return 0
-        if first in layout.fixed:
+        if first in layout.held:
             layout.first_request = first
         elif self._history.tokens(first) <= room * FIRST_REQUEST_SHARE:
             layout.first_request = first
-            return self._keep(layout, first)
+            return self._hold(layout, first)
         return 0
 
-    def _keep_newest(self, layout: Layout, newest: Sequence[int], budget: int) -> int:
+    def _hold_newest(self, layout: Layout, newest: Sequence[int], budget: int) -> int:
         """Keep as many of a person's newest messages as one of the steps allows; the tokens."""
         for step in KEEP_STEPS:
             count = max(1, round(self._policy.keep_user_messages * step))
-            chosen = [p for p in newest[:count] if p not in layout.fixed]
+            chosen = [p for p in newest[:count] if p not in layout.held]
             if sum(map(self._history.tokens, chosen)) <= budget:
-                return sum(self._keep(layout, position) for position in chosen)
+                return sum(self._hold(layout, position) for position in chosen)
         return 0
 
-    def _keep_important(self, layout: Layout, newest: Sequence[int], budget: int) -> None:
+    def _hold_important(self, layout: Layout, newest: Sequence[int], budget: int) -> None:
         """Keep of the others what is most important and still fits."""
-        rest = [p for p in newest if p not in layout.fixed]
+        rest = [p for p in newest if p not in layout.held]
         for position in sorted(rest, key=lambda p: (-self._history.importance(p), -p)):
             if self._history.tokens(position) <= budget:
-                budget -= self._keep(layout, position)
+                budget -= self._hold(layout, position)
 
-    def _keep_tail(self, layout: Layout, room: int, spare: int) -> None:
-        pairs, verbatim_room = 0, int(room * VERBATIM_SHARE)
-        masks = self._policy.strategy != "off"
-        recent = recent_from(self._history, self._policy.keep_recent_turns) if masks else 0
-        layout.recent = recent
+    def _hold_tail(self, layout: Layout, room: int, spare: int) -> None:
+        """Take in the newest groups as far as they reach; `spare` is for the newest alone."""
+        policy, verbatim = self._policy, int(room * VERBATIM_SHARE)
+        masks, pairs = policy.strategy != "off", 0
         layout.cut = len(self._history)
+        layout.recent = recent_from(self._history, policy.keep_recent_turns) if masks else 0
         for piece in self._pieces(layout):
-            if piece.group.start < layout.since:
+            if piece.start < layout.since:
                 return
             if not layout.tail and room < piece.tokens <= room + spare:
                 layout.limit += piece.tokens - room
-                room = verbatim_room = piece.tokens
-            new = pairs < self._policy.keep_tool_pairs or piece.group.start >= recent
-            if new and piece.tokens <= min(verbatim_room, room):
-                verbatim_room -= piece.tokens if piece.pairs else 0
+                room = verbatim = piece.tokens
+            new = pairs < policy.keep_tool_pairs or piece.start >= layout.recent
+            if new and piece.tokens <= min(verbatim, room):
+                verbatim -= piece.tokens if piece.pairs else 0
             elif masks and (piece.pairs or piece.tokens > room):
                 self._mask(piece)
             pairs += piece.pairs
-            oldest = layout.cut < len(self._history)
-            if piece.tokens > room and (oldest or not self._clip(piece, room)):
+            if piece.tokens > room and (layout.tail or not self._clip(piece, room)):
                 return
             room -= piece.tokens
-            layout.tail.append(piece)
-            layout.cut = piece.group.start
+            layout.reach(piece)
 
-    def _pieces(self, layout: Layout) -> Iterator[Piece]:
-        """The groups from the end, word for word; positions that are fixed anyway cost nothing
-        here.
-        """
+    def _pieces(self, layout: Layout, stop: int | None = None) -> Iterator[Piece]:
+        """The groups before `stop` from the end, word for word, without what is held."""
+        return (self._piece(group, layout) for group in groups_from_end(self._history, stop))
+
+    def _piece(self, group: Group, layout: Layout) -> Piece:
+        """What of a group is not held yet, word for word."""
         history = self._history
-        for group in groups_from_end(history):
-            rest = [i for i in group if i not in layout.fixed]
-            messages = [history[i] for i in rest]
-            shown = messages if _is_plain(messages) else shorten.closed(messages)
-            if shown == messages:
-                tokens = sum(history.tokens(i) for i in rest)
-            else:
-                tokens = sum(map(self._counter.message, shown))
-            pairs = sum(len(m.tool_results) for m in shown)
-            yield Piece(group, shown, tokens, whole=tokens, pairs=pairs)
+        positions = tuple(i for i in group if i not in layout.held)
+        messages = [history[i] for i in positions]
+        shown = messages if _is_plain(messages) else shorten.closed(messages)
+        if shown == messages:
+            tokens = sum(map(history.tokens, positions))
+        else:
+            tokens = sum(map(self._counter.message, shown))
+        pairs = sum(len(m.tool_results) for m in shown)
+        return Piece(positions, group.start, shown, tokens, tokens, pairs)
 
-    def _mask(self, piece: Piece) -> None:
+    def _mask(self, piece: Piece, *, spared: int | None = None) -> None:
+        """Show tool output as stubs; a spared message keeps its words, and all if it has none."""
         names = {call.id: call.name for m in piece.messages for call in m.tool_calls}
-        shorter = [shorten.masked(m, names, self._counter) for m in piece.messages]
+        spare = None if spared is None else self._history[spared]
+        shorter = [
+            m
+            if m is spare and not m.text
+            else shorten.masked(m, names, self._counter, known=self._history.masked)
+            for m in piece.messages
+        ]
         tokens = sum(map(self._counter.message, shorter))
         if tokens < piece.tokens:
-            piece.messages, piece.tokens, piece.form = shorter, tokens, "masked"
+            piece.show(shorter, tokens, "masked")
 
     def _clip(self, piece: Piece, room: int) -> bool:
-        """Shorten the longest texts of a group until it fits; whether it did."""
+        """Drop reasoning, then shorten the longest texts until the group fits; whether it did."""
         if room < FILL_LEAST:
             return False
-        messages = list(piece.messages)
+        messages = list(map(shorten.without_reasoning, piece.messages))
         for _ in range(2 * len(messages)):
             sizes = [self._counter.message(m) for m in messages]
             excess = sum(sizes) - room
             if excess <= 0:
-                piece.messages, piece.tokens, piece.form = messages, sum(sizes), "clipped"
+                piece.show(messages, sum(sizes), "clipped")
                 return True
             longest = max(
                 range(len(messages)), key=lambda i: _worth_clipping(messages[i], sizes[i])
@@ -283,62 +237,58 @@ class Ladder:
             messages[longest] = shorter
         return False
 
-    def shortened(self, layout: Layout) -> list[int]:
-        """Positions of what is in view masked or clipped."""
-        pieces = [p for p in reversed(layout.tail) if p.form != "verbatim"]
-        return [i for piece in pieces for i in piece.group if i not in layout.fixed]
-
     def fill(self, layout: Layout, room: int, *, clip: bool) -> int:
         """Use room that is left: show the newest masked output again, the last of it clipped to
-        measure.
+        measure if `clip`.
 
         Returns the room that remains.
         """
+        before = layout.tokens
         for piece in layout.tail:
-            if piece.form != "verbatim" and piece.whole - piece.tokens <= room:
-                room -= piece.whole - piece.tokens
-                self._restore(piece, layout)
-        for piece in layout.tail if clip and room >= FILL_LEAST else ():
+            if (
+                piece.form != "verbatim"
+                and layout.tokens + piece.whole - piece.tokens <= before + room
+            ):
+                layout.reshape(piece, self._verbatim(piece), piece.whole, "verbatim")
+        for piece in layout.tail if clip else ():
+            left = before + room - layout.tokens
+            if left < FILL_LEAST:
+                break
             if piece.form != "verbatim":
-                before = piece.messages, piece.tokens, piece.form
-                self._restore(piece, layout)
-                if self._clip(piece, before[1] + room) and piece.tokens >= before[1]:
-                    room -= piece.tokens - before[1]
-                    if room < FILL_LEAST:
-                        break
-                else:
-                    piece.messages, piece.tokens, piece.form = before
-        return room
+                self._clip_again(layout, piece, left)
+        return before + room - layout.tokens
+
+    def _clip_again(self, layout: Layout, piece: Piece, room: int) -> None:
+        """Show more of a shortened piece: the original clipped to what it has and the room."""
+        other = Piece(piece.positions, piece.start, self._verbatim(piece), piece.whole, piece.whole)
+        if self._clip(other, piece.tokens + room) and other.tokens >= piece.tokens:
+            layout.reshape(piece, other.messages, other.tokens, "clipped")
+
+    def _verbatim(self, piece: Piece) -> list[Message]:
+        return shorten.closed([self._history[i] for i in piece.positions])
 
     def extend(self, layout: Layout, room: int) -> int:
         """Take groups at the cut into the view while they fit, the last one clipped; the room that
         remains.
         """
-        for piece in self._pieces_before(layout):
+        for piece in self._pieces(layout, layout.cut):
             if piece.tokens > room and not self._clip(piece, room):
                 self._mask(piece)
-            if piece.tokens <= room:
-                room -= piece.tokens
-                layout.tail.append(piece)
-                layout.cut = piece.group.start
-                if piece.form == "clipped":
-                    break
-            else:
+            if piece.tokens > room:
+                break
+            room -= piece.tokens
+            layout.reach(piece)
+            if piece.form == "clipped":
                 break
         return room
 
-    def _pieces_before(self, layout: Layout) -> Iterator[Piece]:
-        for piece in self._pieces(layout):
-            if piece.group.stop <= layout.cut:
-                yield piece
 
-    def _restore(self, piece: Piece, layout: Layout) -> None:
-        messages = [self._history[i] for i in piece.group if i not in layout.fixed]
-        piece.messages = shorten.closed(messages)
-        piece.tokens, piece.form = piece.whole, "verbatim"
+def shortened(layout: Layout) -> Iterable[int]:
+    """Positions of what is in view masked or clipped, in the order of the log."""
+    return [i for p in layout.pieces() if p.form != "verbatim" for i in p.positions]
 
 
-def _is_plain(messages: list[Message]) -> bool:
+def _is_plain(messages: Sequence[Message]) -> bool:
     """Whether no message has parts: nothing could be open or orphaned."""
     return all(isinstance(m.content, str) for m in messages)
 

@@ -67,12 +67,11 @@ def unchanged(history: History, budget: Budget, total: int) -> Plan | None:
 
 
 def _fates(selection: Selection) -> dict[int, Fate]:
-    layout = selection.layout
     pinned = frozenset(selection.history.fixed)
-    fates: dict[int, Fate] = {i: "pinned" if i in pinned else "kept" for i in layout.fixed}
-    for piece in layout.tail:
+    fates: dict[int, Fate] = {}
+    for piece in selection.layout.pieces():
         fate: Fate = "kept" if piece.form == "verbatim" else piece.form
-        fates.update((i, fate) for i in piece.group if i not in layout.fixed)
+        fates.update((i, "pinned" if i in pinned else fate) for i in piece.positions)
     return fates
 
 
@@ -85,7 +84,7 @@ def _rungs(selection: Selection, context: ActiveContext) -> Iterator[Rung]:
 
 
 def _shortened(selection: Selection, form: str) -> Iterator[Rung]:
-    pieces = [p for p in selection.layout.tail if p.form == form]
+    pieces = [p for p in selection.layout.pieces() if p.form == form]
     if pieces:
         masked = form == "masked"
         yield Rung(

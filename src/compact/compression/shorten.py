@@ -40,7 +40,13 @@ NO_RESULT = (
 )
 
 
-def masked(message: Message, names: Mapping[str, str], counter: TokenCounter) -> Message:
+Masks = dict[int, tuple[Message, Message]]
+"""Originals and their masked forms, by the identity of the original: made once a session."""
+
+
+def masked(
+    message: Message, names: Mapping[str, str], counter: TokenCounter, *, known: Masks
+) -> Message:
     """The message with its long tool output as stubs, long call arguments clipped, and without
     reasoning.
 
@@ -48,13 +54,17 @@ def masked(message: Message, names: Mapping[str, str], counter: TokenCounter) ->
     """
     if isinstance(message.content, str):
         return message
-    parts = [_masked_part(p, message, names, counter) for p in message.content]
-    shorter = [p for p in parts if p is not None]
-    if all(a is b for a, b in zip(shorter, message.content, strict=False)) and len(shorter) == len(
-        message.content
-    ):
+    found = known.get(id(message))
+    if found is None:
+        found = known[id(message)] = (message, _masked(message, names, counter))
+    return found[1]
+
+
+def _masked(message: Message, names: Mapping[str, str], counter: TokenCounter) -> Message:
+    parts = [_masked_part(p, message, names, counter) for p in message.parts]
+    if all(a is b for a, b in zip(parts, message.parts, strict=True)):
         return message
-    return message.with_parts(shorter)
+    return message.with_parts(p for p in parts if p is not None)
 
 
 def without_reasoning(message: Message) -> Message:

@@ -7,13 +7,11 @@ pipeline calls, may wait. Nothing is stored, and the history is never changed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from compact.compression import shorten
-from compact.compression.ladder import Ladder, Layout
-from compact.core.boundaries import may_cut_before
+from compact.compression.ladder import Ladder, shortened
+from compact.compression.layout import Layout
 from compact.core.checkpoints import Checkpoint, Span, Summary, SummaryRequest, checkpoint_id
 from compact.core.context import ActiveContext
 from compact.core.history import History
@@ -92,7 +90,7 @@ def identify(
         layout = ladder.lay_out(limit, reserve, hard=hard, since=since)
     except CannotFit as error:
         raise CannotFit({**error.floor, "tools and framing": budget.aside}, budget.limit) from None
-    if layout.cut <= _fixed_before_cut(layout):
+    if not layout.covers:
         ladder.fill(layout, layout.limit - layout.tokens, clip=budget.fill)
     return Selection(history, policy, ladder, layout, budget)
 
@@ -119,14 +117,10 @@ def _instruction_tokens(history: History, most: int) -> int:
     return total
 
 
-def _fixed_before_cut(layout: Layout) -> int:
-    return sum(1 for i in layout.fixed if i < layout.cut)
-
-
 def prepare(selection: Selection, carried: Carried | None = None) -> SummaryRequest | None:
     """What the summarizer is asked for; None when the checkpoint would cover nothing."""
     layout, history = selection.layout, selection.history
-    if selection.policy.strategy != "task_state" or layout.cut <= _fixed_before_cut(layout):
+    if selection.policy.strategy != "task_state" or not layout.covers:
         return None
     unread = _unread(layout, carried)
     source = sum(history.tokens(i) for i in unread) + (carried.tokens if carried else 0)
@@ -134,9 +128,9 @@ def prepare(selection: Selection, carried: Carried | None = None) -> SummaryRequ
     cap = max(24, min(room, source))
     return SummaryRequest(
         messages=[history[i] for i in unread],
-        kept=list(in_view(selection)),
+        kept=in_view(selection),
         first_request_kept=layout.first_request is not None,
-        shortened=[history[i] for i in selection.ladder.shortened(layout)],
+        shortened=[history[i] for i in shortened(layout)],
         max_tokens=cap,
         max_instruction_tokens=min(cap, int(selection.policy.instruction_share * layout.limit)),
         strategy=selection.policy.strategy,
@@ -150,40 +144,25 @@ def carry(selection: Selection, carried: Carried | None, summary: Summary) -> Ca
     """
     layout, history = selection.layout, selection.history
     read = sum(history.tokens(i) for i in _unread(layout, carried))
-    spared = frozenset(i for i in layout.fixed if i < layout.cut)
+    spared = frozenset(i for i in layout.held if i < layout.cut)
     return Carried(summary, layout.cut, spared, read + (carried.tokens if carried else 0))
 
 
 def _unread(layout: Layout, carried: Carried | None) -> list[int]:
     """Covered positions that the summary before has not read yet, in the order of the log."""
     if carried is None:
-        return layout.covered()
-    released = sorted(i for i in carried.spared if i not in layout.fixed)
-    return released + [i for i in range(carried.cut, layout.cut) if i not in layout.fixed]
+        return list(layout.covered())
+    released = sorted(i for i in carried.spared if i not in layout.held)
+    return released + [i for i in range(carried.cut, layout.cut) if i not in layout.held]
 
 
 def _heading_tokens(selection: Selection) -> int:
     return 40 + selection.history.counter.framing.per_message + SLACK
 
 
-def in_view(selection: Selection) -> Sequence[Message]:
-    """The messages in view, in the order of the log, closed as providers accept them; no checkpoint
-    among them.
-    """
-    history, layout = selection.history, selection.layout
-    rows: list[tuple[int, list[Message]]] = []
-    for piece in layout.tail:
-        shown = [i for i in piece.group if i not in layout.fixed]
-        rows.append((shown[0] if shown else piece.group.start, piece.messages))
-    blocks: list[list[int]] = []
-    for i in sorted(layout.fixed):
-        if blocks and blocks[-1][-1] == i - 1 and not may_cut_before(history, i):
-            blocks[-1].append(i)
-        else:
-            blocks.append([i])
-    rows += [(block[0], shorten.closed([history[i] for i in block])) for block in blocks]
-    rows.sort(key=lambda row: row[0])
-    return [m for _, messages in rows for m in messages]
+def in_view(selection: Selection) -> list[Message]:
+    """The messages in view, in the order of the log; no checkpoint among them."""
+    return [m for piece in selection.layout.pieces() for m in piece.messages]
 
 
 def draft(selection: Selection, summary: Summary, read: Carried | None) -> Checkpoint | None:
@@ -192,20 +171,20 @@ def draft(selection: Selection, summary: Summary, read: Carried | None) -> Check
     `read` is what the summary was made of.
     """
     history, layout = selection.history, selection.layout
-    covered = layout.cut - _fixed_before_cut(layout)
+    covered = layout.covers
     if not covered:
         return None
     first = _span_start(layout, history)
     tokens = None
     if read is not None:
-        back = [i for i in range(layout.cut, read.cut) if i not in layout.fixed]
+        back = [i for i in range(layout.cut, read.cut) if i not in layout.held]
         tokens = read.tokens - sum(history.tokens(i) for i in back)
     span = Span(first=first, last=layout.cut - 1, messages=covered, tokens=tokens)
     checkpoint = Checkpoint(
         id=checkpoint_id(span, [history[i].id for i in (first, layout.cut - 1)]),
         span=span,
         summary=summary.text,
-        kept_ids=tuple(history[i].id for i in sorted(layout.fixed) if first <= i < layout.cut),
+        kept_ids=tuple(history[i].id for i in sorted(layout.held) if first <= i < layout.cut),
         anchors=summary.anchors,
         made_by=summary.made_by,
     )
@@ -226,7 +205,7 @@ def _span_start(layout: Layout, history: History) -> int:
     first = 0
     while (
         first < layout.cut
-        and first in layout.fixed
+        and first in layout.held
         and history[first].role in ("system", "developer")
     ):
         first += 1
@@ -245,9 +224,12 @@ def update(
         if room > WORTH_FILLING * layout.limit and selection.budget.fill:
             selection.ladder.extend(layout, room)
         checkpoint = _redrafted(checkpoint, selection, read)
-    messages = list(in_view(selection))
+        if checkpoint is None:  # all is in view after all: its room is free again
+            room = layout.limit - layout.tokens
+            selection.ladder.fill(layout, room, clip=selection.budget.fill)
+    messages = in_view(selection)
     if checkpoint is not None:
-        lead = sum(1 for i in layout.fixed if i < checkpoint.span.first)
+        lead = sum(1 for i in layout.held if i < checkpoint.span.first)
         messages.insert(lead, checkpoint.message())
     return ActiveContext(
         messages=tuple(messages),

@@ -47,6 +47,8 @@ class History:
         self._messages: dict[int, Message] = {}
         self._tokens: dict[int, int] = {}
         self._total = 0
+        self.masked: dict[int, tuple[Message, Message]] = {}
+        """Masked forms of messages, made once a session (`compression.shorten`)."""
         self._importance: dict[int, float] = {}
         self._instructions: dict[int, int] = {}
         self._persons: deque[int] = deque()

@@ -12,10 +12,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from compact.core.sentences import lines_of
+from compact.core.sentences import lines_of, sentences_of
 
 LONGEST = 600
 """Characters of the longest candidate; longer lines without sentence ends are pasted text."""
+SPLIT_FROM = 160
+"""Characters from which the sentences of a line are judged one by one."""
 PASTE_LINES = 40
 """A message of more lines than that is read as pasted text: only its first and last lines are
 candidates."""
@@ -88,9 +90,17 @@ class Instruction:
 def find_instructions(text: str, message_id: str, position: int) -> Iterator[Instruction]:
     """The candidates in what a person said, in order."""
     for line in lines_of(_without_paste(text)):
-        score = score_of(line)
-        if score > 0:
-            yield Instruction(line, score, message_id, position)
+        for candidate, score in _candidates(line):
+            if score > 0:
+                yield Instruction(candidate, score, message_id, position)
+
+
+def _candidates(line: str) -> list[tuple[str, float]]:
+    """The sentences of a long line, each with its score; a short line with that of its best one."""
+    scores = [(sentence, score_of(sentence)) for sentence in sentences_of(line)]
+    if len(line) > SPLIT_FROM:
+        return scores
+    return [(line, max([score_of(line), *(score for _, score in scores)]))]
 
 
 def score_of(line: str) -> float:

@@ -1,0 +1,92 @@
+"""The layout: which groups are in view and in which form. Values only; `ladder` makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+from compact.core.messages import Message
+
+Form = Literal["verbatim", "masked", "clipped"]
+
+
+@dataclass(slots=True)
+class Piece:
+    """Messages of one group in view, in their form, closed as providers accept them."""
+
+    positions: tuple[int, ...]
+    """Where they stand in the history; the group's other messages are in a piece of their own."""
+    start: int
+    """Where the group starts."""
+    messages: list[Message]
+    tokens: int
+    whole: int
+    """Tokens of the messages word for word."""
+    pairs: int = 0
+    """Tool results among them."""
+    form: Form = "verbatim"
+
+    def show(self, messages: list[Message], tokens: int, form: Form) -> None:
+        """Take another form."""
+        self.messages, self.tokens, self.form = messages, tokens, form
+
+
+@dataclass(slots=True)
+class Layout:
+    """What is in view."""
+
+    limit: int
+    """Tokens that what is in view and the checkpoint may take together."""
+    since: int = 0
+    """No group before it is taken into view any more: it is covered already."""
+    cut: int = 0
+    """Everything before it that is not held is covered."""
+    held: dict[int, Piece] = field(default_factory=dict)
+    """What stays beside the tail, by position: system prompt, pins, messages of a person."""
+    tail: list[Piece] = field(default_factory=list)
+    """The newest groups, newest first, without what is held."""
+    floor: dict[str, int] = field(default_factory=dict)
+    """Tokens of what may not be shortened, by part."""
+    recent: int = 0
+    """Where the recent turns start, as many as the policy wants; the cut may come after it."""
+    users_kept: int = 0
+    users_wanted: int = 0
+    first_request: int | None = None
+    tokens: int = 0
+    """Tokens in view, the checkpoint left out."""
+
+    def hold(self, piece: Piece) -> None:
+        """Keep a piece in view beside the tail."""
+        self.held.update(dict.fromkeys(piece.positions, piece))
+        self.tokens += piece.tokens
+
+    def reach(self, piece: Piece) -> None:
+        """Let the tail begin with this piece."""
+        self.tail.append(piece)
+        self.tokens += piece.tokens
+        self.cut = piece.start
+
+    def reshape(self, piece: Piece, messages: list[Message], tokens: int, form: Form) -> None:
+        """Give a piece in view another form."""
+        self.tokens += tokens - piece.tokens
+        piece.show(messages, tokens, form)
+
+    def pieces(self) -> list[Piece]:
+        """Everything in view, in the order of the log."""
+        held = {id(piece): piece for piece in self.held.values()}
+        rows = [p for p in (*held.values(), *self.tail) if p.positions]
+        return sorted(rows, key=lambda piece: piece.positions[0])
+
+    def held_before_cut(self) -> int:
+        """How many positions before the cut are held."""
+        return sum(1 for position in self.held if position < self.cut)
+
+    def covered(self) -> Iterator[int]:
+        """Positions that the checkpoint stands in for, in order."""
+        return (i for i in range(self.cut) if i not in self.held)
+
+    @property
+    def covers(self) -> int:
+        """How many messages the checkpoint stands in for."""
+        return self.cut - self.held_before_cut()
