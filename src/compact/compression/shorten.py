@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from compact.core.messages import (
@@ -30,6 +30,7 @@ FIRST_LINE_CHARS = 100
 LONG_ARGUMENT_CHARS = 600
 """Longer strings in the arguments of an old call are clipped."""
 _CLIP_STEPS = 16
+_MOST_STRINGS = 8
 HEAD_SHARE = 0.6
 """Share of a clipped text that is taken from its head; the rest is its tail."""
 _ANSWERED = "-unanswered"
@@ -104,28 +105,70 @@ def stub(result: ToolResult, name: str | None, tokens: int) -> str:
 
 
 def _clipped_call(call: ToolCall) -> ToolCall:
+    """The call with every long string of its arguments cut to its head."""
+    arguments = _arguments(call)
+    short = _map_strings(arguments, _cut_head) if arguments else arguments
+    return call if short == arguments else _call_with(call, short)
+
+
+def _cut_head(value: str) -> str:
+    if len(value) <= LONG_ARGUMENT_CHARS:
+        return value
+    head = value[: LONG_ARGUMENT_CHARS // 2]
+    return f"{head} […{len(value) - len(head):,} more characters]"
+
+
+def _fitted_call(call: ToolCall, max_tokens: int, counter: TokenCounter) -> ToolCall:
+    """The call with the longest strings of its arguments clipped until it has `max_tokens`, as far
+    as that goes.
+    """
+    for _ in range(_MOST_STRINGS):
+        excess = counter.part(call) - max_tokens
+        arguments = _arguments(call)
+        longest = max(_strings_in(arguments), key=len, default="")
+        if excess <= 0 or len(longest) < LONG_ARGUMENT_CHARS // 2:
+            break
+        room = max(0, counter.text(longest) - excess - excess // 8)
+        clipped_text = clip_text(longest, room, f"in call {call.id}", counter)
+        if len(clipped_text) >= len(longest):
+            break
+        call = _call_with(call, _replaced(arguments, longest, clipped_text))
+    return call
+
+
+def _replaced(arguments: object, old: str, new: str) -> object:
+    return _map_strings(arguments, lambda value: new if value == old else value)
+
+
+def _arguments(call: ToolCall) -> dict[str, object] | None:
     try:
-        arguments: Any = json.loads(call.arguments)
+        value = json.loads(call.arguments)
     except ValueError:
-        return call
-    if not isinstance(arguments, dict):
-        return call
-    short = _clipped_strings(arguments)
-    if short == arguments:
-        return call
-    text = json.dumps(short, ensure_ascii=False)
-    return ToolCall(call.id, call.name, text, raw=_raw_with(call, short, text))
+        return None
+    return value if isinstance(value, dict) else None
 
 
-def _clipped_strings(value: object) -> object:
-    if isinstance(value, str) and len(value) > LONG_ARGUMENT_CHARS:
-        head = value[: LONG_ARGUMENT_CHARS // 2]
-        return f"{head} […{len(value) - len(head):,} more characters]"
+def _strings_in(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _strings_in(inner)
+
+
+def _map_strings(value: object, change: Callable[[str], str]) -> object:
+    if isinstance(value, str):
+        return change(value)
     if isinstance(value, dict):
-        return {k: _clipped_strings(v) for k, v in value.items()}
+        return {k: _map_strings(v, change) for k, v in value.items()}
     if isinstance(value, list):
-        return [_clipped_strings(v) for v in value]
+        return [_map_strings(v, change) for v in value]
     return value
+
+
+def _call_with(call: ToolCall, arguments: object) -> ToolCall:
+    text = json.dumps(arguments, ensure_ascii=False)
+    return ToolCall(call.id, call.name, text, raw=_raw_with(call, arguments, text))
 
 
 def _raw_with(call: ToolCall, arguments: object, text: str) -> Mapping[str, Any] | None:
@@ -176,7 +219,7 @@ def clipped(message: Message, max_tokens: int, counter: TokenCounter) -> Message
     """The message within `max_tokens` as far as clipping its texts can bring it there; results
     before words.
 
-    Call arguments, images and framing are left alone, so the outcome may still be larger.
+    Images and framing are left alone, so the outcome may still be larger.
     """
     if isinstance(message.content, str):
         room = max_tokens - counter.framing.per_message
@@ -208,6 +251,8 @@ def _clippable(part: Part, counter: TokenCounter) -> int:
             return 2 * counter.text(part.text)
         case Text():
             return counter.text(part.text)
+        case ToolCall() if len(part.arguments) >= LONG_ARGUMENT_CHARS:
+            return counter.text(part.arguments)
         case _:
             return 0
 
@@ -220,6 +265,8 @@ def _clipped_part(part: Part, max_tokens: int, message: Message, counter: TokenC
             return ToolResult(part.call_id, text, part.name, part.is_error, raw=part.raw)
         case Text():
             return Text(clip_text(part.text, max(0, max_tokens), f"message {message.id}", counter))
+        case ToolCall():
+            return _fitted_call(part, max_tokens, counter)
         case _:
             return part
 
