@@ -1,0 +1,105 @@
+"""Peers: installed into an environment of their own, run as processes of their own.
+
+`.venv-peers` is made from `bench/requirements-peers.txt` when it is first needed. Where it
+cannot be made, peers are left out, and the tables say so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from bench.histories import Record
+from bench.measuring import REPO_ROOT, Spread
+
+VENV = REPO_ROOT / ".venv-peers"
+BIN = VENV / ("Scripts" if os.name == "nt" else "bin")
+PYTHON = BIN / ("python.exe" if os.name == "nt" else "python")
+REQUIREMENTS = REPO_ROOT / "bench" / "requirements-peers.txt"
+RUNNER = REPO_ROOT / "bench" / "peer_run.py"
+INSTALL_SECONDS = 600
+PATIENCE = 90
+"""Seconds a peer may take for all runs of one case."""
+
+
+class NoPeers(Exception):
+    """The peers cannot be installed here; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class PeerResult:
+    """What a peer made of a history, and how long that took."""
+
+    spread: Spread
+    messages: list[Record]
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Versions of the installed peers; installs them first.
+
+    Raises:
+        NoPeers: they cannot be installed.
+    """
+    _install()
+    done = subprocess.run([PYTHON, RUNNER, "versions"], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise NoPeers(_last_line(done.stderr))
+    found: dict[str, str] = json.loads(done.stdout)
+    return found
+
+
+def _install() -> None:
+    stamp = VENV / "requirements.stamp"
+    digest = hashlib.sha256(REQUIREMENTS.read_bytes()).hexdigest()
+    if PYTHON.exists() and stamp.exists() and stamp.read_text() == digest:
+        return
+    print(f"-- preparing {VENV.name} from {REQUIREMENTS.name} (once)", file=sys.stderr, flush=True)
+    steps: list[list[str | Path]] = [
+        [sys.executable, "-m", "venv", VENV],
+        [PYTHON, "-m", "pip", "install", "--quiet", "-r", REQUIREMENTS],
+    ]
+    for step in steps:
+        try:
+            done = subprocess.run(
+                step, capture_output=True, text=True, check=False, timeout=INSTALL_SECONDS
+            )
+        except subprocess.TimeoutExpired:
+            raise NoPeers(f"installing took more than {INSTALL_SECONDS} s") from None
+        if done.returncode:
+            raise NoPeers(_last_line(done.stderr))
+    stamp.write_text(digest)
+
+
+def trim(peer: str, history: Path, budget: int, runs: int) -> PeerResult | None:
+    """Let a peer trim the history in a file; None where it took longer than `PATIENCE`.
+
+    Raises:
+        NoPeers: it failed.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "result.json"
+        command: Sequence[str | Path] = [PYTHON, RUNNER, peer, history, str(budget), str(runs), out]
+        try:
+            done = subprocess.run(
+                command, capture_output=True, text=True, check=False, timeout=PATIENCE
+            )
+        except subprocess.TimeoutExpired:
+            return None
+        if done.returncode:
+            raise NoPeers(f"{peer}: {_last_line(done.stderr)}")
+        record: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
+    return PeerResult(Spread(tuple(record["cpu_ms"])), record["messages"])
+
+
+def _last_line(text: str) -> str:
+    return (text.strip().splitlines() or ["no reason given"])[-1]

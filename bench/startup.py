@@ -1,0 +1,76 @@
+"""Starting: `import compact` and `compactctl --help` as fresh processes, beside an empty Python
+and peers' imports.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench import peers
+from bench.measuring import REPO_ROOT, CannotMeasure, Check, Setting, Spread, Table
+
+RUNS = 15
+LIMITS = {"import compact": 150.0, "compactctl --help": 300.0}
+OURS: dict[str, Sequence[str]] = {
+    "an empty Python": ("-c", "pass"),
+    "import compact": ("-c", "import compact"),
+    "from compact import compress": ("-c", "from compact import compress"),
+    "from compact import ContextManager": ("-c", "from compact import ContextManager"),
+    "compactctl --help": ("-m", "compact.apps.cli.main", "--help"),
+}
+PEERS: dict[str, Sequence[str]] = {
+    "import langchain_core.messages": ("-c", "import langchain_core.messages"),
+    "from litellm.utils import trim_messages": ("-c", "from litellm.utils import trim_messages"),
+}
+
+
+def measure(setting: Setting) -> list[Table]:
+    """Wall and CPU of each command, taken in turn."""
+    table = Table("Starting, fresh processes, ms", ("command", "wall", "CPU"))
+    for name, (wall, cpu) in _in_turn(Path(sys.executable), OURS, RUNS).items():
+        table.rows.append((name, wall.text(), cpu.text()))
+        if name in LIMITS:
+            table.checks.append(Check(name, wall.median, LIMITS[name], " ms"))
+    if setting.peers:
+        try:
+            peers.versions()
+            for name, (wall, cpu) in _in_turn(peers.PYTHON, PEERS, 5).items():
+                table.rows.append((name, wall.text(), cpu.text()))
+        except peers.NoPeers as reason:
+            table.notes.append(f"Peers left out: {reason}.")
+    return [table]
+
+
+def _in_turn(
+    python: Path, commands: dict[str, Sequence[str]], runs: int
+) -> dict[str, tuple[Spread, Spread]]:
+    taken: dict[str, list[tuple[float, float]]] = {name: [] for name in commands}
+    for turn in range(runs + 1):
+        for name, arguments in commands.items():
+            times = _start([str(python), *arguments])
+            if turn:  # the first one warms the disk's cache
+                taken[name].append(times)
+    return {
+        name: (Spread(tuple(w for w, _ in times)), Spread(tuple(c for _, c in times)))
+        for name, times in taken.items()
+    }
+
+
+def _start(command: Sequence[str]) -> tuple[float, float]:
+    """Wall and CPU milliseconds of one process."""
+    env = os.environ | {"PYTHONPATH": str(REPO_ROOT / "src")}
+    before, started = os.times(), time.perf_counter()
+    done = subprocess.run(command, capture_output=True, env=env, check=False)
+    wall, after = (time.perf_counter() - started) * 1e3, os.times()
+    if done.returncode:
+        last = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
+        raise CannotMeasure(f"{' '.join(command[1:])} failed: {' '.join(last)}")
+    used = (
+        after.children_user - before.children_user + after.children_system - before.children_system
+    )
+    return wall, used * 1e3
