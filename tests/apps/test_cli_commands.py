@@ -1,6 +1,7 @@
 """The commands do what they say: compact, dry-run, diff, tokens, validate-config, demo (K-11)."""
 
 import json
+import re
 
 import pytest
 
@@ -157,7 +158,7 @@ def test_an_estimate_is_called_one_with_its_margin(run, fixtures, option):
     file = fixtures / "claude_code.jsonl"
     err = run("compact", file, "--max-tokens", "9000", *option).err
     assert ("o200k, exact" in err) == bool(option)
-    assert ("claude, an estimate, about 17% above" in err) != bool(option)
+    assert bool(re.search(r"claude, an estimate, about \d+% above", err)) != bool(option)
     told = json.loads(run("tokens", file, "--json", *option).out)
     assert (told["exact"], told["margin"] > 0.1) == (bool(option), not option)
 
@@ -310,6 +311,6 @@ def test_demo_shows_the_main_job(run):
     """K-11: what went in, what came out, rung by rung, the checkpoint, what to try next."""
     code, out, err = run("demo")
     assert (code, err) == (0, "")
-    for words in ("88,526 tokens", "511 messages", "summarize", "[Checkpoint ck-", "Try next"):
+    for words in ("511 messages", "at most 8,000 tokens", "summarize", "[Checkpoint ck-", "Try next"):
         assert words in out
     assert json.loads(run("demo", "--json", "--max-tokens", "4000").out)["limit"] == 4_000

@@ -65,9 +65,11 @@ def usage_of(transcript: Transcript, counter: TokenCounter) -> Usage:
     usage = Usage()
     names = {call.id: call.name for m in transcript.messages for call in m.tool_calls}
     for message in transcript.messages:
-        usage.kinds["framing"].add(counter.framing.per_message)
+        around = counter.message(message)
         for kind, tokens in _kinds(message, counter):
             usage.kinds[kind].add(tokens)
+            around -= tokens
+        usage.kinds["framing"].add(around)
         for part in message.parts:
             _add_tool(usage, part, names, counter)
     usage.kinds["framing"].tokens += counter.framing.priming

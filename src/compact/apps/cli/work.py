@@ -15,7 +15,6 @@ from compact.apps.cli.env_file import with_env_file
 from compact.apps.cli.pins import positions_of
 from compact.apps.cli.progress import Progress
 from compact.config import CompactConfig, did_you_mean
-from compact.core.events import Event
 from compact.core.messages import Message
 from compact.core.plan import Plan
 from compact.core.tokens import TokenCounter
@@ -104,9 +103,6 @@ def made_plan(
     if progress is not None:
         bus.subscribe(progress.on_event)
 
-    def emit(event: Event) -> None:
-        bus.emit(event)
-
     try:
         return plan(
             job.messages,
@@ -117,7 +113,7 @@ def made_plan(
             tokenizer=job.settings.tokenizer,
             format=job.transcript.wire,
             policy=job.settings.policy(),
-            on_event=emit,
+            on_event=bus.emit,
         )
     finally:
         bus.close()

@@ -1,0 +1,74 @@
+"""Write docs/cli.md from what the commands say of themselves: `python docs/generate_cli.py`.
+
+A test fails when the page is not what this would write.
+"""
+
+import contextlib
+import io
+import os
+from pathlib import Path
+
+from compact.apps.cli.main import main
+
+PAGE = Path(__file__).with_name("cli.md")
+WIDTH = "88"
+COMMANDS = ("compact", "dry-run", "diff", "tokens", "validate-config", "demo")
+
+HEAD = """# The command line
+
+<!-- Written by docs/generate_cli.py from the commands' own help: change the help, then run it. -->
+
+`compactctl` reads a conversation in any known format, with no key, no network and no model.
+
+**Where output goes.** Results are data and go to standard output or, with `-o`, to a file that is
+written whole or not at all. The report of `compact` goes to standard error; the other commands
+are reports, and theirs goes to standard output. `--json` prints the report as one JSON object on
+standard output; `compact --json` therefore wants `-o OUT`. Colours and progress are for
+terminals; a terminal without Unicode gets plain letters.
+
+**Exit codes.** 0 done; 1 it cannot fit, with the breakdown of what may not be shortened; 2 bad
+input or usage, with one line that says what is wrong; 70 a mistake of compact's own
+(`COMPACT_TRACEBACK=1` shows where); 130 interrupted.
+
+**Message numbers** count from 1, as `diff` shows them.
+
+**Tokens** are those of the whole prompt as a model would see it: messages, framing, tool schemas
+of the file. For chat completions they are exact (`o200k`). Anthropic publishes no tokenizer:
+Claude Code sessions are counted by an estimate named `claude`, which lies above a typical count
+by the margin shown; `--tokenizer o200k` counts them by OpenAI's instead. A system prompt that is
+not in the file is not counted: leave room for it.
+
+**Claude Code sessions** are written as a new, self-contained session file: a boundary row, a
+summary row in the tool's own shape, the kept rows. Resuming from such a file in the tool itself
+was not tried.
+
+Settings are described in [configuration.md](configuration.md).
+"""
+
+
+def help_of(*arguments: str) -> str:
+    """What `compactctl … --help` prints."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        main([*arguments, "--help"])
+    return "\n".join(line.rstrip() for line in printed.getvalue().strip().splitlines())
+
+
+def page() -> str:
+    """The whole page."""
+    before = os.environ.get("COLUMNS")
+    os.environ["COLUMNS"] = WIDTH
+    try:
+        parts = [HEAD, f"## compactctl\n\n```text\n{help_of()}\n```\n"]
+        parts += [f"## {name}\n\n```text\n{help_of(name)}\n```\n" for name in COMMANDS]
+    finally:
+        if before is None:
+            del os.environ["COLUMNS"]
+        else:
+            os.environ["COLUMNS"] = before
+    return "\n".join(parts)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8", newline="\n")
+    print(f"wrote {PAGE}")

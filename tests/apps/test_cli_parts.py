@@ -1,0 +1,131 @@
+"""The parts the commands share: pins, `.env`, bars, progress (K-10, K-11)."""
+
+import io
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from compact.apps.cli import drawing, env_file, progress
+from compact.apps.cli.ending import Stop
+from compact.apps.cli.pins import positions_of
+from compact.core.events import STAGES, StageStarted
+from compact.core.messages import Message, Text, Thinking, ToolCall, ToolResult
+
+MESSAGES = [
+    Message(role="user", content="never push", id="a"),
+    Message(role="assistant", content=(Thinking("never push?"), ToolCall("c", "run", "git push"))),
+    Message(role="tool", content=(ToolResult("c", "pushed"),)),
+    Message(role="user", content=(Text("a"),), id="b"),
+]
+
+
+@pytest.mark.parametrize(
+    ("pins", "positions"),
+    [
+        ((), []),
+        (("1", "+2"), [0, 1]),
+        (("-1", "4"), [3]),
+        (("a",), [0]),  # an id counts more than a text
+        (("push",), [0, 1, 2]),
+        (("never push",), [0]),  # reasoning is not what was said
+    ],
+)
+def test_pins_are_numbers_ids_or_texts(pins, positions):
+    """K-4: what a person pins."""
+    assert positions_of(pins, MESSAGES) == positions
+
+
+@pytest.mark.parametrize("pin", ["0", "5", "-5", "", "\t", "nowhere"])
+def test_a_pin_that_means_nothing_is_refused(pin):
+    with pytest.raises(Stop, match="--pin"):
+        positions_of((pin,), MESSAGES)
+
+
+@pytest.mark.parametrize(
+    ("line", "value"),
+    [
+        ("COMPACT_MODEL=a", "a"),
+        ("  export COMPACT_MODEL = a ", "a"),
+        ("COMPACT_MODEL='a # b'  # c", "a # b"),
+        ('COMPACT_MODEL="a"', "a"),
+        ("COMPACT_MODEL=a#b # c", "a#b"),
+        ("COMPACT_MODEL=", ""),
+        ("COMPACT_MODEL= # c", ""),
+        ("# COMPACT_MODEL=a", None),
+        ("MODEL=a", None),
+        ("COMPACT_MODEL", None),
+        ("COMPACT_MODEL=b\nCOMPACT_MODEL=a", "a"),
+    ],
+)
+def test_lines_of_an_env_file(line, value):
+    """K-10: `.env`, of which only settings are looked at."""
+    assert env_file.parsed(line).get("COMPACT_MODEL") == value
+
+
+def test_the_environment_counts_more_than_the_env_file(tmp_path):
+    (tmp_path / ".env").write_text("COMPACT_A=1\nCOMPACT_B=1\nOTHER=1\n")
+    assert env_file.with_env_file({"COMPACT_B": "2"}, tmp_path) == {
+        "COMPACT_A": "1",
+        "COMPACT_B": "2",
+    }
+    assert env_file.with_env_file({"X": "1"}, tmp_path / "none") == {"X": "1"}
+
+
+@given(st.lists(st.integers(0, 10**6), max_size=8), st.integers(8, 120))
+def test_a_bar_has_its_width_and_shows_every_part(tokens, width):
+    parts = [drawing.Part(str(i), amount) for i, amount in enumerate(tokens)]
+    text = drawing.bar(parts, sum(tokens), width, ascii_only=True).plain
+    assert len(text) == (width if sum(tokens) else 0)
+    assert text.isascii()
+    assert len(drawing.legend(parts, width, ascii_only=True).plain.split()) == 3 * sum(
+        1 for amount in tokens if amount
+    )
+
+
+@given(st.text())
+def test_one_line_is_one_line_without_control_characters(text):
+    line = drawing.one_line(text, 40)
+    assert len(line) <= 40
+    assert all(c.isprintable() for c in line)
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self):
+        return True
+
+
+def test_progress_appears_after_a_while_follows_the_stages_and_vanishes(monkeypatch):
+    """Progress on long work, on a terminal alone."""
+    screen = Terminal()
+    monkeypatch.setattr("sys.stderr", screen)
+    monkeypatch.setattr(progress, "DELAY", 0.01)
+    monkeypatch.setenv("TERM", "xterm")
+    with progress.Progress("Reading") as shown:
+        deadline = time.monotonic() + 5
+        while "Reading" not in screen.getvalue() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        shown.on_event(StageStarted(stage="summarize", done=0.3))
+    text = screen.getvalue()
+    assert "Reading…" in text
+    assert "summarizing…" in text
+    assert text.endswith(("\x1b[2K", "\x1b[?25h", "\x1b[1A\x1b[2K"))
+
+
+@pytest.mark.parametrize("stream", [Terminal, io.StringIO])
+def test_quick_work_and_pipes_see_no_progress(monkeypatch, stream):
+    screen = stream()
+    monkeypatch.setattr("sys.stderr", screen)
+    if stream is io.StringIO:
+        monkeypatch.setattr(progress, "DELAY", 0.0)
+    with progress.Progress("Reading") as shown:
+        shown.now("Writing")
+    time.sleep(0.02)
+    assert screen.getvalue() == ""
+
+
+def test_every_stage_has_its_words():
+    assert set(progress.WORDS) == set(STAGES)
