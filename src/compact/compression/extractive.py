@@ -39,6 +39,9 @@ _TITLES: dict[Topic, str] = {
 }
 REFERENCE_SHARE = 0.08
 """Share of the instructions' room that is kept for ids, where not all of them fit word for word."""
+PLENTY = 0.5
+"""Share of that room from which on questions and fragments of a person are left to the prose."""
+_PLAIN = 0.2
 _CLEAR = 0.4
 _SHORT_LINE = 15.0
 """Tokens, about, below which a sentence gains nothing by being shorter."""
@@ -180,6 +183,9 @@ def _write_instructions(page: _Page, notes: Notes, request: SummaryRequest, seen
     goal = " ".join(line for _, line in page.sections.get(GOAL, ()))
     best = [x for x in best if x.text not in seen and " ".join(x.text.split()) not in goal]
     costs = [page.counter.text(x.text) + 3 for x in best]
+    if sum(costs) > room * PLENTY:
+        best = [x for x in best if x.score >= _PLAIN]
+        costs = [page.counter.text(x.text) + 3 for x in best]
     left = room if sum(costs) <= room else int(room * (1 - REFERENCE_SHARE))
     missing: list[Instruction] = []
     for instruction, cost in zip(best, costs, strict=True):
