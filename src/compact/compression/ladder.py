@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import islice, takewhile
 
 from compact.compression import shorten
 from compact.compression.layout import Layout, Piece
@@ -58,16 +58,17 @@ class Ladder:
         self._policy = policy
         self._counter = history.counter
 
-    def lay_out(self, limit: int, reserve: int, *, hard: int, since: int = 0) -> Layout:
-        """What stays in view within `limit` tokens, `reserve` of them kept for the checkpoint.
+    def lay_out(self, layout: Layout, reserve: int, *, hard: int) -> Layout:
+        """Fill an empty layout: what stays in view within its limit, `reserve` tokens of which are
+        kept for the checkpoint.
 
-        What stands before `since` is covered already and stays so. Where the newest group is
-        larger, the limit is raised for it, up to `hard`; beyond that it is clipped.
+        Where the newest group is larger, the limit is raised for it, up to `hard`; beyond that it
+        is clipped.
 
         Raises:
             CannotFit: the floor alone exceeds the limit.
         """
-        layout = Layout(limit, since=since)
+        limit = layout.limit
         self._hold_floor(layout)
         above = limit - layout.tokens
         if above < LEAST_CHECKPOINT and len(layout.held) < len(self._history):
@@ -127,7 +128,7 @@ class Ladder:
 
     def _hold_requests(self, layout: Layout, room: int) -> None:
         room -= self._hold_first_request(layout, room)
-        newest = list(islice(self._history.persons(), self._policy.keep_user_messages))
+        newest = list(islice(self._persons(layout), self._policy.keep_user_messages))
         budget = int(room * USER_SHARE)
         budget -= self._hold_newest(layout, newest, budget)
         if self._policy.strategy != "off":
@@ -135,10 +136,15 @@ class Ladder:
         layout.users_wanted = len(newest)
         layout.users_kept = sum(1 for p in newest if p in layout.held)
 
+    def _persons(self, layout: Layout) -> Iterator[int]:
+        """Messages of a person that can be in view, newest first; looks no further than it must."""
+        yield from takewhile(lambda p: p >= layout.since, self._history.persons())
+        yield from (p for p in sorted(layout.spared)[::-1] if self._history.is_person(p))
+
     def _hold_first_request(self, layout: Layout, room: int) -> int:
         """Keep the session's first request unless it takes most of the room; the tokens it took."""
         first = self._history.first_request() if self._policy.pin_first_request else None
-        if first is None:
+        if first is None or layout.is_gone(first):
             return 0
         if first in layout.held:
             layout.first_request = first

@@ -39,7 +39,9 @@ class Layout:
     limit: int
     """Tokens that what is in view and the checkpoint may take together."""
     since: int = 0
-    """No group before it is taken into view any more: it is covered already."""
+    """What stands before it is covered already and stays so, except ..."""
+    spared: frozenset[int] = frozenset()
+    """... these positions, which have been in view all along."""
     cut: int = 0
     """Everything before it that is not held is covered."""
     held: dict[int, Piece] = field(default_factory=dict)
@@ -55,6 +57,10 @@ class Layout:
     first_request: int | None = None
     tokens: int = 0
     """Tokens in view, the checkpoint left out."""
+
+    def is_gone(self, position: int) -> bool:
+        """Whether a message was covered by an earlier compression."""
+        return position < self.since and position not in self.spared
 
     def hold(self, piece: Piece) -> None:
         """Keep a piece in view beside the tail."""

@@ -184,8 +184,8 @@ def clip_text(text: str, max_tokens: int, reference: str, counter: TokenCounter)
     """Head and tail of a text within `max_tokens`, with a line between them that says what is
     missing.
 
-    `reference` names the original. Returns the text itself where it fits, and just the line where
-    nothing else does.
+    `reference` names the original. Returns the text itself where it fits or is no longer than that
+    line, and just the line where nothing else fits.
     """
     total = counter.text(text)
     if total <= max_tokens:
@@ -194,7 +194,7 @@ def clip_text(text: str, max_tokens: int, reference: str, counter: TokenCounter)
     gap = f"\n[… about {missing:,} tokens left out; the whole text is {reference} …]\n"
     room = max_tokens - counter.text(gap)
     if room < 8:
-        return gap.strip()
+        return gap.strip() if counter.text(gap) < total else text
     count = counter.estimator.count
     low, high, best = 0, len(text), gap.strip()
     chars = int(len(text) * room / total)

@@ -86,8 +86,10 @@ def identify(
     try:
         hard = (budget.hard or budget.limit) - budget.aside
         reserve = _reserve(history, policy, limit)
-        since = carried.cut if carried else 0
-        layout = ladder.lay_out(limit, reserve, hard=hard, since=since)
+        empty = Layout(limit)
+        if carried:
+            empty = Layout(limit, since=carried.cut, spared=carried.spared)
+        layout = ladder.lay_out(empty, reserve, hard=hard)
     except CannotFit as error:
         raise CannotFit({**error.floor, "tools and framing": budget.aside}, budget.limit) from None
     if not layout.covers:

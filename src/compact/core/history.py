@@ -134,13 +134,13 @@ class History:
         asked to.
         """
         for i in range(self._looked_until, len(self)):
-            if self._is_person(i):
+            if self.is_person(i):
                 self._persons.append(i)
         self._looked_until = len(self)
         yield from tuple(reversed(self._persons))
         while self._looked_from > 0:
             self._looked_from -= 1
-            if self._is_person(self._looked_from):
+            if self.is_person(self._looked_from):
                 self._persons.appendleft(self._looked_from)
                 yield self._looked_from
 
@@ -163,10 +163,11 @@ class History:
     def first_request(self) -> int | None:
         """The position of the first message a person wrote."""
         if self._first is None:
-            self._first = next((i for i in range(len(self)) if self._is_person(i)), None)
+            self._first = next((i for i in range(len(self)) if self.is_person(i)), None)
         return self._first
 
-    def _is_person(self, position: int) -> bool:
+    def is_person(self, position: int) -> bool:
+        """Whether a person wrote the message there."""
         return self._may_be_person(position) and voice_of(self[position]) == "person"
 
     def _may_be_person(self, position: int) -> bool:

@@ -62,7 +62,8 @@ _IMPERATIVE = re.compile(
 _CHATTER = re.compile(
     r"(?:ok(?:ay)?|yes|yep|yeah|no|nope|sure|thanks?(?: you)?|great|good|nice|cool|perfect|"
     r"go(?: on| ahead)?|continue|"
-    r"proceed|done|hi|hello|hey|(?:good )?morning|moin|lovely|ouch|wow|fine|convinced|agreed|back|next|stop|weiter|ja|nein|danke|gut|好的?|继续|谢谢|可以|是的?)"
+    r"proceed|done|hi|hello|hey|(?:good )?morning|moin|lovely|ouch|wow|fine|convinced|agreed|back|"
+    r"next|stop|weiter|ja|nein|danke|gut|好的?|继续|谢谢|可以|是的?)"
     r"(?:[,.!\s]+(?:ok(?:ay)?|yes|please|thanks?|go on|go ahead|continue|do (?:it|that)|"
     r"sounds good|looks good))*[.!?…\s]*",
     re.IGNORECASE,

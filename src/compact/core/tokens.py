@@ -106,6 +106,8 @@ class TokenCounter:
         for part in message.content:
             total += self.part(part)
             calls += type(part) is ToolCall
+        if message.role == "tool":  # each result is sent as a message of its own
+            total += self.framing.per_message * (len(message.tool_results) - 1)
         return total if calls < 2 else total + self.framing.per_parallel
 
     def part(self, part: Part) -> int:

@@ -1,0 +1,95 @@
+"""Public fakes and conformance suites, for the ports that exist: what we test our parts with.
+
+`check_token_estimator`, `check_summarizer` and `check_exporter` raise AssertionError with the
+broken promise; run them against an implementation of yours. `ScriptedSummarizer` stands in for a
+model. Nothing in the product imports this module.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from compact.core.checkpoints import Summary, SummaryRequest
+from compact.core.events import Event, TokenEstimate
+from compact.core.messages import Message
+from compact.core.protocols import Exporter, Summarizer, TokenEstimator
+
+SAMPLES: Sequence[str] = (
+    "hello world",
+    "Größe & Maße – naïve café",
+    "用户反馈：登录页面在移动端加载很慢",
+    "<|im_start|>system<|endoftext|>",
+    "a lone \ud800 surrogate",
+    "x" * 10_000,
+    "\n\t \r\n",
+)
+
+
+class ScriptedSummarizer:
+    """Writes the given texts in turn, the last one again and again; waits once for the loop, as a
+    model would. A text may be an exception, which is raised.
+    """
+
+    name = "scripted"
+    waits = True
+
+    def __init__(self, *texts: str | Exception) -> None:
+        self._texts = list(texts)
+        self.requests: list[SummaryRequest] = []
+        """What was asked for, in order."""
+
+    async def summarize(self, request: SummaryRequest) -> Summary:
+        """The next text of the script."""
+        self.requests.append(request)
+        await asyncio.sleep(0)
+        text = self._texts.pop(0) if len(self._texts) > 1 else self._texts[0]
+        if isinstance(text, Exception):
+            raise text
+        return Summary(text=text, made_by=self.name)
+
+
+def check_token_estimator(estimator: TokenEstimator) -> None:
+    """Hold a tokenizer to its promises."""
+    assert isinstance(estimator, TokenEstimator), "it lacks a method of the protocol"
+    assert estimator.name, "it needs a name"
+    assert isinstance(estimator.exact, bool), "`exact` says whether counts are the real ones"
+    assert estimator.count("") == 0, "the empty text has no tokens"
+    for sample in SAMPLES:
+        first, again = estimator.count(sample), estimator.count(sample)
+        assert first == again, f"{sample[:20]!r} has {first} tokens, then {again}"
+        assert first > 0, f"{sample[:20]!r} has {first} tokens"
+        both = estimator.count(sample + sample)
+        assert both <= 2 * first + 2, "a text twice has at most twice the tokens, and a seam"
+
+
+def check_summarizer(make: Callable[[], Summarizer], count: Callable[[str], int]) -> None:
+    """Hold a summarizer to its promises: within its cap, never empty, carried on without a
+    fault.
+    """
+    messages = [Message(role="user", content=f"Rule {i}: keep part {i} small.") for i in range(40)]
+    summarizer = make()
+    assert isinstance(summarizer, Summarizer), "it lacks a method of the protocol"
+    previous = None
+    for cap in (60, 200, 800):
+        request = SummaryRequest(
+            messages=messages, max_tokens=cap, max_instruction_tokens=cap // 3, previous=previous
+        )
+        previous = asyncio.run(_summarized(summarizer, request))
+        assert previous.text.strip(), "a summary is never empty"
+        assert count(previous.text) <= cap, f"{count(previous.text)} tokens, {cap} were allowed"
+        assert previous.made_by, "a summary names its maker"
+
+
+async def _summarized(summarizer: Summarizer, request: SummaryRequest) -> Summary:
+    return await summarizer.summarize(request)
+
+
+def check_exporter(exporter: Exporter) -> None:
+    """Hold an exporter to its promises: it takes events and can be closed, each more than once."""
+    assert isinstance(exporter, Exporter), "it lacks a method of the protocol"
+    event: Event = TokenEstimate(tokens=1, limit=2, messages=3, tokenizer="none", exact=False)
+    exporter.export(event)
+    exporter.export(event)
+    exporter.close()
+    exporter.close()

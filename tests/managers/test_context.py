@@ -1,0 +1,319 @@
+"""ContextManager: a session in memory that never overflows (C-5, C-6, C-7, FR-3, FR-8)."""
+
+import asyncio
+
+import pytest
+
+from compact import CannotFit, CompactPolicy, ContextManager, Message
+from compact.core.checkpoints import is_checkpoint_text
+from compact.core.events import (
+    ErrorRaised,
+    PrunedMessages,
+    StageStarted,
+    SummaryCreated,
+    TriggerDecision,
+)
+from compact.errors import BlockingCallInLoop, InvalidConfig, InvalidMessage, UnknownModel
+from compact.testing import ScriptedSummarizer
+
+RULE = "Never push to main without asking me."
+
+
+def fill(ctx: ContextManager, turns: int, *, words: int = 60) -> None:
+    for i in range(turns):
+        ctx.add_message(
+            role="user", content=f"Question {i}: " + "what about the roof? " * (words // 5)
+        )
+        ctx.add_message(
+            role="assistant", content=f"Answer {i}: " + "the roof holds. " * (words // 4)
+        )
+
+
+def test_quick_checks_of_the_sources_run_under_our_names() -> None:
+    """The sources' quick checks that need no store (C-10)."""
+    assert Message(role="user", content="test").role == "user"
+    ctx = ContextManager()
+    ctx.add_message(role="user", content="hello")
+    assert ctx.compress_conversation().unchanged
+    assert ctx.get_context_for_model() == [{"role": "user", "content": "hello"}]
+
+
+def test_a_message_gets_its_id_and_time() -> None:
+    """Ids and times are filled in (C-1); a message, a dictionary and keywords are all taken
+    (C-5)."""
+    ctx = ContextManager()
+    first = ctx.add_message(role="user", content="one")
+    second = ctx.add_message({"role": "assistant", "content": "two"})
+    third = ctx.add_message(Message(role="user", content="three"))
+    assert len({first.id, second.id, third.id}) == 3
+    assert first.timestamp.tzinfo is not None
+    assert [m["content"] for m in ctx.get_context_for_model()] == ["one", "two", "three"]
+
+
+def test_the_trigger_compresses_to_the_target() -> None:
+    """Nothing below 70 % of usable, at most 40 % after it was passed (C-7)."""
+    seen: list[object] = []
+    ctx = ContextManager(window=4_000, on_event=seen.append)
+    ctx.add_message(role="system", content="You are a roofer.")
+    while not ctx.checkpoints:
+        assert ctx.budget.used_tokens <= ctx.window.trigger
+        fill(ctx, 1)
+        ctx.get_context_for_model()
+    assert ctx.window.usable == 4_000 - 500
+    assert ctx.active_context().tokens <= ctx.window.target
+    decisions = [e for e in seen if isinstance(e, TriggerDecision)]
+    assert len(decisions) == 1
+    assert decisions[0].tokens > ctx.window.trigger
+
+
+def test_old_is_summarized_recent_is_word_for_word() -> None:
+    """Sliding window and checkpoint together; history is untouched (C-6, FR-5, US-8)."""
+    ctx = ContextManager(window=4_000)
+    ctx.add_message(role="system", content="You are a roofer.")
+    ctx.add_message(role="user", content=RULE)
+    fill(ctx, 40)
+    context = ctx.get_context_for_model()
+    assert context[0] == {"role": "system", "content": "You are a roofer."}
+    assert is_checkpoint_text(context[1]["content"])
+    assert context[-1]["content"].startswith("Answer 39")
+    assert any(m["content"] == RULE or RULE in m["content"] for m in context)
+    assert len(ctx.history) == 82
+
+
+def test_the_newest_user_messages_stay_word_for_word() -> None:
+    """20 newest messages of a person, fewer under pressure (FR-8)."""
+    ctx = ContextManager(window=32_000)
+    for i in range(60):
+        ctx.add_message(role="user", content=f"Please note item {i}.")
+        ctx.add_message(role="assistant", content="Noted. " + "filler words here. " * 150)
+    kept = [m["content"] for m in ctx.get_context_for_model() if m["role"] == "user"]
+    assert ctx.checkpoints
+    assert kept[-20:] == [f"Please note item {i}." for i in range(40, 60)]
+
+
+def test_a_turn_appends_and_changes_nothing_before_it() -> None:
+    """Stable bytes: what was sent is the beginning of what is sent next."""
+    ctx = ContextManager(window=8_000)
+    before: list[dict[str, object]] = []
+    compressions = 0
+    for _ in range(120):
+        fill(ctx, 1, words=40)
+        now = ctx.get_context_for_model()
+        if now[: len(before)] != before:
+            compressions += 1
+        before = now
+    assert 0 < compressions <= 6
+
+
+def test_an_open_call_is_answered_until_its_result_comes() -> None:
+    """A pending call is never sent bare; its result takes the note's place (FR-3)."""
+    ctx = ContextManager(window=8_000)
+    ctx.add_message(role="user", content="run it")
+    call = {"id": "c1", "type": "function", "function": {"name": "run", "arguments": "{}"}}
+    ctx.add_message(role="assistant", content=None, tool_calls=[call])
+    pending = ctx.get_context_for_model()
+    assert [m["role"] for m in pending] == ["user", "assistant", "tool"]
+    assert "no result" in pending[2]["content"]
+    ctx.add_message(role="tool", tool_call_id="c1", content="done")
+    assert [m["content"] for m in ctx.get_context_for_model()] == ["run it", None, "done"]
+
+
+def test_a_call_nobody_answered_is_closed_when_talk_goes_on() -> None:
+    """A crashed tool blocks nothing; a result that comes too late becomes a note."""
+    ctx = ContextManager(window=8_000)
+    ctx.add_message(role="user", content="run it")
+    call = {"id": "c1", "type": "function", "function": {"name": "run", "arguments": "{}"}}
+    ctx.add_message(role="assistant", content="", tool_calls=[call])
+    ctx.add_message(role="user", content="forget it")
+    ctx.add_message(role="tool", tool_call_id="c1", content="late")
+    roles = [m["role"] for m in ctx.get_context_for_model()]
+    assert roles == ["user", "assistant", "tool", "user", "user"]
+
+
+def test_the_same_messages_give_the_same_view_added_singly_or_at_once() -> None:
+    """A view is a projection of the history: how messages came in does not matter below the
+    trigger."""
+    one, all_at_once = ContextManager(window=50_000), ContextManager(window=50_000)
+    for i in range(100):
+        for ctx in (one, all_at_once):
+            ctx.add_message(role="user", content=f"message {i}")
+        one.get_context_for_model()
+    assert one.get_context_for_model() == all_at_once.get_context_for_model()
+
+
+def test_target_ratio_keeps_that_share_above_the_floor() -> None:
+    """`compress_conversation(r)` keeps at most r of what lies above the floor (C-5, K-16)."""
+    ctx = ContextManager(window=100_000)
+    ctx.add_message(role="system", content="You are a roofer. " * 50)
+    fill(ctx, 60)
+    before = ctx.active_context().tokens
+    floor = 400
+    plan = ctx.compress_conversation(0.4)
+    assert plan.tokens_after <= floor + 0.4 * before
+    assert plan.tokens_after <= 0.6 * before, "at least 40 % are freed"
+    with pytest.raises(ValueError, match="target_ratio"):
+        ctx.compress_conversation(1.5)
+
+
+def test_what_cannot_fit_raises_with_the_breakdown() -> None:
+    """The typed error shows the floor part by part, and the history stays usable (FR-3)."""
+    ctx = ContextManager(window=1_000)
+    ctx.add_message(role="system", content="word " * 3_000)
+    ctx.add_message(role="user", content="hello")
+    with pytest.raises(CannotFit) as caught:
+        ctx.get_context_for_model()
+    assert caught.value.floor["system prompt"] > 2_900
+    assert "unpin" in str(caught.value)
+    assert len(ctx.history) == 2
+
+
+def test_another_model_gets_a_view_of_its_own() -> None:
+    """The same session is served to a smaller window, and goes on in its own (C-9)."""
+    ctx = ContextManager(window=120_000)
+    fill(ctx, 300)
+    large = len(ctx.get_context_for_model())
+    small = ctx.get_context_for_model("gpt-4")
+    assert len(small) < large
+    assert len(ctx.get_context_for_model()) == large
+    with pytest.raises(UnknownModel, match="window="):
+        ctx.get_context_for_model("nobody-knows-me")
+
+
+def test_a_model_key_names_window_and_tokenizer() -> None:
+    """An unknown model raises and names `window=` (K-3)."""
+    assert ContextManager("gpt-4o").window.size == 128_000
+    assert ContextManager("gpt-4o", window=9_000).window.size == 9_000
+    with pytest.raises(UnknownModel, match="window="):
+        ContextManager("my-model")
+
+
+def test_a_store_is_refused_rather_than_ignored() -> None:
+    """A setting that cannot be kept is an error."""
+    with pytest.raises(InvalidConfig, match="store"):
+        ContextManager(store="chat.db")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [{"role": "nobody", "content": "x"}, {"content": "x"}, {"role": "tool", "content": "x"}, 5],
+)
+def test_a_bad_message_is_refused_with_its_field(bad: object) -> None:
+    """Refused with the field's path, and not stored (C-3)."""
+    ctx = ContextManager()
+    with pytest.raises(InvalidMessage, match="message"):
+        ctx.add_message(bad)  # type: ignore[arg-type]
+    assert len(ctx.history) == 0
+
+
+def test_a_message_of_another_format_is_refused_by_name() -> None:
+    """Anthropic blocks in a chat session would be lost in silence: they are refused."""
+    ctx = ContextManager()
+    block = {"type": "tool_use", "id": "t1", "name": "run", "input": {}}
+    with pytest.raises(InvalidMessage, match="format='anthropic'"):
+        ctx.add_message({"role": "assistant", "content": [block]})
+
+
+def test_events_tell_each_decision() -> None:
+    """Stages in order, the summary and what was pruned, with counts (K-8, FR-5)."""
+    seen: list[object] = []
+    ctx = ContextManager(window=4_000, on_event=seen.append)
+    fill(ctx, 40)
+    ctx.get_context_for_model()
+    stages = [e.stage for e in seen if isinstance(e, StageStarted)][:6]
+    assert stages == ["identify", "prepare", "summarize", "checkpoint", "update", "validate"]
+    created = next(e for e in seen if isinstance(e, SummaryCreated))
+    pruned = next(e for e in seen if isinstance(e, PrunedMessages))
+    assert created.tokens == ctx.checkpoints[0].token_count
+    assert pruned.covered == created.messages > 0
+    assert pruned.tokens_after <= ctx.window.target
+
+
+def test_a_failing_summarizer_leaves_the_view_as_it_was() -> None:
+    """An error at a stage leaves the old context untouched, and is told (FR-5)."""
+    seen: list[object] = []
+    failing = ScriptedSummarizer(CannotFit({"x": 1}, 0))
+    ctx = ContextManager(window=4_000, summarizer=failing, on_event=seen.append)
+    fill(ctx, 3)
+    before = ctx.get_context_for_model()
+    fill(ctx, 40)
+    with pytest.raises(CannotFit):
+        ctx.get_context_for_model()
+    assert [m.text for m in ctx.history][: len(before)] == [m["content"] for m in before]
+    assert any(isinstance(e, ErrorRaised) and e.stage == "summarize" for e in seen)
+
+
+def test_a_waiting_summarizer_works_blocking_and_async() -> None:
+    """Async inside, both colours at the door; in a loop the blocking form names the other."""
+    ctx = ContextManager(window=4_000, summarizer=ScriptedSummarizer("All about roofs."))
+    fill(ctx, 40)
+    assert "All about roofs." in str(ctx.get_context_for_model())
+
+    async def inside() -> list[dict[str, object]]:
+        other = ContextManager(window=4_000, summarizer=ScriptedSummarizer("All about roofs."))
+        fill(other, 40)
+        with pytest.raises(BlockingCallInLoop, match="aget_context_for_model"):
+            other.get_context_for_model()
+        return await other.aget_context_for_model()
+
+    assert "All about roofs." in str(asyncio.run(inside()))
+
+
+def test_the_extractive_form_works_inside_a_loop() -> None:
+    """Nothing waits, so nothing is refused: notebooks have a running loop."""
+
+    async def inside() -> int:
+        ctx = ContextManager(window=4_000)
+        fill(ctx, 40)
+        return len(ctx.get_context_for_model())
+
+    assert asyncio.run(inside()) > 2
+
+
+def test_a_summary_is_carried_on_and_no_message_read_twice() -> None:
+    """Each message is summarized once, however often a session is compressed (K-6)."""
+    script = ScriptedSummarizer("summary")
+    ctx = ContextManager(window=4_000, summarizer=script)
+    for _ in range(30):
+        fill(ctx, 6)
+        ctx.get_context_for_model()
+    read = [m.id for request in script.requests for m in request.messages]
+    assert len(script.requests) > 5
+    assert len(read) == len(set(read))
+
+
+def test_policy_settings_change_what_is_kept() -> None:
+    """Keep counts, trigger and target are the policy's (K-2, K-4)."""
+    policy = CompactPolicy(keep_user_messages=2, trigger_pct=0.5, target_pct=0.3)
+    ctx = ContextManager(window=16_000, policy=policy)
+    for i in range(60):
+        ctx.add_message(role="user", content=f"Please note item {i}.")
+        ctx.add_message(role="assistant", content="Noted. " + "filler words here. " * 150)
+    ctx.get_context_for_model()
+    assert ctx.window.trigger == int(ctx.window.usable * 0.5)
+    assert ctx.active_context().tokens <= ctx.window.trigger
+
+
+def test_summary_before_and_after_the_first_checkpoint() -> None:
+    """`get_conversation_summary` always has something to say, but for an empty session (C-5)."""
+    ctx = ContextManager(window=4_000)
+    assert ctx.get_conversation_summary() == ""
+    ctx.add_message(role="user", content=RULE)
+    assert RULE in ctx.get_conversation_summary()
+    fill(ctx, 40)
+    ctx.get_context_for_model()
+    assert ctx.get_conversation_summary() == ctx.checkpoints[0].summary
+
+
+def test_anthropic_sessions() -> None:
+    """The same in Anthropic's format: results in user messages, one answer for a part of a
+    reply."""
+    ctx = ContextManager("claude-sonnet-4-5", window=8_000)
+    ctx.add_message(role="user", content="look at both files")
+    uses = [{"type": "tool_use", "id": f"t{i}", "name": "read", "input": {"n": i}} for i in (1, 2)]
+    ctx.add_message({"role": "assistant", "content": uses})
+    half = {"type": "tool_result", "tool_use_id": "t1", "content": "one"}
+    ctx.add_message({"role": "user", "content": [half]})
+    context = ctx.get_context_for_model()
+    answered = {b["tool_use_id"] for m in context[2:] for b in m["content"]}
+    assert answered == {"t1", "t2"}
+    assert ctx.estimate_tokens("hello world") >= 2

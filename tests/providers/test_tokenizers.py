@@ -1,0 +1,80 @@
+"""Tokenizers: exact where they say so, honest where they do not (K-3)."""
+
+import importlib
+
+import pytest
+
+from compact.errors import UnknownModel
+from compact.providers import tokenizers
+from compact.testing import SAMPLES, check_token_estimator
+
+KNOWN = {  # counted with tiktoken 0.14 and the published vocabularies
+    "o200k": {"hello world": 2, "tiktoken is great!": 6, "お誕生日おめでとう": 8, "2 + 2 = 4": 7},
+    "cl100k": {"hello world": 2, "tiktoken is great!": 6, "お誕生日おめでとう": 9, "2 + 2 = 4": 7},
+}
+
+
+@pytest.mark.parametrize("name", tokenizers.NAMES)
+def test_every_tokenizer_keeps_the_promises(name: str) -> None:
+    """One conformance suite for all of them (K-3)."""
+    check_token_estimator(tokenizers.tokenizer(name))
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_known_counts(name: str) -> None:
+    """Counts that others have published (K-3)."""
+    estimator = tokenizers.tokenizer(name)
+    assert {text: estimator.count(text) for text in KNOWN[name]} == KNOWN[name]
+
+
+LEGACY = "ignore:open_binary is deprecated:DeprecationWarning"  # of bpe-openai, not of ours
+
+
+@pytest.mark.filterwarnings(LEGACY)
+@pytest.mark.parametrize("name", ["o200k", "cl100k"])
+def test_the_fallback_counts_the_same(name: str) -> None:
+    """bpe-openai, which newer Pythons use, equals rs-bpe token for token."""
+    fallback = tokenizers._fallback_vocabulary(name)
+    first = tokenizers.tokenizer(name)
+    for sample in SAMPLES:
+        if "\ud800" not in sample:
+            assert fallback(sample) == first.count(sample), sample[:30]
+
+
+@pytest.mark.filterwarnings(LEGACY)
+def test_the_fallback_is_taken_where_rs_bpe_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seen to happen: without rs-bpe the same counts come from the other wheel."""
+    original = importlib.import_module
+
+    def without(name: str, package: str | None = None) -> object:
+        if name.startswith("rs_bpe"):
+            raise ModuleNotFoundError(name)
+        return original(name, package)
+
+    monkeypatch.setattr(importlib, "import_module", without)
+    tokenizers._vocabulary.cache_clear()
+    try:
+        assert tokenizers.TiktokenEstimator("o200k").count("hello world") == 2
+    finally:
+        monkeypatch.undo()
+        tokenizers._vocabulary.cache_clear()
+
+
+def test_estimates_say_so_and_lie_above() -> None:
+    """An estimate is labelled and has a margin; the claude one lies above o200k."""
+    claude, exact = tokenizers.tokenizer("claude"), tokenizers.tokenizer("o200k")
+    assert exact.exact
+    assert not claude.exact
+    assert claude.margin > 0
+    assert claude.count("hello world " * 100) > exact.count("hello world " * 100)
+
+
+def test_unknown_names_are_refused_with_the_known_ones() -> None:
+    """The error names what there is."""
+    with pytest.raises(UnknownModel, match="o200k"):
+        tokenizers.tokenizer("llama")
+    with pytest.raises(UnknownModel, match="tokenizer="):
+        tokenizers.tokenizer_of_model("llama3:8b")
+    assert tokenizers.tokenizer_of_model("openai:gpt-4o-mini") == "o200k"
+    assert tokenizers.tokenizer_of_model("gpt-4") == "cl100k"
+    assert tokenizers.tokenizer_of_model("anthropic/claude-sonnet-4-5") == "claude"
