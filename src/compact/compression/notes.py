@@ -41,6 +41,7 @@ _EDIT_KEYS = frozenset(
 )
 _COMMAND_KEYS = frozenset(("command", "cmd", "script"))
 _LONGEST_PATH = 300
+_SHORTEST_ERROR = 7
 _DONE = frozenset(("completed", "complete", "done", "finished"))
 
 
@@ -143,8 +144,9 @@ class Notes:
     def _read_output(self, text: str, *, failed: bool) -> None:
         self.ledger.note(text, "result", self.position)
         found = anchors.error_lines(text, most=3)
-        if failed and not found and text.strip():
-            found = [text.strip().splitlines()[0][:300]]
+        if failed and not found:
+            lines = [x.strip() for x in text.splitlines() if len(x.strip()) > _SHORTEST_ERROR]
+            found = [x[:300] for x in lines if not anchors.EXIT_CODE.fullmatch(x)][-1:]
         for line in found:
             self.errors.pop(line, None)
             self.errors[line] = self.position

@@ -74,6 +74,12 @@ _IDENTIFIER = re.compile(
 )
 _PAIR = re.compile(r"[A-Za-z-]+/[A-Za-z-]+")
 """Two plain words: a path in code (os/exec), two alternatives in prose (read/write)."""
+_PROSE = frozenset(
+    """
+    and/or or/and either/or yes/no on/off true/false he/she his/her him/her read/write start/stop
+    input/output client/server key/value success/failure pass/fail before/after add/remove
+    """.split()  # noqa: SIM905 - a table to read
+)
 _FRACTION = re.compile(r"[\d./:-]+")
 
 _NO_FILE = frozenset(("/dev/null", "/dev/stderr", "/dev/stdout", "/tmp"))
@@ -87,6 +93,9 @@ ERROR_LINE = re.compile(
     r"undefined: |cannot find |is not defined|segmentation fault)|.*(?:错误|失败|异常)：)",
     re.IGNORECASE,
 )
+EXIT_CODE = re.compile(r"\W*(?:exit (?:code|status)|returncode)[: ]*\d+\W*", re.IGNORECASE)
+"""A line that says that something failed, but not what."""
+_TAG = re.compile(r"</?[A-Za-z][\w-]*>")
 _LISTED_LINE = re.compile(r"\s*\d+\s*(?:→|\||:\s)|[+\-]\s*\d*\s*(?!--)")
 """A line of a file that was read, or of a diff: code, not something that happened."""
 
@@ -164,7 +173,7 @@ def _judge_path(word: str) -> tuple[Anchor, ...]:
     pieces = [p for p in word.split("/") if p not in ("", ".", "..", "~")]
     if not pieces or all(len(p) < 2 for p in pieces):
         return ()
-    if word in _NO_FILE:
+    if word in _NO_FILE or word.lower() in _PROSE:
         return ()
     if "//" in word or len(word) > 200 or not any(c.isalpha() for c in word):
         return ()
@@ -174,11 +183,11 @@ def _judge_path(word: str) -> tuple[Anchor, ...]:
 def error_lines(text: str, *, most: int = 6) -> list[str]:
     """Lines that name an error, shortest useful form, at most `most`, the last ones first."""
     found: list[str] = []
-    for line in reversed(searched(text).splitlines()):
-        line = line.strip()
+    for raw in reversed(searched(text).splitlines()):
+        line = _TAG.sub("", raw).strip()
         if not 8 <= len(line) <= 300 or _LISTED_LINE.match(line):
             continue
-        if ERROR_LINE.match(line):
+        if ERROR_LINE.match(line) and not EXIT_CODE.fullmatch(line):
             found.append(line)
             if len(found) == most:
                 break
