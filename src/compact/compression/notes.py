@@ -41,7 +41,6 @@ _EDIT_KEYS = frozenset(
 )
 _COMMAND_KEYS = frozenset(("command", "cmd", "script"))
 _LONGEST_PATH = 300
-_SHORTEST_ERROR = 7
 _DONE = frozenset(("completed", "complete", "done", "finished"))
 
 
@@ -145,8 +144,7 @@ class Notes:
         self.ledger.note(text, "result", self.position)
         found = anchors.error_lines(text, most=3)
         if failed and not found:
-            lines = [x.strip() for x in text.splitlines() if len(x.strip()) > _SHORTEST_ERROR]
-            found = [x[:300] for x in lines if not anchors.EXIT_CODE.fullmatch(x)][-1:]
+            found = [line for line in (anchors.failure(text),) if line]
         for line in found:
             self.errors.pop(line, None)
             self.errors[line] = self.position

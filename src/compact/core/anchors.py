@@ -96,6 +96,8 @@ ERROR_LINE = re.compile(
 EXIT_CODE = re.compile(r"\W*(?:exit (?:code|status)|returncode)[: ]*\d+\W*", re.IGNORECASE)
 """A line that says that something failed, but not what."""
 _TAG = re.compile(r"</?[A-Za-z][\w-]*>")
+_SHORTEST_ERROR = 7
+_FEW_LINES = 4
 _LISTED_LINE = re.compile(r"\s*\d+\s*(?:→|\||:\s)|[+\-]\s*\d*\s*(?!--)")
 """A line of a file that was read, or of a diff: code, not something that happened."""
 
@@ -184,7 +186,7 @@ def error_lines(text: str, *, most: int = 6) -> list[str]:
     """Lines that name an error, shortest useful form, at most `most`, the last ones first."""
     found: list[str] = []
     for raw in reversed(searched(text).splitlines()):
-        line = _TAG.sub("", raw).strip()
+        line = without_tags(raw)
         if not 8 <= len(line) <= 300 or _LISTED_LINE.match(line):
             continue
         if ERROR_LINE.match(line) and not EXIT_CODE.fullmatch(line):
@@ -192,6 +194,20 @@ def error_lines(text: str, *, most: int = 6) -> list[str]:
             if len(found) == most:
                 break
     return found
+
+
+def failure(text: str) -> str | None:
+    """The line of a failed tool's output that says most: the first of a few, the last of many."""
+    lines = [line for raw in text.splitlines() if len(line := without_tags(raw)) > _SHORTEST_ERROR]
+    lines = [line for line in lines if not EXIT_CODE.fullmatch(line)]
+    if not lines:
+        return None
+    return (lines[0] if len(lines) <= _FEW_LINES else lines[-1])[:300]
+
+
+def without_tags(line: str) -> str:
+    """The line without markup and outer white space."""
+    return _TAG.sub("", line).strip()
 
 
 def strings_of(arguments: str) -> Iterator[tuple[str, str]]:
