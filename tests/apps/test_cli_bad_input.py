@@ -1,6 +1,6 @@
 """Bad input gets one clear line and exit code 2, never a traceback (K-11).
 
-What cannot fit ends with 1, a mistake of ours with 70.
+What cannot fit ends with 1, a mistake of ours with 70. The error tests of NFR-4, for people.
 """
 
 import json

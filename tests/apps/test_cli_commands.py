@@ -311,6 +311,12 @@ def test_demo_shows_the_main_job(run):
     """K-11: what went in, what came out, rung by rung, the checkpoint, what to try next."""
     code, out, err = run("demo")
     assert (code, err) == (0, "")
-    for words in ("511 messages", "at most 8,000 tokens", "summarize", "[Checkpoint ck-", "Try next"):
+    for words in (
+        "511 messages",
+        "at most 8,000 tokens",
+        "summarize",
+        "[Checkpoint ck-",
+        "Try next",
+    ):
         assert words in out
     assert json.loads(run("demo", "--json", "--max-tokens", "4000").out)["limit"] == 4_000

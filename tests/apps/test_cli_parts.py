@@ -1,6 +1,7 @@
 """The parts the commands share: pins, `.env`, bars, progress (K-10, K-11)."""
 
 import io
+import threading
 import time
 
 import pytest
@@ -119,9 +120,9 @@ def test_progress_appears_after_a_while_follows_the_stages_and_vanishes(monkeypa
 def test_quick_work_and_pipes_see_no_progress(monkeypatch, stream):
     screen = stream()
     monkeypatch.setattr("sys.stderr", screen)
-    if stream is io.StringIO:
-        monkeypatch.setattr(progress, "DELAY", 0.0)
     with progress.Progress("Reading") as shown:
+        waiting = [t for t in threading.enumerate() if isinstance(t, threading.Timer)]
+        assert bool(waiting) == screen.isatty(), "nobody waits to draw where nobody looks"
         shown.now("Writing")
     time.sleep(0.02)
     assert screen.getvalue() == ""

@@ -41,20 +41,11 @@ STYLES: Mapping[str, str] = {
 }
 
 
-class _Console(Console):
-    """A console that says when its reader left, instead of ending the program itself."""
-
-    def on_broken_pipe(self) -> None:
-        """Called inside Rich's own handler of that error: hand it on."""
-        self.quiet = True
-        raise BrokenPipeError
-
-
 def console(*, on_stderr: bool = False) -> Console:
     """The console of a report."""
     stream = sys.stderr if on_stderr else sys.stdout
     width = None if stream is not None and stream.isatty() else NARROW
-    return _Console(file=stream, width=width, highlight=False)
+    return Console(file=stream, width=width, highlight=False)
 
 
 def one_line(text: str, limit: int = 80) -> str:

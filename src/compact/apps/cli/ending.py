@@ -29,7 +29,7 @@ def ending_of(error: BaseException) -> tuple[int, str | None]:
             return CANNOT_FIT, str(error)
         case InvalidInput() | Stop():
             return BAD_INPUT, str(error)
-        case BrokenPipeError() | SystemExit():  # the latter is how Typer ends on a closed pipe
+        case BrokenPipeError() | SystemExit():  # the latter from Rich and Typer, on a closed pipe
             return BAD_INPUT, None
         case KeyboardInterrupt():
             return INTERRUPTED, "interrupted; nothing was written"
