@@ -1,0 +1,256 @@
+"""The invariants of compression, each a judge of its own over one case; what they say is empty
+where all is well.
+
+A case is a history, a window, and what compression made of it. Judges look at provider
+dictionaries through
+`tests.checker`, which shares no code with the product.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any
+
+from compact import compress, plan
+from compact.core.formats.known import format_named
+from compact.core.plan import Plan
+from compact.errors import CannotFit
+from tests import checker
+
+Dict = dict[str, Any]
+TOKENIZER = "o200k"
+MARGIN = 256
+"""Tokens beside the floor below which even a good compression may say that it cannot fit."""
+TEXTS = ("content", "tool_calls")
+SHORTENED = ("tokens left out; the whole text is", " masked \\u00b7 ", "more characters]")
+"""What shortened texts say of themselves, as `checker.freeze` writes it."""
+PICTURE = {"chat_completions": 425, "anthropic": 410}
+"""Tokens of the generated picture of 640 by 480: 85 + 2 × 170 (OpenAI), 640 × 480 / 750
+(Anthropic)."""
+
+
+@dataclass(slots=True)
+class Case:
+    """A history of provider dictionaries, and what became of it in a window."""
+
+    wire: str
+    before: Sequence[Dict]
+    window: int
+    persons: Sequence[int] = ()
+    pinned: Sequence[int] = ()
+    valid: bool = True
+    plan: Plan | None = None
+    """None where it could not fit."""
+    floor: Mapping[str, int] = field(default_factory=dict)
+    after: Sequence[Dict] = ()
+
+    @classmethod
+    def of(cls, wire: str, before: Sequence[Dict], window: int, **known: Any) -> "Case":
+        """Compress a history; its dictionaries are compared with a copy taken before."""
+        case = cls(wire, deepcopy(before), window, **known)
+        try:
+            case.plan = plan(before, max_tokens=window, tokenizer=TOKENIZER, format=wire)
+        except CannotFit as error:
+            case.floor = error.floor
+            return case
+        case.after = format_named(wire).render(case.plan.context.messages)
+        return case
+
+    def prompt_again(self, messages: Sequence[Dict]) -> list[Dict]:
+        return compress(messages, max_tokens=self.window, tokenizer=TOKENIZER, format=self.wire)
+
+    @property
+    def protected(self) -> list[int]:
+        """Positions of what may never be shortened: system, pins, the newest message of a
+        person."""
+        system = [i for i, m in enumerate(self.before) if m["role"] in ("system", "developer")]
+        return sorted({*system, *self.pinned, *self.persons[-1:]})
+
+
+Judge = Callable[[Case], Iterator[str]]
+
+
+def fits(case: Case) -> Iterator[str]:
+    """FR-3: by an exact count that is not ours, and never counted too low."""
+    assert case.plan is not None
+    exact, joined = checker.prompt_tokens(case.after), checker.joined_tokens(case.after)
+    if not max(exact, joined) <= case.plan.tokens_after <= case.window:
+        ours = case.plan.tokens_after
+        yield f"{exact} exact, {joined} joined, {ours} by our count, window {case.window}"
+
+
+def provider_would_take_it(case: Case) -> Iterator[str]:
+    """K-4: groups are whole, results stand where the provider wants them; the first message stays
+    the user's."""
+    yield from checker.broken_rules(case.after, case.wire)
+    if case.wire == "anthropic" and first_role(case.before) == "user" != first_role(case.after):
+        yield "the first message is no longer the user's"
+
+
+def first_role(messages: Sequence[Dict]) -> str:
+    """The role of the first message after the system prompt; the user's where there is none."""
+    roles = (m["role"] for m in messages)
+    return next((role for role in roles if role not in ("system", "developer")), "user")
+
+
+def protected_stays(case: Case) -> Iterator[str]:
+    """K-4, FR-8: system prompt, pins and the newest words of a person are there word for word, as
+    often as before."""
+    after = Counter(map(checker.freeze, case.after))
+    shown = [text for m in case.after for text in checker.visible(m)]
+    wanted = Counter(checker.freeze(case.before[i]) for i in case.protected)
+    for i in case.protected:
+        message, key = case.before[i], checker.freeze(case.before[i])
+        if after[key] >= wanted[key]:
+            continue
+        if case.valid or not all(any(t in s for s in shown) for t in checker.visible(message)):
+            yield f"message {i} is not there: {key[:200]}"
+
+
+def order_stays(case: Case) -> Iterator[str]:
+    """K-4: what is in view word for word stands in the order of the log."""
+    before = [checker.freeze(m) for m in case.before]
+    known = set(before)
+    if not checker.is_subsequence(
+        [f for f in map(checker.freeze, case.after) if f in known], before
+    ):
+        yield "kept messages changed their order"
+
+
+def nothing_is_lost_or_doubled(case: Case) -> Iterator[str]:
+    """K-6: of identical messages as many are in view as the plan says, never more than there
+    were."""
+    assert case.plan is not None
+    before = [checker.freeze(m) for m in case.before]
+    after, had = Counter(map(checker.freeze, case.after)), Counter(before)
+    kept = Counter(before[i] for i, fate in case.plan.fates.items() if fate in ("kept", "pinned"))
+    for key, times in kept.items():
+        if case.valid and after[key] < times:
+            yield f"{times} kept, {after[key]} in view: {key[:200]}"
+    yield from (
+        f"{after[key]} in view, {had[key]} before: {key[:200]}"
+        for key in had
+        if after[key] > had[key]
+    )
+
+
+def everything_shown_was_said(case: Case) -> Iterator[str]:
+    """C-3: what is in view is a message of the history, a shortened one with its other fields, or
+    known as ours."""
+    known = {checker.freeze(m) for m in case.before}
+    originals: dict[str, list[Dict]] = {}
+    for message in case.before:
+        originals.setdefault(checker.key_of(message), []).append(message)
+    for message in case.after:
+        if checker.freeze(message) in known or checker.is_ours(message):
+            continue
+        candidates = originals.get(checker.key_of(message), [])
+        if not any(_is_shortened(message, original) for original in candidates):
+            yield f"nobody said {checker.freeze(message)[:300]}"
+
+
+def _is_shortened(message: Dict, original: Dict) -> bool:
+    """Whether it is the original with texts shortened, which says so, or without its reasoning."""
+    if {k: v for k, v in message.items() if k not in TEXTS} != {
+        k: v for k, v in original.items() if k not in TEXTS
+    }:
+        return False
+    reasoned = ("thinking" in checker.freeze(original)) != ("thinking" in checker.freeze(message))
+    return reasoned or any(mark in checker.freeze(message) for mark in SHORTENED)
+
+
+def compressing_again_changes_nothing(case: Case) -> Iterator[str]:
+    """K-6: the result, compressed at the same ceiling, comes back as it is."""
+    if case.prompt_again(list(case.after)) != list(case.after):
+        yield "compressing again changed it"
+
+
+def same_input_same_bytes(case: Case) -> Iterator[str]:
+    """K-5: nothing in it depends on chance, time or what was compressed before."""
+    again = case.prompt_again(deepcopy(list(case.before)))
+    if [checker.freeze(m) for m in again] != [checker.freeze(m) for m in case.after]:
+        yield "a second run gave something else"
+
+
+def what_fits_is_unchanged(case: Case) -> Iterator[str]:
+    """C-7: a ceiling knows no trigger: a valid list that fits comes back as it is."""
+    assert case.plan is not None
+    most = (
+        checker.prompt_tokens(case.before, picture=PICTURE[case.wire]) + 40 * len(case.before) + 3
+    )
+    if case.valid and most <= case.window and list(case.after) != list(case.before):
+        yield "it fitted and was changed"
+    if case.plan.unchanged and case.valid and list(case.after) != list(case.before):
+        yield "the plan says unchanged, but it was changed"
+
+
+JUDGES: tuple[Judge, ...] = (
+    fits,
+    provider_would_take_it,
+    protected_stays,
+    order_stays,
+    nothing_is_lost_or_doubled,
+    everything_shown_was_said,
+    compressing_again_changes_nothing,
+    same_input_same_bytes,
+    what_fits_is_unchanged,
+)
+
+
+def judged(case: Case, judges: Sequence[Judge] = JUDGES) -> list[str]:
+    """What the judges say, by name; where nothing could be made to fit, whether that is true."""
+    if case.plan is None:
+        return (
+            []
+            if cannot_fit_is_true(case)
+            else [f"cannot fit {case.window}, it says: {dict(case.floor)}"]
+        )
+    return [f"{judge.__name__}: {said}" for judge in judges for said in judge(case)]
+
+
+def cannot_fit_is_true(case: Case) -> bool:
+    """FR-3: the one legitimate error: the floor and 256 tokens exceed the window.
+
+    The floor is what is protected; a call and its results are one, so that a pin on one of them
+    protects all.
+    """
+    floor = {j for i in case.protected for j in _run_of(case.before, i)}
+    needed = sum(_most_tokens(case.before[i], case.wire) for i in floor)
+    return needed + MARGIN > case.window
+
+
+def _most_tokens(message: Dict, wire: str) -> int:
+    ids = checker.freeze(message).count('"tool_use"') + checker.freeze(message).count(
+        '"tool_result"'
+    )
+    ids += len(message.get("tool_calls") or ()) + ("tool_call_id" in message)
+    return checker.prompt_tokens([message], picture=PICTURE[wire]) + 30 * ids
+
+
+def _run_of(messages: Sequence[Dict], position: int) -> list[int]:
+    """Positions of the call and the results that belong with a message; the message alone for mere
+    words."""
+    if not _calls(messages[position]) and not _answers(messages[position]):
+        return [position]
+    start, stop = position, position + 1
+    while start > 0 and (_answers(messages[start]) or (_same_reply(messages, start))):
+        start -= 1
+    while stop < len(messages) and (_answers(messages[stop]) or _same_reply(messages, stop)):
+        stop += 1
+    return list(range(start, stop))
+
+
+def _same_reply(messages: Sequence[Dict], position: int) -> bool:
+    reply = messages[position].get("id")
+    return reply is not None and messages[position - 1].get("id") == reply
+
+
+def _calls(message: Dict) -> bool:
+    return bool(message.get("tool_calls")) or '"type": "tool_use"' in checker.freeze(message)
+
+
+def _answers(message: Dict) -> bool:
+    return message["role"] in ("tool", "function") or '"type": "tool_result"' in checker.freeze(
+        message
+    )
