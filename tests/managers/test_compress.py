@@ -1,0 +1,181 @@
+"""compress and plan: one call, no set-up (C-7, C-8, K-4, FR-3)."""
+
+import asyncio
+import json
+
+import pytest
+
+import compact
+from compact import CannotFit, Message, acompress, aplan, compress, plan
+from compact.core.events import StageStarted, TokenEstimate
+from compact.errors import BlockingCallInLoop, InvalidMessage, UnknownModel
+from compact.testing import ScriptedSummarizer
+
+
+def talk(turns: int) -> list[dict[str, object]]:
+    messages: list[dict[str, object]] = [{"role": "system", "content": "You are a roofer."}]
+    for i in range(turns):
+        messages.append({"role": "user", "content": f"Question {i}: what about the roof?"})
+        messages.append({"role": "assistant", "content": f"Answer {i}: " + "it holds well. " * 40})
+    return [*messages, {"role": "user", "content": "And now?"}]
+
+
+def test_what_fits_comes_back_unchanged() -> None:
+    """A ceiling knows no reserve and no trigger (C-7)."""
+    messages = talk(5)
+    exact = plan(messages, max_tokens=10**9).tokens_after
+    assert compress(messages, max_tokens=exact) == messages
+    assert plan(messages, max_tokens=exact).unchanged
+    assert compress(messages, max_tokens=exact - 1) != messages
+
+
+def test_the_same_format_comes_back() -> None:
+    """Dictionaries give dictionaries, messages give messages (C-3)."""
+    small = compress(talk(60), max_tokens=2_000)
+    assert all(isinstance(m, dict) for m in small)
+    typed = [Message(role="user", content=f"word {i} " * 50) for i in range(60)]
+    assert all(isinstance(m, Message) for m in compress(typed, max_tokens=1_000))
+
+
+def test_pins_stay_word_for_word() -> None:
+    """By position, from either end, and by mark; beyond the list is an error (C-8, K-4)."""
+    messages = talk(60)
+    messages[41] = {**messages[41], "content": "the pinned words"}
+    assert messages[41] in compress(messages, max_tokens=2_000, pin=[41])
+    assert messages[41] in compress(messages, max_tokens=2_000, pin=[41 - len(messages)])
+    assert messages[41] not in compress(messages, max_tokens=2_000)
+    marked = [*messages]
+    marked[41] = {**messages[41], "metadata": {"pinned": True}}
+    assert marked[41] in compress(marked, max_tokens=2_000)
+    with pytest.raises(InvalidMessage, match=r"pin\[999\]"):
+        compress(messages, max_tokens=2_000, pin=[999])
+
+
+def test_what_stands_beside_the_messages_is_counted() -> None:
+    """A system field and tool schemas take room and are never changed (K-3)."""
+    messages = talk(60)
+    tool = {
+        "type": "function",
+        "function": {
+            "name": "look",
+            "description": "Look at the roof.",
+            "parameters": {"type": "object", "properties": {"where": {"type": "string"}}},
+        },
+    }
+    alone = plan(messages, max_tokens=2_000)
+    beside = plan(messages, max_tokens=2_000, system="rule " * 300, tools=[tool] * 10)
+    assert beside.floor["tools and framing"] > alone.floor["tools and framing"] + 300
+    assert beside.tokens_after <= 2_000
+    assert len(beside.context) < len(alone.context)
+
+
+def test_cannot_fit_shows_the_floor() -> None:
+    """The breakdown adds up and is over the limit (FR-3)."""
+    messages = [{"role": "system", "content": "rule " * 900}, {"role": "user", "content": "hi"}]
+    with pytest.raises(CannotFit) as caught:
+        compress(messages, max_tokens=500)
+    assert caught.value.limit == 500
+    assert sum(caught.value.floor.values()) == caught.value.total > 500
+
+
+@pytest.mark.parametrize(
+    "bad",
+    ["text", {"role": "user"}, [5], [{"content": "no role"}], [{"role": "user", "content": 5}]],
+)
+def test_malformed_messages_are_refused(bad: object) -> None:
+    """One clear error that names the place (C-3)."""
+    with pytest.raises(InvalidMessage, match="messages"):
+        compress(bad, max_tokens=100)  # type: ignore[arg-type]
+
+
+def test_bad_options_are_refused() -> None:
+    """Ceiling, tokenizer, model and format each say what is wrong."""
+    with pytest.raises(ValueError, match="at least 1"):
+        compress(talk(1), max_tokens=0)
+    with pytest.raises(UnknownModel, match="o200k"):
+        compress(talk(1), max_tokens=9, tokenizer="nope")
+    with pytest.raises(UnknownModel, match="tokenizer="):
+        compress(talk(1), max_tokens=9, model="nope")
+    with pytest.raises(UnknownModel, match="anthropic"):
+        compress(talk(1), max_tokens=9, format="nope")
+
+
+def test_without_a_summarizer_a_receipt_says_what_is_missing() -> None:
+    """A sliding window, and one line for what is not shown."""
+    planned = plan(talk(200), max_tokens=3_000, summarizer=None)
+    assert planned.checkpoint is not None
+    assert planned.checkpoint.made_by == "receipt"
+    assert planned.covered + len(planned.fates) == 402
+    assert planned.tokens_before is None, "what is covered was not counted"
+    assert planned.tokens_after >= 0.9 * 3_000
+
+
+def test_a_plan_explains_itself() -> None:
+    """Every rung says why and what it freed; parts add up (K-4, K-11)."""
+    planned = plan(talk(200), max_tokens=3_000)
+    words = planned.explain()
+    for rung in planned.rungs:
+        assert rung.name in words
+        assert rung.why in words
+    assert sum(planned.parts.values()) == planned.messages_before == 402
+    assert json.loads(planned.model_dump_json())["limit"] == 3_000
+
+
+def test_events_are_told_also_for_one_call() -> None:
+    """Token estimate first, then the stages (K-8)."""
+    seen: list[object] = []
+    compress(talk(60), max_tokens=2_000, on_event=seen.append)
+    assert isinstance(seen[0], TokenEstimate)
+    assert seen[0].exact
+    assert sum(isinstance(e, StageStarted) for e in seen) == 6
+
+
+def test_async_forms_and_waiting_summarizers() -> None:
+    """`acompress` and `aplan` await; in a loop the blocking form names them."""
+    messages = talk(60)
+    assert asyncio.run(acompress(messages, max_tokens=2_000)) == compress(
+        messages, max_tokens=2_000
+    )
+    script = ScriptedSummarizer("A short story of the roof.")
+    assert "story of the roof" in str(compress(messages, max_tokens=2_000, summarizer=script))
+
+    async def inside() -> str:
+        with pytest.raises(BlockingCallInLoop, match="acompress"):
+            compress(messages, max_tokens=2_000, summarizer=script)
+        return (await aplan(messages, max_tokens=2_000, summarizer=script)).explain()
+
+    assert "scripted" in asyncio.run(inside())
+
+
+def test_the_public_names_are_these() -> None:
+    """At most 30, each importable, sorted; the list changes only on purpose (K-2)."""
+    assert sorted(compact.__all__) == list(compact.__all__)
+    assert len(compact.__all__) <= 30
+    for name in compact.__all__:
+        assert getattr(compact, name) is not None
+    assert set(compact.__all__) <= set(dir(compact))
+    with pytest.raises(AttributeError, match="no attribute"):
+        _ = compact.nothing  # type: ignore[attr-defined]
+    assert compact.__all__ == [
+        "ActiveContext",
+        "CannotFit",
+        "Checkpoint",
+        "CompactConfig",
+        "CompactError",
+        "CompactPolicy",
+        "ContextBudget",
+        "ContextManager",
+        "ContextWindow",
+        "Conversation",
+        "EventBus",
+        "ExtractiveSummarizer",
+        "Message",
+        "MessageMetadata",
+        "NoopEstimator",
+        "Plan",
+        "TiktokenEstimator",
+        "acompress",
+        "aplan",
+        "compress",
+        "plan",
+    ]
