@@ -12,7 +12,7 @@ CALL = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "
 ASKS = {"role": "assistant", "content": None, "tool_calls": [CALL]}
 ANSWER = {"role": "tool", "tool_call_id": "c1", "content": "x"}
 
-FILES = {
+FILES: dict[str, tuple[bytes | str, str]] = {
     "binary": (bytes(range(256)) * 20, "binary"),
     "empty": (b"", "empty"),
     "nan": (b'[{"role": "user", "content": NaN}]', "line 1: broken JSON: NaN"),

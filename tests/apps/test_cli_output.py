@@ -72,7 +72,7 @@ def test_a_link_keeps_pointing_where_it_points(tmp_path):
 
 @unix
 def test_what_is_no_file_is_written_not_replaced(tmp_path):
-    """A device or a pipe with a name; a pipe here, lest a mistake cost the machine its /dev/null."""
+    """A device or a pipe with a name; a pipe here, lest a mistake cost the machine a device."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
