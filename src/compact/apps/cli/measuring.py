@@ -97,10 +97,11 @@ def _show_kinds(out: Console, usage: Usage) -> None:
     rows = drawing.table(
         "kind", "pieces", "tokens", "share", "", right=("pieces", "tokens", "share")
     )
+    width = max(0, min(BAR, out.width - 50))
     for kind, amount in usage.kinds.items():
         if amount.tokens:
             share = amount.tokens / usage.tokens
-            cells = drawing.share_bar(share, BAR, ascii_only=out.options.ascii_only)
+            cells = drawing.share_bar(share, width, ascii_only=out.options.ascii_only)
             numbers = (f"{amount.pieces:,}", f"{amount.tokens:,}", f"{share:.1%}")
             rows.add_row(KINDS[kind], *numbers, drawing.Text(cells, style="blue"))
     out.print(rows)
@@ -110,12 +111,13 @@ def _show_kinds(out: Console, usage: Usage) -> None:
 def _show_tools(out: Console, usage: Usage) -> None:
     from compact.apps.cli import drawing
 
-    numbers = ("calls", "their tokens", "results' tokens", "share")
+    numbers = ("calls", "in calls", "in results", "share")
     rows = drawing.table("tool", *numbers, "", right=numbers)
     tools = usage.by_tool()
+    width = max(0, min(BAR, out.width - 80))
     for name, calls, results in tools[:TOOLS_SHOWN]:
         share = (calls.tokens + results.tokens) / usage.tokens
-        cells = drawing.share_bar(share, BAR, ascii_only=out.options.ascii_only)
+        cells = drawing.share_bar(share, width, ascii_only=out.options.ascii_only)
         rows.add_row(
             drawing.Text(drawing.one_line(name, 40)),
             f"{calls.pieces:,}",
