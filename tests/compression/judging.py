@@ -22,6 +22,8 @@ Dict = dict[str, Any]
 TOKENIZER = "o200k"
 MARGIN = 256
 """Tokens beside the floor below which even a good compression may say that it cannot fit."""
+STUB = 300
+"""Tokens that a masked result, or a call whose arguments were clipped, may still have."""
 TEXTS = ("content", "tool_calls")
 SHORTENED = ("tokens left out; the whole text is", " masked \\u00b7 ", "more characters]")
 """What shortened texts say of themselves, as `checker.freeze` writes it."""
@@ -104,7 +106,9 @@ def protected_stays(case: Case) -> Iterator[str]:
         message, key = case.before[i], checker.freeze(case.before[i])
         if after[key] >= wanted[key]:
             continue
-        if case.valid or not all(any(t in s for s in shown) for t in checker.visible(message)):
+        spoken = i not in case.pinned and _answers(message)
+        texts = _words(message) if spoken else checker.visible(message)
+        if (case.valid and not spoken) or not all(any(t in s for s in shown) for t in texts):
             yield f"message {i} is not there: {key[:200]}"
 
 
@@ -212,20 +216,36 @@ def judged(case: Case, judges: Sequence[Judge] = JUDGES) -> list[str]:
 def cannot_fit_is_true(case: Case) -> bool:
     """FR-3: the one legitimate error: the floor and 256 tokens exceed the window.
 
-    The floor is what is protected; a call and its results are one, so that a pin on one of them
-    protects all.
+    The floor is what is protected word for word. A call and its results are one: of those beside a
+    protected message, a stub is counted for each; of a result beside a person's words too.
     """
+    words = {i for i in case.persons[-1:] if i not in case.pinned}
     floor = {j for i in case.protected for j in _run_of(case.before, i)}
-    needed = sum(_most_tokens(case.before[i], case.wire) for i in floor)
+    needed = 0
+    for i in floor:
+        whole = _most_tokens(case.before[i], case.wire)
+        if i in case.protected and not (i in words and _answers(case.before[i])):
+            needed += whole
+        else:
+            spoken = sum(map(checker.tokens, _words(case.before[i]))) if i in words else 0
+            needed += min(whole, spoken + STUB * max(1, _ids(case.before[i])))
     return needed + MARGIN > case.window
 
 
+def _words(message: Dict) -> list[str]:
+    content = message.get("content")
+    blocks = content if isinstance(content, list) else [{"type": "text", "text": content or ""}]
+    return [b["text"] for b in blocks if b.get("type") == "text"]
+
+
+def _ids(message: Dict) -> int:
+    written = checker.freeze(message)
+    found = written.count('"tool_use"') + written.count('"tool_result"')
+    return found + len(message.get("tool_calls") or ()) + ("tool_call_id" in message)
+
+
 def _most_tokens(message: Dict, wire: str) -> int:
-    ids = checker.freeze(message).count('"tool_use"') + checker.freeze(message).count(
-        '"tool_result"'
-    )
-    ids += len(message.get("tool_calls") or ()) + ("tool_call_id" in message)
-    return checker.prompt_tokens([message], picture=PICTURE[wire]) + 30 * ids
+    return checker.prompt_tokens([message], picture=PICTURE[wire]) + 30 * _ids(message)
 
 
 def _run_of(messages: Sequence[Dict], position: int) -> list[int]:
