@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice, takewhile
 
 from compact.compression import shorten
@@ -107,7 +108,8 @@ class Ladder:
             return 0
         most = int(COMPANION_SHARE * layout.limit)
         if piece.tokens - self._history.tokens(position) > most or self._is_mixed(position, most):
-            self._mask(piece, spared=position)
+            piece.spared = self._history[position]
+            self._mask(piece)
         layout.hold(piece)
         return piece.tokens
 
@@ -209,14 +211,13 @@ class Ladder:
         pairs = sum(len(m.tool_results) for m in shown)
         return Piece(positions, group.start, shown, tokens, tokens, pairs)
 
-    def _mask(self, piece: Piece, *, spared: int | None = None) -> None:
-        """Show tool output as stubs; a spared message keeps its words, and all if it has none."""
+    def _mask(self, piece: Piece) -> None:
+        """Show tool output as stubs."""
         names = {call.id: call.name for m in piece.messages for call in m.tool_calls}
-        spare = None if spared is None else self._history[spared]
         shorter = [
-            m
-            if m is spare and not m.text
-            else shorten.masked(m, names, self._counter, known=self._history.masked)
+            shorten.masked(m, names, self._counter, known=self._history.masked)
+            if _may_shorten(m, piece)
+            else m
             for m in piece.messages
         ]
         tokens = sum(map(self._counter.message, shorter))
@@ -228,6 +229,7 @@ class Ladder:
         if room < FILL_LEAST:
             return False
         messages = list(map(shorten.without_reasoning, piece.messages))
+        chosen = [i for i, m in enumerate(piece.messages) if _may_shorten(m, piece)]
         for _ in range(2 * len(messages)):
             sizes = [self._counter.message(m) for m in messages]
             excess = sum(sizes) - room
@@ -235,11 +237,15 @@ class Ladder:
                 piece.show(messages, sum(sizes), "clipped")
                 return True
             longest = max(
-                range(len(messages)), key=lambda i: _worth_clipping(messages[i], sizes[i])
+                chosen, key=lambda i: _worth_clipping(messages[i], sizes[i]), default=None
             )
-            shorter = shorten.clipped(messages[longest], sizes[longest] - excess, self._counter)
+            if longest is None:
+                break
+            words = piece.spared is None
+            most = sizes[longest] - excess
+            shorter = shorten.clipped(messages[longest], most, self._counter, words=words)
             if self._counter.message(shorter) >= sizes[longest]:
-                return False
+                break
             messages[longest] = shorter
         return False
 
@@ -249,24 +255,21 @@ class Ladder:
 
         Returns the room that remains.
         """
-        before = layout.tokens
-        for piece in layout.tail:
-            if (
-                piece.form != "verbatim"
-                and layout.tokens + piece.whole - piece.tokens <= before + room
-            ):
+        most = layout.tokens + room
+        short = [p for p in (*layout.tail, *layout.beside()) if p.form != "verbatim"]
+        for piece in short:
+            if layout.tokens + piece.whole - piece.tokens <= most:
                 layout.reshape(piece, self._verbatim(piece), piece.whole, "verbatim")
-        for piece in layout.tail if clip else ():
-            left = before + room - layout.tokens
-            if left < FILL_LEAST:
+        for piece in short if clip else ():
+            if most - layout.tokens < FILL_LEAST:
                 break
             if piece.form != "verbatim":
-                self._clip_again(layout, piece, left)
-        return before + room - layout.tokens
+                self._clip_again(layout, piece, most - layout.tokens)
+        return most - layout.tokens
 
     def _clip_again(self, layout: Layout, piece: Piece, room: int) -> None:
         """Show more of a shortened piece: the original clipped to what it has and the room."""
-        other = Piece(piece.positions, piece.start, self._verbatim(piece), piece.whole, piece.whole)
+        other = replace(piece, messages=self._verbatim(piece), tokens=piece.whole, form="verbatim")
         if self._clip(other, piece.tokens + room) and other.tokens >= piece.tokens:
             layout.reshape(piece, other.messages, other.tokens, "clipped")
 
@@ -297,6 +300,13 @@ def shortened(layout: Layout) -> Iterable[int]:
 def _is_plain(messages: Sequence[Message]) -> bool:
     """Whether no message has parts: nothing could be open or orphaned."""
     return all(isinstance(m.content, str) for m in messages)
+
+
+def _may_shorten(message: Message, piece: Piece) -> bool:
+    """Whether tool results of the message may be shortened: not if it is spared and nothing else
+    than results.
+    """
+    return message is not piece.spared or bool(message.text)
 
 
 def _worth_clipping(message: Message, tokens: int) -> int:

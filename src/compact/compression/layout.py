@@ -26,6 +26,8 @@ class Piece:
     pairs: int = 0
     """Tool results among them."""
     form: Form = "verbatim"
+    spared: Message | None = None
+    """The message whose words stay as they are, whatever becomes of the others."""
 
     def show(self, messages: list[Message], tokens: int, form: Form) -> None:
         """Take another form."""
@@ -80,9 +82,12 @@ class Layout:
 
     def pieces(self) -> list[Piece]:
         """Everything in view, in the order of the log."""
-        held = {id(piece): piece for piece in self.held.values()}
-        rows = [p for p in (*held.values(), *self.tail) if p.positions]
+        rows = [p for p in (*self.beside(), *self.tail) if p.positions]
         return sorted(rows, key=lambda piece: piece.positions[0])
+
+    def beside(self) -> list[Piece]:
+        """What is held beside the tail, each piece once."""
+        return list({id(piece): piece for piece in self.held.values()}.values())
 
     def held_before_cut(self) -> int:
         """How many positions before the cut are held."""

@@ -215,9 +215,11 @@ def clip_text(text: str, max_tokens: int, reference: str, counter: TokenCounter)
     return best
 
 
-def clipped(message: Message, max_tokens: int, counter: TokenCounter) -> Message:
+def clipped(
+    message: Message, max_tokens: int, counter: TokenCounter, *, words: bool = True
+) -> Message:
     """The message within `max_tokens` as far as clipping its texts can bring it there; results
-    before words.
+    before words, or results alone.
 
     Images and framing are left alone, so the outcome may still be larger.
     """
@@ -231,11 +233,14 @@ def clipped(message: Message, max_tokens: int, counter: TokenCounter) -> Message
             }
         )
     parts = list(without_reasoning(message).parts)
+    kinds = Part if words else ToolResult
     excess = counter.framing.per_message + sum(map(counter.part, parts)) - max_tokens
     order = sorted(range(len(parts)), key=lambda i: -_clippable(parts[i], counter))
     for i in order:
         if excess <= 0 or not _clippable(parts[i], counter):
             break
+        if not isinstance(parts[i], kinds):
+            continue
         before = counter.part(parts[i])
         parts[i] = _clipped_part(parts[i], before - excess, message, counter)
         excess -= before - counter.part(parts[i])

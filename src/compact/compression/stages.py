@@ -189,6 +189,7 @@ def draft(selection: Selection, summary: Summary, read: Carried | None) -> Check
         kept_ids=tuple(history[i].id for i in sorted(layout.held) if first <= i < layout.cut),
         anchors=summary.anchors,
         made_by=summary.made_by,
+        until=history[layout.cut - 1].timestamp,
     )
     size = history.counter.message(checkpoint.message())
     return checkpoint.model_copy(update={"token_count": size})

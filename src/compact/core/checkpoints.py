@@ -11,10 +11,12 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from compact.core import defaults
 from compact.core.messages import Message, MessageMetadata
 
 Level = Literal["detailed", "moderate", "compact", "merged"]
@@ -88,6 +90,8 @@ class Checkpoint(BaseModel):
     token_count: int = Field(default=0, ge=0)
     parents: tuple[str, ...] = ()
     made_by: str = "extractive"
+    until: datetime = Field(default_factory=defaults.now)
+    """The time of the last message it stands in for."""
 
     @property
     def text(self) -> str:
@@ -101,6 +105,7 @@ class Checkpoint(BaseModel):
             content=self.text,
             id=self.id,
             token_count=self.token_count or None,
+            timestamp=self.until,
             metadata=MessageMetadata(source="checkpoint"),
         )
 
