@@ -146,7 +146,7 @@ WRONG = [
     ("max_context_tokens: 8", "max_context_tokens", "1000, got 8"),
     ("model: [a]", "model", "string"),
     ("strategy: brief", "strategy", "'task_state'"),
-    ("roles_never_pruned: [sytem]", "roles_never_pruned", "did you mean 'system'?"),
+    ("roles_never_pruned: [sytem]", "roles_never_pruned", "there are assistant"),
     ("roles_never_pruned: [1]", "roles_never_pruned[0]", "string"),
     ("triger_pct: 1", "triger_pct", "did you mean 'trigger_pct'?"),
     ("1: 2", "1", "no such setting"),

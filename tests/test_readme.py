@@ -73,7 +73,7 @@ def test_the_page_opens_with_the_tasks_that_exist():
 
 def test_every_format_that_is_read_is_in_the_table():
     names = re.findall(r"^\| [^|]+ \| `(\w+)` \|", README, flags=re.MULTILINE)
-    assert sorted(names) == sorted(wiring.FORMATS)
+    assert sorted(names) == sorted(wiring.file_formats())
 
 
 def test_what_is_not_there_yet_is_not_there():

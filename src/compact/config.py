@@ -18,7 +18,6 @@ from typing import Any, Self, get_args, get_origin
 from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_validator
 
 from compact.core.budget import ContextWindow
-from compact.core.messages import ROLES
 from compact.core.policy import CompactPolicy
 from compact.core.profiles import window_of
 from compact.errors import InvalidConfig
@@ -65,16 +64,6 @@ class CompactConfig(CompactPolicy):
         ):
             raise ValueError("expected a number or a text, not true or false")
         return value
-
-    @field_validator("roles_never_pruned")
-    @classmethod
-    def _known_roles(cls, roles: tuple[str, ...]) -> tuple[str, ...]:
-        for role in roles:
-            if role not in ROLES:
-                names = ", ".join(sorted(ROLES))
-                hint = did_you_mean(role, ROLES) or f"; there are {names}"
-                raise ValueError(f"no role is called {role!r}{hint}")
-        return roles
 
     @classmethod
     def load(

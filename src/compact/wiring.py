@@ -2,13 +2,15 @@
 names adapters.
 
 What an application chooses in words (a model key, `tokenizer="o200k"`, a file) is resolved here;
-the rooms below never look each other up.
+the rooms below never look each other up. Readers of files and exporters are imported when they are
+first needed: whoever compresses a list of messages needs neither.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from compact.compression.extractive import ExtractiveSummarizer
 from compact.config import CompactConfig
@@ -19,15 +21,12 @@ from compact.errors import UnknownModel
 from compact.providers.tokenizers import NAMES as TOKENIZERS
 from compact.providers.tokenizers import tokenizer as tokenizer_named
 from compact.providers.tokenizers import tokenizer_of_model
-from compact.storage.transcripts import reading, table, writing
-from compact.storage.transcripts.transcript import Transcript
-from compact.telemetry.bus import EventBus
-from compact.telemetry.console import ConsoleExporter
 
-__all__ = ["FORMATS", "TOKENIZERS", "Transcript"]
+if TYPE_CHECKING:
+    from compact.storage.transcripts.transcript import Transcript
+    from compact.telemetry.bus import EventBus
 
-FORMATS = {known.name: known.title for known in table.FORMATS}
-"""The file formats that can be read: name → what it is in words."""
+__all__ = ["TOKENIZERS", "Transcript"]
 
 _FRAMING = {"chat_completions": OPENAI_FRAMING, "anthropic": ANTHROPIC_FRAMING}
 _WIRE_TOKENIZER = {"chat_completions": "o200k", "anthropic": "claude"}
@@ -79,6 +78,13 @@ def summarizer(chosen: str | Summarizer | None, counter: TokenCounter) -> Summar
     return chosen
 
 
+def file_formats() -> dict[str, str]:
+    """The file formats that can be read: name → what it is in words."""
+    from compact.storage.transcripts import table
+
+    return {known.name: known.title for known in table.FORMATS}
+
+
 def read_transcript(
     source: str | Path,
     *,
@@ -92,6 +98,8 @@ def read_transcript(
     Raises:
         InvalidTranscript: the file is unknown or broken; the text names the line and the reason.
     """
+    from compact.storage.transcripts import reading
+
     return reading.read(
         Path(source) if data is None else data,
         source=str(source),
@@ -108,11 +116,16 @@ def write_transcript(
 
     `pre_tokens` is what it counted before, where a format notes it.
     """
+    from compact.storage.transcripts import writing
+
     return writing.write(transcript, messages, pre_tokens=pre_tokens)
 
 
 def event_bus(*, console: bool = False) -> EventBus:
     """A bus, with the console exporter where it is asked for."""
+    from compact.telemetry.bus import EventBus
+    from compact.telemetry.console import ConsoleExporter
+
     bus = EventBus()
     if console:
         bus.export_to(ConsoleExporter())

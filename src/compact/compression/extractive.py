@@ -139,7 +139,7 @@ def write(notes: Notes, request: SummaryRequest, counter: TokenCounter) -> tuple
     _write_goal(page, notes, request, seen)
     _write_instructions(page, notes, request, seen)
     for_anchors = int(min(ANCHOR_SHARE * page.left, ANCHOR_TOKENS + ANCHOR_MORE * page.left))
-    ranked = notes.ledger.ranked(notes.position)
+    ranked = notes.ledger.ranked(notes.position, min(_MOST_RANKED, request.max_tokens))
     lines = iter(_ranked_lines(notes, ranked))
     prose = page.left - for_anchors
     prose -= _write_state(page, notes, seen, prose)
@@ -213,7 +213,7 @@ def short_id(message_id: str) -> str:
 
 def _distinct(instructions: Iterable[Instruction]) -> Iterable[Instruction]:
     """Each instruction once, where it was said last."""
-    return {" ".join(x.text.lower().split()): x for x in instructions}.values()
+    return {x.same: x for x in instructions}.values()
 
 
 def _write_state(page: _Page, notes: Notes, seen: str, limit: int) -> int:
@@ -298,7 +298,7 @@ def _likeliest(
     """Anchors by their weight for their room, those of messages that are shown shortened among
     them.
     """
-    rows = {text: (use, weight) for text, use, weight in ranked[:_MOST_RANKED]}
+    rows = {text: (use, weight) for text, use, weight in ranked}
     if request.shortened:
         extra = Ledger()
         note_all(extra, request.shortened, notes.position)

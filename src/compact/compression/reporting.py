@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 from compact.compression import shorten
 from compact.compression.stages import Budget, Selection
@@ -112,10 +113,11 @@ def _summarized(selection: Selection, checkpoint: Checkpoint) -> Rung:
 
 def _lowered(selection: Selection) -> Iterator[Rung]:
     layout, policy = selection.layout, selection.policy
-    if layout.recent < layout.cut:
+    whole = _whole_turns(selection, policy.keep_recent_turns)
+    if layout.recent < layout.cut and whole < policy.keep_recent_turns:
         yield Rung(
             name="lower keep counts",
-            why=f"recent turns in view as a whole: {_whole_turns(selection)} instead of "
+            why=f"recent turns in view as a whole: {whole} instead of "
             f"{policy.keep_recent_turns}; the turn before is cut between its groups",
             messages=layout.cut - layout.recent,
             freed=None,
@@ -130,10 +132,6 @@ def _lowered(selection: Selection) -> Iterator[Rung]:
         )
 
 
-def _whole_turns(selection: Selection) -> int:
-    whole = 0
-    for turn in turns(selection.history):
-        if turn.start < selection.layout.cut:
-            break
-        whole += 1
-    return whole
+def _whole_turns(selection: Selection, most: int) -> int:
+    newest = islice(turns(selection.history), most)
+    return sum(1 for turn in newest if turn.start >= selection.layout.cut)

@@ -221,12 +221,13 @@ def update(
     """The new context: the checkpoint at its span's start, what is in view, and spare room used."""
     layout, counter = selection.layout, selection.history.counter
     if checkpoint is not None:
-        room = layout.limit - layout.tokens - checkpoint.token_count - SLACK
+        cut, room = layout.cut, layout.limit - layout.tokens - checkpoint.token_count - SLACK
         if room > WORTH_FILLING * layout.limit:
             room = selection.ladder.fill(layout, room, clip=selection.budget.fill)
         if room > WORTH_FILLING * layout.limit and selection.budget.fill:
             selection.ladder.extend(layout, room)
-        checkpoint = _redrafted(checkpoint, selection, read)
+        if layout.cut != cut:
+            checkpoint = _redrafted(checkpoint, selection, read)
         if checkpoint is None:  # all is in view after all: its room is free again
             room = layout.limit - layout.tokens
             selection.ladder.fill(layout, room, clip=selection.budget.fill)

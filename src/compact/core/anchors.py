@@ -9,6 +9,7 @@ use more than old use. A person's instructions live in `core.instructions`.
 
 from __future__ import annotations
 
+import heapq
 import json
 import math
 import re
@@ -125,6 +126,8 @@ def find_all(text: str) -> Counter[Anchor]:
         found.update({Anchor(u, "url"): n for u, n in urls.items()})
         text = _URL.sub(" ", text)
     for word, times in Counter(_WORD.findall(text)).items():
+        if word.isalpha() and word[1:].islower():
+            continue  # a plain word of prose, the most frequent kind, and never an anchor
         for anchor in _judge(word):
             found[anchor] += times
     return found
@@ -138,7 +141,7 @@ def searched(text: str) -> str:
     return text[:half] + "\n" + text[-half:]
 
 
-@lru_cache(maxsize=200_000)
+@lru_cache(maxsize=20_000)
 def _judge(word: str) -> tuple[Anchor, ...]:
     """The anchors in one word."""
     word = _LINE_NUMBER.sub("", word.lstrip("@:+%\\").rstrip(".:,-+%\\$@#/"))
@@ -293,18 +296,19 @@ class Ledger:
         faded = use.near * math.exp((use.position - position) / FADE)
         return KIND_WEIGHT[use.kind] * (faded + OLD_SHARE * use.lasting)
 
-    def ranked(self, position: int) -> list[tuple[str, Use, float]]:
-        """All anchors, the most likely needed first; ties by text, so that the order is always the
-        same.
+    def ranked(self, position: int, most: int | None = None) -> list[tuple[str, Use, float]]:
+        """The anchors most likely needed, `most` of them or all; ties by text, so that the order is
+        always the same.
         """
-        rows = [(text, use, self.weight(use, position)) for text, use in self.uses.items()]
-        rows.sort(key=lambda row: (-row[2], row[0]))
-        return rows
+        weigh = self.weight
+        rows = [(-weigh(use, position), text) for text, use in self.uses.items()]
+        best = sorted(rows) if most is None else heapq.nsmallest(most, rows)
+        return [(text, self.uses[text], -weight) for weight, text in best]
 
     def trim(self, position: int, most: int) -> None:
         """Forget all but the `most` likeliest anchors, so that memory stays bounded."""
-        if len(self.uses) > 2 * most:
-            self.uses = {text: use for text, use, _ in self.ranked(position)[:most]}
+        if len(self.uses) > most * 5 // 4:
+            self.uses = {text: use for text, use, _ in self.ranked(position, most)}
 
 
 def texts_of(anchors: Iterable[Anchor]) -> set[str]:

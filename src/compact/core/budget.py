@@ -54,14 +54,19 @@ class ContextWindow(BaseModel):
     @property
     def trigger(self) -> int:
         """From this size on a session is compressed."""
-        at = int(self.usable * self.trigger_pct)
+        at = _share(self.usable, self.trigger_pct)
         return at if self.trigger_tokens is None else min(at, self.trigger_tokens)
 
     @property
     def target(self) -> int:
         """What a session is compressed to."""
-        return min(int(self.usable * self.target_pct), self.trigger)
+        return min(_share(self.usable, self.target_pct), self.trigger)
 
     def budget(self, used: int) -> ContextBudget:
         """The budget of a prompt of that many tokens."""
         return ContextBudget(max_tokens=self.usable, used_tokens=used)
+
+
+def _share(tokens: int, share: float) -> int:
+    """A share of tokens, rounded down; .70 of 10,500 is 7,350, whatever binary fractions say."""
+    return int(tokens * share + 1e-6)

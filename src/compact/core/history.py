@@ -8,7 +8,6 @@ keeps. Where one may cut lives in `core.boundaries`; what is kept in `core.parti
 from __future__ import annotations
 
 import bisect
-from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -24,6 +23,8 @@ Item = Message | Mapping[str, Any]
 
 NEVER_PRUNED: frozenset[str] = frozenset(("system", "developer"))
 FLAGS = ("pinned", "protected")
+GAP = 256
+"""New messages from which on persons are looked for from the end again, not from where one was."""
 
 
 class History:
@@ -51,7 +52,9 @@ class History:
         """Masked forms of messages, made once a session (`compression.shorten`)."""
         self._importance: dict[int, float] = {}
         self._instructions: dict[int, int] = {}
-        self._persons: deque[int] = deque()
+        self._newer: list[int] = []
+        self._older: list[int] = []
+        """Messages of a person from `_looked_from` on: found going forward, and going back."""
         self._first: int | None = None
         self.fixed: list[int] = []
         """Positions of what may never be pruned: its roles, and what is pinned or protected;
@@ -133,16 +136,26 @@ class History:
         """Positions of messages a person wrote, newest first; looks no further back than it is
         asked to.
         """
-        for i in range(self._looked_until, len(self)):
-            if self.is_person(i):
-                self._persons.append(i)
+        if len(self) - self._looked_until > GAP:
+            self._newer, self._older = [], []
+            self._looked_from = self._looked_until = len(self)
+        self._newer += [i for i in range(self._looked_until, len(self)) if self.is_person(i)]
         self._looked_until = len(self)
-        yield from tuple(reversed(self._persons))
+        for index in range(len(self._newer) - 1, -1, -1):
+            yield self._newer[index]
+        index = 0
+        while index < len(self._older) or self._look_back():
+            yield self._older[index]
+            index += 1
+
+    def _look_back(self) -> bool:
+        """Find the next older message of a person; whether there is one."""
         while self._looked_from > 0:
             self._looked_from -= 1
             if self.is_person(self._looked_from):
-                self._persons.appendleft(self._looked_from)
-                yield self._looked_from
+                self._older.append(self._looked_from)
+                return True
+        return False
 
     def importance(self, position: int) -> float:
         """How important the message there is, its age left out; asked once."""

@@ -86,6 +86,8 @@ class Instruction:
     score: float
     message_id: str
     position: int
+    same: str
+    """What two sayings of one instruction have in common: its words in lower case."""
 
 
 def find_instructions(text: str, message_id: str, position: int) -> Iterator[Instruction]:
@@ -93,7 +95,8 @@ def find_instructions(text: str, message_id: str, position: int) -> Iterator[Ins
     for line in lines_of(_without_paste(text)):
         for candidate, score in _candidates(line):
             if score > 0:
-                yield Instruction(candidate, score, message_id, position)
+                same = " ".join(candidate.lower().split())
+                yield Instruction(candidate, score, message_id, position, same)
 
 
 def _candidates(line: str) -> list[tuple[str, float]]:

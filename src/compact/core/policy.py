@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from compact.core.messages import ROLES
 
 Strategy = Literal["task_state", "mask", "off"]
 """What happens to what is old: `task_state` masks tool output and summarizes the rest in sections;
@@ -42,3 +44,13 @@ class CompactPolicy(BaseModel):
     """Share of the budget within which instructions of a person stay word for word."""
     pin_first_request: bool = True
     """Whether the session's first request stays word for word until roll-over."""
+
+    @field_validator("roles_never_pruned")
+    @classmethod
+    def _known_roles(cls, roles: tuple[str, ...]) -> tuple[str, ...]:
+        for role in roles:
+            if role not in ROLES:
+                raise ValueError(
+                    f"no role is called {role!r}; there are {', '.join(sorted(ROLES))}"
+                )
+        return roles

@@ -13,7 +13,7 @@ from compact.apps.cli.work import Job
 from compact.core.plan import Plan
 from compact.core.tokens import TokenCounter
 from compact.core.voices import voice_of
-from compact.wiring import FORMATS
+from compact.wiring import file_formats
 
 
 def margin_of(counter: TokenCounter) -> float:
@@ -73,7 +73,7 @@ def show_source(out: Console, job: Job) -> None:
     """What was read, how it is counted, and what the reader left out."""
     transcript = job.transcript
     out.print(Text(one_line(transcript.source, out.width), style="bold"))
-    out.print(f"{FORMATS[transcript.format]}; tokens by {counted_by(job.counter)}")
+    out.print(f"{file_formats()[transcript.format]}; tokens by {counted_by(job.counter)}")
     if transcript.notes:
         out.print(Text(f"notes: {one_line('; '.join(transcript.notes), 400)}", style="yellow"))
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from compact.core.messages import Image, Message, Part, Text, Thinking, ToolCall, ToolResult
 from compact.core.tokens import TokenCounter, image_tokens
 from compact.core.voices import person_text, voice_of
-from compact.wiring import Transcript
+
+if TYPE_CHECKING:
+    from compact.wiring import Transcript
 
 KINDS: Mapping[str, str] = {
     "system": "system prompt",

@@ -69,7 +69,7 @@ def job_of(options: given.FileOptions) -> Job:
     """
     settings = settings_of(options)
     if options.format is not None:
-        _check_choice("--format", options.format, wiring.FORMATS)
+        _check_choice("--format", options.format, wiring.file_formats())
     if not options.file:
         raise Stop("FILE: an empty name")
     from_stdin = options.file == STDIN
