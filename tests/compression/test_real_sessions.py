@@ -42,7 +42,7 @@ SUFFIXES = {".json", ".jsonl", ".traj", ".md"}
 WINDOWS = (128_000, 32_000, 8_000, 4_000)
 FILLED = 0.9
 LEAST_FILLED = 0.6
-RARE = 0.01
+RARE = 0.03
 """Share of compressions that may use less than `FILLED`: a group of dozens of parallel calls at the
 cut, whose stubs alone are too large."""
 SAMPLED = 2

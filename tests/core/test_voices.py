@@ -1,0 +1,100 @@
+"""Who is speaking: a table of cases (K-4: a turn starts at a person's words, never at a tool
+result,
+an observation or an injected reminder)."""
+
+import pytest
+
+from compact.core.checkpoints import Checkpoint, Span
+from compact.core.formats.known import format_named
+from compact.core.messages import Message, MessageMetadata
+from compact.core.voices import person_text, voice_of
+
+REMINDER = "<system-reminder>\nThe list is empty.\n</system-reminder>"
+CHECKPOINT = Checkpoint(
+    id="ck-0123456789ab", span=Span(first=0, last=3, messages=4), summary="Done."
+)
+ADOPTED = "[result of a tool call that is not in this conversation, id a]\nx"
+RESULT = {"type": "tool_result", "tool_use_id": "a", "content": "fine"}
+
+CASES = [
+    ("plain words", "user", "Fix the build.", "person", "Fix the build."),
+    (
+        "words in German",
+        "user",
+        "Bitte repariere den Build.",
+        "person",
+        "Bitte repariere den Build.",
+    ),
+    ("an empty message", "user", "", "person", ""),
+    ("white space", "user", " \n ", "person", ""),
+    ("a reminder", "user", REMINDER, "injected", ""),
+    ("two reminders", "user", REMINDER + "\n" + REMINDER, "injected", ""),
+    ("words after a reminder", "user", REMINDER + "\nGo on.", "person", "Go on."),
+    ("words before a reminder", "user", "Go on." + REMINDER, "person", "Go on."),
+    ("an interruption", "user", "[Request interrupted by user for tool use]", "injected", ""),
+    (
+        "a command's output",
+        "user",
+        "<local-command-stdout>ok</local-command-stdout>",
+        "injected",
+        "",
+    ),
+    ("a tag of a person's own", "user", "<div>why?</div>", "person", "<div>why?</div>"),
+    ("an unclosed reminder", "user", "<system-reminder> and", "person", "<system-reminder> and"),
+    ("a return code", "user", "<returncode>0</returncode>\nfine", "observation", ""),
+    ("an observation", "user", "OBSERVATION:\nfine", "observation", ""),
+    (
+        "a person's observation",
+        "user",
+        "My observation: it fails.",
+        "person",
+        "My observation: it fails.",
+    ),
+    ("our checkpoint", "user", CHECKPOINT.text, "checkpoint", ""),
+    ("our checkpoint, edited", "user", CHECKPOINT.text + "!", "person", CHECKPOINT.text + "!"),
+    ("an adopted result", "user", ADOPTED, "observation", ""),
+    ("a system prompt", "system", "Be brief.", "system", ""),
+    ("a developer", "developer", "Be brief.", "system", ""),
+    ("an assistant", "assistant", "Done.", "assistant", ""),
+]
+
+
+@pytest.mark.parametrize(
+    ("role", "text", "voice", "words"), [c[1:] for c in CASES], ids=[c[0] for c in CASES]
+)
+def test_who_speaks(role, text, voice, words):
+    """K-4: decided by role and text, in one place."""
+    message = Message(role=role, content=text)
+    assert voice_of(message) == voice
+    assert person_text(message) == words
+
+
+BLOCKS = [
+    ([RESULT], "tool", ""),
+    ([RESULT, {"type": "text", "text": REMINDER}], "tool", ""),
+    ([RESULT, {"type": "text", "text": "Go on."}], "person", "Go on."),
+    ([{"type": "text", "text": REMINDER}, {"type": "text", "text": "Go on."}], "person", "Go on."),
+    ([{"type": "text", "text": REMINDER}], "injected", ""),
+    ([{"type": "image", "source": {"type": "url", "url": "x"}}], "person", ""),
+]
+
+
+@pytest.mark.parametrize(("blocks", "voice", "words"), BLOCKS)
+def test_who_speaks_in_blocks(blocks, voice, words):
+    """K-4: a person's words beside a tool result count; a reminder beside it does not."""
+    message = format_named("anthropic").parse({"role": "user", "content": blocks}, 0)
+    assert voice_of(message) == voice
+    assert person_text(message) == words
+
+
+@pytest.mark.parametrize("source", ["person", "injected", "observation", "checkpoint"])
+def test_what_a_reader_knew_decides(source):
+    """K-4: the text decides only where nobody knew."""
+    message = Message(role="user", content=REMINDER, metadata=MessageMetadata(source=source))
+    assert voice_of(message) == source
+
+
+def test_a_tool_message_is_a_tools():
+    """K-4: whatever it says."""
+    raw = {"role": "tool", "tool_call_id": "a", "content": "Fix the build."}
+    assert voice_of(format_named("chat_completions").parse(raw, 0)) == "tool"

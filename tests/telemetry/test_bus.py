@@ -1,0 +1,159 @@
+"""The bus cannot hurt its caller: slow, raising, full and dead listeners (K-8)."""
+
+import io
+import json
+import threading
+import time
+
+from compact import EventBus, plan
+from compact.core import events
+from compact.core.events import STAGES, Event, StageStarted, TokenEstimate
+from compact.telemetry import bus as bus_module
+from compact.telemetry.console import ConsoleExporter
+from tests.compression.test_edge_cases import long_loop
+
+EVENT = TokenEstimate(tokens=5, limit=10, messages=1, tokenizer="o200k", exact=True)
+PATIENCE = 5.0
+
+
+class Listener:
+    """An exporter that keeps what it gets, and waits or raises if it is told to."""
+
+    def __init__(
+        self, *, gate: threading.Event | None = None, error: Exception | None = None
+    ) -> None:
+        self.got: list[Event] = []
+        self.closed = threading.Event()
+        self.entered = threading.Event()
+        self._gate = gate
+        self._error = error
+
+    def export(self, event: Event) -> None:
+        self.entered.set()
+        if self._gate is not None:
+            self._gate.wait(PATIENCE)
+        if self._error is not None:
+            raise self._error
+        self.got.append(event)
+
+    def close(self) -> None:
+        self.closed.set()
+        if self._error is not None:
+            raise self._error
+
+
+def test_exporters_get_every_event_in_order():
+    """K-8: and are closed once their queue is empty."""
+    bus, listener = EventBus(), Listener()
+    bus.export_to(listener)
+    sent = [StageStarted(stage=stage, done=0.0) for stage in STAGES]
+    for event in sent:
+        bus.emit(event)
+    bus.close()
+    assert listener.got == sent
+    assert listener.closed.is_set()
+    assert (bus.failures, bus.dropped) == (0, 0)
+
+
+def test_a_slow_exporter_loses_events_and_delays_nobody():
+    """K-8: what does not fit into its queue is counted; the others get everything."""
+    gate = threading.Event()
+    bus, slow, quick = EventBus(), Listener(gate=gate), Listener()
+    bus.export_to(slow, queue_size=2)
+    bus.export_to(quick)
+    start = time.perf_counter()
+    bus.emit(EVENT)
+    assert slow.entered.wait(PATIENCE)
+    for _ in range(9):
+        bus.emit(EVENT)
+    assert time.perf_counter() - start < PATIENCE / 2
+    assert bus.dropped == 7
+    gate.set()
+    bus.close()
+    assert (len(slow.got), len(quick.got)) == (3, 10)
+
+
+def test_a_raising_exporter_is_counted_and_goes_on():
+    """K-8: neither its caller nor the next event notices."""
+    bus, bad = EventBus(), Listener(error=OSError("no network"))
+    bus.export_to(bad)
+    bus.emit(EVENT)
+    bus.emit(EVENT)
+    bus.close()
+    assert bus.failures == 3  # two events and the closing
+    assert bad.closed.is_set()
+
+
+def test_a_raising_subscriber_does_not_stop_the_others():
+    """K-8: subscribers run at once, in the order they came."""
+    bus = EventBus()
+    got: list[str] = []
+
+    def bad(event: Event) -> None:
+        got.append("bad")
+        raise ValueError(event.name)
+
+    bus.subscribe(bad)
+    end = bus.subscribe(lambda event: got.append(event.name))
+    bus.emit(EVENT)
+    end()
+    end()
+    bus.emit(EVENT)
+    assert got == ["bad", "compact.token_estimate", "bad"]
+    assert bus.failures == 2
+
+
+def test_an_exporter_that_hangs_does_not_hold_the_end(monkeypatch):
+    """K-8: closing waits for a moment only."""
+    monkeypatch.setattr(bus_module, "CLOSE_SECONDS", 0.05)
+    gate = threading.Event()
+    bus, stuck = EventBus(), Listener(gate=gate)
+    bus.export_to(stuck, queue_size=1)
+    bus.emit(EVENT)
+    assert stuck.entered.wait(PATIENCE)
+    bus.emit(EVENT)
+    start = time.perf_counter()
+    bus.close()
+    assert time.perf_counter() - start < PATIENCE / 2
+    gate.set()
+
+
+def test_the_console_writes_a_line_each():
+    """K-8: JSON with name, time and counts."""
+    stream = io.StringIO()
+    exporter = ConsoleExporter(stream)
+    exporter.export(EVENT)
+    exporter.export(StageStarted(stage="identify", done=0.0))
+    first, second = map(json.loads, stream.getvalue().splitlines())
+    assert (first["name"], first["tokens"], first["limit"]) == ("compact.token_estimate", 5, 10)
+    assert first["at"].endswith("+00:00")
+    assert second["stage"] == "identify"
+
+
+def test_a_compression_goes_on_whatever_its_listeners_do():
+    """K-8, FR-5: the six stages report, in order, and a raising listener changes nothing."""
+    bus = EventBus()
+    seen: list[Event] = []
+
+    def bad(event: Event) -> None:
+        seen.append(event)
+        raise RuntimeError("listener")
+
+    bus.subscribe(bad)
+    messages = long_loop()
+    done = plan(messages, max_tokens=8_000, tokenizer="o200k", on_event=bus.emit)
+    assert (
+        done.context.render_text()
+        == plan(messages, max_tokens=8_000, tokenizer="o200k").context.render_text()
+    )
+    assert [e.stage for e in seen if isinstance(e, StageStarted)] == list(STAGES)
+    assert bus.failures == len(seen)
+
+
+def test_every_event_has_a_name_of_its_own():
+    """K-8: under `compact.`"""
+    kinds = [x for x in vars(events).values() if isinstance(x, type) and issubclass(x, Event)]
+    names = [kind.name for kind in kinds]
+    assert {"compact.token_estimate", "compact.pruned_messages", "compact.error"} <= set(names)
+    assert all(name.startswith("compact.") for name in names)
+    assert len(set(names)) == len(names)
