@@ -19,6 +19,7 @@ from compact.core.formats.known import format_named
 from compact.core.plan import Plan
 from compact.core.voices import voice_of
 from compact.errors import CannotFit, InvalidTranscript
+from compact.storage.transcripts.transcript import Transcript
 from tests import checker
 from tests.compression import judging
 from tests.compression.judging import TOKENIZER, Case
@@ -68,7 +69,7 @@ def data():
     assert any(map(files, FOLDERS)), f"no conversations in {FOLDER}"
 
 
-def conversations(path: Path, *, every: bool) -> Iterator[wiring.Transcript]:
+def conversations(path: Path, *, every: bool) -> Iterator[Transcript]:
     """The conversations of a file: all, or some of each end."""
     data = path.read_bytes()
     try:
@@ -83,11 +84,11 @@ def conversations(path: Path, *, every: bool) -> Iterator[wiring.Transcript]:
         yield wiring.read_transcript(path.name, data=data, conversation=chosen)
 
 
-def compressed(transcript: wiring.Transcript, window: int) -> Plan:
+def compressed(transcript: Transcript, window: int) -> Plan:
     return plan(transcript.messages, max_tokens=window, tokenizer=TOKENIZER, tools=transcript.tools)
 
 
-def case_of(transcript: wiring.Transcript, window: int) -> Case:
+def case_of(transcript: Transcript, window: int) -> Case:
     """The session as provider dictionaries, one a message, so that positions are the same."""
     wire = format_named(transcript.wire)
     before = [one for m in transcript.messages for one in wire.render([m])]
@@ -97,7 +98,7 @@ def case_of(transcript: wiring.Transcript, window: int) -> Case:
     return case
 
 
-def judged(transcript: wiring.Transcript, window: int, seen: Counter[str]) -> Iterator[str]:
+def judged(transcript: Transcript, window: int, seen: Counter[str]) -> Iterator[str]:
     """What is wrong with a session's compression, in words."""
     try:
         case = case_of(transcript, window)
@@ -122,7 +123,7 @@ def judged(transcript: wiring.Transcript, window: int, seen: Counter[str]) -> It
     yield from written_and_read_again(transcript, done)
 
 
-def protected_stays(transcript: wiring.Transcript, done: Plan) -> Iterator[str]:
+def protected_stays(transcript: Transcript, done: Plan) -> Iterator[str]:
     """System prompt, pins and the newest words of a person, the very messages."""
     persons = [m for m in transcript.messages if voice_of(m) == "person"]
     kept = {m.id: m for m in done.context.messages}
@@ -134,7 +135,7 @@ def protected_stays(transcript: wiring.Transcript, done: Plan) -> Iterator[str]:
                 yield f"message {message.id} is not there word for word"
 
 
-def is_true(transcript: wiring.Transcript, window: int) -> bool:
+def is_true(transcript: Transcript, window: int) -> bool:
     """Whether system prompt, tools, newest words and 256 tokens exceed the window."""
     wire = format_named(transcript.wire)
     system = [m for m in transcript.messages if m.role in ("system", "developer") or m.is_pinned]
@@ -144,7 +145,7 @@ def is_true(transcript: wiring.Transcript, window: int) -> bool:
     return floor + tools + judging.MARGIN > window
 
 
-def written_and_read_again(transcript: wiring.Transcript, done: Plan) -> Iterator[str]:
+def written_and_read_again(transcript: Transcript, done: Plan) -> Iterator[str]:
     """The output file is of the same format, and compressing it again changes nothing."""
     text = wiring.write_transcript(transcript, done.context.messages)
     again = wiring.read_transcript("out", data=text.encode("utf-8", "surrogatepass"))
