@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from compact.providers.tokenizers import CLAUDE_LARGEST
 from evals import coverage, data, instructions, sweep, usage
 
 Evaluation = Callable[[Path, argparse.Namespace], tuple[str, Any]]
@@ -37,8 +36,8 @@ def _instructions(folder: Path, _: argparse.Namespace) -> tuple[str, Any]:
 
 def _usage(folder: Path, _: argparse.Namespace) -> tuple[str, Any]:
     sessions = usage.run(folder)
-    text = usage.report(sessions, usage.exact(folder), factor=CLAUDE_LARGEST)
-    return text, usage.as_json(sessions, factor=CLAUDE_LARGEST)
+    text = usage.report(sessions, usage.exact(folder))
+    return text, usage.as_json(sessions)
 
 
 EVALUATIONS: dict[str, Evaluation] = {

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from compact.core.messages import Image, Message, Thinking, ToolCall
-from compact.wiring import Transcript, read_transcript, token_counter
+from compact.storage.transcripts.transcript import Transcript
+from compact.wiring import read_transcript, token_counter
 from evals import data
 from evals.stats import quantile
 
@@ -38,8 +39,8 @@ class Step:
     """o200k tokens of their text, arguments and tool names, thinking left out."""
     thinking: int
     """o200k tokens of their thinking."""
-    framing: int
-    """What our counter adds for framing."""
+    ours: int
+    """What our `claude` estimate counts for them."""
     messages: int
     calls: int
     results: int
@@ -63,6 +64,8 @@ class Summary:
     """Median, 5 % and 95 % quantile of growth by text and thinking, over steps."""
     safe: float
     """Share of steps that the `claude` estimate, framing included, does not undercount."""
+    ours: float
+    """The estimate by the growth, over the whole session."""
 
 
 def claude_code_steps(path: Path) -> list[Step]:
@@ -120,6 +123,7 @@ def _has_image(message: Message) -> bool:
 
 def _step(growth: int, messages: Sequence[Message]) -> Step:
     counter = token_counter("anthropic", tokenizer="o200k")
+    estimate = token_counter("anthropic")
     parts = [p for m in messages for p in m.parts]
     thinking = sum(counter.text(p.text) for p in parts if isinstance(p, Thinking))
     calls = [p for p in parts if isinstance(p, ToolCall)]
@@ -130,7 +134,7 @@ def _step(growth: int, messages: Sequence[Message]) -> Step:
         growth,
         text,
         thinking,
-        sum(map(counter.message, messages)) - text - thinking,
+        sum(map(estimate.message, messages)),
         len(messages),
         len(calls),
         sum(len(m.tool_results) for m in messages),
@@ -138,14 +142,12 @@ def _step(growth: int, messages: Sequence[Message]) -> Step:
     )
 
 
-def summary(name: str, steps: Sequence[Step], *, factor: float) -> Summary:
-    """Compare the steps of a session; `factor` is the estimator's, which multiplies text but not
-    framing.
-    """
+def summary(name: str, steps: Sequence[Step]) -> Summary:
+    """Compare the steps of a session."""
     ratios = [s.growth / (s.text + s.thinking) for s in steps]
     growth = sum(s.growth for s in steps)
     text = sum(s.text for s in steps)
-    safe = sum(factor * (s.text + s.thinking) + s.framing >= s.growth for s in steps)
+    safe = sum(s.ours >= s.growth for s in steps)
     return Summary(
         name,
         len(steps),
@@ -155,6 +157,7 @@ def summary(name: str, steps: Sequence[Step], *, factor: float) -> Summary:
         quantile(ratios, 0.05),
         quantile(ratios, 0.95),
         safe / len(steps),
+        sum(s.ours for s in steps) / growth,
     )
 
 
@@ -264,14 +267,16 @@ def run(folder: Path) -> dict[str, list[Step]]:
     return {name: steps for name, steps in every.items() if steps}
 
 
-def report(sessions: dict[str, list[Step]], openai: Exact, *, factor: float) -> str:
+def report(sessions: dict[str, list[Step]], openai: Exact) -> str:
     """Sessions, pooled fits, and OpenAI's framing."""
-    lines = ["steps  total  no thinking  median     5%    95%  not undercounted  session"]
+    lines = [
+        "steps  total  no thinking  median     5%    95%  not undercounted  ours/true  session"
+    ]
     pooled = [s for steps in sessions.values() for s in steps]
-    for s in [summary(n, x, factor=factor) for n, x in [*sessions.items(), ("all", pooled)]]:
+    for s in [summary(n, x) for n, x in [*sessions.items(), ("all", pooled)]]:
         lines.append(
             f"{s.steps:5}  {s.total:5.2f}  {s.bare:11.2f}  {s.median:6.2f}  {s.low:5.2f}"
-            f"  {s.high:5.2f}  {s.safe:16.3f}  {s.name}"
+            f"  {s.high:5.2f}  {s.safe:16.3f}  {s.ours:9.2f}  {s.name}"
         )
     for title, some in (("all steps", pooled), ("tool loops", [s for s in pooled if s.loop])):
         usable = trimmed(some)
@@ -293,6 +298,6 @@ def _shown(counts: Counter[Any]) -> str:
     return ", ".join(f"{key}: {n}" for key, n in sorted(counts.items())) or "-"
 
 
-def as_json(sessions: dict[str, list[Step]], *, factor: float) -> dict[str, Any]:
+def as_json(sessions: dict[str, list[Step]]) -> dict[str, Any]:
     """The same for machines."""
-    return {name: asdict(summary(name, steps, factor=factor)) for name, steps in sessions.items()}
+    return {name: asdict(summary(name, steps)) for name, steps in sessions.items()}

@@ -18,15 +18,15 @@ from compact.core.messages import Message
 from compact.core.protocols import Summarizer, TokenEstimator
 from compact.core.tokens import ANTHROPIC_FRAMING, CLAUDE_FRAMING, OPENAI_FRAMING, TokenCounter
 from compact.errors import UnknownModel
-from compact.providers.tokenizers import NAMES as TOKENIZERS
-from compact.providers.tokenizers import tokenizer as tokenizer_named
-from compact.providers.tokenizers import tokenizer_of_model
+from compact.providers import tokenizers
 
 if TYPE_CHECKING:
-    from compact.storage.transcripts.transcript import Transcript
+    from compact.storage.transcripts.transcript import Transcript as Transcript
     from compact.telemetry.bus import EventBus
 
-__all__ = ["TOKENIZERS", "Transcript"]
+
+TOKENIZERS = tokenizers.NAMES
+"""The tokenizers there are, by name."""
 
 _FRAMING = {"chat_completions": OPENAI_FRAMING, "anthropic": ANTHROPIC_FRAMING}
 _WIRE_TOKENIZER = {"chat_completions": "o200k", "anthropic": "claude"}
@@ -48,11 +48,11 @@ def token_counter(
     framing = _FRAMING[wire]
     if tokenizer is not None and not isinstance(tokenizer, str):
         return TokenCounter(tokenizer, framing)
-    name = tokenizer or (tokenizer_of_model(model) if model else _WIRE_TOKENIZER[wire])
+    name = tokenizer or (tokenizers.tokenizer_of_model(model) if model else _WIRE_TOKENIZER[wire])
     counter = _counters.get((name, wire))
     framing = CLAUDE_FRAMING if name == "claude" else framing
     if counter is None:
-        counter = _counters[name, wire] = TokenCounter(tokenizer_named(name), framing)
+        counter = _counters[name, wire] = TokenCounter(tokenizers.tokenizer(name), framing)
     return counter
 
 

@@ -40,14 +40,15 @@ def session(tmp_path):
 
 
 def test_growth_is_compared_with_the_messages_between_two_calls(session):
-    steps = session(120, 60)
-    assert [s.growth for s in steps] == [120, 60]
+    steps = session(400, 60)
+    assert [s.growth for s in steps] == [400, 60]
     assert {(s.calls, s.results, s.messages, s.loop) for s in steps} == {(1, 1, 2, True)}
     text = steps[0].text
     assert 50 < text < 65
-    found = usage.summary("x", steps, factor=1.3)
-    assert found.total == pytest.approx(180 / (2 * text))
+    found = usage.summary("x", steps)
+    assert found.total == pytest.approx(460 / (2 * text))
     assert found.safe == 0.5
+    assert found.ours == pytest.approx(2 * steps[0].ours / 460)
 
 
 def test_nothing_is_compared_across_a_compaction(session):
