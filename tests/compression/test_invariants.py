@@ -221,6 +221,15 @@ def test_a_person_may_type_our_heading():
     holds(made, 600)
 
 
+def test_a_pin_draws_no_foreign_result_into_the_floor():
+    """FR-3: a result that answers nothing is not protected by the pinned words that it follows."""
+    pin = {"role": "assistant", "content": "Keep this.", "metadata": {"pinned": True}}
+    made = chat(USER, pin, result("gone", LONG))
+    made.pinned, made.valid = [1], False
+    holds(made, 600)
+    assert pin in compress(made.messages, max_tokens=600, tokenizer=TOKENIZER)
+
+
 def test_cannot_fit_says_what_is_too_large():
     """FR-3: the one legitimate error shows each part of the floor, and nothing was changed."""
     messages = [{"role": "system", "content": LONG}, USER]

@@ -26,6 +26,7 @@ from itertools import islice, takewhile
 
 from compact.compression import shorten
 from compact.compression.layout import Layout, Piece
+from compact.core.boundaries import may_cut_before
 from compact.core.groups import Group, group_at, groups_from_end
 from compact.core.history import History
 from compact.core.messages import Message
@@ -118,7 +119,10 @@ class Ladder:
         calls.
         """
         message = self._history[position]
-        if message.role in ("user", "system", "developer") and not message.tool_results:
+        alone = message.role in ("user", "system", "developer") and not message.tool_results
+        if message.role == "assistant" and isinstance(message.content, str):
+            alone = message.reply_id is None and may_cut_before(self._history, position)
+        if alone:
             return Group(position, position + 1)
         return group_at(self._history, position)
 
