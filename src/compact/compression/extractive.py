@@ -35,6 +35,7 @@ _TITLES: dict[Topic, str] = {
     "facts": "Facts",
     "done": "Done",
     "open": "Open",
+    "plan": "Open",
     "errors": "Errors",
 }
 REFERENCE_SHARE = 0.08
@@ -51,6 +52,10 @@ _LINE_TOKENS = 2
 _MOST_COMMANDS = 8
 _MOST_ERRORS = 6
 _MOST_ARGUMENTS = 6
+_NOW_TOKENS = 90
+_MOST_CHECKS = 2
+_FRESH = 12
+_MOST_UNCHECKED = 8
 _TOOL_TOKENS = 110
 THRIFT = 0.5
 """Power of its tokens by which an anchor's weight is divided: short names give more for their
@@ -88,7 +93,7 @@ class ExtractiveSummarizer:
         if previous and notes.position == 0:
             source = MessageMetadata(source="checkpoint")
             notes.read([Message(role="user", content=previous.text, metadata=source)])
-        notes.read(request.messages)
+        notes.read(request.messages, request.answers)
         return notes
 
 
@@ -123,10 +128,19 @@ class _Page:
         return "\n\n".join(blocks)
 
 
-GOAL, RULES, COMMANDS = "Goal", "Instructions", "Commands"
+GOAL, NOW, RULES, COMMANDS = "Goal", "Now", "Instructions", "Commands"
 TOOLS, FILES, NAMES = "Tools", "Files", "Names"
 EDITED, MENTIONED = "edited", "read or named"
-ORDER = (GOAL, RULES, *(_TITLES[t] for t in TOPICS), COMMANDS, TOOLS, FILES, NAMES)
+ORDER = (
+    GOAL,
+    NOW,
+    RULES,
+    *dict.fromkeys(_TITLES[topic] for topic in TOPICS),
+    COMMANDS,
+    TOOLS,
+    FILES,
+    NAMES,
+)
 
 
 def write(notes: Notes, request: SummaryRequest, counter: TokenCounter) -> tuple[str, list[str]]:
@@ -219,7 +233,8 @@ def _distinct(instructions: Iterable[Instruction]) -> Iterable[Instruction]:
 def _write_state(page: _Page, notes: Notes, seen: str, limit: int) -> int:
     """Task list, errors, commands and tools; the tokens they took."""
     before = page.left
-    for order, (words, done) in enumerate(notes.tasks):
+    _write_now(page, notes, seen, max(_NOW_TOKENS, limit // 10))
+    for order, (words, done) in enumerate(notes.work.tasks):
         page.add(_TITLES["done" if done else "open"], f"- {words}", notes.position + order)
     _write_errors(page, notes, seen, limit // 6)
     _write_commands(page, notes, limit // 8)
@@ -246,6 +261,23 @@ def _write_lines(page: _Page, lines: Iterator[Line], seen: str, limit: int) -> i
     return before - page.left
 
 
+def _write_now(page: _Page, notes: Notes, seen: str, limit: int) -> None:
+    """Where the work stands, as far as code can tell: the last checks, what they have not seen,
+    and what was announced last.
+    """
+    left = limit
+    for order, (command, run) in enumerate(notes.work.checks()[:_MOST_CHECKS]):
+        outcome = "passed" if run.outcome is None else f"failed: {run.outcome[:120]}"
+        left -= page.add(NOW, f"- `{command[:100]}` {outcome}", order, limit=left)
+    files = list(notes.work.unchecked)[::-1]
+    if files and notes.work.checks():
+        names = ", ".join(file.rsplit("/", 1)[-1] for file in files[:_MOST_UNCHECKED])
+        left -= page.add(NOW, f"- Written since a check passed: {names}", 90, limit=left)
+    position, announced = notes.announced
+    if announced and announced not in seen and notes.position - position <= _FRESH:
+        page.add(NOW, f"- Announced last: {announced[:200]}", 91, limit=left)
+
+
 def _ranked_lines(notes: Notes, ranked: Ranking) -> list[Line]:
     """Sentences by their worth for a reader who goes on from here: topic, freshness, and the
     anchors they name.
@@ -256,31 +288,34 @@ def _ranked_lines(notes: Notes, ranked: Ranking) -> list[Line]:
     def worth(line: Line) -> float:
         named = sum([weights.get(text, 0.0) for text in line.anchors])
         size = max(_SHORT_LINE, len(line.text) / 4)
-        return line.weight * notes.freshness(line.position) * (0.6 + named) / math.pow(size, 0.6)
+        return notes.worth(line) * (0.6 + named) / math.pow(size, 0.6)
 
     return sorted(notes.lines, key=lambda line: (-worth(line), line.position))
 
 
 def _write_errors(page: _Page, notes: Notes, seen: str, limit: int) -> None:
     left = limit
-    for text, position in list(notes.errors.items())[::-1][:_MOST_ERRORS]:
+    for text, (position, _) in list(notes.work.errors.items())[::-1][:_MOST_ERRORS]:
         if text not in seen:
             left -= page.add(_TITLES["errors"], f"- `{text[:200]}`", position, limit=left)
 
 
 def _write_commands(page: _Page, notes: Notes, limit: int) -> None:
-    left = limit
-    rows = sorted(notes.commands.items(), key=lambda x: -sum(notes.freshness(p) for p in x[1]))[
-        :_MOST_COMMANDS
-    ]
-    for command, positions in rows:
-        times = f" (×{len(positions)})" if len(positions) > 1 else ""
-        left -= page.add(COMMANDS, f"- `{command}`{times}", positions[-1], limit=left)
+    """The commands run most and last, without those that stand above."""
+    left, told = limit, page.text([NOW])
+    rows = sorted(
+        notes.work.commands.items(),
+        key=lambda row: -sum(notes.freshness(p) for p in row[1].positions),
+    )
+    for command, run in rows[:_MOST_COMMANDS]:
+        if run.positions and command[:100] not in told:
+            times = f" (×{len(run.positions)})" if len(run.positions) > 1 else ""
+            left -= page.add(COMMANDS, f"- `{command}`{times}", run.positions[-1], limit=left)
 
 
 def _write_tools(page: _Page, notes: Notes, limit: int) -> None:
     """The tools that were used, how often, and the arguments they took: most used first."""
-    rows = sorted(notes.tools.items(), key=lambda row: (-row[1][""], row[0]))
+    rows = sorted(notes.work.tools.items(), key=lambda row: (-row[1][""], row[0]))
     shown: list[str] = []
     for name, counts in rows:
         keys = [key for key, _ in counts.most_common() if key][:_MOST_ARGUMENTS]

@@ -1,18 +1,18 @@
 """Notes: what the extractive summarizer takes down while it reads a span, message by message.
 
 A fold that can be continued: reading the next span goes on where the last one ended, and memory is
-bounded by caps, not by the history. What is written from the notes is decided in
-`compression.extractive`.
+bounded by caps, not by the history. What tools did is taken down in `compression.work`; what is
+written from the notes is decided in `compression.extractive`.
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
+from compact.compression.work import EDIT_KEYS, WorkLog
 from compact.core import anchors, sentences
 from compact.core.anchors import Ledger
 from compact.core.checkpoints import summary_of
@@ -24,24 +24,40 @@ from compact.core.voices import person_text, voice_of
 MOST_ANCHORS = 2_500
 MOST_SENTENCES = 1_000
 MOST_INSTRUCTIONS = 1_000
-MOST_ERRORS = 40
-MOST_COMMANDS = 200
 SENTENCE_FADE = 80.0
 """Messages after which a sentence counts 1/e of a fresh one (above `OLD_SENTENCES`)."""
+PLAN_FADE = 12.0
+"""The same for a step that was only announced: it is done by then, or overtaken."""
 OLD_SENTENCES = 0.25
+DECIDED = 2.2
+"""Weight of what a person agreed to, chose or refused."""
 _TOPIC_WEIGHT: Mapping[Topic, float] = {
     "decisions": 1.6,
     "open": 1.3,
+    "plan": 1.0,
     "done": 1.2,
     "errors": 1.1,
     "facts": 0.9,
 }
-_EDIT_KEYS = frozenset(
-    ("old_string", "new_string", "content", "patch", "diff", "new_str", "old_str")
+_LONGEST_ANSWER = 160
+_ANSWER = re.compile(
+    r"(?:yes|yep|yeah|yup|ok(?:ay)?|sure|agreed|perfect|great|good|exactly|do (?:it|that|this)|"
+    r"go (?:ahead|with|for)|let's|sounds good|no|nope|don't|not |stop|wait|leave it|skip|"
+    r"ja|nein|gut|einverstanden|mach|好|是|不|可以|同意)\b|(?:好|是|不|可以|同意)|"
+    r"[^.?!]{0,40}\b(?:option|approach|fix|variant|version|number|way)\s*#?[0-9A-Da-d]\b",
+    re.IGNORECASE,
 )
-_COMMAND_KEYS = frozenset(("command", "cmd", "script"))
-_LONGEST_PATH = 300
-_DONE = frozenset(("completed", "complete", "done", "finished"))
+_CHOICE = re.compile(r"\b(?:option|approach|fix|variant|version|number|way)?\s*#?([1-9A-D])\b")
+_OPTION = re.compile(
+    r"^\s*(?:\*\*)?(?:option|approach|variant)?\s*([1-9A-D])\s*[.:)]", re.IGNORECASE
+)
+_PROPOSAL = re.compile(
+    r"[?？]\s*$|\b(?:recommend|suggest|propos(?:e|al)|would you like|shall i|should i|i'd go with|"
+    r"want me to|empfehle|soll ich|schlage vor)\b|建议|要不要",
+    re.IGNORECASE,
+)
+_QUOTED_WORDS = re.compile(r"\b(?:the )?user said:?\s*", re.IGNORECASE)
+"""How a tool's refusal introduces the words a person gave as the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,19 +82,21 @@ class Notes:
     instructions: list[Instruction] = field(default_factory=list)
     requests: list[tuple[str, str]] = field(default_factory=list)
     """Id and words of the first and the newest messages of a person."""
-    errors: dict[str, int] = field(default_factory=dict)
-    commands: dict[str, list[int]] = field(default_factory=dict)
-    tools: dict[str, Counter[str]] = field(default_factory=dict)
-    """Tool name → how often it was called (under the empty key) and with which arguments."""
-    tasks: list[tuple[str, bool]] = field(default_factory=list)
-    """The newest task list a tool was given: words and whether done."""
+    work: WorkLog = field(default_factory=WorkLog)
+    announced: tuple[int, str] = (0, "")
+    """Where, and what the assistant said it would do next."""
+    _proposal: str = ""
+    _options: dict[str, str] = field(default_factory=dict)
 
-    def read(self, messages: Iterable[Message]) -> None:
-        """Take down what the next messages hold."""
+    def read(self, messages: Iterable[Message], answers: Mapping[str, str] | None = None) -> None:
+        """Take down what the next messages hold, and what was answered to them elsewhere."""
         for message in messages:
             self._read(message)
+            if answers and message.id in answers:
+                self._read_answer(answers[message.id])
             self.position += 1
         self.ledger.trim(self.position, MOST_ANCHORS)
+        self.work.trim()
         self._trim()
 
     def _read(self, message: Message) -> None:
@@ -86,17 +104,21 @@ class Notes:
             case "person":
                 self._read_person(message)
             case "checkpoint":
-                self._read_prose(summary_of(message.text), "assistant", 1.5)
+                self._read_prose(summary_of(message.text), 1.2)
             case "assistant":
-                self._read_prose(message.text, "assistant", 1.0)
+                self._read_prose(message.text, 1.0)
+                self._remember_proposals(message.text)
             case "system" | "injected":
                 pass
             case _ if message.text:
-                self._read_output(message.text, failed=False)
+                self.ledger.note(message.text, "result", self.position)
+                self.work.observed(message.text, self.position)
         for call in message.tool_calls:
-            self._read_call(call)
+            note_call(self.ledger, call, self.position)
+            for file in self.work.call(call, self.position):
+                self.ledger.edited(file)
         for result in message.tool_results:
-            self._read_result(result)
+            self._read_result(result, message.id)
 
     def _read_person(self, message: Message) -> None:
         words = person_text(message)
@@ -105,9 +127,31 @@ class Notes:
         if len(self.requests) > 1:
             self.requests.pop()
         self.requests.append((message.id, words))
+        self._read_answer(words)
 
-    def _read_prose(self, text: str, origin: anchors.Origin, worth: float) -> None:
-        self.ledger.note(text, origin, self.position)
+    def _read_answer(self, words: str) -> None:
+        """A person's short answer to a proposal decides it: both are told together."""
+        answer = words.strip().splitlines()[0] if words.strip() else ""
+        if self._proposal and len(answer) <= _LONGEST_ANSWER and _ANSWER.match(answer):
+            chosen = _CHOICE.search(answer)
+            proposal = self._options.get(chosen[1].upper() if chosen else "", self._proposal)
+            text = f"{proposal} — answered: “{answer}”"
+            named = tuple(a.text for a in anchors.find(text))
+            self.lines.append(Line(text, "decisions", DECIDED, self.position, named))
+        self._proposal, self._options = "", {}
+
+    def _remember_proposals(self, text: str) -> None:
+        for raw in text.splitlines():
+            if option := _OPTION.match(raw):
+                self._options[option[1].upper()] = sentences.bare(raw)
+        for line in sentences.lines_of(text):
+            if sentences.is_filler(line):
+                self.announced = self.position, line
+            if _PROPOSAL.search(line) and len(line) <= 2 * _LONGEST_ANSWER:
+                self._proposal = line
+
+    def _read_prose(self, text: str, worth: float) -> None:
+        self.ledger.note(text, "assistant", self.position)
         for sentence in sentences.tells(text):
             if len(sentence) > 2 * sentences.LONG_LINE:
                 continue
@@ -120,46 +164,27 @@ class Notes:
             named = tuple(a.text for a in anchors.find(sentence))
             self.lines.append(Line(sentence, topic, weight, self.position, named))
 
-    def _read_call(self, call: ToolCall) -> None:
-        tool = self.tools.setdefault(call.name, Counter())
-        tool[""] += 1
-        tool.update(anchors.keys_of(call.arguments))
-        values = list(anchors.strings_of(call.arguments))
-        note_call(self.ledger, call, self.position)
-        if any(key in _EDIT_KEYS for key, _ in values):
-            for key, value in values:
-                if key not in _EDIT_KEYS and len(value) < _LONGEST_PATH:
-                    self.ledger.edited(value)
-        for key, value in values:
-            if key in _COMMAND_KEYS and value.strip():
-                line = value.strip().splitlines()[0][:160]
-                self.commands.setdefault(line, []).append(self.position)
-        if '"status"' in call.arguments:
-            self.tasks = _task_list(call) or self.tasks
-
-    def _read_result(self, result: ToolResult) -> None:
-        self._read_output(result.text, failed=result.is_error)
-
-    def _read_output(self, text: str, *, failed: bool) -> None:
-        self.ledger.note(text, "result", self.position)
-        found = anchors.error_lines(text, most=3)
-        if failed and not found:
-            found = [line for line in (anchors.failure(text),) if line]
-        for line in found:
-            self.errors.pop(line, None)
-            self.errors[line] = self.position
+    def _read_result(self, result: ToolResult, message_id: str) -> None:
+        self.ledger.note(result.text, "result", self.position)
+        self.work.result(result, self.position)
+        if result.is_error and (said := _QUOTED_WORDS.search(result.text)):
+            words = result.text[said.end() :]
+            self.instructions.extend(find_instructions(words, message_id, self.position))
 
     def _trim(self) -> None:
         if len(self.lines) > 2 * MOST_SENTENCES:
-            ranked = sorted(self.lines, key=lambda x: -self.freshness(x.position) * x.weight)
+            ranked = sorted(self.lines, key=lambda x: -self.worth(x))
             self.lines = sorted(ranked[:MOST_SENTENCES], key=lambda x: x.position)
         if len(self.instructions) > 2 * MOST_INSTRUCTIONS:
             best = sorted(self.instructions, key=lambda x: (-x.score, -x.position))
             self.instructions = sorted(best[:MOST_INSTRUCTIONS], key=lambda x: x.position)
-        while len(self.errors) > MOST_ERRORS:
-            del self.errors[next(iter(self.errors))]
-        while len(self.commands) > MOST_COMMANDS:
-            del self.commands[min(self.commands, key=lambda c: self.commands[c][-1])]
+
+    def worth(self, line: Line) -> float:
+        """A line's weight, faded by its age; without regard to what it names."""
+        age = self.position - line.position
+        if line.topic == "plan":
+            return line.weight * math.exp(-age / PLAN_FADE)
+        return line.weight * (OLD_SENTENCES + math.exp(-age / SENTENCE_FADE))
 
     def freshness(self, position: int) -> float:
         """How much something said at a position counts now, `OLD_SENTENCES` to about 1."""
@@ -169,7 +194,7 @@ class Notes:
 def note_call(ledger: Ledger, call: ToolCall, position: int) -> None:
     """Note the anchors of a tool call's arguments; what is written to files weighs as an edit."""
     for key, value in anchors.strings_of(call.arguments):
-        ledger.note(value, "edit" if key in _EDIT_KEYS else "arguments", position)
+        ledger.note(value, "edit" if key in EDIT_KEYS else "arguments", position)
 
 
 def note_all(ledger: Ledger, messages: Iterable[Message], position: int) -> None:
@@ -180,36 +205,3 @@ def note_all(ledger: Ledger, messages: Iterable[Message], position: int) -> None
             note_call(ledger, call, position)
         for result in message.tool_results:
             ledger.note(result.text, "result", position)
-
-
-def _task_list(call: ToolCall) -> list[tuple[str, bool]]:
-    """The tasks of a tool call that keeps a list of them: objects with a status and some words."""
-    import json
-
-    try:
-        arguments: Any = json.loads(call.arguments)
-    except ValueError:
-        return []
-    if not isinstance(arguments, dict):
-        return []
-    for value in arguments.values():
-        if (
-            isinstance(value, list)
-            and value
-            and all(isinstance(x, dict) and "status" in x for x in value)
-        ):
-            tasks = [
-                (
-                    str(
-                        x.get("content")
-                        or x.get("title")
-                        or x.get("step")
-                        or x.get("description")
-                        or ""
-                    ),
-                    x,
-                )
-                for x in value
-            ]
-            return [(words, str(x["status"]).lower() in _DONE) for words, x in tasks if words]
-    return []

@@ -18,6 +18,7 @@ from compact.core.history import History
 from compact.core.messages import Message
 from compact.core.policy import CompactPolicy
 from compact.core.provider_rules import violations
+from compact.core.voices import person_text
 from compact.errors import CannotFit, SummaryRejected
 
 RECEIPT = Summary(text="Earlier messages are not shown.", made_by="receipt")
@@ -131,6 +132,7 @@ def prepare(selection: Selection, carried: Carried | None = None) -> SummaryRequ
     return SummaryRequest(
         messages=[history[i] for i in unread],
         kept=in_view(selection),
+        answers=_answers(layout, history),
         first_request_kept=layout.first_request is not None,
         shortened=[history[i] for i in shortened(layout)],
         max_tokens=cap,
@@ -138,6 +140,16 @@ def prepare(selection: Selection, carried: Carried | None = None) -> SummaryRequ
         strategy=selection.policy.strategy,
         previous=carried.summary if carried else None,
     )
+
+
+def _answers(layout: Layout, history: History) -> dict[str, str]:
+    """What a person, whose message stays in view, said to a message that does not."""
+    found: dict[str, str] = {}
+    for position in layout.held:
+        asked = position - 1
+        if 0 <= asked < layout.cut and asked not in layout.held and history.is_person(position):
+            found[history[asked].id] = person_text(history[position])
+    return found
 
 
 def carry(selection: Selection, carried: Carried | None, summary: Summary) -> Carried:

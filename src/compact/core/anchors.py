@@ -52,6 +52,8 @@ SCANNED_CHARS = 40_000
 """Of a longer text only the first and the last half of so many characters are searched."""
 
 _WORD = re.compile(r"(?<![<*A-Za-z0-9_])[A-Za-z0-9_À-ɏ./~@#:+%$\\-]{2,300}")
+_ESCAPE = re.compile(r"\\[nrt](?![a-z]{3,}\\)")
+"""A line end or tab written as an escape, as in JSON or source; not a folder of a Windows path."""
 _URL = re.compile(r"https?://[^\s\"'<>)\]}`\\]+")
 _LINE_NUMBER = re.compile(r"(?::\d+){1,2}(?:-\d+)?$|:$|#L\d+(?:-L?\d+)?$")
 _FILE = re.compile(r"[\w@.-]*[\w-]\.[A-Za-z][A-Za-z0-9]{0,5}")
@@ -121,6 +123,8 @@ def find(text: str) -> Counter[Anchor]:
 def find_all(text: str) -> Counter[Anchor]:
     """The anchors of a whole text and how often each occurs."""
     found: Counter[Anchor] = Counter()
+    if "\\" in text:
+        text = _ESCAPE.sub(" ", text)
     if "://" in text:
         urls = Counter(u.rstrip(".,;:") for u in _URL.findall(text))
         found.update({Anchor(u, "url"): n for u, n in urls.items()})

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal
 
@@ -65,6 +65,8 @@ class SummaryRequest(BaseModel):
     """What the reader will see beside the summary, and need not be told again."""
     shortened: Sequence[Message] = ()
     """The originals of what the reader will see shortened: what it lost may be worth naming."""
+    answers: Mapping[str, str] = Field(default_factory=dict)
+    """Id of a message to be summarized → what a person said to it in a message that is kept."""
     first_request_kept: bool = False
     """Whether the session's first request is among what is kept."""
     max_tokens: int = Field(ge=1)

@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator
 from typing import Literal
 
-Topic = Literal["decisions", "facts", "done", "open", "errors"]
-TOPICS: tuple[Topic, ...] = ("decisions", "facts", "done", "open", "errors")
+Topic = Literal["decisions", "facts", "done", "open", "plan", "errors"]
+TOPICS: tuple[Topic, ...] = ("decisions", "facts", "done", "open", "plan", "errors")
 
 LONG_LINE = 320
 """Characters from which a line is cut into its sentences."""
@@ -38,9 +38,9 @@ _CUES: tuple[tuple[Topic, re.Pattern[str]], ...] = (
     (
         "decisions",
         re.compile(
-            r"\b(?:decided|decision|decide|chose|chosen|instead of|rather than|agreed|trade-?off|"
+            r"\b(?:decided|decision|decide|chose|chosen|instead of|rather than|agreed|"
             r"we(?:'ll| will| should) "
-            r"(?:use|keep|go)|going with|go with|settled|prefer(?:red)?|by design|entschieden|"
+            r"(?:use|keep|go)|going with|go with|settled|by design|entschieden|"
             r"entscheidung|statt(?:dessen)?|"
             r"beschlossen)\b|决定|选择|改用|采用|而不是",
             re.IGNORECASE,
@@ -80,6 +80,25 @@ _CUES: tuple[tuple[Topic, re.Pattern[str]], ...] = (
         ),
     ),
 )
+_DEED = re.compile(
+    r"(?:✅|✓|\[x\]|done\b|(?:i(?:'ve| have)? )?(?:fixed|added|created|implemented|updated|removed|"
+    r"renamed|moved|committed|merged|refactored|replaced|rewrote|extended|deleted|changed)\b)",
+    re.IGNORECASE,
+)
+"""A sentence that opens with a deed."""
+_PLAN = re.compile(
+    r"(?:(?:we |i |you )?(?:need|needs|have|will need) to|(?:we|i|you) (?:can|could|should|might)|"
+    r"add|update|create|use|move|change|replace|make|extend|refactor|rename|remove|implement|"
+    r"ensure|check|verify|write|fix|store|pass|return|keep|set|run|call|modify|handle|include)\b",
+    re.IGNORECASE,
+)
+"""A step that is announced or proposed, not done: an imperative, a need, a possibility."""
+_WEIGHED = re.compile(
+    r"\b(?:option|approach|alternative|variant) ?[0-9A-D]?\b|\b(?:i'd|i would|i) recommend|"
+    r"[?？]\s*$",
+    re.IGNORECASE,
+)
+"""An option that is weighed, or a question: no decision yet."""
 _FILLER = re.compile(
     r"^(?:(?:now|ok(?:ay)?|good|great|perfect|excellent|alright|sure|right|hmm|wait|"
     r"actually)[,.! ]+)*"
@@ -101,11 +120,11 @@ def lines_of(text: str) -> Iterator[str]:
             continue
         if fenced or not line.strip() or is_log_line(line):
             continue
-        bare = _BULLET.sub("", plain(line)).strip()
-        if len(bare) <= LONG_LINE:
-            yield bare
+        words = bare(line)
+        if len(words) <= LONG_LINE:
+            yield words
         else:
-            yield from sentences_of(bare)
+            yield from sentences_of(words)
 
 
 def sentences_of(line: str) -> Iterator[str]:
@@ -130,6 +149,11 @@ def is_log_line(line: str) -> bool:
     return bool(_LOG_LINE.match(line))
 
 
+def bare(line: str) -> str:
+    """The line without its bullet, number and emphasis."""
+    return _BULLET.sub("", plain(line)).strip()
+
+
 def plain(line: str) -> str:
     """The line without Markdown's emphasis."""
     return _EMPHASIS.sub("", line).strip() if "*" in line or "__" in line else line
@@ -137,6 +161,12 @@ def plain(line: str) -> str:
 
 def topic_of(sentence: str) -> Topic:
     """What the sentence is about; `facts` where no cue is found."""
+    if _DEED.match(sentence):
+        return "done"
+    if _PLAN.match(sentence):
+        return "plan"
+    if _WEIGHED.search(sentence):
+        return "facts"
     for topic, cue in _CUES:
         if cue.search(sentence):
             return topic
