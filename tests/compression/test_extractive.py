@@ -88,7 +88,7 @@ def test_tool_calls_leave_commands_files_and_real_errors() -> None:
         result_message("c2", "done"),
     ]
     text = summary(messages).text
-    assert "pytest -q tests" in section(text, "Commands")
+    assert "`pytest -q tests` failed: FAILED tests/test_mail.py" in section(text, "Now")
     assert "edited: src/app/mail.py" in section(text, "Files")
     assert "FAILED tests/test_mail.py::test_x" in section(text, "Errors")
     assert "raise ValueError" not in text

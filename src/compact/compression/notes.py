@@ -16,7 +16,7 @@ from compact.compression.work import EDIT_KEYS, WorkLog
 from compact.core import anchors, sentences
 from compact.core.anchors import Ledger
 from compact.core.checkpoints import summary_of
-from compact.core.instructions import Instruction, find_instructions
+from compact.core.instructions import Instruction, find_instructions, score_of
 from compact.core.messages import Message, ToolCall, ToolResult
 from compact.core.sentences import Topic
 from compact.core.voices import person_text, voice_of
@@ -39,6 +39,14 @@ _TOPIC_WEIGHT: Mapping[Topic, float] = {
     "errors": 1.1,
     "facts": 0.9,
 }
+INSTRUCTIONS = "Instructions"
+LISTED = frozenset(("Commands", "Tools", "Files", "Names", "Now"))
+"""Sections of a summary of ours that hold no prose."""
+SECTION = re.compile(r"^## (.+)\n", re.MULTILINE)
+REFERENCE = re.compile(r"\d+ more, ")
+"""How the line begins that names the messages of rules that found no room."""
+KEPT_RULE = 0.6
+"""Least score of an instruction that an earlier summary has kept."""
 _LONGEST_ANSWER = 160
 _ANSWER = re.compile(
     r"(?:yes|yep|yeah|yup|ok(?:ay)?|sure|agreed|perfect|great|good|exactly|do (?:it|that|this)|"
@@ -104,7 +112,7 @@ class Notes:
             case "person":
                 self._read_person(message)
             case "checkpoint":
-                self._read_prose(summary_of(message.text), 1.2)
+                self._read_checkpoint(summary_of(message.text), message.id)
             case "assistant":
                 self._read_prose(message.text, 1.0)
                 self._remember_proposals(message.text)
@@ -128,6 +136,27 @@ class Notes:
             self.requests.pop()
         self.requests.append((message.id, words))
         self._read_answer(words)
+
+    def _read_checkpoint(self, text: str, message_id: str) -> None:
+        """Take over an earlier summary: what our sections say keeps its place, else it is prose."""
+        parts = SECTION.split(text)
+        self._read_prose(parts[0], 1.2)
+        for title, body in zip(parts[1::2], parts[2::2], strict=True):
+            if title == INSTRUCTIONS:
+                self._take_over_rules(body, message_id)
+            elif title in LISTED:
+                self.ledger.note(body, "assistant", self.position)
+            else:
+                self._read_prose(body, 1.2)
+
+    def _take_over_rules(self, body: str, message_id: str) -> None:
+        for line in body.splitlines():
+            words = line.removeprefix("- ").strip()
+            if not words or REFERENCE.match(words):
+                continue
+            score = max(KEPT_RULE, score_of(words))
+            same = " ".join(words.lower().split())
+            self.instructions.append(Instruction(words, score, message_id, self.position, same))
 
     def _read_answer(self, words: str) -> None:
         """A person's short answer to a proposal decides it: both are told together."""

@@ -195,7 +195,7 @@ def draft(selection: Selection, summary: Summary, read: Carried | None) -> Check
         tokens = read.tokens - sum(history.tokens(i) for i in back)
     span = Span(first=first, last=layout.cut - 1, messages=covered, tokens=tokens)
     checkpoint = Checkpoint(
-        id=checkpoint_id(span, [history[i].id for i in (first, layout.cut - 1)]),
+        id=checkpoint_id(span, [history[i].id for i in (first, layout.cut - 1)], summary.text),
         span=span,
         summary=summary.text,
         kept_ids=tuple(history[i].id for i in sorted(layout.held) if first <= i < layout.cut),

@@ -119,9 +119,9 @@ def heading(checkpoint_id: str, span: Span, summary: str) -> str:
     return f"[Checkpoint {checkpoint_id} · {about} · digest {_digest(summary)}]\n"
 
 
-def checkpoint_id(span: Span, source_ids: Sequence[str]) -> str:
-    """An id that depends on what is covered alone: the same span gives the same id."""
-    sample = "\x00".join(source_ids)
+def checkpoint_id(span: Span, source_ids: Sequence[str], summary: str) -> str:
+    """An id that depends on what is covered and what is said of it: the same gives the same id."""
+    sample = "\x00".join((*source_ids, summary))
     seed = f"{span.first}:{span.last}:{span.messages}:{sample}"
     return "ck-" + hashlib.sha256(seed.encode("utf-8", "replace")).hexdigest()[:12]
 

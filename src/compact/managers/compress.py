@@ -4,6 +4,7 @@ do and why.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypedDict, Unpack
 
@@ -84,10 +85,24 @@ async def aplan(messages: Sequence[Item], *, max_tokens: int, **options: Unpack[
     return await _Task(messages, max_tokens, options).work()
 
 
+def check_options(given: Mapping[str, object], known: type, what: str) -> None:
+    """Refuse options that do not exist, rather than ignore them.
+
+    Raises:
+        TypeError: naming the option, and the one that may have been meant.
+    """
+    for name in given:
+        if name not in known.__annotations__:
+            close = difflib.get_close_matches(name, known.__annotations__, n=1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            raise TypeError(f"{what} got an unexpected keyword argument {name!r}{hint}")
+
+
 class _Task:
     """One call, its options resolved."""
 
     def __init__(self, messages: Sequence[Item], max_tokens: int, options: Options) -> None:
+        check_options(options, Options, "compress()")
         if isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Sequence):
             raise InvalidMessage("messages", f"expected a list, got {type(messages).__name__}")
         if max_tokens < 1:

@@ -24,7 +24,7 @@ from compact.core.profiles import window_of
 from compact.core.protocols import Summarizer, TokenEstimator
 from compact.errors import InvalidConfig, InvalidMessage
 from compact.managers import blocking
-from compact.managers.compress import aside_of
+from compact.managers.compress import aside_of, check_options
 from compact.managers.view import View
 
 T = TypeVar("T")
@@ -64,6 +64,7 @@ class ContextManager:
         store: None = None,
         **options: Unpack[SessionOptions],
     ) -> None:
+        check_options(options, SessionOptions, "ContextManager()")
         if store is not None:
             raise InvalidConfig(
                 "store", f"{store!r}: sessions live in memory; a store is not built yet"

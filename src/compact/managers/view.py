@@ -8,7 +8,8 @@ yet is never sent bare: a note answers it until its result comes.
 
 from __future__ import annotations
 
-from typing import Any
+from contextlib import AbstractAsyncContextManager, nullcontext
+from typing import TYPE_CHECKING, Any
 
 from compact.compression import pipeline, shorten
 from compact.compression.pipeline import total_within
@@ -22,7 +23,10 @@ from compact.core.messages import Message, ToolCall
 from compact.core.plan import Plan
 from compact.core.policy import CompactPolicy
 from compact.core.protocols import Emit, Summarizer
-from compact.errors import CannotFit
+from compact.errors import CannotFit, SummaryRejected
+
+if TYPE_CHECKING:
+    from asyncio import Lock
 
 BACKLOG = 64
 """New messages from which on the end of the history is counted first, before anything is
@@ -55,6 +59,9 @@ class View:
         self._rendered: list[dict[str, Any]] = []
         self._tokens = aside
         self._seen = 0
+        self._due = False
+        """Whether the trigger was passed and no compression has succeeded since."""
+        self._lock: Lock | None = None
         self._open: dict[str, ToolCall] = {}
         self._asker: Message | None = None
         self._carried: Carried | None = None
@@ -72,17 +79,25 @@ class View:
         Raises:
             CannotFit: what may not be shortened exceeds the usable window.
         """
+        if self._seen == len(self._history) and not self._due:
+            return
+        async with self._alone():
+            await self._refresh()
+
+    async def _refresh(self) -> None:
         new = len(self._history) - self._seen
-        if not new:
-            return
         if new > BACKLOG and total_within(self._history, self.window.trigger - self._aside) is None:
-            await self.compress(self.window.target, "the history exceeds the trigger")
+            await self._compress(self.window.target, "the history exceeds the trigger")
             return
+        self._catch_up()
+        if self._due:
+            await self._compress(self.window.target, "the trigger was passed")
+
+    def _catch_up(self) -> None:
         for position in range(self._seen, len(self._history)):
             self._append(self._history[position], self._history.tokens(position))
+            self._due = self._tokens > self.window.trigger
         self._seen = len(self._history)
-        if self._tokens > self.window.trigger:
-            await self.compress(self.window.target, "the trigger was passed")
 
     async def compress(self, limit: int, reason: str) -> Plan:
         """Compress to `limit` tokens now; where the floor needs more, to what it needs, up to the
@@ -91,11 +106,27 @@ class View:
         Raises:
             CannotFit: what may not be shortened exceeds the usable window.
         """
+        async with self._alone():
+            return await self._compress(limit, reason)
+
+    def _alone(self) -> AbstractAsyncContextManager[object]:
+        """One compression at a time: where the summarizer waits, others wait for it."""
+        if not self._summarizer.waits:
+            return nullcontext()
+        import asyncio
+
+        if self._lock is None:
+            self._lock = asyncio.Lock()
+        return self._lock
+
+    async def _compress(self, limit: int, reason: str) -> Plan:
+        self._due = True
         self._emit(
             TriggerDecision(
                 triggered=True, tokens=self._tokens, trigger=self.window.trigger, reason=reason
             )
         )
+        covered = len(self._history)
         try:
             outcome = await self._run(limit)
         except CannotFit:
@@ -103,28 +134,34 @@ class View:
                 raise
             outcome = await self._run(self.window.usable)
         self._carried = outcome.carried
-        self._take(outcome.plan)
+        self._take(outcome.plan, covered)
+        self._catch_up()
         return outcome.plan
 
     async def _run(self, limit: int) -> pipeline.Outcome:
-        return await pipeline.compress(
-            self._history,
-            self._policy,
-            budget=Budget(limit, self._aside, hard=self.window.usable),
-            summarizer=self._summarizer,
-            emit=self._emit,
-            carried=self._carried,
-        )
+        try:
+            return await pipeline.compress(
+                self._history,
+                self._policy,
+                budget=Budget(limit, self._aside, hard=self.window.usable),
+                summarizer=self._summarizer,
+                emit=self._emit,
+                carried=self._carried,
+            )
+        except SummaryRejected:
+            self._carried = None  # its notes have read what was not committed: begin anew
+            raise
 
-    def _take(self, plan: Plan) -> None:
-        """Go on from a new context; a note that answers a call still open at its end is left out
-        again.
+    def _take(self, plan: Plan, seen: int) -> None:
+        """Go on from a new context, made of the first `seen` messages; others may have come since.
+
+        A note that answers a call still open at its end is left out again.
         """
         self.plan, self.checkpoint = plan, plan.checkpoint
         messages = list(plan.context.messages)
         self._open, self._asker = {}, None
         self._tokens = plan.context.tokens
-        self._seen = len(self._history)
+        self._seen, self._due = seen, False
         if messages and shorten.is_answer(messages[-1]):
             note = messages.pop()
             self._tokens -= self._history.counter.message(note)
