@@ -17,7 +17,7 @@ SPAN = Span(first=2, last=40, messages=37, tokens=12_345)
 
 
 def made(summary: str, span: Span = SPAN) -> Checkpoint:
-    return Checkpoint(id=checkpoint_id(span, ["m2", "m40"]), span=span, summary=summary)
+    return Checkpoint(id=checkpoint_id(span, ["m2", "m40"], summary), span=span, summary=summary)
 
 
 @given(st.text())
@@ -52,12 +52,13 @@ def test_the_heading_says_what_is_covered():
     assert "37 of messages 3 to 41, 12,345 tokens" in made("x").text.splitlines()[0]
 
 
-def test_the_same_span_has_the_same_id():
-    """K-6: one summary view per span: the id depends on what is covered alone."""
-    assert made("x").id == made("y").id
+def test_the_same_span_and_summary_have_the_same_id():
+    """K-6: one summary view per span: the id names what is covered and what is said of it."""
+    assert made("x").id == made("x").id
+    assert made("x").id != made("y").id
     other = SPAN.model_copy(update={"last": 41})
     assert made("x").id != made("x", other).id
-    assert checkpoint_id(SPAN, ["m2", "m40"]) != checkpoint_id(SPAN, ["m2", "n40"])
+    assert checkpoint_id(SPAN, ["m2", "m40"], "x") != checkpoint_id(SPAN, ["m2", "n40"], "x")
 
 
 def test_a_text_without_heading_is_its_own_summary():

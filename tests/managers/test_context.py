@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from compact import CannotFit, CompactPolicy, ContextManager, Message
-from compact.core.checkpoints import is_checkpoint_text
+from compact import CannotFit, CompactPolicy, ContextManager, Message, compress
+from compact.core.checkpoints import Summary, SummaryRequest, is_checkpoint_text
 from compact.core.events import (
     ErrorRaised,
     PrunedMessages,
@@ -317,3 +317,50 @@ def test_anthropic_sessions() -> None:
     answered = {b["tool_use_id"] for m in context[2:] for b in m["content"]}
     assert answered == {"t1", "t2"}
     assert ctx.estimate_tokens("hello world") >= 2
+
+
+def test_a_failed_compression_is_tried_again_rather_than_forgotten() -> None:
+    """What could not be compressed is never sent oversize the next time (FR-3)."""
+    ctx = ContextManager(window=1_000)
+    ctx.add_message(role="system", content="word " * 3_000)
+    ctx.add_message(role="user", content="hello")
+    for _ in range(2):
+        with pytest.raises(CannotFit):
+            ctx.get_context_for_model()
+
+
+def test_messages_that_come_while_a_summary_is_written_are_in_view() -> None:
+    """A draft covers a fixed span; what was appended meanwhile follows it (FR-5)."""
+
+    class Slow(ScriptedSummarizer):
+        async def summarize(self, request: SummaryRequest) -> Summary:
+            ctx.add_message(role="user", content="said meanwhile")
+            return await super().summarize(request)
+
+    ctx = ContextManager(window=4_000, summarizer=Slow("summary"))
+    fill(ctx, 40)
+
+    async def twice() -> list[list[dict[str, object]]]:
+        return await asyncio.gather(ctx.aget_context_for_model(), ctx.aget_context_for_model())
+
+    for context in asyncio.run(twice()):
+        assert "said meanwhile" in str(context[-1])
+        assert len(context) < 60
+
+
+def test_unknown_options_are_refused() -> None:
+    """A misspelt option would change nothing in silence."""
+    with pytest.raises(TypeError, match="did you mean 'tokenizer'"):
+        ContextManager(tokeniser="o200k")  # type: ignore[call-arg]
+
+
+def test_rules_survive_round_after_round_without_history() -> None:
+    """compress, append, compress: an earlier checkpoint's rules keep their words (C-8)."""
+    rules = [f"Rule {i}: never touch the file part_{i}.py without asking." for i in range(8)]
+    messages: list[dict[str, object]] = [{"role": "user", "content": rule} for rule in rules]
+    for turn in range(12):
+        for i in range(20):
+            messages.append({"role": "user", "content": f"Please look at module {turn}-{i} now."})
+            messages.append({"role": "assistant", "content": f"Module {i} is fine. " * 25})
+        messages = compress(messages, max_tokens=4_000)
+    assert all(rule in str(messages) for rule in rules)

@@ -48,6 +48,8 @@ COMPANION_SHARE = 0.1
 """Share of the limit above which results that cannot be parted from the floor are masked."""
 KEEP_STEPS = (1.0, 0.5, 0.3, 0.15, 0.05)
 """The steps by which keep counts are lowered: 20 messages become 10, 6, 3, 1."""
+MOST_STEPS = 64
+"""Groups that are looked at to use room up."""
 FILL_LEAST = 40
 """Tokens of room below which filling is not worth a clip."""
 
@@ -281,18 +283,20 @@ class Ladder:
         return shorten.closed([self._history[i] for i in piece.positions])
 
     def extend(self, layout: Layout, room: int) -> int:
-        """Take groups at the cut into the view while they fit, the last one clipped; the room that
-        remains.
+        """Take groups at the cut into the view while they fit, the last one clipped; step over what
+        does not fit. The room that remains.
         """
-        for piece in self._pieces(layout, layout.cut):
+        for piece in islice(self._pieces(layout, layout.cut), MOST_STEPS):
+            if room < FILL_LEAST:
+                break
             if piece.tokens > room and not self._clip(piece, room):
                 self._mask(piece)
-            if piece.tokens > room:
-                break
-            room -= piece.tokens
-            layout.reach(piece)
-            if piece.form == "clipped":
-                break
+            if piece.tokens <= room:
+                room -= piece.tokens
+                if piece.start + len(piece.positions) == layout.cut:
+                    layout.reach(piece)
+                else:
+                    layout.hold(piece)
         return room
 
 

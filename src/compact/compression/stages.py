@@ -24,7 +24,9 @@ from compact.errors import CannotFit, SummaryRejected
 RECEIPT = Summary(text="Earlier messages are not shown.", made_by="receipt")
 """What stands in for a span that nobody summarizes: the heading says how much is not shown."""
 LEAST_RESERVE = 2_000
-LARGEST_SHARE = 0.75
+LARGEST_SHARE, LARGE_LIMIT_SHARE = 0.75, 0.45
+SMALL_LIMIT = (3_000, 8_000)
+"""Limits up to which a checkpoint may take the first of these shares, and from which the second."""
 MOST_RESERVE = 12_000
 SLACK = 12
 """Tokens kept free for the heading's counts to change by a digit."""
@@ -107,7 +109,14 @@ def _reserve(history: History, policy: CompactPolicy, limit: int) -> int:
     share = min(max(LEAST_RESERVE, int(policy.checkpoint_share * limit)), MOST_RESERVE)
     most = int(policy.instruction_share * limit)
     demand = min(_instruction_tokens(history, most), most)
-    return min(share + demand, int(LARGEST_SHARE * limit))
+    return min(share + demand, int(_largest_share(limit) * limit))
+
+
+def _largest_share(limit: int) -> float:
+    """The most a checkpoint may take: less of a larger limit, where more can be shown as it was."""
+    small, large = SMALL_LIMIT
+    way = min(1.0, max(0.0, (limit - small) / (large - small)))
+    return LARGEST_SHARE + way * (LARGE_LIMIT_SHARE - LARGEST_SHARE)
 
 
 def _instruction_tokens(history: History, most: int) -> int:

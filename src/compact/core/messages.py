@@ -148,6 +148,8 @@ class Message(BaseModel):
     """Tokens as sent, framing included; None until somebody counted."""
     importance_score: float | None = Field(default=None, ge=0, le=1)
     metadata: MessageMetadata = NO_METADATA
+    name: str | None = None
+    """The name of the speaker, where the provider is told one."""
     reply_id: str | None = None
     """Pieces of one reply of the model share it."""
     wire: Annotated[Raw | None, SkipValidation] = Field(default=None, exclude=True, repr=False)

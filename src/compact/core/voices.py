@@ -44,7 +44,8 @@ INJECTED = re.compile(
 
 OBSERVED = re.compile(
     r"\s*(?:<returncode>|OBSERVATION:|Observation:|EXECUTION RESULT of |"
-    r"\[result of a tool call that is not in this conversation)"
+    r"\[result of a tool call that is not in this conversation|"
+    r"\[… about [\d,]+ tokens left out; [^\n]*…\]\s*$)"
 )
 """How observations of text-protocol agents open, and results that `compression.shorten` gave a
 voice."""

@@ -66,6 +66,7 @@ class ChatCompletions:
             id=_text_field(raw, "id") or f"m{position}",
             timestamp=_time(raw.get("timestamp")),
             metadata=_metadata(raw.get("metadata"), path),
+            name=_text_field(raw, "name") if role != "tool" else None,
             wire=raw,
             wire_format=NAME,
         )
@@ -194,6 +195,8 @@ def _write(message: Message) -> list[dict[str, Any]]:
     base: Raw = (message.wire or {}) if message.wire_format == NAME else {}
     record: dict[str, Any] = {k: v for k, v in base.items() if k not in ("content", "tool_calls")}
     record["role"] = message.role
+    if message.name:
+        record["name"] = message.name
     record["content"] = _write_content(message)
     calls = [dict(own_raw(c, message, NAME) or _write_call(c)) for c in message.tool_calls]
     if calls and "function_call" not in base:
