@@ -9,11 +9,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.histories import LAST_REQUEST, Record
+from compact.core.tokens import OPENAI_FRAMING
 from compact.providers.tokenizers import TiktokenEstimator
 
 O200K = TiktokenEstimator("o200k")
-PER_MESSAGE, PER_CALL, REPLY_PRIMING = 4, 3, 3
-"""Framing, the same for everybody: OpenAI's cookbook, and 3 tokens for a call or a result."""
+PER_MESSAGE = OPENAI_FRAMING.per_message
+PER_CALL = OPENAI_FRAMING.per_call
+REPLY_PRIMING = OPENAI_FRAMING.priming
+"""Framing, the same for everybody and as compact counts it."""
 
 
 class ColdEstimator:

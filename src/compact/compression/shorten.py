@@ -282,6 +282,8 @@ def closed(messages: Sequence[Message], *, called: Collection[str] = ()) -> list
 
     `called` are calls made before these messages that still wait for their results.
     """
+    if not called and _is_closed(messages):
+        return list(messages)
     before = Counter(list(called))
     out, due = _with_orphans_adopted(messages, before)
     unanswered = due - before
@@ -296,6 +298,17 @@ def closed(messages: Sequence[Message], *, called: Collection[str] = ()) -> list
             else:
                 out.insert(position + 1, note)
     return out
+
+
+def _is_closed(messages: Sequence[Message]) -> bool:
+    """Whether one message calls and those after it answer, each call once: by far the most frequent
+    group.
+    """
+    calls = [call.id for call in messages[0].tool_calls] if messages else []
+    results = [result.call_id for m in messages[1:] for result in m.tool_results]
+    if any(m.tool_calls for m in messages[1:]) or (messages and messages[0].tool_results):
+        return False
+    return sorted(calls) == sorted(results) and len(set(calls)) == len(calls)
 
 
 def answer(calls: Sequence[ToolCall], asked: Message) -> Message:
