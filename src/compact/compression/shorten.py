@@ -33,6 +33,8 @@ _CLIP_STEPS = 16
 _MOST_STRINGS = 8
 HEAD_SHARE = 0.6
 """Share of a clipped text that is taken from its head; the rest is its tail."""
+ORPHAN = "[result of a tool call that is not in this conversation"
+"""How the note begins that a result without a call becomes."""
 _ANSWERED = "-unanswered"
 _INJECTED = MessageMetadata(source="injected")
 NO_RESULT = (
@@ -91,6 +93,8 @@ def _masked_part(
             return ToolResult(part.call_id, text, part.name, part.is_error, raw=part.raw)
         case ToolCall() if len(part.arguments) > LONG_ARGUMENT_CHARS:
             return _clipped_call(part)
+        case Text() if part.text.startswith(ORPHAN) and counter.text(part.text) > 2 * STUB_TOKENS:
+            return Text(clip_text(part.text, STUB_TOKENS, f"message {message.id}", counter))
         case _:
             return part
 
@@ -371,7 +375,7 @@ def _adopted(message: Message, due: Counter[str]) -> Message:
             due[part.call_id] -= 1
             parts.append(part)
         else:
-            about = f"[result of a tool call that is not in this conversation, id {part.call_id}]"
+            about = f"{ORPHAN}, id {part.call_id}]"
             parts += [Text(f"{about}\n{part.text}"), *part.images]
     if len(parts) == len(message.parts) and all(
         a is b for a, b in zip(parts, message.parts, strict=True)
