@@ -8,14 +8,16 @@ first needed: whoever compresses a list of messages needs neither.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from compact.compression.extractive import ExtractiveSummarizer
 from compact.config import CompactConfig
+from compact.core.events import Event
 from compact.core.messages import Message
-from compact.core.protocols import Summarizer, TokenEstimator
+from compact.core.protocols import Emit, Summarizer, TokenEstimator
 from compact.core.tokens import ANTHROPIC_FRAMING, CLAUDE_FRAMING, OPENAI_FRAMING, TokenCounter
 from compact.errors import UnknownModel
 from compact.providers import tokenizers
@@ -119,6 +121,23 @@ def write_transcript(
     from compact.storage.transcripts import writing
 
     return writing.write(transcript, messages, pre_tokens=pre_tokens)
+
+
+def emitter(listener: Callable[[Event], None] | None, *, session_id: str = "") -> Emit:
+    """What hands events of a session to a listener, and cannot hurt whoever emits them."""
+    if listener is None:
+        return nobody
+    from compact.telemetry.bus import EventBus
+
+    bus = EventBus()
+    bus.subscribe(listener)
+    if not session_id:
+        return bus.emit
+    return lambda event: bus.emit(replace(event, session_id=session_id))
+
+
+def nobody(_: Event) -> None:
+    """Nobody listens."""
 
 
 def event_bus(*, console: bool = False) -> EventBus:

@@ -1,6 +1,7 @@
 """ContextManager: a session in memory that never overflows (C-5, C-6, C-7, FR-3, FR-8)."""
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
@@ -61,9 +62,10 @@ def test_the_trigger_compresses_to_the_target() -> None:
         ctx.get_context_for_model()
     assert ctx.window.usable == 4_000 - 500
     assert ctx.active_context().tokens <= ctx.window.target
-    decisions = [e for e in seen if isinstance(e, TriggerDecision)]
+    decisions = [e for e in seen if isinstance(e, TriggerDecision) and e.triggered]
     assert len(decisions) == 1
     assert decisions[0].tokens > ctx.window.trigger
+    assert {e.session_id for e in seen} == {ctx.id}  # type: ignore[attr-defined]
 
 
 def test_old_is_summarized_recent_is_word_for_word() -> None:
@@ -364,3 +366,81 @@ def test_rules_survive_round_after_round_without_history() -> None:
             messages.append({"role": "assistant", "content": f"Module {i} is fine. " * 25})
         messages = compress(messages, max_tokens=4_000)
     assert all(rule in str(messages) for rule in rules)
+
+
+def test_a_raising_listener_hurts_nobody() -> None:
+    """A listener's exception is caught, in a session and in one call (K-8)."""
+
+    def raises(_: object) -> None:
+        raise RuntimeError("not my day")
+
+    ctx = ContextManager(window=4_000, on_event=raises)
+    fill(ctx, 40)
+    assert ctx.get_context_for_model()
+    many = [{"role": "user", "content": "word " * 50}] * 60
+    assert compress(many, max_tokens=1_000, on_event=raises)
+
+
+def test_a_session_with_a_large_floor_is_not_compressed_at_every_turn() -> None:
+    """Where the floor leaves little room, the trigger gives way."""
+    seen: list[object] = []
+    ctx = ContextManager(window=8_192, on_event=seen.append)
+    ctx.add_message(role="system", content="rule " * 5_200)
+    for i in range(200):
+        ctx.add_message(role="user", content=f"Question {i}?")
+        ctx.add_message(role="assistant", content=f"Answer {i}.")
+        ctx.get_context_for_model()
+    compressions = sum(isinstance(e, PrunedMessages) for e in seen)
+    assert compressions < 40
+
+
+def test_words_after_a_half_answered_reply_keep_results_first() -> None:
+    """Anthropic: a result and words in one message, another call still open (FR-3)."""
+    ctx = ContextManager(format="anthropic", tokenizer="o200k", window=8_000)
+    ctx.add_message(role="user", content="look")
+    uses = [{"type": "tool_use", "id": x, "name": "read", "input": {}} for x in "ab"]
+    ctx.add_message({"role": "assistant", "content": uses})
+    result = {"type": "tool_result", "tool_use_id": "a", "content": "one"}
+    ctx.add_message({"role": "user", "content": [result, {"type": "text", "text": "stop"}]})
+    kinds = [block["type"] for block in ctx.get_context_for_model()[-1]["content"]]
+    assert kinds == ["tool_result", "tool_result", "text"]
+
+
+def test_reasoning_of_the_newest_turn_stays() -> None:
+    """A provider wants the reasoning that led to the newest calls, also beside clipped results."""
+    thought = {"type": "thinking", "thinking": "I look first.", "signature": "sealed"}
+    use = {"type": "tool_use", "id": "a", "name": "read", "input": {}}
+    result = {"type": "tool_result", "tool_use_id": "a", "content": "word " * 5_000}
+    messages = [
+        {"role": "user", "content": "look"},
+        {"role": "assistant", "content": [thought, use]},
+        {"role": "user", "content": [result]},
+    ]
+    out = compress(messages, max_tokens=2_000, tokenizer="o200k")
+    assert [block["type"] for block in out[-2]["content"]] == ["thinking", "tool_use"]
+
+
+def test_a_checkpoint_in_the_history_is_never_clipped() -> None:
+    """A clipped checkpoint would no longer be recognized and become a person's words."""
+    messages: list[dict[str, object]] = [{"role": "user", "content": "Never push to main."}]
+    for turn in range(6):
+        for i in range(20):
+            messages.append({"role": "assistant", "content": f"Step {turn}-{i}: " + "done " * 60})
+        messages.append({"role": "user", "content": f"go on {turn}"})
+        messages = compress(messages, max_tokens=1_500 - 150 * turn)
+        texts = [str(m["content"]) for m in messages]
+        headed = [text for text in texts if text.startswith("[Checkpoint ck-")]
+        assert all(is_checkpoint_text(text) for text in headed)
+
+
+@pytest.mark.parametrize("change", [lambda t: t + "\n", lambda t: t.replace("\n", "\r\n")])
+def test_a_checkpoint_survives_what_clients_do_to_text(change: Callable[[str], str]) -> None:
+    """White space at the end and other line ends change no digest."""
+    ctx = ContextManager(window=4_000)
+    fill(ctx, 40)
+    text = next(
+        str(m["content"])
+        for m in ctx.get_context_for_model()
+        if str(m["content"]).startswith("[Checkpoint")
+    )
+    assert is_checkpoint_text(change(text))

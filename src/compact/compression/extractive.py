@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from compact.compression.notes import INSTRUCTIONS, Line, Notes, note_all
+from compact.compression.notes import GOAL, INSTRUCTIONS, Line, Notes, note_all
 from compact.core import anchors
 from compact.core.anchors import Ledger, Use
 from compact.core.checkpoints import REFERENCE_LINE, Summary, SummaryRequest
@@ -128,7 +128,7 @@ class _Page:
         return "\n\n".join(blocks)
 
 
-GOAL, NOW, RULES, COMMANDS = "Goal", "Now", INSTRUCTIONS, "Commands"
+NOW, RULES, COMMANDS = "Now", INSTRUCTIONS, "Commands"
 TOOLS, FILES, NAMES = "Tools", "Files", "Names"
 EDITED, MENTIONED = "edited", "read or named"
 ORDER = (

@@ -32,6 +32,7 @@ from compact.core.history import History
 from compact.core.messages import Message
 from compact.core.partition import recent_from
 from compact.core.policy import CompactPolicy
+from compact.core.voices import voice_of
 from compact.errors import CannotFit
 
 LEAST_CHECKPOINT = 96
@@ -61,6 +62,8 @@ class Ladder:
         self._history = history
         self._policy = policy
         self._counter = history.counter
+        self._turn = 0
+        """Where the newest turn starts. Its reasoning stays: a provider wants it with its calls."""
 
     def lay_out(self, layout: Layout, reserve: int, *, hard: int) -> Layout:
         """Fill an empty layout: what stays in view within its limit, `reserve` tokens of which are
@@ -76,7 +79,7 @@ class Ladder:
         self._hold_floor(layout)
         above = limit - layout.tokens
         if above < LEAST_CHECKPOINT and len(layout.held) < len(self._history):
-            raise CannotFit(layout.floor, limit)
+            raise CannotFit({**layout.floor, "room for a checkpoint": LEAST_CHECKPOINT}, limit)
         reserve = min(reserve, max(LEAST_CHECKPOINT, int(above * CHECKPOINT_SHARE)))
         self._hold_requests(layout, above - reserve)
         self._hold_tail(layout, limit - layout.tokens - reserve, hard - limit)
@@ -95,6 +98,7 @@ class Ladder:
             system = history[position].role in ("system", "developer")
             parts["system prompt" if system else "pins"] += self._hold(layout, position)
         newest = next(history.persons(), None)
+        self._turn = -1 if newest is None else newest
         if newest is not None:
             parts["newest user message"] = self._hold(layout, newest)
         layout.floor = parts
@@ -220,8 +224,9 @@ class Ladder:
     def _mask(self, piece: Piece) -> None:
         """Show tool output as stubs."""
         names = {call.id: call.name for m in piece.messages for call in m.tool_calls}
+        known, reasoning = self._history.masked, piece.start > self._turn
         shorter = [
-            shorten.masked(m, names, self._counter, known=self._history.masked)
+            shorten.masked(m, names, self._counter, known=known, reasoning=reasoning)
             if _may_shorten(m, piece)
             else m
             for m in piece.messages
@@ -234,11 +239,14 @@ class Ladder:
         """Drop reasoning, then shorten the longest texts until the group fits; whether it did."""
         if room < FILL_LEAST:
             return False
-        messages = list(map(shorten.without_reasoning, piece.messages))
+        reasoning = piece.start > self._turn
+        messages = list(piece.messages)
+        if not reasoning:
+            messages = list(map(shorten.without_reasoning, messages))
         chosen = [i for i, m in enumerate(piece.messages) if _may_shorten(m, piece)]
+        sizes = [self._counter.message(m) for m in messages]
+        excess = sum(sizes) - room
         for _ in range(2 * len(messages)):
-            sizes = [self._counter.message(m) for m in messages]
-            excess = sum(sizes) - room
             if excess <= 0:
                 piece.show(messages, sum(sizes), "clipped")
                 return True
@@ -249,10 +257,14 @@ class Ladder:
                 break
             words = piece.spared is None
             most = sizes[longest] - excess
-            shorter = shorten.clipped(messages[longest], most, self._counter, words=words)
-            if self._counter.message(shorter) >= sizes[longest]:
+            shorter = shorten.clipped(
+                messages[longest], most, self._counter, words=words, reasoning=reasoning
+            )
+            size = self._counter.message(shorter)
+            if size >= sizes[longest]:
                 break
-            messages[longest] = shorter
+            excess -= sizes[longest] - size
+            messages[longest], sizes[longest] = shorter, size
         return False
 
     def fill(self, layout: Layout, room: int, *, clip: bool) -> int:
@@ -311,10 +323,12 @@ def _is_plain(messages: Sequence[Message]) -> bool:
 
 
 def _may_shorten(message: Message, piece: Piece) -> bool:
-    """Whether tool results of the message may be shortened: not if it is spared and nothing else
-    than results.
+    """Whether the message may be shortened: not a checkpoint, whose digest would no longer match,
+    and not what is spared and holds nothing else than results.
     """
-    return message is not piece.spared or bool(message.text)
+    if message is piece.spared and not message.text:
+        return False
+    return message.role != "user" or voice_of(message) != "checkpoint"
 
 
 def _worth_clipping(message: Message, tokens: int) -> int:

@@ -39,7 +39,9 @@ _TOPIC_WEIGHT: Mapping[Topic, float] = {
     "errors": 1.1,
     "facts": 0.9,
 }
-INSTRUCTIONS = "Instructions"
+GOAL, INSTRUCTIONS = "Goal", "Instructions"
+GOAL_LABEL = re.compile(r"^- (?:First asked|Last asked here) \([^)]*\): ", re.MULTILINE)
+"""How the lines of a summary's goal begin."""
 LISTED = frozenset(("Commands", "Tools", "Files", "Names", "Now"))
 """Sections of a summary of ours that hold no prose."""
 SECTION = re.compile(r"^## (.+)\n", re.MULTILINE)
@@ -140,10 +142,11 @@ class Notes:
     def _read_checkpoint(self, text: str, message_id: str) -> None:
         """Take over an earlier summary: what our sections say keeps its place, else it is prose."""
         parts = SECTION.split(text)
-        self._read_prose(parts[0], 1.2)
+        if len(parts) == 1:
+            self._read_prose(text, 1.2)
         for title, body in zip(parts[1::2], parts[2::2], strict=True):
-            if title == INSTRUCTIONS:
-                self._take_over_rules(body, message_id)
+            if title in (GOAL, INSTRUCTIONS):
+                self._take_over_rules(GOAL_LABEL.sub("- ", body), message_id)
             elif title in LISTED:
                 self.ledger.note(body, "assistant", self.position)
             else:

@@ -21,7 +21,6 @@ from compact.core.history import History
 from compact.core.plan import Plan
 from compact.core.policy import CompactPolicy
 from compact.core.protocols import Emit, Summarizer
-from compact.errors import CompactError
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +49,9 @@ async def compress(
         CannotFit: what may not be shortened exceeds the limit.
         SummaryRejected: the result broke an invariant; the history is untouched.
     """
-    total = total_within(history, budget.limit - budget.aside)
+    total = counted_until(history, budget.limit - budget.aside) + budget.aside
     emit(_estimate(history, budget, total))
-    if total is not None and (fits := reporting.unchanged(history, budget, total)):
+    if total <= budget.limit and (fits := reporting.unchanged(history, budget, total)):
         return Outcome(fits, carried)
     with _stage("identify", emit):
         selection = stages.identify(history, policy, budget, carried)
@@ -72,13 +71,13 @@ async def compress(
     return Outcome(plan, read)
 
 
-def total_within(history: History, limit: int) -> int | None:
-    """Tokens of all messages, or None as soon as they exceed the limit; counts from the end."""
+def counted_until(history: History, limit: int) -> int:
+    """Tokens of all messages, or of the newest as soon as they exceed the limit."""
     total = 0
     for position in range(len(history) - 1, -1, -1):
         total += history.tokens(position)
         if total > limit:
-            return None
+            break
     return total
 
 
@@ -88,18 +87,19 @@ def _stage(stage: Stage, emit: Emit) -> Iterator[None]:
     emit(StageStarted(stage=stage, done=STAGES.index(stage) / len(STAGES)))
     try:
         yield
-    except CompactError as error:
+    except Exception as error:
         emit(ErrorRaised(stage=stage, error=type(error).__name__, message=str(error)))
         raise
 
 
-def _estimate(history: History, budget: Budget, total: int | None) -> TokenEstimate:
+def _estimate(history: History, budget: Budget, total: int) -> TokenEstimate:
     return TokenEstimate(
-        tokens=budget.aside + (history.counted_tokens if total is None else total),
+        tokens=total,
         limit=budget.limit,
         messages=len(history),
         tokenizer=history.counter.estimator.name,
         exact=history.counter.exact,
+        complete=total <= budget.limit,
     )
 
 

@@ -30,7 +30,7 @@ def report(selection: Selection, context: ActiveContext) -> Plan:
         floor={**selection.layout.floor, "tools and framing": budget.aside},
         rungs=tuple(_rungs(selection, context)),
         fates=_fates(selection),
-        parts=partition(history, selection.policy).sizes(),
+        parts=partition(history, selection.policy, since=selection.layout.cut).sizes(),
         context=context,
         tokenizer=history.counter.estimator.name,
         exact=history.counter.exact,
@@ -40,10 +40,9 @@ def report(selection: Selection, context: ActiveContext) -> Plan:
 def unchanged(history: History, budget: Budget, total: int) -> Plan | None:
     """The plan for a prompt that fits: nothing is done but closing calls that nobody answered.
 
-    `total` are the messages' tokens as they are. None where they no longer fit with those calls
-    closed.
+    `total` are the prompt's tokens as it is. None where it no longer fits with those calls closed.
     """
-    before = total
+    before, notes = total, 0
     messages: list[Message] = []
     for group in groups_of(history):
         whole = [history[i] for i in group]
@@ -51,16 +50,20 @@ def unchanged(history: History, budget: Budget, total: int) -> Plan | None:
         if shown != whole:
             total -= sum(history.tokens(i) for i in group)
             total += sum(map(history.counter.message, shown))
+            notes += 1
         messages += shown
-    if total + budget.aside > budget.limit:
+    if total > budget.limit:
         return None
+    why = "calls without a result were answered by a note, results without a call became one"
+    closing = Rung(name="close", why=why, messages=notes, freed=before - total)
     return Plan(
         limit=budget.limit,
-        tokens_before=before + budget.aside,
-        tokens_after=total + budget.aside,
+        tokens_before=before,
+        tokens_after=total,
         messages_before=len(history),
         floor={"tools and framing": budget.aside},
-        context=ActiveContext(messages=tuple(messages), tokens=total + budget.aside),
+        rungs=(closing,) if notes else (),
+        context=ActiveContext(messages=tuple(messages), tokens=total),
         fates=dict.fromkeys(range(len(history)), "kept"),
         tokenizer=history.counter.estimator.name,
         exact=history.counter.exact,

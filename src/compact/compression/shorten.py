@@ -48,23 +48,35 @@ Masks = dict[int, tuple[Message, Message]]
 
 
 def masked(
-    message: Message, names: Mapping[str, str], counter: TokenCounter, *, known: Masks
+    message: Message,
+    names: Mapping[str, str],
+    counter: TokenCounter,
+    *,
+    known: Masks,
+    reasoning: bool = False,
 ) -> Message:
     """The message with its long tool output as stubs, long call arguments clipped, and without
-    reasoning.
+    reasoning unless that is wanted.
 
     `names` maps call ids to tool names. Returns the same message where nothing gets shorter.
     """
     if isinstance(message.content, str):
         return message
+    if reasoning:
+        return _masked(message, names, counter, reasoning=True)
     found = known.get(id(message))
     if found is None:
-        found = known[id(message)] = (message, _masked(message, names, counter))
+        found = known[id(message)] = (message, _masked(message, names, counter, reasoning=False))
     return found[1]
 
 
-def _masked(message: Message, names: Mapping[str, str], counter: TokenCounter) -> Message:
-    parts = [_masked_part(p, message, names, counter) for p in message.parts]
+def _masked(
+    message: Message, names: Mapping[str, str], counter: TokenCounter, *, reasoning: bool
+) -> Message:
+    parts: list[Part | None] = [
+        p if reasoning and isinstance(p, Thinking) else _masked_part(p, message, names, counter)
+        for p in message.parts
+    ]
     if all(a is b for a, b in zip(parts, message.parts, strict=True)):
         return message
     return message.with_parts(p for p in parts if p is not None)
@@ -220,7 +232,12 @@ def clip_text(text: str, max_tokens: int, reference: str, counter: TokenCounter)
 
 
 def clipped(
-    message: Message, max_tokens: int, counter: TokenCounter, *, words: bool = True
+    message: Message,
+    max_tokens: int,
+    counter: TokenCounter,
+    *,
+    words: bool = True,
+    reasoning: bool = False,
 ) -> Message:
     """The message within `max_tokens` as far as clipping its texts can bring it there; results
     before words, or results alone.
@@ -236,7 +253,7 @@ def clipped(
                 "edited": True,
             }
         )
-    parts = list(without_reasoning(message).parts)
+    parts = list(message.parts if reasoning else without_reasoning(message).parts)
     kinds = Part if words else ToolResult
     excess = counter.framing.per_message + sum(map(counter.part, parts)) - max_tokens
     order = sorted(range(len(parts)), key=lambda i: -_clippable(parts[i], counter))
@@ -286,8 +303,9 @@ def closed(messages: Sequence[Message], *, called: Collection[str] = ()) -> list
 
     `called` are calls made before these messages that still wait for their results.
     """
+    messages = [_results_first(m) for m in messages]
     if not called and _is_closed(messages):
-        return list(messages)
+        return messages
     before = Counter(list(called))
     out, due = _with_orphans_adopted(messages, before)
     unanswered = due - before
@@ -298,10 +316,19 @@ def closed(messages: Sequence[Message], *, called: Collection[str] = ()) -> list
             note = answer(mine, out[position])
             after = out[position + 1 : position + 2]
             if after and after[0].tool_results:
-                out[position + 1 : position + 2] = _joined(note, after[0])
+                out[position + 1 : position + 2] = joined(note, after[0])
             else:
                 out.insert(position + 1, note)
     return out
+
+
+def _results_first(message: Message) -> Message:
+    """The message with its tool results before its words, as providers want them."""
+    if message.role != "user" or not message.tool_results:
+        return message
+    parts = sorted(message.parts, key=lambda p: not isinstance(p, ToolResult))
+    same = all(a is b for a, b in zip(parts, message.parts, strict=True))
+    return message if same else message.with_parts(parts)
 
 
 def _is_closed(messages: Sequence[Message]) -> bool:
@@ -334,7 +361,7 @@ def is_answer(message: Message) -> bool:
     return message.metadata is _INJECTED and message.id.endswith(_ANSWERED)
 
 
-def _joined(answer: Message, results: Message) -> list[Message]:
+def joined(answer: Message, results: Message) -> list[Message]:
     """Results of one reply in one message where the provider keeps them in one (a user message)."""
     if results.role != "user":
         return [answer, results]

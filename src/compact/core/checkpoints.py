@@ -23,7 +23,7 @@ Level = Literal["detailed", "moderate", "compact", "merged"]
 
 _HEADING = re.compile(
     r"\[Checkpoint (?P<id>ck-[0-9a-f]{12}) · (?P<about>[^\]\n]*) · "
-    r"digest (?P<digest>[0-9a-f]{12})\]\n"
+    r"digest (?P<digest>[0-9a-f]{12})\]\r?\n"
 )
 REFERENCE_LINE = "For reference only: a summary of earlier messages. The newest user message wins."
 
@@ -141,4 +141,6 @@ def summary_of(text: str) -> str:
 
 
 def _digest(summary: str) -> str:
-    return hashlib.sha256(summary.encode("utf-8", "replace")).hexdigest()[:12]
+    """Of the words: line ends and outer white space change on the way through clients."""
+    words = summary.replace("\r\n", "\n").strip()
+    return hashlib.sha256(words.encode("utf-8", "replace")).hexdigest()[:12]

@@ -39,6 +39,8 @@ class TokenEstimate(Event):
     messages: int
     tokenizer: str
     exact: bool
+    complete: bool = True
+    """Whether all messages were counted; else counting stopped above the limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -123,11 +123,6 @@ class History:
                 self.tokens(position)
         return self._total
 
-    @property
-    def counted_tokens(self) -> int:
-        """Tokens of the messages that have been counted so far."""
-        return self._total
-
     def counted(self) -> int:
         """How many messages have been counted so far."""
         return len(self._tokens)

@@ -64,13 +64,13 @@ def recent_from(history: History, keep: int) -> int:
     return start
 
 
-def partition(history: History, policy: CompactPolicy) -> Partition:
-    """Which part each message belongs to."""
+def partition(history: History, policy: CompactPolicy, *, since: int = 0) -> Partition:
+    """Which part each message belongs to; tool I/O is looked for from `since` on."""
     start = recent_from(history, policy.keep_recent_turns)
     tool_io: set[int] = set()
     pairs = 0
     for group in groups_from_end(history):
-        if pairs >= policy.keep_tool_pairs:
+        if pairs >= policy.keep_tool_pairs or group.stop <= since:
             break
         results = sum(len(history[i].tool_results) for i in group)
         if results:

@@ -78,19 +78,18 @@ def _order_of_roles(messages: Sequence[Message], rules: ProviderRules) -> list[s
 
 def _pairing(messages: Sequence[Message], rules: ProviderRules) -> list[str]:
     found: list[str] = []
-    waiting: dict[str, int] = {}
+    waiting: list[tuple[str, int]] = []
     for i, m in enumerate(messages):
         results = m.tool_results
         for result in results:
-            if result.call_id not in waiting:
+            answered = next((w for w in waiting if w[0] == result.call_id), None)
+            if answered is None:
                 found.append(f"message {i}: tool result {result.call_id!r} answers no open call")
-            waiting.pop(result.call_id, None)
+            else:
+                waiting.remove(answered)
         same_turn = rules.alternation == "combined" and i and messages[i - 1].role == m.role
         if waiting and rules.results_adjacent and not results and not same_turn:
-            found += [
-                f"message {c}: call {x!r} is not answered at once" for x, c in waiting.items()
-            ]
+            found += [f"message {c}: call {x!r} is not answered at once" for x, c in waiting]
             waiting.clear()
-        waiting.update({call.id: i for call in m.tool_calls})
-    found += [f"message {c}: call {x!r} is never answered" for x, c in waiting.items()]
-    return found
+        waiting += [(call.id, i) for call in m.tool_calls]
+    return found + [f"message {c}: call {x!r} is never answered" for x, c in waiting]

@@ -8,6 +8,7 @@ running loop and names the async form.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _lock = threading.Lock()
-_loop: AbstractEventLoop | None = None
+_loops: dict[int, AbstractEventLoop] = {}
 
 
 def run(work: Coroutine[Any, Any, T], *, waits: bool, instead: str) -> T:
@@ -56,14 +57,14 @@ def _straight_through(work: Coroutine[Any, Any, T]) -> T:
 
 
 def _background_loop() -> AbstractEventLoop:
-    """The one loop of this process for blocking callers, in a daemon thread, started at first
-    need.
+    """The one loop of this process for blocking callers, in a daemon thread, started at first need;
+    a forked child starts its own.
     """
-    global _loop
     import asyncio
 
     with _lock:
-        if _loop is None:
-            _loop = asyncio.new_event_loop()
-            threading.Thread(target=_loop.run_forever, name="compact-loop", daemon=True).start()
-        return _loop
+        loop = _loops.get(os.getpid())
+        if loop is None:
+            loop = _loops[os.getpid()] = asyncio.new_event_loop()
+            threading.Thread(target=loop.run_forever, name="compact-loop", daemon=True).start()
+        return loop

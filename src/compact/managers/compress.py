@@ -123,7 +123,7 @@ class _Task:
             pinned=options.get("pin", ()),
         )
         self._summarizer = wiring.summarizer(options.get("summarizer"), self._counter)
-        self._emit = options.get("on_event") or _nobody
+        self._emit = wiring.emitter(options.get("on_event"))
         self.waits = self._policy.strategy == "task_state" and self._summarizer.waits
 
     async def work(self) -> Plan:
@@ -175,7 +175,3 @@ def _policy_of(options: Options) -> CompactPolicy:
     if "summarizer" in options and options["summarizer"] is None:
         return policy.model_copy(update={"strategy": "off"})
     return policy
-
-
-def _nobody(_: Event) -> None:
-    """Nobody listens."""

@@ -11,6 +11,7 @@ from typing import Any, TypedDict, TypeVar, Unpack
 
 from compact import wiring
 from compact.compression.ladder import Ladder
+from compact.core import defaults
 from compact.core.budget import ContextBudget, ContextWindow
 from compact.core.checkpoints import Checkpoint, SummaryRequest
 from compact.core.context import ActiveContext
@@ -47,6 +48,7 @@ class SessionOptions(TypedDict, total=False):
     summarizer: str | Summarizer | None
     """`extractive` (the default), an object of yours, or None for a receipt alone."""
     on_event: Callable[[Event], None] | None
+    session_id: str
 
 
 class ContextManager:
@@ -79,7 +81,9 @@ class ContextManager:
         )
         self._aside = aside_of(self._counter, options.get("system"), options.get("tools", ()))
         self._summarizer = wiring.summarizer(options.get("summarizer"), self._counter)
-        self._emit = options.get("on_event") or _nobody
+        self.id = options.get("session_id") or defaults.new_id()
+        """The session's id, which its events carry."""
+        self._emit = wiring.emitter(options.get("on_event"), session_id=self.id)
         self.history = History(
             (), self._wire, self._counter, never_pruned=self.policy.roles_never_pruned
         )
@@ -94,7 +98,7 @@ class ContextManager:
     @property
     def budget(self) -> ContextBudget:
         """Tokens of the usable window, used and free."""
-        return self.window.budget(min(self._view.tokens, self.window.usable))
+        return self.window.budget(self._view.tokens_now)
 
     @property
     def checkpoints(self) -> tuple[Checkpoint, ...]:
@@ -196,7 +200,7 @@ class ContextManager:
         if target_ratio is not None:
             floor = Ladder(self.history, self.policy).floor() + self._aside
             limit = floor + int(target_ratio * max(0, self._view.tokens - floor))
-        return await self._view.compress(min(limit, self.window.usable), "asked for")
+        return await self._view.compress(min(limit, self.window.usable))
 
     def estimate_tokens(self, text: str) -> int:
         """Tokens of a text by the session's tokenizer."""
@@ -208,7 +212,10 @@ class ContextManager:
         Raises:
             BlockingCallInLoop: the summarizer waits, in a running event loop.
         """
-        return self._run(self.aget_conversation_summary(), "aget_conversation_summary()")
+        work = self.aget_conversation_summary()
+        return blocking.run(
+            work, waits=self._summarizer.waits, instead="aget_conversation_summary()"
+        )
 
     async def aget_conversation_summary(self) -> str:
         """`get_conversation_summary` for async callers."""
@@ -251,7 +258,3 @@ class ContextManager:
 
 def _format_for(model: str | None) -> str:
     return "anthropic" if model and "claude" in model.lower() else "chat_completions"
-
-
-def _nobody(_: Event) -> None:
-    """Nobody listens."""

@@ -8,11 +8,13 @@ yet is never sent bare: a note answers it until its result comes.
 
 from __future__ import annotations
 
-from contextlib import AbstractAsyncContextManager, nullcontext
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from threading import Lock
+from typing import Any
 
 from compact.compression import pipeline, shorten
-from compact.compression.pipeline import total_within
+from compact.compression.pipeline import counted_until
 from compact.compression.stages import Budget, Carried
 from compact.core.budget import ContextWindow
 from compact.core.checkpoints import Checkpoint
@@ -24,10 +26,10 @@ from compact.core.plan import Plan
 from compact.core.policy import CompactPolicy
 from compact.core.protocols import Emit, Summarizer
 from compact.errors import CannotFit, SummaryRejected
+from compact.wiring import nobody
 
-if TYPE_CHECKING:
-    from asyncio import Lock
-
+POLL_SECONDS = 0.005
+"""How often a caller looks whether another one's compression has ended."""
 BACKLOG = 64
 """New messages from which on the end of the history is counted first, before anything is
 appended."""
@@ -61,7 +63,10 @@ class View:
         self._seen = 0
         self._due = False
         """Whether the trigger was passed and no compression has succeeded since."""
-        self._lock: Lock | None = None
+        self._trigger = window.trigger
+        """The window's trigger; above it where a floor leaves little room, so that a session is not
+        compressed at every turn."""
+        self._mutex = Lock()
         self._open: dict[str, ToolCall] = {}
         self._asker: Message | None = None
         self._carried: Carried | None = None
@@ -85,21 +90,31 @@ class View:
             await self._refresh()
 
     async def _refresh(self) -> None:
-        new = len(self._history) - self._seen
-        if new > BACKLOG and total_within(self._history, self.window.trigger - self._aside) is None:
-            await self._compress(self.window.target, "the history exceeds the trigger")
-            return
+        if len(self._history) - self._seen > BACKLOG:
+            total = counted_until(self._history, self._trigger - self._aside) + self._aside
+            if total > self._trigger:
+                self._due = True
+                await self._compress(self.window.target, total)
+                return
         self._catch_up()
         if self._due:
-            await self._compress(self.window.target, "the trigger was passed")
+            await self._compress(self.window.target, self._tokens)
+        else:
+            self._decided(self._tokens, "below the trigger")
 
     def _catch_up(self) -> None:
         for position in range(self._seen, len(self._history)):
             self._append(self._history[position], self._history.tokens(position))
-            self._due = self._tokens > self.window.trigger
+            self._due = self._tokens > self._trigger
         self._seen = len(self._history)
 
-    async def compress(self, limit: int, reason: str) -> Plan:
+    @property
+    def tokens_now(self) -> int:
+        """Tokens of the prompt with the messages that were not looked at yet."""
+        new = range(self._seen, len(self._history))
+        return self._tokens + sum(map(self._history.tokens, new))
+
+    async def compress(self, limit: int) -> Plan:
         """Compress to `limit` tokens now; where the floor needs more, to what it needs, up to the
         usable window.
 
@@ -107,25 +122,24 @@ class View:
             CannotFit: what may not be shortened exceeds the usable window.
         """
         async with self._alone():
-            return await self._compress(limit, reason)
+            return await self._compress(limit, self._tokens, "asked for")
 
-    def _alone(self) -> AbstractAsyncContextManager[object]:
-        """One compression at a time: where the summarizer waits, others wait for it."""
-        if not self._summarizer.waits:
-            return nullcontext()
-        import asyncio
+    @asynccontextmanager
+    async def _alone(self) -> AsyncIterator[None]:
+        """One compression at a time: where the summarizer waits, others wait for it, in whatever
+        loop or thread they run.
+        """
+        while not self._mutex.acquire(blocking=False):
+            import asyncio
 
-        if self._lock is None:
-            self._lock = asyncio.Lock()
-        return self._lock
+            await asyncio.sleep(POLL_SECONDS)
+        try:
+            yield
+        finally:
+            self._mutex.release()
 
-    async def _compress(self, limit: int, reason: str) -> Plan:
-        self._due = True
-        self._emit(
-            TriggerDecision(
-                triggered=True, tokens=self._tokens, trigger=self.window.trigger, reason=reason
-            )
-        )
+    async def _compress(self, limit: int, tokens: int, reason: str = "above the trigger") -> Plan:
+        self._decided(tokens, reason, triggered=True)
         covered = len(self._history)
         try:
             outcome = await self._run(limit)
@@ -137,6 +151,14 @@ class View:
         self._take(outcome.plan, covered)
         self._catch_up()
         return outcome.plan
+
+    def _decided(self, tokens: int, reason: str, *, triggered: bool = False) -> None:
+        if self._emit is nobody:  # asked at every turn
+            return
+        trigger = self._trigger
+        self._emit(
+            TriggerDecision(triggered=triggered, tokens=tokens, trigger=trigger, reason=reason)
+        )
 
     async def _run(self, limit: int) -> pipeline.Outcome:
         try:
@@ -162,6 +184,9 @@ class View:
         self._open, self._asker = {}, None
         self._tokens = plan.context.tokens
         self._seen, self._due = seen, False
+        self._trigger = max(self.window.trigger, (plan.tokens_after + self.window.usable) // 2)
+        if plan.tokens_after <= self.window.target:
+            self._trigger = self.window.trigger
         if messages and shorten.is_answer(messages[-1]):
             note = messages.pop()
             self._tokens -= self._history.counter.message(note)
@@ -178,19 +203,27 @@ class View:
                 self._close()
             self._push(message, tokens)
             return
-        results = message.tool_results
-        if results:
-            if any(result.call_id not in self._open for result in results):
-                message = shorten.closed([message], called=self._open)[0]
-                tokens = self._history.counter.message(message)
-            for result in results:
-                self._open.pop(result.call_id, None)
+        if message.tool_results:
+            message, tokens = self._with_results(message, tokens)
         elif self._open and message.reply_id is None:
             self._close()
         self._push(message, tokens)
         if calls := message.tool_calls:
             self._open.update((call.id, call) for call in calls)
             self._asker = message
+
+    def _with_results(self, message: Message, tokens: int) -> tuple[Message, int]:
+        """A message with results as a provider accepts it after the calls that are open."""
+        due = [r.call_id for r in message.tool_results if r.call_id in self._open]
+        if self._open and not due:
+            self._close()
+        shown = shorten.closed([message], called=due)[0]
+        for call_id in due:
+            self._open.pop(call_id, None)
+        if self._open and shown.text:
+            (shown,) = shorten.joined(self._note(), shown)
+            self._open = {}
+        return shown, tokens if shown is message else self._history.counter.message(shown)
 
     def _push(self, message: Message, tokens: int) -> None:
         self._messages.append(message)
