@@ -116,6 +116,7 @@ class WorkLog:
         run.outcome, run.answered = outcome, True
         if outcome is None and _CHECK.search(command):
             self.unchecked.clear()
+            self.errors.clear()  # whatever failed before, it was checked since
 
     def checks(self) -> list[tuple[str, Command]]:
         """Commands that test, build or lint, the newest first."""
