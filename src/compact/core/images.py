@@ -1,8 +1,8 @@
-"""What can be known of an image without decoding it: its size in pixels, and how to name it
-elsewhere.
+"""What can be known of images and files without decoding them: an image's size in pixels and how to
+name it elsewhere, a file's kind and size in bytes, and what is left of a block without them.
 
-Reads the headers of PNG, GIF, JPEG and WebP in base64 data. What an image costs in tokens lives in
-`core.tokens`.
+Reads the headers of PNG, GIF, JPEG and WebP in base64 data. What images and files cost in tokens
+lives in `core.tokens`.
 """
 
 from __future__ import annotations
@@ -11,11 +11,30 @@ import base64
 import binascii
 import json
 import struct
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
 
 _HEADER_CHARS = 65_536  # base64 characters read to find a JPEG's frame header
-_HIDDEN = frozenset(("data", "file_data", "encrypted_content", "signature", "cache_control"))
+_SEALED = frozenset(("encrypted_content", "signature", "cache_control"))
+_MEDIA = ("media_type", "mime_type", "mimeType", "format")
+_BASE64_CHARS = 256
+"""From this length on a field `data` is base64 though nothing beside it says so."""
+_PICTURES = frozenset(("image", "image_url", "input_image"))
+_FILES = frozenset(("document", "file", "input_file"))
+_AUDIO = frozenset(("wav", "mp3", "flac", "opus", "pcm16", "aac"))
+
+FileKind = Literal["image", "audio", "file"]
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """Something inside a block that is no text: its kind, and its size in bytes (None where the
+    block only says where it is).
+    """
+
+    kind: FileKind
+    size: int | None = None
 
 
 def size_of_data_url(url: str) -> tuple[int | None, int | None]:
@@ -57,10 +76,11 @@ def _size_of_jpeg(blob: bytes) -> tuple[int | None, int | None]:
 
 
 def data_url(raw: Mapping[str, Any]) -> str:
-    """The URL that names an image block of any provider."""
-    if "image_url" in raw:
-        return str(raw["image_url"].get("url", ""))
-    source = raw.get("source")
+    """The URL that names an image block of any provider; empty where it is none."""
+    named = raw.get("image_url")
+    if named is not None:
+        return str(named.get("url", "")) if isinstance(named, Mapping) else str(named)
+    source = raw.get("source") if is_picture(raw) else None
     if isinstance(source, Mapping):
         if source.get("type") == "url":
             return str(source.get("url", ""))
@@ -68,7 +88,82 @@ def data_url(raw: Mapping[str, Any]) -> str:
     return ""
 
 
+def is_picture(raw: Mapping[str, Any]) -> bool:
+    """Whether the block is an image of any provider."""
+    return raw.get("type") in _PICTURES
+
+
 def visible_json(raw: Mapping[str, Any]) -> str:
-    """An unknown block as the text it is counted as: its JSON without sealed or binary fields."""
-    shown = {k: v for k, v in raw.items() if k not in _HIDDEN}
-    return json.dumps(shown, ensure_ascii=False, default=str)
+    """An unknown block as the text it is counted as: its JSON without sealed or binary values, at
+    any depth.
+    """
+    return json.dumps(_visible(raw), ensure_ascii=False, default=str)
+
+
+def binaries(raw: object) -> Iterator[Binary]:
+    """What is in a block, at any depth, that `visible_json` does not show and a provider reads:
+    images, audio and files. A file that is only named (by URL or id) is one of unknown size.
+    """
+    if isinstance(raw, str):
+        if _is_data_url(raw):
+            yield _binary(raw[5:].partition(";")[0], raw[raw.index(";base64,") + 8 :])
+    elif isinstance(raw, Mapping):
+        found = [binary for key in raw for binary in _binaries_of(raw, key)]
+        if is_picture(raw):
+            found = [Binary("image", found[0].size if found else None)]
+        elif not found and raw.get("type") in _FILES and not _holds_text(raw):
+            found = [Binary("file")]
+        yield from found
+    elif isinstance(raw, list | tuple):
+        for value in raw:
+            yield from binaries(value)
+
+
+def _binaries_of(raw: Mapping[str, Any], key: str) -> Iterator[Binary]:
+    value = raw[key]
+    if key in _SEALED or raw.get("type") == "redacted_thinking":
+        return
+    if _is_binary(raw, key) and not _is_data_url(value):
+        yield _binary(next((str(raw[k]) for k in _MEDIA if raw.get(k)), ""), value)
+    else:
+        yield from binaries(value)
+
+
+def _binary(media: str, data: str) -> Binary:
+    kind: FileKind = "file"
+    if media.startswith("image/"):
+        kind = "image"
+    elif media.startswith("audio/") or media in _AUDIO:
+        kind = "audio"
+    return Binary(kind, len(data) * 3 // 4)
+
+
+def _visible(value: object) -> object:
+    if isinstance(value, Mapping):
+        hidden = {k for k in value if k in _SEALED or _is_binary(value, k)}
+        return {k: _visible(v) for k, v in value.items() if k not in hidden}
+    if isinstance(value, list | tuple):
+        return [_visible(v) for v in value]
+    if isinstance(value, str) and _is_data_url(value):
+        return value[: value.index(";base64,") + 7]
+    return value
+
+
+def _is_binary(raw: Mapping[str, Any], key: str) -> bool:
+    """Whether the field is base64 text; the `data` of a source of type `text` is what it says."""
+    value = raw[key]
+    if key not in ("data", "file_data") or not isinstance(value, str) or raw.get("type") == "text":
+        return False
+    if key == "file_data" or raw.get("type") in ("base64", "redacted_thinking"):
+        return True
+    named = len(value) >= _BASE64_CHARS or any(name in raw for name in _MEDIA)
+    return named and " " not in value[:_BASE64_CHARS]
+
+
+def _is_data_url(text: str) -> bool:
+    return text.startswith("data:") and ";base64," in text[:200]
+
+
+def _holds_text(raw: Mapping[str, Any]) -> bool:
+    source = raw.get("source")
+    return isinstance(source, Mapping) and source.get("type") in ("text", "content")

@@ -12,6 +12,8 @@ text is data here:
   enum item, 12 at the end, for o200k models).
 - Images: OpenAI "Images and vision", high detail: fit into 2048², shortest side 768, 170 a 512²
   tile plus 85; low detail 85. Anthropic "Vision": width × height / 750, at most 1,600.
+- Files and audio: `file_tokens` and `audio_tokens`, estimates by their bytes, as neither pages nor
+  seconds are known without decoding them.
 
 A reasoning block costs its text, never its signature. Sealed and binary fields cost nothing in
 text.
@@ -25,7 +27,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from compact.core.messages import Image, Message, Part, Thinking, ToolCall, ToolResult
+from compact.core.images import binaries, is_picture
+from compact.core.messages import Image, Message, Opaque, Part, Thinking, ToolCall, ToolResult
 from compact.core.protocols import TokenEstimator
 
 CACHE_ENTRIES = 200_000
@@ -33,6 +36,10 @@ CACHE_ENTRIES = 200_000
 ImageFormula = Literal["openai", "anthropic"]
 _OPENAI_UNKNOWN_SIZE = 1105  # 1024 × 2048 pixels at high detail, the cookbook's own large example
 _ANTHROPIC_LARGEST = 1600
+_PAGE_TOKENS = 3_000
+_PAGE_BYTES = 50_000
+_AUDIO_TOKENS_PER_SECOND = 10
+_AUDIO_BYTES_PER_SECOND = 8_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +134,8 @@ class TokenCounter:
                 return image_tokens(part, self.framing.images)
             case Thinking():
                 return math.ceil(self.framing.thinking * self.text(part.text))
+            case Opaque():
+                return self.text(part.text) + binary_tokens(part.raw, self.framing.images)
             case _:
                 return self.text(part.text)
 
@@ -170,8 +179,10 @@ class TokenCounter:
 
 def image_tokens(image: Image, formula: ImageFormula) -> int:
     """Tokens of an image by the provider's published formula; a large one where the size is
-    unknown.
+    unknown. A file among a tool's images costs what `binary_tokens` says.
     """
+    if image.raw is not None and not is_picture(image.raw):
+        return binary_tokens(image.raw, formula)
     if formula == "anthropic":
         if not image.width or not image.height:
             return _ANTHROPIC_LARGEST
@@ -185,3 +196,37 @@ def image_tokens(image: Image, formula: ImageFormula) -> int:
     shrink = min(1.0, 768 / min(width, height))
     tiles = math.ceil(width * shrink / 512) * math.ceil(height * shrink / 512)
     return 85 + 170 * tiles
+
+
+def binary_tokens(raw: Mapping[str, Any] | None, formula: ImageFormula) -> int:
+    """Tokens of the images, files and audio inside a block: an estimate, 0 where there are none."""
+    total = 0
+    for found in binaries(raw):
+        match found.kind:
+            case "image":
+                total += image_tokens(Image(), formula)
+            case "audio":
+                total += audio_tokens(found.size or 0)
+            case "file":
+                total += file_tokens(found.size)
+    return total
+
+
+def file_tokens(size: int | None) -> int:
+    """Tokens of a file of so many bytes: an estimate that may be far off either way.
+
+    Anthropic, "PDF support": a page costs 1,500 to 3,000 tokens. How many pages there are is not
+    looked up: 3,000 for each 50,000 bytes begun (a page with a picture or a scan), one page where
+    the size is unknown. Dense text without pictures costs more than is counted here.
+    """
+    return _PAGE_TOKENS * max(1, math.ceil((size or 0) / _PAGE_BYTES))
+
+
+def audio_tokens(size: int) -> int:
+    """Tokens of audio of so many bytes: an estimate.
+
+    OpenAI, "Managing costs" of the Realtime API: a token each 100 ms of a user's audio. The length
+    is taken from 64 kbit/s, which is usual for speech as MP3; WAV has more bytes a second, so that
+    it is counted too high.
+    """
+    return math.ceil(size * _AUDIO_TOKENS_PER_SECOND / _AUDIO_BYTES_PER_SECOND)

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from compact.core import images
-from compact.core.formats.wire import own_raw, own_wire
+from compact.core.formats.wire import NO_IMAGE, own_raw, own_wire, pictures_of
 from compact.core.messages import (
     NO_METADATA,
     Image,
@@ -135,7 +135,7 @@ def _result(raw: Mapping[str, Any], path: str) -> ToolResult:
     inner = _content(raw.get("content"), f"{path}.content")
     parts = (Text(inner),) if isinstance(inner, str) else inner
     text = "\n".join(p.text for p in parts if isinstance(p, Text | Opaque))
-    pictures = tuple(p for p in parts if isinstance(p, Image))
+    pictures = pictures_of(parts)
     return ToolResult(call_id, text, is_error=bool(raw.get("is_error")), images=pictures, raw=raw)
 
 
@@ -173,7 +173,10 @@ def _write_part(part: Part, message: Message) -> dict[str, Any]:
         case _ if own is not None:
             return dict(own)
         case Image():
-            return {"type": "image", "source": _image_source(part)}
+            url = images.data_url(part.raw or {})
+            if not url:
+                return {"type": "text", "text": NO_IMAGE}
+            return {"type": "image", "source": _image_source(url)}
         case _:
             return {"type": "text", "text": part.text}
 
@@ -201,8 +204,7 @@ def _write_call(call: ToolCall) -> dict[str, Any]:
     return {"type": "tool_use", "id": call.id, "name": call.name, "input": arguments}
 
 
-def _image_source(image: Image) -> dict[str, Any]:
-    url = images.data_url(image.raw or {})
+def _image_source(url: str) -> dict[str, Any]:
     if url.startswith("data:") and ";base64," in url:
         media, data = url[5:].split(";base64,", 1)
         return {"type": "base64", "media_type": media, "data": data}

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from compact.core import defaults, images
-from compact.core.formats.wire import own_raw, own_wire
+from compact.core.formats.wire import NO_IMAGE, own_raw, own_wire, pictures_of
 from compact.core.messages import (
     INPUT_ROLES,
     NO_METADATA,
@@ -152,10 +152,11 @@ def _part(raw: object, path: str) -> Part:
             return Text(raw["text"], raw=raw)
         case "refusal" if isinstance(raw.get("refusal"), str):
             return Refusal(raw["refusal"], raw=raw)
-        case "image_url" if isinstance(raw.get("image_url"), Mapping):
-            url = raw["image_url"]
-            width, height = images.size_of_data_url(str(url.get("url", "")))
-            return Image(width, height, url.get("detail"), raw=raw)
+        case "image_url" if isinstance(raw.get("image_url"), Mapping | str):
+            named = raw["image_url"]
+            width, height = images.size_of_data_url(images.data_url(raw))
+            detail = named.get("detail") if isinstance(named, Mapping) else None
+            return Image(width, height, detail, raw=raw)
         case _:
             return Opaque(images.visible_json(raw), raw=raw)
 
@@ -183,7 +184,7 @@ def _result(raw: Mapping[str, Any], path: str) -> ToolResult:
         raise InvalidMessage(f"{path}.tool_call_id", f"a tool result needs one, got {call_id!r}")
     parts = _content_parts(raw.get("content"), f"{path}.content")
     text = "\n".join(p.text for p in parts if isinstance(p, Text | Refusal | Opaque))
-    pictures = tuple(p for p in parts if isinstance(p, Image))
+    pictures = pictures_of(parts)
     return ToolResult(call_id, text, _text_field(raw, "name"), images=pictures, raw=raw)
 
 
@@ -226,12 +227,12 @@ def _write_content(message: Message) -> str | list[dict[str, Any]] | None:
 
 def _write_part(part: Part) -> dict[str, Any]:
     match part:
-        case Image(raw=raw) if raw is not None:
-            return {"type": "image_url", "image_url": {"url": images.data_url(raw)}}
+        case Image(raw=raw) if raw is not None and (url := images.data_url(raw)):
+            return {"type": "image_url", "image_url": {"url": url}}
         case Text(text=text) | Thinking(text=text) | Opaque(text=text) | Refusal(text=text):
             return {"type": "text", "text": text}
         case _:
-            return {"type": "text", "text": "[image]"}
+            return {"type": "text", "text": NO_IMAGE}
 
 
 def _write_call(call: ToolCall) -> dict[str, Any]:

@@ -10,8 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from compact.core.messages import Message, Part, Raw
+from compact.core import images
+from compact.core.messages import Image, Message, Opaque, Part, Raw
 from compact.core.provider_rules import ProviderRules
+
+NO_IMAGE = "[image]"
+"""What is written for an image or a file that another format has no words for."""
 
 
 class WireFormat(Protocol):
@@ -50,3 +54,16 @@ def own_wire(message: Message, name: str) -> Raw | None:
 def own_raw(part: Part, message: Message, name: str) -> Raw | None:
     """The part's own block, if the message was read from this format."""
     return part.raw if message.wire_format == name else None
+
+
+def pictures_of(parts: Sequence[Part]) -> tuple[Image, ...]:
+    """The images of a tool result's content; files and audio go among them, as blocks that are no
+    picture, so that they are counted with the result and left out with it.
+    """
+    found: list[Image] = []
+    for part in parts:
+        if isinstance(part, Image):
+            found.append(part)
+        elif isinstance(part, Opaque) and any(images.binaries(part.raw)):
+            found.append(Image(raw=part.raw))
+    return tuple(found)
