@@ -11,6 +11,8 @@ import bisect
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
 from compact.core.formats.wire import WireFormat
 from compact.core.importance import importance
 from compact.core.instructions import find_instructions
@@ -23,6 +25,7 @@ Item = Message | Mapping[str, Any]
 
 NEVER_PRUNED: frozenset[str] = frozenset(("system", "developer"))
 FLAGS = ("pinned", "protected")
+_BOOL = TypeAdapter(bool)
 GAP = 256
 """New messages from which on persons are looked for from the end again, not from where one was."""
 
@@ -60,8 +63,7 @@ class History:
         """Positions of what may never be pruned: its roles, and what is pinned or protected;
         ascending."""
         self.extend(items)
-        for position in pinned:
-            self.pin(position)
+        self._pin_all(pinned)
         self._looked_from = self._looked_until = len(self)
 
     def __len__(self) -> int:
@@ -98,11 +100,22 @@ class History:
         Raises:
             InvalidMessage: there is no such message.
         """
+        at = self._pinned_at(position)
+        place = bisect.bisect_left(self.fixed, at)
+        if self.fixed[place : place + 1] != [at]:
+            self.fixed.insert(place, at)
+
+    def _pin_all(self, positions: Iterable[int]) -> None:
+        """`pin` for many positions: sorted once."""
+        found = {self._pinned_at(position) for position in positions}
+        if found:
+            self.fixed = sorted(found.union(self.fixed))
+
+    def _pinned_at(self, position: int) -> int:
         at = position + len(self) if position < 0 else position
         if not 0 <= at < len(self):
             raise InvalidMessage(f"pin[{position}]", f"there are {len(self)} messages")
-        if at not in self.fixed:
-            bisect.insort(self.fixed, at)
+        return at
 
     def tokens(self, position: int) -> int:
         """Tokens of the message there as sent, framing included; counted once."""
@@ -215,7 +228,20 @@ def _marked(items: Sequence[Item], roles: Collection[str], at: int) -> list[int]
 
 
 def _flagged(metadata: object) -> bool:
-    return isinstance(metadata, Mapping) and any(metadata.get(flag) is True for flag in FLAGS)
+    return isinstance(metadata, Mapping) and any(_is_set(metadata.get(flag)) for flag in FLAGS)
+
+
+def _is_set(flag: object) -> bool:
+    """Whether a flag of metadata is set, by the rules of `MessageMetadata`: 1 and "true" are.
+
+    What is neither true nor false counts as set: so it is looked at, and refused by its field.
+    """
+    if flag is None or isinstance(flag, bool):
+        return flag is True
+    try:
+        return _BOOL.validate_python(flag)
+    except ValidationError:
+        return True
 
 
 def _what_is_wrong(item: object) -> str:

@@ -12,12 +12,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from compact.core import images
-from compact.core.formats.wire import NO_IMAGE, own_raw, own_wire, pictures_of
+from compact.core.formats.wire import NO_IMAGE, own_raw, own_wire, pictures_of, read_metadata
 from compact.core.messages import (
-    NO_METADATA,
     Image,
     Message,
-    MessageMetadata,
     Opaque,
     Part,
     Text,
@@ -57,16 +55,13 @@ class Anthropic:
         role = raw.get("role")
         if role not in _ROLES:
             raise InvalidMessage(f"{path}.role", f"{role!r} is not one of {', '.join(_ROLES)}")
-        metadata = raw.get("metadata")
         reply = raw.get("id")
         return Message.trusted(
             role=role,
             content=_content(raw.get("content"), f"{path}.content"),
             id=f"m{position}",
             reply_id=reply if role == "assistant" and isinstance(reply, str) else None,
-            metadata=MessageMetadata.model_validate(metadata)
-            if isinstance(metadata, Mapping)
-            else NO_METADATA,
+            metadata=read_metadata(raw.get("metadata"), f"{path}.metadata"),
             wire=raw,
             wire_format=NAME,
         )

@@ -13,14 +13,13 @@ from datetime import datetime
 from typing import Any
 
 from compact.core import defaults, images
-from compact.core.formats.wire import NO_IMAGE, own_raw, own_wire, pictures_of
+from compact.core.formats.wire import NO_IMAGE, own_raw, own_wire, pictures_of, read_metadata
 from compact.core.messages import (
     INPUT_ROLES,
     NO_METADATA,
     ROLES,
     Image,
     Message,
-    MessageMetadata,
     Opaque,
     Part,
     Raw,
@@ -65,7 +64,7 @@ class ChatCompletions:
             content=content,
             id=_text_field(raw, "id") or f"m{position}",
             timestamp=_time(raw.get("timestamp")),
-            metadata=_metadata(raw.get("metadata"), path),
+            metadata=read_metadata(raw.get("metadata"), f"{path}.metadata"),
             name=_text_field(raw, "name") if role != "tool" else None,
             wire=raw,
             wire_format=NAME,
@@ -103,15 +102,6 @@ def _time(value: object) -> datetime:
         except ValueError:
             pass
     return defaults.now()
-
-
-def _metadata(value: object, path: str) -> MessageMetadata:
-    if not isinstance(value, Mapping) or not value:
-        return NO_METADATA
-    try:
-        return MessageMetadata.model_validate(value)
-    except ValueError as error:
-        raise InvalidMessage(f"{path}.metadata", str(error).splitlines()[-1].strip()) from None
 
 
 def _content(raw: Mapping[str, Any], path: str) -> str | tuple[Part, ...]:

@@ -10,9 +10,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+from pydantic import ValidationError
+
 from compact.core import images
-from compact.core.messages import Image, Message, Opaque, Part, Raw
+from compact.core.messages import (
+    NO_METADATA,
+    Image,
+    Message,
+    MessageMetadata,
+    Opaque,
+    Part,
+    Raw,
+)
 from compact.core.provider_rules import ProviderRules
+from compact.errors import InvalidMessage
 
 NO_IMAGE = "[image]"
 """What is written for an image or a file that another format has no words for."""
@@ -67,3 +78,22 @@ def pictures_of(parts: Sequence[Part]) -> tuple[Image, ...]:
         elif isinstance(part, Opaque) and any(images.binaries(part.raw)):
             found.append(Image(raw=part.raw))
     return tuple(found)
+
+
+def read_metadata(value: object, path: str) -> MessageMetadata:
+    """A message's `metadata`, at that path. What is no mapping is not ours and is left alone; of
+    our fields, null is as good as absent.
+
+    Raises:
+        InvalidMessage: naming the first field that is wrong.
+    """
+    if not isinstance(value, Mapping) or not value:
+        return NO_METADATA
+    fields = MessageMetadata.model_fields
+    given = {k: v for k, v in value.items() if v is not None or k not in fields}
+    try:
+        return MessageMetadata.model_validate(given)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = "".join(f"[{x}]" if isinstance(x, int) else f".{x}" for x in first["loc"])
+        raise InvalidMessage(path + where, first["msg"]) from None
