@@ -5,6 +5,7 @@ do and why.
 from __future__ import annotations
 
 import difflib
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypedDict, Unpack
 
@@ -27,11 +28,11 @@ from compact.managers import blocking
 class Options(TypedDict, total=False):
     """What `compress`, `plan` and their async forms take beside the messages and the ceiling."""
 
-    pin: Iterable[int]
+    pin: Iterable[int] | None
     """Positions of messages that stay word for word."""
     system: str | Sequence[Mapping[str, Any]] | None
     """A system prompt that is sent in a field of its own: counted, never changed."""
-    tools: Sequence[Mapping[str, Any]]
+    tools: Sequence[Mapping[str, Any]] | None
     """Tool schemas that are sent along: counted, never changed."""
     model: str | None
     """A model key, which chooses the tokenizer."""
@@ -98,6 +99,30 @@ def check_options(given: Mapping[str, object], known: type, what: str) -> None:
             raise TypeError(f"{what} got an unexpected keyword argument {name!r}{hint}")
 
 
+def checked_size(name: str, size: object) -> int:
+    """A number of tokens that somebody gave.
+
+    Raises:
+        TypeError, ValueError: it is no whole number, or below 1; the text names the argument.
+    """
+    number = _whole(size)
+    if number is None:
+        raise TypeError(f"{name} must be a whole number of tokens, got {size!r}")
+    if number < 1:
+        raise ValueError(f"{name} must be at least 1, got {number}")
+    return number
+
+
+def _whole(value: object) -> int | None:
+    """The value as an int where it is a whole number of any library; a bool is none."""
+    if isinstance(value, bool):
+        return None
+    try:
+        return operator.index(value)  # type: ignore[arg-type]  # asked to find out
+    except TypeError:
+        return None
+
+
 class _Task:
     """One call, its options resolved."""
 
@@ -105,22 +130,21 @@ class _Task:
         check_options(options, Options, "compress()")
         if isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Sequence):
             raise InvalidMessage("messages", f"expected a list, got {type(messages).__name__}")
-        if max_tokens < 1:
-            raise ValueError(f"max_tokens must be at least 1, got {max_tokens}")
+        max_tokens = checked_size("max_tokens", max_tokens)
         self._typed = bool(messages) and isinstance(messages[0], Message)
         self._wire = _wire_of(messages, options.get("format"))
         self._counter = wiring.token_counter(
             self._wire.name, tokenizer=options.get("tokenizer"), model=options.get("model")
         )
         self._policy = _policy_of(options)
-        aside = aside_of(self._counter, options.get("system"), options.get("tools", ()))
+        aside = aside_of(self._counter, options.get("system"), options.get("tools"))
         self._budget = Budget(max_tokens, aside)
         self._history = History(
             messages,
             self._wire,
             self._counter,
             never_pruned=self._policy.roles_never_pruned,
-            pinned=options.get("pin", ()),
+            pinned=_pins_of(options.get("pin")),
         )
         self._summarizer = wiring.summarizer(options.get("summarizer"), self._counter)
         self._emit = wiring.emitter(options.get("on_event"))
@@ -147,12 +171,12 @@ class _Task:
 def aside_of(
     counter: TokenCounter,
     system: str | Sequence[Mapping[str, Any]] | None,
-    tools: Sequence[Mapping[str, Any]],
+    tools: Sequence[Mapping[str, Any]] | None,
 ) -> int:
     """Tokens of what stands beside the messages: a system field, tool schemas, the priming of the
     reply.
     """
-    total = counter.framing.priming + counter.tools(tools)
+    total = counter.framing.priming + counter.tools(tools or ())
     if isinstance(system, str):
         total += counter.framing.per_message + counter.text(system)
     elif system:
@@ -170,8 +194,29 @@ def _wire_of(messages: Sequence[Item], name: str | None) -> WireFormat:
     return format_of(messages)
 
 
+def _pins_of(given: Iterable[int] | None) -> list[int]:
+    if given is None:
+        return []
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        raise TypeError(f"pin must be a list of positions, got {given!r}")
+    pins: list[int] = []
+    for i, value in enumerate(given):
+        position = _whole(value)
+        if position is None:
+            raise TypeError(f"pin[{i}] must be a position, a whole number, got {value!r}")
+        pins.append(position)
+    return pins
+
+
 def _policy_of(options: Options) -> CompactPolicy:
-    policy = options.get("policy") or CompactPolicy()
+    policy = options.get("policy")
+    if policy is None:
+        policy = CompactPolicy()
+    elif not isinstance(policy, CompactPolicy):
+        raise TypeError(
+            f"policy must be a CompactPolicy, got {type(policy).__name__}: "
+            "give policy=CompactPolicy(…)"
+        )
     if "summarizer" in options and options["summarizer"] is None:
         return policy.model_copy(update={"strategy": "off"})
     return policy
