@@ -17,6 +17,7 @@ from compact.compression.extractive import ExtractiveSummarizer
 from compact.config import CompactConfig
 from compact.core.events import Event
 from compact.core.messages import Message
+from compact.core.profiles import profile_of
 from compact.core.protocols import Emit, Summarizer, TokenEstimator
 from compact.core.tokens import ANTHROPIC_FRAMING, CLAUDE_FRAMING, OPENAI_FRAMING, TokenCounter
 from compact.errors import UnknownModel
@@ -36,26 +37,39 @@ _counters: dict[tuple[str, str], TokenCounter] = {}
 
 
 def token_counter(
-    wire: str, *, tokenizer: str | TokenEstimator | None = None, model: str | None = None
+    wire: str,
+    *,
+    tokenizer: str | TokenEstimator | None = None,
+    model: str | None = None,
+    otherwise: str | None = None,
 ) -> TokenCounter:
     """The counter for messages of a wire format.
 
     The tokenizer is the one given, else the model's, else the format's own: exact `o200k` for chat
-    completions, the `claude` estimate for Anthropic messages. Counters of named tokenizers are
-    shared, so that texts are counted once.
+    completions, the `claude` estimate for Anthropic messages. `otherwise` is for models of which
+    nothing is known. Counters of named tokenizers are shared, so that texts are counted once.
 
     Raises:
-        UnknownModel: no such tokenizer, or nothing is known of the model.
+        UnknownModel: no such tokenizer, or nothing is known of the model and there is no
+            `otherwise`.
     """
     framing = _FRAMING[wire]
     if tokenizer is not None and not isinstance(tokenizer, str):
         return TokenCounter(tokenizer, framing)
-    name = tokenizer or (tokenizers.tokenizer_of_model(model) if model else _WIRE_TOKENIZER[wire])
+    name = tokenizer or _tokenizer_for(wire, model, otherwise)
     counter = _counters.get((name, wire))
     framing = CLAUDE_FRAMING if name == "claude" else framing
     if counter is None:
         counter = _counters[name, wire] = TokenCounter(tokenizers.tokenizer(name), framing)
     return counter
+
+
+def _tokenizer_for(wire: str, model: str | None, otherwise: str | None) -> str:
+    if not model:
+        return _WIRE_TOKENIZER[wire]
+    if otherwise is not None and profile_of(model) is None:
+        return otherwise
+    return tokenizers.tokenizer_of_model(model)
 
 
 def token_counter_of(settings: CompactConfig, wire: str) -> TokenCounter:

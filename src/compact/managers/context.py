@@ -25,7 +25,7 @@ from compact.core.profiles import window_of
 from compact.core.protocols import Summarizer, TokenEstimator
 from compact.errors import InvalidConfig, InvalidMessage
 from compact.managers import blocking
-from compact.managers.compress import aside_of, check_options
+from compact.managers.compress import aside_of, check_options, checked_size
 from compact.managers.view import View
 
 T = TypeVar("T")
@@ -39,7 +39,7 @@ class SessionOptions(TypedDict, total=False):
 
     system: str | Sequence[Mapping[str, Any]] | None
     """A system prompt that is sent in a field of its own: counted, never changed."""
-    tools: Sequence[Mapping[str, Any]]
+    tools: Sequence[Mapping[str, Any]] | None
     """Tool schemas that are sent along: counted, never changed."""
     tokenizer: str | TokenEstimator | None
     format: str | None
@@ -55,8 +55,9 @@ class ContextManager:
     """A session: its whole history, and the active context for any window.
 
     `model` is a model key that names a window and a tokenizer; `window` is the size in tokens and
-    counts more than the model's. Without either, the window is 8,192 tokens. Prompts are compressed
-    when they pass the policy's trigger.
+    counts more than the model's. Without either, the window is 8,192 tokens. Of a model that is not
+    known, give the window; its tokens are then estimated (`tokenizer="chars"`) unless a tokenizer
+    is given too. Prompts are compressed when they pass the policy's trigger.
     """
 
     def __init__(
@@ -74,12 +75,15 @@ class ContextManager:
         self.policy = options.get("policy") or CompactPolicy()
         if "summarizer" in options and options["summarizer"] is None:
             self.policy = self.policy.model_copy(update={"strategy": "off"})
-        size = window or (window_of(model) if model else DEFAULT_WINDOW)
+        size = _size_of(window, model)
         self._wire = format_named(options.get("format") or _format_for(model))
         self._counter = wiring.token_counter(
-            self._wire.name, tokenizer=options.get("tokenizer"), model=model
+            self._wire.name,
+            tokenizer=options.get("tokenizer"),
+            model=model,
+            otherwise=None if window is None else "chars",
         )
-        self._aside = aside_of(self._counter, options.get("system"), options.get("tools", ()))
+        self._aside = aside_of(self._counter, options.get("system"), options.get("tools"))
         self._summarizer = wiring.summarizer(options.get("summarizer"), self._counter)
         self.id = options.get("session_id") or defaults.new_id()
         """The session's id, which its events carry."""
@@ -254,6 +258,12 @@ class ContextManager:
     def _run(self, work: Coroutine[Any, Any, T], instead: str) -> T:
         waits = self.policy.strategy == "task_state" and self._summarizer.waits
         return blocking.run(work, waits=waits, instead=instead)
+
+
+def _size_of(window: int | None, model: str | None) -> int:
+    if window is not None:
+        return checked_size("window", window)
+    return window_of(model) if model else DEFAULT_WINDOW
 
 
 def _format_for(model: str | None) -> str:

@@ -5,7 +5,7 @@ on Pythons that rs-bpe has no wheel for (both equal tiktoken token for token; a 
 `claude` is an estimate: Anthropic publishes no tokenizer. Between two calls of recorded
 sessions, usage grew by 1.01 to 1.23 times the o200k tokens of the text, and by framing that is
 counted in `core.tokens` (docs/evidence.md); the estimate lies above, so that what fits by it fits.
-`chars` is for models about which nothing is known.
+`chars` is for models about which nothing is known. Which model calls for which: `core.profiles`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from compact.core.profiles import profile_of
 from compact.errors import UnknownModel
 
 CLAUDE_TYPICAL = 1.15
@@ -92,12 +93,6 @@ _KNOWN: dict[str, Callable[[], TiktokenEstimator | ClaudeEstimator | NoopEstimat
 }
 NAMES = tuple(_KNOWN)
 
-_MODELS: tuple[tuple[str, str], ...] = (
-    (r"(?:gpt-4o|gpt-4\.1|gpt-4\.5|gpt-5|o[1-9]|chatgpt-4o|gpt-oss)", "o200k"),
-    (r"(?:gpt-4|gpt-3\.5|text-embedding)", "cl100k"),
-    (r"(?:claude|anthropic)", "claude"),
-)
-
 
 @cache
 def tokenizer(name: str) -> TiktokenEstimator | ClaudeEstimator | NoopEstimator:
@@ -118,10 +113,9 @@ def tokenizer_of_model(model: str) -> str:
     Raises:
         UnknownModel: when nothing is known of the model; the text names the way out.
     """
-    bare = model.rsplit("/", 1)[-1].rsplit(":", 1)[-1].lower()
-    for pattern, name in _MODELS:
-        if re.match(pattern, bare):
-            return name
+    profile = profile_of(model)
+    if profile is not None:
+        return profile.tokenizer
     raise UnknownModel(
         f"no tokenizer is known for the model {model!r}; "
         f"give tokenizer= (one of {', '.join(NAMES)})"
