@@ -19,7 +19,7 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from compact.core.messages import Image, Message, Text
+from compact.core.messages import Image, Message, Opaque, Text
 
 Voice = Literal["system", "person", "assistant", "tool", "observation", "injected", "checkpoint"]
 
@@ -77,7 +77,7 @@ def _voice_of_user(message: Message) -> Voice:
             return "checkpoint"
     if OBSERVED.match(text):
         return "observation"
-    if not spoken_text(text) and not any(isinstance(p, Image) for p in message.parts):
+    if not spoken_text(text) and not any(isinstance(p, Image | Opaque) for p in message.parts):
         return "tool" if message.tool_results else "injected"
     return "person"
 
