@@ -14,7 +14,13 @@ from compact.core.events import (
     SummaryCreated,
     TriggerDecision,
 )
-from compact.errors import BlockingCallInLoop, InvalidConfig, InvalidMessage, UnknownModel
+from compact.errors import (
+    BlockingCallInLoop,
+    InvalidConfig,
+    InvalidMessage,
+    SummaryRejected,
+    UnknownModel,
+)
 from compact.testing import ScriptedSummarizer
 
 RULE = "Never push to main without asking me."
@@ -444,3 +450,26 @@ def test_a_checkpoint_survives_what_clients_do_to_text(change: Callable[[str], s
         if str(m["content"]).startswith("[Checkpoint")
     )
     assert is_checkpoint_text(change(text))
+
+
+def test_pins_stay_and_marks_are_not_sent() -> None:
+    """By mark when a message is added, or later by its id; a provider never sees the mark (C-8)."""
+    ctx = ContextManager(window=4_000)
+    mark = {"pinned": True}
+    ctx.add_message({"role": "user", "content": "the marked words", "metadata": mark})
+    later = ctx.add_message(role="assistant", content="the words pinned later")
+    fill(ctx, 40)
+    ctx.pin(later)
+    context = ctx.get_context_for_model()
+    assert {"role": "user", "content": "the marked words"} in context
+    assert {"role": "assistant", "content": "the words pinned later"} in context
+    with pytest.raises(LookupError, match="nobody"):
+        ctx.pin("nobody")
+
+
+def test_an_empty_summary_may_not_stand_in_for_anything() -> None:
+    """The view stays as it was, and says why (FR-5)."""
+    ctx = ContextManager(window=4_000, summarizer=ScriptedSummarizer("  "))
+    fill(ctx, 40)
+    with pytest.raises(SummaryRejected, match="empty"):
+        ctx.get_context_for_model()

@@ -192,7 +192,12 @@ def draft(selection: Selection, summary: Summary, read: Carried | None) -> Check
     """The checkpoint that stands in for what the layout covers; None where it covers nothing.
 
     `read` is what the summary was made of.
+
+    Raises:
+        SummaryRejected: the summary is empty.
     """
+    if not summary.text.strip():
+        raise SummaryRejected(f"{summary.made_by} wrote an empty summary")
     history, layout = selection.history, selection.layout
     covered = layout.covers
     if not covered:

@@ -120,7 +120,8 @@ class ContextManager:
         """Append a message to the history: a `Message`, a provider's dictionary, or its fields as
         keywords.
 
-        Stores, never compresses. Returns the message with its id and time.
+        Stores, never compresses. Returns the message with its id and time. Marks such as
+        `metadata={"pinned": True}` are ours: they are kept here and never sent to a provider.
 
         Raises:
             InvalidMessage: it is malformed; the text names the field.
@@ -146,7 +147,24 @@ class ContextManager:
                 f"is in the format {other}, the session is in {self._wire.name}: "
                 f"give format={other!r}",
             )
-        return self._wire.parse(raw, position)
+        message = self._wire.parse(raw, position)
+        if "metadata" not in raw:
+            return message
+        wire = {key: value for key, value in raw.items() if key != "metadata"}
+        return message.model_copy(update={"wire": wire})
+
+    def pin(self, message: Message | str) -> None:
+        """Keep a message word for word from now on, by itself or by its id.
+
+        Raises:
+            LookupError: the session has no such message.
+        """
+        wanted = message if isinstance(message, str) else message.id
+        for position in range(len(self.history) - 1, -1, -1):
+            if self.history[position].id == wanted:
+                self.history.pin(position)
+                return
+        raise LookupError(f"this session has no message with the id {wanted!r}")
 
     def get_context_for_model(self, model_key: str | None = None) -> list[dict[str, Any]]:
         """The prompt for the model, as provider dictionaries that are to be read only.
