@@ -179,3 +179,13 @@ def test_the_public_names_are_these() -> None:
         "compress",
         "plan",
     ]
+
+
+def test_a_sliding_window_keeps_an_earlier_checkpoint() -> None:
+    """Nobody summarizes there, so nothing replaces what an earlier summary said."""
+    messages = compress(talk(60), max_tokens=2_500)
+    checkpoint = messages[1]["content"]
+    assert checkpoint.startswith("[Checkpoint")
+    longer = messages + talk(60)[1:]
+    out = compress(longer, max_tokens=6_000, summarizer=None)
+    assert checkpoint in [m["content"] for m in out]

@@ -49,6 +49,8 @@ COMPANION_SHARE = 0.1
 """Share of the limit above which results that cannot be parted from the floor are masked."""
 KEEP_STEPS = (1.0, 0.5, 0.3, 0.15, 0.05)
 """The steps by which keep counts are lowered: 20 messages become 10, 6, 3, 1."""
+LEADING = 4
+"""Messages at the beginning among which an earlier checkpoint is looked for."""
 MOST_STEPS = 64
 """Groups that are looked at to use room up."""
 FILL_LEAST = 40
@@ -139,6 +141,8 @@ class Ladder:
         return large and bool(message.tool_results) and bool(message.text)
 
     def _hold_requests(self, layout: Layout, room: int) -> None:
+        if self._policy.strategy != "task_state":
+            room -= self._hold_checkpoint(layout, room)
         room -= self._hold_first_request(layout, room)
         newest = list(islice(self._persons(layout), self._policy.keep_user_messages))
         budget = int(room * USER_SHARE)
@@ -147,6 +151,16 @@ class Ladder:
             self._hold_important(layout, newest, budget)
         layout.users_wanted = len(newest)
         layout.users_kept = sum(1 for p in newest if p in layout.held)
+
+    def _hold_checkpoint(self, layout: Layout, room: int) -> int:
+        """Keep a checkpoint that the history begins with, where nobody will summarize it again; the
+        tokens it took.
+        """
+        for position in range(min(len(self._history), LEADING)):
+            if voice_of(self._history[position]) == "checkpoint":
+                fits = self._history.tokens(position) <= room * FIRST_REQUEST_SHARE
+                return self._hold(layout, position) if fits else 0
+        return 0
 
     def _persons(self, layout: Layout) -> Iterator[int]:
         """Messages of a person that can be in view, newest first; looks no further than it must."""
