@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+from collections.abc import Mapping
 from importlib import resources
+from typing import Any
 
 import pytest
 
@@ -18,15 +20,15 @@ SAMPLE = resources.files("compact.apps.cli") / "sample" / "harbour.jsonl"
 
 
 def said(role: str, text: str, **more: object) -> Message:
-    return Message(role=role, content=text, **more)  # type: ignore[arg-type]
+    return Message.of({"role": role, "content": text, **more})
 
 
-def summary(messages: list[Message], max_tokens: int = 600, **more: object) -> Summary:
+def summary(messages: list[Message], max_tokens: int = 600, **more: Any) -> Summary:
     request = SummaryRequest(
         messages=messages,
         max_tokens=max_tokens,
         max_instruction_tokens=max_tokens // 3,
-        **more,  # type: ignore[arg-type]
+        **more,
     )
     return asyncio.run(ExtractiveSummarizer(COUNTER).summarize(request))
 
@@ -192,7 +194,7 @@ def test_the_bundled_sample_keeps_what_matters() -> None:
     assert compress(out, max_tokens=8_000) == out
 
 
-def call_message(call_id: str, name: str, arguments: dict[str, object]) -> Message:
+def call_message(call_id: str, name: str, arguments: Mapping[str, object]) -> Message:
     part = {"type": "tool_call", "id": call_id, "name": name, "arguments": json.dumps(arguments)}
     return Message.of({"role": "assistant", "content": [part]})
 

@@ -68,7 +68,9 @@ def test_a_flag_means_the_same_before_and_after_reading(wire, flag, value):
 @pytest.mark.parametrize("wire", FORMATS)
 def test_a_flag_that_is_neither_is_refused_by_its_field(wire):
     """C-3: at once, wherever the message stands."""
-    messages = [{"role": "user", "content": f"word {i} " * 50} for i in range(40)]
+    messages: list[dict[str, object]] = [
+        {"role": "user", "content": f"word {i} " * 50} for i in range(40)
+    ]
     messages[3]["metadata"] = {"pinned": "perhaps"}
     with pytest.raises(InvalidMessage, match="boolean") as caught:
         compress(messages, max_tokens=900, format=wire)

@@ -1,5 +1,7 @@
 """What is known of models: windows and tokenizers, from one table (K-3)."""
 
+from typing import Any
+
 import pytest
 
 from compact import ContextManager, compress, wiring
@@ -103,6 +105,6 @@ def test_a_window_below_one_is_refused(window):
 
 def test_a_window_that_is_no_whole_number_is_refused():
     """C-5: by its name."""
-    wrong = "8000"
+    wrong: Any = "8000"
     with pytest.raises(TypeError, match="window must be a whole number"):
         ContextManager(window=wrong)

@@ -155,7 +155,7 @@ def test_the_public_names_are_these() -> None:
         assert getattr(compact, name) is not None
     assert set(compact.__all__) <= set(dir(compact))
     with pytest.raises(AttributeError, match="no attribute"):
-        _ = compact.nothing  # type: ignore[attr-defined]
+        _ = compact.nothing
     assert compact.__all__ == [
         "ActiveContext",
         "CannotFit",

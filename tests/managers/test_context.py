@@ -349,7 +349,8 @@ def test_messages_that_come_while_a_summary_is_written_are_in_view() -> None:
     fill(ctx, 40)
 
     async def twice() -> list[list[dict[str, object]]]:
-        return await asyncio.gather(ctx.aget_context_for_model(), ctx.aget_context_for_model())
+        both = (ctx.aget_context_for_model(), ctx.aget_context_for_model())
+        return list(await asyncio.gather(*both))
 
     for context in asyncio.run(twice()):
         assert "said meanwhile" in str(context[-1])
@@ -417,7 +418,7 @@ def test_reasoning_of_the_newest_turn_stays() -> None:
     thought = {"type": "thinking", "thinking": "I look first.", "signature": "sealed"}
     use = {"type": "tool_use", "id": "a", "name": "read", "input": {}}
     result = {"type": "tool_result", "tool_use_id": "a", "content": "word " * 5_000}
-    messages = [
+    messages: list[dict[str, object]] = [
         {"role": "user", "content": "look"},
         {"role": "assistant", "content": [thought, use]},
         {"role": "user", "content": [result]},
