@@ -90,7 +90,6 @@ class Checkpoint(BaseModel):
     """Ids of the messages of the span that stay in view."""
     anchors: tuple[str, ...] = ()
     token_count: int = Field(default=0, ge=0)
-    parents: tuple[str, ...] = ()
     made_by: str = "extractive"
     until: datetime = Field(default_factory=defaults.now)
     """The time of the last message it stands in for."""
