@@ -6,8 +6,14 @@
     │   ├── InvalidTranscript              a file unknown or broken; names line and reason
     │   ├── InvalidConfig                  a setting has a wrong name or value; names the field
     │   └── UnknownModel (LookupError)     no profile, tokenizer or format of that name
+    ├── NotFound (LookupError)             no session, snapshot, checkpoint or message of that name
+    ├── WrongLayer (TypeError)             a history or a snapshot was handed to a model
     ├── CannotFit                          the floor alone exceeds the budget; carries its breakdown
+    ├── ContextOverflow                    a provider refused a prompt as too large
     ├── SummaryRejected (ValueError)       a summary may not stand in for its source
+    ├── Superseded (RuntimeError)          another writer was faster: read again and go on
+    ├── StoreFailed (OSError)              a store cannot be read or written: full, locked …
+    │   └── StoreDamaged                   what it holds is not what was written; names the repair
     └── BlockingCallInLoop (RuntimeError)  a blocking form was called where it would have to wait
 
 Texts say what happened, which value, and what to do. What does not live here: mapping of vendors'
@@ -64,6 +70,40 @@ class InvalidConfig(InvalidInput):
 
 class UnknownModel(InvalidInput, LookupError):
     """No profile, tokenizer or format is known by that name."""
+
+
+class NotFound(CompactError, LookupError):
+    """There is nothing of that name; the text says what was looked for and where to look."""
+
+
+class WrongLayer(CompactError, TypeError):
+    """Something that is not an active context was handed to a model or a formatter."""
+
+
+class ContextOverflow(CompactError):
+    """A provider refused a prompt as too large.
+
+    `tokens` is what it counted and `limit` what it allows, each None where it did not say.
+    """
+
+    def __init__(
+        self, message: str, *, tokens: int | None = None, limit: int | None = None
+    ) -> None:
+        self.tokens = tokens
+        self.limit = limit
+        super().__init__(message)
+
+
+class Superseded(CompactError, RuntimeError):
+    """Another writer was faster; nothing was stored. Read again and go on from there."""
+
+
+class StoreFailed(CompactError, OSError):
+    """A store cannot be read or written; nothing of the call was stored."""
+
+
+class StoreDamaged(StoreFailed):
+    """What a store holds is not what was written; the text names the repair command."""
 
 
 class CannotFit(CompactError):

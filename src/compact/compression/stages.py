@@ -212,7 +212,7 @@ def draft(selection: Selection, summary: Summary, read: Carried | None) -> Check
         id=checkpoint_id(span, [history[i].id for i in (first, layout.cut - 1)], summary.text),
         span=span,
         summary=summary.text,
-        kept_ids=tuple(history[i].id for i in sorted(layout.held) if first <= i < layout.cut),
+        kept=tuple(i for i in sorted(layout.held) if first <= i < layout.cut),
         anchors=summary.anchors,
         made_by=summary.made_by,
         until=history[layout.cut - 1].timestamp,

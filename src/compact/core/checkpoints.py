@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from compact.core import defaults
 from compact.core.messages import Message, MessageMetadata
+from compact.core.own_text import digest, kind_of
 
 Level = Literal["detailed", "moderate", "compact", "merged"]
 
@@ -72,12 +73,25 @@ class SummaryRequest(BaseModel):
     max_tokens: int = Field(ge=1)
     max_instruction_tokens: int = Field(ge=0)
     strategy: str = "task_state"
+    level: Level = "detailed"
+    """How much of the messages' detail is wanted; their cap follows from it."""
     previous: Summary | None = None
     """The summary of what came before these messages, to be carried on."""
 
 
+class Verdict(BaseModel):
+    """What the gate found by one of its rules."""
+
+    model_config = ConfigDict(frozen=True)
+
+    rule: str
+    passed: bool
+    detail: str = ""
+    """What was measured, and what was done where the rule was broken."""
+
+
 class Checkpoint(BaseModel):
-    """A summary standing in for a span of history."""
+    """A summary standing in for a span of history. Never changed: ageing makes another one."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -86,13 +100,27 @@ class Checkpoint(BaseModel):
     summary: str
     level: Level = "detailed"
     number: int = Field(default=1, ge=1)
-    kept_ids: tuple[str, ...] = ()
-    """Ids of the messages of the span that stay in view."""
+    """The session's compression, counted from 1, that made it or what it was made of: its age
+    counts from there."""
+    kept: tuple[int, ...] = ()
+    """Positions of the span that stayed in view when it was made."""
+    released: tuple[int, ...] = ()
+    """Positions before the span that an earlier checkpoint had kept, and that it stands in for."""
     anchors: tuple[str, ...] = ()
     token_count: int = Field(default=0, ge=0)
     made_by: str = "extractive"
+    parents: tuple[str, ...] = ()
+    """Ids of the checkpoints it took the place of."""
+    verdicts: tuple[Verdict, ...] = ()
+    """What the gate said of its summary."""
     until: datetime = Field(default_factory=defaults.now)
     """The time of the last message it stands in for."""
+
+    def covered(self) -> list[int]:
+        """The positions it stands in for, in order."""
+        kept = frozenset(self.kept)
+        span = (i for i in range(self.span.first, self.span.last + 1) if i not in kept)
+        return [*self.released, *span]
 
     @property
     def text(self) -> str:
@@ -115,7 +143,7 @@ def heading(checkpoint_id: str, span: Span, summary: str) -> str:
     """The heading line, line end included."""
     size = "" if span.tokens is None else f", {span.tokens:,} tokens"
     about = f"{span.messages:,} of messages {span.first + 1:,} to {span.last + 1:,}{size}"
-    return f"[Checkpoint {checkpoint_id} · {about} · digest {_digest(summary)}]\n"
+    return f"[Checkpoint {checkpoint_id} · {about} · digest {digest(summary)}]\n"
 
 
 def checkpoint_id(span: Span, source_ids: Sequence[str], summary: str) -> str:
@@ -129,17 +157,10 @@ def is_checkpoint_text(text: str) -> bool:
     """Whether the text is a checkpoint of ours: it opens with a heading whose digest is that of the
     rest.
     """
-    found = _HEADING.match(text)
-    return found is not None and found["digest"] == _digest(text[found.end() :])
+    return kind_of(text) == "Checkpoint"
 
 
 def summary_of(text: str) -> str:
     """The text below a checkpoint's heading; the whole text where there is none."""
     found = _HEADING.match(text)
     return text[found.end() :] if found else text
-
-
-def _digest(summary: str) -> str:
-    """Of the words: line ends and outer white space change on the way through clients."""
-    words = summary.replace("\r\n", "\n").strip()
-    return hashlib.sha256(words.encode("utf-8", "replace")).hexdigest()[:12]

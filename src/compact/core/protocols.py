@@ -6,13 +6,25 @@ storage and telemetry; their conformance suites in `compact.testing`.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from compact.core.checkpoints import Summary, SummaryRequest
+    from compact.core.checkpoints import Checkpoint, Summary, SummaryRequest
+    from compact.core.context import ActiveContext
     from compact.core.events import Event
+    from compact.core.replies import Reply
+    from compact.core.sessions import (
+        Branch,
+        Entry,
+        Found,
+        Move,
+        Projection,
+        Session,
+        Snapshot,
+        Step,
+    )
 
 Clock = Callable[[], datetime]
 """The current time, with a time zone."""
@@ -76,4 +88,158 @@ class Exporter(Protocol):
 
     def close(self) -> None:
         """Send what is still queued and let go of resources."""
+        ...
+
+
+@runtime_checkable
+class ChatModel(Protocol):
+    """Answers a prompt. Takes an active context and nothing else: neither a history nor a
+    snapshot can be sent.
+    """
+
+    @property
+    def name(self) -> str:
+        """The model's key, for example `openai:gpt-4o`."""
+        ...
+
+    def complete(self, context: ActiveContext) -> Awaitable[Reply]:
+        """The model's answer.
+
+        Raises:
+            ContextOverflow: the provider refused the prompt as too large.
+        """
+        ...
+
+
+class SessionIndex(Protocol):
+    """Which sessions there are."""
+
+    def session(self, session_id: str, *, create: Session | None = None) -> Session:
+        """The session of that id, as it stands; `create` is stored where there is none.
+
+        Raises:
+            NotFound: there is none, and none is to be made.
+        """
+        ...
+
+    def sessions(self, *, scope: str | None = None) -> list[Session]:
+        """The sessions of a scope, or of all, the one that changed last first."""
+        ...
+
+    def fork(self, branch_id: str, at: int) -> Branch:
+        """A new branch that goes on from a position of another one, and is in force from now on."""
+        ...
+
+    def delete_session(self, session_id: str) -> None:
+        """Remove a session for good: messages, branches, checkpoints, projections, snapshots,
+        notes and whatever was indexed.
+        """
+        ...
+
+
+class MessageLog(Protocol):
+    """Histories: they only grow."""
+
+    def append(
+        self, branch_id: str, entries: Sequence[Entry], *, expected: int | None = None
+    ) -> int:
+        """Append entries, durably and all or none; how many messages the branch has afterwards.
+
+        Raises:
+            Superseded: the branch does not have `expected` messages any more.
+        """
+        ...
+
+    def read(self, branch_id: str, start: int, stop: int) -> list[Entry]:
+        """The entries at these positions, in order; fewer where there are no more."""
+        ...
+
+    def marked(self, branch_id: str, mark: int, *, before: int, most: int) -> list[int]:
+        """Positions below `before` of the newest entries with the mark, newest first."""
+        ...
+
+    def position_of(self, branch_id: str, message_id: str) -> int | None:
+        """Where the newest message of that id stands; None where there is none."""
+        ...
+
+
+class Lineage(Protocol):
+    """What of a branch is told without reading it."""
+
+    def branch(self, branch_id: str) -> Branch:
+        """The branch as it stands now."""
+        ...
+
+    def branches(self, session_id: str) -> list[Branch]:
+        """All branches of a session, the oldest first."""
+        ...
+
+    def chain(self, branch_id: str, length: int) -> bytes:
+        """The chain's hash (`core.chain`) after so many messages."""
+        ...
+
+    def first_marked(self, branch_id: str, mark: int) -> int | None:
+        """The position of the oldest entry with the mark."""
+        ...
+
+
+class Projections(Protocol):
+    """What is in force for a window, and what was."""
+
+    def commit(self, step: Step) -> Move:
+        """Store the step's projection and checkpoints, and put it in force: all or nothing.
+
+        Raises:
+            Superseded: another move came in between.
+        """
+        ...
+
+    def moves(self, session_id: str, window: int | None = None, *, most: int) -> list[Move]:
+        """The newest moves, for a window or for all, newest first."""
+        ...
+
+    def projection(self, projection_id: str) -> Projection:
+        """A projection with its checkpoints."""
+        ...
+
+    def checkpoints(self, session_id: str) -> list[Checkpoint]:
+        """All checkpoints that were ever committed, the oldest first."""
+        ...
+
+
+class Keepsakes(Protocol):
+    """Snapshots, and notes: small named values of a session."""
+
+    def save_snapshot(self, snapshot: Snapshot) -> None:
+        """Keep a snapshot."""
+        ...
+
+    def snapshots(self, session_id: str) -> list[Snapshot]:
+        """The session's snapshots, the oldest first."""
+        ...
+
+    def note(self, session_id: str, name: str, value: Mapping[str, Any] | None) -> None:
+        """Keep a note in the place of the one of that name; None removes it."""
+        ...
+
+    def notes(self, session_id: str) -> dict[str, Mapping[str, Any]]:
+        """The session's notes by name."""
+        ...
+
+
+class Finder(Protocol):
+    """Search by words."""
+
+    def search(self, branch_id: str, text: str, *, most: int) -> list[Found]:
+        """Messages of a branch, its ancestors' part included, that share words with the text; the
+        best first.
+        """
+        ...
+
+
+class SessionStore(SessionIndex, MessageLog, Lineage, Projections, Keepsakes, Finder, Protocol):
+    """Everything a session needs of a store. Safe from many threads."""
+
+    def close(self) -> None:
+        """Let go of files; closing twice is no error."""
         ...

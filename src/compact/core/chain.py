@@ -1,0 +1,45 @@
+"""The hash chain: each message's hash is that of the chain before it and of the message.
+
+So one hash says which messages stand before it, in order, and a client that resends its whole list
+is recognized by its longest known prefix. Identical messages stay distinct: their hashes differ by
+what stands before them. Marks, ids and times are not part of a message's hash: clients drop them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import blake2b
+from typing import Any
+
+import orjson
+
+from compact.core.codec import dump
+from compact.core.formats.known import FORMATS
+from compact.core.messages import Message
+
+START = b""
+"""The chain before the first message."""
+SIZE = 16
+"""Bytes of a hash."""
+_NOT_SAID = frozenset(("metadata", "id", "timestamp"))
+"""Keys of a dictionary that are ours, or that clients add and drop."""
+
+
+def link(before: bytes, message: Message | Mapping[str, Any]) -> bytes:
+    """The chain's hash after one more message; a dictionary as a client sends it, or a message."""
+    return blake2b(before + _said(message), digest_size=SIZE).digest()
+
+
+def _said(message: Message | Mapping[str, Any]) -> bytes:
+    """What a message says, in a form that is always the same."""
+    if isinstance(message, Message):
+        wire = None if message.edited else message.wire
+        if wire is None:
+            wires = FORMATS[message.wire_format or "chat_completions"].render((message,))
+            wire = wires[0] if len(wires) == 1 else {"messages": wires}
+        message = wire
+    plain = {k: v for k, v in message.items() if v is not None and k not in _NOT_SAID}
+    try:
+        return orjson.dumps(plain, option=orjson.OPT_SORT_KEYS)
+    except TypeError:
+        return dump(plain)

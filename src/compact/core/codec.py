@@ -1,0 +1,244 @@
+"""Messages as stored bytes and back, without loss.
+
+A message that was read from a provider's dictionary and not changed is kept as that dictionary, and
+read again by its wire format; every other one as its fields. A plain text stands apart from the
+rest (`Encoded.content`), so that a store can show and search it without decoding.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import orjson
+
+from compact.core.formats.known import format_named
+from compact.core.messages import (
+    NO_METADATA,
+    Image,
+    Message,
+    MessageMetadata,
+    Opaque,
+    Part,
+    Raw,
+    Refusal,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+)
+from compact.errors import InvalidMessage
+
+_STRICT = (
+    orjson.OPT_PASSTHROUGH_DATETIME
+    | orjson.OPT_PASSTHROUGH_DATACLASS
+    | orjson.OPT_PASSTHROUGH_SUBCLASS
+)
+_HERE = 0
+"""Stands in a stored dictionary where its text was taken out: JSON's 0 is no content."""
+_PARTS: Mapping[str, type] = {
+    "text": Text,
+    "thinking": Thinking,
+    "image": Image,
+    "tool_call": ToolCall,
+    "tool_result": ToolResult,
+    "refusal": Refusal,
+    "opaque": Opaque,
+}
+
+
+class Encoded(NamedTuple):
+    """A message in two pieces."""
+
+    content: str | None
+    """Its text, where it is plain text that a store can hold as such."""
+    payload: bytes
+    """Everything else but role, id and time, as JSON."""
+
+
+def encode(message: Message) -> Encoded:
+    """The message's content and payload.
+
+    Raises:
+        InvalidMessage: it holds something that JSON cannot carry; the text says what.
+    """
+    body: dict[str, Any] = {}
+    content: str | None = None
+    if _is_told_by_wire(message):
+        wire = dict(message.wire or {})
+        text = wire.get("content")
+        if isinstance(text, str) and _is_storable(text):
+            content, wire["content"] = text, _HERE
+        body["w"], body["f"] = wire, message.wire_format
+    elif isinstance(message.content, str) and _is_storable(message.content):
+        content = message.content
+    elif isinstance(message.content, str):
+        body["c"] = message.content
+    else:
+        body["p"] = [
+            _part_fields(_slim(part) if message.edited else part) for part in message.content
+        ]
+    if not _is_told_by_wire(message) and message.wire_format:
+        body["f"] = message.wire_format
+        body["x"] = _without_content(message.wire) if message.edited else message.wire
+    return Encoded(content, dump({**body, **_extras(message)}))
+
+
+def _extras(message: Message) -> dict[str, Any]:
+    extras: dict[str, Any] = {}
+    if message.metadata is not NO_METADATA and message.metadata != NO_METADATA:
+        extras["m"] = message.metadata.model_dump(mode="json", exclude_defaults=True)
+    if message.name is not None:
+        extras["n"] = message.name
+    if message.reply_id is not None:
+        extras["r"] = message.reply_id
+    if message.token_count is not None:
+        extras["t"] = message.token_count
+    if message.edited:
+        extras["e"] = True
+    return extras
+
+
+def _is_told_by_wire(message: Message) -> bool:
+    """Whether reading the provider's dictionary again gives this message's role and content."""
+    if message.wire is None or message.edited or not message.wire_format:
+        return False
+    if isinstance(message.content, str):
+        same = message.wire.get("content") == message.content
+        return same and message.wire.get("role") == message.role
+    try:
+        again = format_named(message.wire_format).parse(message.wire, 0)
+    except InvalidMessage:
+        return False
+    return again.content == message.content and again.role == message.role
+
+
+def _is_storable(text: str) -> bool:
+    """Whether a text is Unicode that a database can hold: no lone surrogate, no NUL."""
+    if text.isascii():
+        return "\x00" not in text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return "\x00" not in text
+
+
+def decode(
+    content: str | None, payload: bytes, *, role: str, id: str, timestamp: datetime
+) -> Message:
+    """The message of what `encode` gave, and of its role, id and time."""
+    body = load(payload)
+    wire, format_name = body.get("w"), body.get("f")
+    fields_: dict[str, Any] = {"role": role, "id": id, "timestamp": timestamp}
+    if wire is not None:
+        if content is not None:
+            wire["content"] = content
+        told = format_named(format_name).parse(wire, 0)
+        fields_ |= {"content": told.content, "wire": wire, "wire_format": format_name}
+    elif "p" in body:
+        fields_["content"] = tuple(_part_of(part) for part in body["p"])
+    else:
+        fields_["content"] = body.get("c", content or "")
+    if wire is None and format_name:
+        fields_ |= {"wire": body.get("x"), "wire_format": format_name}
+    fields_["metadata"] = _metadata_of(body.get("m"))
+    fields_ |= {"name": body.get("n"), "reply_id": body.get("r"), "token_count": body.get("t")}
+    fields_["edited"] = body.get("e", False)
+    return Message.trusted(**fields_)
+
+
+def _metadata_of(value: Mapping[str, Any] | None) -> MessageMetadata:
+    return NO_METADATA if value is None else MessageMetadata.model_validate(value)
+
+
+def encode_whole(message: Message) -> dict[str, Any]:
+    """The message as one JSON value, for where it is stored inside another one."""
+    content, payload = encode(message)
+    return {
+        "role": message.role,
+        "id": message.id,
+        "at": message.timestamp.isoformat(),
+        "content": content,
+        "payload": load(payload),
+    }
+
+
+def decode_whole(value: Mapping[str, Any]) -> Message:
+    """The message of what `encode_whole` gave."""
+    return decode(
+        value["content"],
+        dump(value["payload"]),
+        role=value["role"],
+        id=value["id"],
+        timestamp=datetime.fromisoformat(value["at"]),
+    )
+
+
+def _without_content(raw: Raw | None) -> Raw | None:
+    """A provider's dictionary, of an edited message: what it said is no longer sent."""
+    return {**raw, "content": ""} if raw is not None and "content" in raw else raw
+
+
+def _slim(part: Part) -> Part:
+    """A shortened result without the whole text it was made of."""
+    if not isinstance(part, ToolResult) or part.raw is None:
+        return part
+    said = part.raw.get("content")
+    if not isinstance(said, str):
+        blocks = said if isinstance(said, list) else []
+        said = "\n".join(str(b.get("text", "")) for b in blocks if isinstance(b, Mapping))
+    return part if said == part.text else replace(part, raw=_without_content(part.raw))
+
+
+def _part_fields(part: Part) -> dict[str, Any]:
+    known = ((f, getattr(part, f.name)) for f in fields(part))
+    found: dict[str, Any] = {f.name: v for f, v in known if f.name == "type" or v != f.default}
+    if "images" in found:
+        found["images"] = [_part_fields(image) for image in found["images"]]
+    return found
+
+
+def _part_of(value: Mapping[str, Any]) -> Part:
+    given = dict(value)
+    if "images" in given:
+        given["images"] = tuple(_part_of(image) for image in given["images"])
+    part: Part = _PARTS[given["type"]](**given)
+    return part
+
+
+def dump(value: object) -> bytes:
+    """A JSON value as bytes; what orjson refuses (lone surrogates, huge numbers) the slower way.
+
+    Raises:
+        InvalidMessage: it holds something that JSON cannot carry.
+    """
+    try:
+        return orjson.dumps(value, default=_plain, option=_STRICT)
+    except (TypeError, ValueError):
+        pass
+    try:
+        return json.dumps(value, default=_plain, separators=(",", ":")).encode()
+    except (TypeError, ValueError) as error:
+        raise InvalidMessage("message", f"cannot be stored: {error}") from None
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
+        return list(value)
+    raise TypeError(f"{type(value).__name__} is no JSON value")
+
+
+def load(data: bytes) -> Any:  # noqa: ANN401 - any JSON value
+    """The JSON value of what `dump` gave."""
+    try:
+        return orjson.loads(data)
+    except ValueError:
+        return json.loads(data)

@@ -1,0 +1,54 @@
+"""The levels a checkpoint passes as it ages, and how many tokens each may have (FR-4).
+
+detailed → moderate → compact → merged. By schedule after 3, 6 and 10 compressions, earlier under
+pressure. Every level has a hard cap and all checkpoints together have one, so that the active
+context is bounded for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from compact.core.checkpoints import Level
+
+LEVELS: Sequence[Level] = ("detailed", "moderate", "compact", "merged")
+SCHEDULE: Mapping[Level, int] = {"detailed": 0, "moderate": 3, "compact": 6, "merged": 10}
+"""Compressions since a checkpoint was made from which on it has that level."""
+SHARES: Mapping[Level, float] = {
+    "detailed": 0.05,
+    "moderate": 0.025,
+    "compact": 0.0125,
+    "merged": 0.04,
+}
+"""Largest share of the usable window that one checkpoint of the level may take."""
+LEAST: Mapping[Level, int] = {"detailed": 400, "moderate": 240, "compact": 160, "merged": 400}
+"""Tokens a level may take even of a small window: below that, little but the heading is left."""
+ALL_SHARE = 0.30
+"""Largest share of the usable window that all checkpoints together may take."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caps:
+    """The caps that follow from a usable window, in tokens."""
+
+    usable: int
+
+    def of(self, level: Level) -> int:
+        """The cap of one checkpoint of the level, its heading included."""
+        return min(max(int(SHARES[level] * self.usable), LEAST[level]), self.together // 2)
+
+    @property
+    def together(self) -> int:
+        """The cap of all checkpoints together."""
+        return int(ALL_SHARE * self.usable)
+
+
+def level_at(age: int) -> Level:
+    """The level that the schedule gives a checkpoint after so many compressions."""
+    return next(level for level in reversed(LEVELS) if age >= SCHEDULE[level])
+
+
+def older(one: Level, other: Level) -> Level:
+    """The later of two levels."""
+    return max(one, other, key=LEVELS.index)

@@ -1,0 +1,195 @@
+"""What a store keeps of a session: its branches, entries, projections, moves and snapshots.
+
+A session is a tree of *branches*; each is a history that only grows and goes on from a position of
+another one. What a model sees is never stored as such: a *projection* names the positions, the
+checkpoints and the shortened forms it consists of, and messages that come later follow it. Moves
+say which projection is the one in force: a compression, an undo, a redo and a restore each append
+one. So nothing is ever overwritten.
+
+Positions count from 0 along a branch, its ancestors' messages included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from compact.core import defaults
+from compact.core.checkpoints import Checkpoint
+from compact.core.goals import Goal
+from compact.core.messages import Message
+
+FIXED, PERSON = 1, 2
+"""Marks of an entry: it may never be pruned; a person wrote it."""
+
+MoveKind = Literal["compress", "undo", "redo", "restore"]
+Purpose = Literal["recovery", "rollback", "emergency"]
+
+
+class Entry(NamedTuple):
+    """A message as a store takes and gives it."""
+
+    message: Message
+    tokens: int | None = None
+    """Its tokens as sent, where somebody counted."""
+    marks: int = 0
+
+
+class Branch(BaseModel):
+    """One line of a session's history."""
+
+    model_config = ConfigDict(frozen=True)
+
+    id: str
+    session_id: str
+    parent: str | None = None
+    fork: int = 0
+    """Positions below it are the parent's."""
+    messages: int = 0
+    """How many there are, the ancestors' included."""
+    tokens: int = 0
+    """Tokens of those that were counted."""
+    created_at: datetime = Field(default_factory=defaults.now)
+
+
+class Session(BaseModel):
+    """A conversation with an id."""
+
+    model_config = ConfigDict(frozen=True)
+
+    id: str
+    scope: str = "default"
+    title: str | None = None
+    model: str | None = None
+    mode: str | None = None
+    wire: str = "chat_completions"
+    """The wire format of its messages."""
+    tokenizer: str = ""
+    """The tokenizer its stored counts were made with."""
+    created_at: datetime = Field(default_factory=defaults.now)
+    updated_at: datetime = Field(default_factory=defaults.now)
+    metadata: Mapping[str, Any] = Field(default_factory=dict)
+    branch: Branch
+    """The branch that is in force."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Messages of a projection that are shown as they were said: positions, both included."""
+
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A message of a projection that stands nowhere else: shortened, or made by us."""
+
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Stand:
+    """Where a checkpoint stands in a projection."""
+
+    checkpoint_id: str
+
+
+Piece = Run | Shown | Stand
+
+
+class Projection(BaseModel):
+    """The recipe of an active context: what it consists of, in order. Messages from `at` on
+    follow.
+    """
+
+    model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True)
+
+    id: str = Field(default_factory=defaults.new_id)
+    window: int
+    """The window it was made for, in tokens."""
+    number: int = Field(ge=0)
+    """How many compressions led to it."""
+    at: int = Field(ge=0)
+    """How many messages the branch had."""
+    cut: int = Field(ge=0)
+    """Everything before it that is not kept is covered by checkpoints."""
+    kept: tuple[int, ...] = ()
+    pieces: tuple[Piece, ...] = ()
+    checkpoints: tuple[Checkpoint, ...] = ()
+    """The live ones, oldest span first."""
+    tokens: int = Field(ge=0)
+    parent: str | None = None
+    """The projection it was made from."""
+    made_at: datetime = Field(default_factory=defaults.now)
+
+
+class Step(BaseModel):
+    """A change of what is in force, to be committed in one transaction or not at all."""
+
+    model_config = ConfigDict(frozen=True)
+
+    kind: MoveKind
+    session_id: str
+    branch_id: str
+    window: int
+    base: int
+    """Number of the move it builds on, 0 for none: if another one came in between, it is
+    refused."""
+    at: int
+    """How many messages the branch had."""
+    projection: Projection | None
+    """What is in force afterwards; None for the bare history."""
+    forget: tuple[str, ...] = ()
+    """Notes of the session that end with it, such as the draft it was."""
+
+
+class Move(BaseModel):
+    """A step that was committed."""
+
+    model_config = ConfigDict(frozen=True)
+
+    number: int = Field(ge=1)
+    """Grows with each move of a store."""
+    kind: MoveKind
+    branch_id: str
+    window: int
+    at: int
+    projection_id: str | None
+    before: str | None = None
+    """The projection in force until then."""
+    made_at: datetime = Field(default_factory=defaults.now)
+
+
+class Snapshot(BaseModel):
+    """A recovery point: a position in the log, and what was in force there. Never sent to a
+    model.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    id: str = Field(default_factory=lambda: "sn-" + defaults.new_id()[:12])
+    session_id: str
+    branch_id: str
+    purpose: Purpose = "recovery"
+    note: str = ""
+    at: int
+    """How many messages the branch had."""
+    window: int
+    projection_id: str | None = None
+    checkpoint_ids: tuple[str, ...] = ()
+    goals: tuple[Goal, ...] = ()
+    policy: Mapping[str, Any] = Field(default_factory=dict)
+    created_at: datetime = Field(default_factory=defaults.now)
+
+
+class Found(NamedTuple):
+    """A message that a search found."""
+
+    position: int
+    score: float
+    """Higher is better; comparable within one search."""

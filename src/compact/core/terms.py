@@ -1,0 +1,94 @@
+"""Words to search by: what of a message is searched, and what of a question is looked for.
+
+Chinese and Japanese letters count as words of their own, since they are written without spaces. A
+name such as `retry_budget` or `src/auth/token.py` counts as its pieces one after the other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+
+from compact.core.messages import Message, Text, Thinking, ToolCall, ToolResult
+from compact.core.own_text import kind_of
+
+_CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af"
+_EACH = re.compile(rf"([{_CJK}])")
+_PIECE = re.compile(rf"[{_CJK}]|[^\W_{_CJK}]+")
+_NAME = re.compile(rf"[{_CJK}]+|[^\s{_CJK}]+")
+_LONGEST_NAME = 12
+"""Pieces of the longest name that is looked for as one."""
+STOP_WORDS = frozenset(
+    """
+    a about after all also am an and any are as at be because been before being between but by can
+    could did do does doing down during each for from further had has have having he her here hers
+    him his how i if in into is it its itself just me more most my no nor not now of off on once
+    only or other our ours out over own same she should so some such than that the their theirs
+    them then there these they this those through to too under until up us very was we were what
+    when where which while who whom whose why will with would you your yours
+    aber als am an auch auf aus bei bin bis das dass dem den der des die dies doch durch ein eine
+    einem einen einer er es für hat hatte ich ihr im in ist ja mit nach nicht noch nur oder sich sie
+    sind so über um und uns unter vom von vor war was welche welchen welcher welches wenn wer wie
+    wir wird wo wurde zu zum zur
+    """.split()  # noqa: SIM905 - a table to read
+)
+_CJK_STOP = frozenset("的了吗呢是在有和与我你他她它们这那什么哪谁怎么样个")
+
+
+def searchable(message: Message) -> str:
+    """What of a message is searched: its words, its calls and its results, and their ids; nothing
+    that compact itself put there.
+    """
+    return "\n".join(_texts(message))
+
+
+def _texts(message: Message) -> Iterator[str]:
+    if message.metadata.source in ("checkpoint", "goals"):
+        return
+    for part in message.parts:
+        match part:
+            case Text() | Thinking():
+                text = part.text
+            case ToolCall():
+                text = f"{part.name} {part.id} {part.arguments}"
+            case ToolResult():
+                text = part.text if kind_of(part.text) else f"{part.call_id} {part.text}"
+            case _:
+                text = getattr(part, "text", "")
+        if text and kind_of(text) is None:
+            yield text
+
+
+def spaced(text: str) -> str:
+    """The text with every Chinese or Japanese letter as a word of its own."""
+    return text if text.isascii() else _EACH.sub(r" \1 ", text)
+
+
+def looked_for(question: str) -> list[tuple[str, ...]]:
+    """The names of a question, each as its pieces in lower case; stop words left out unless there
+    is nothing else.
+    """
+    words = _NAME.findall(question)
+    names = [name[:_LONGEST_NAME] for word in words for name in _names_in(word.lower()) if name]
+    telling = [kept for name in names if (kept := _without_stop_words(name))]
+    return list(dict.fromkeys(telling or names))
+
+
+def _names_in(word: str) -> list[tuple[str, ...]]:
+    """A word's pieces as one name; of a run of Chinese or Japanese letters, each two neighbours."""
+    pieces = tuple(_PIECE.findall(word))
+    if len(pieces) < 3 or not _EACH.match(word):
+        return [pieces]
+    return list(pairwise(pieces))
+
+
+def _without_stop_words(name: tuple[str, ...]) -> tuple[str, ...]:
+    if all(piece in _CJK_STOP for piece in name) or (len(name) == 1 and name[0] in STOP_WORDS):
+        return ()
+    return name
+
+
+def pieces_of(text: str) -> list[str]:
+    """The pieces of a text in order, in lower case."""
+    return _PIECE.findall(text.lower())

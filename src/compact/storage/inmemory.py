@@ -1,0 +1,361 @@
+"""A store in memory: everything the one on disk promises but to outlive the process."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from threading import RLock
+from typing import Any
+
+from compact.core import chain, defaults
+from compact.core.checkpoints import Checkpoint
+from compact.core.sessions import (
+    Branch,
+    Entry,
+    Found,
+    Move,
+    Projection,
+    Session,
+    Snapshot,
+    Step,
+)
+from compact.core.terms import looked_for, pieces_of, searchable
+from compact.errors import NotFound, Superseded
+
+
+class _Line:
+    """A branch's own entries, with what is known of each."""
+
+    def __init__(self, branch: Branch) -> None:
+        self.branch = branch
+        self.entries: list[Entry] = []
+        self.marks: dict[int, list[int]] = defaultdict(list)
+        """Mark → own positions with it, ascending."""
+        self.places: dict[str, int] = {}
+        self.links: list[bytes] = []
+        """Chain hashes of own entries, as far as somebody asked."""
+        self.index: dict[str, Counter[int]] = defaultdict(Counter)
+        self.indexed = 0
+        self.tokens = 0
+
+    @property
+    def stop(self) -> int:
+        return self.branch.fork + len(self.entries)
+
+
+class InMemoryStore:
+    """Keeps sessions in dictionaries. One lock: a caller never sees half of anything."""
+
+    def __init__(self) -> None:
+        self._lock = RLock()
+        self._sessions: dict[str, Session] = {}
+        self._lines: dict[str, _Line] = {}
+        self._moves: dict[str, list[Move]] = defaultdict(list)
+        self._projections: dict[str, Projection] = {}
+        self._checkpoints: dict[str, dict[str, Checkpoint]] = defaultdict(dict)
+        self._snapshots: dict[str, list[Snapshot]] = defaultdict(list)
+        self._notes: dict[str, dict[str, Mapping[str, Any]]] = defaultdict(dict)
+        self._last_move = 0
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+    # --- which sessions there are -----------------------------------------------------------------
+
+    def session(self, session_id: str, *, create: Session | None = None) -> Session:
+        """The session of that id, made where there is none and `create` is given.
+
+        Raises:
+            NotFound: there is none, and none is to be made.
+        """
+        with self._lock:
+            if session_id not in self._sessions:
+                if create is None:
+                    raise NotFound(f"no session {session_id!r} in this store")
+                self._sessions[session_id] = create
+                self._lines[create.branch.id] = _Line(create.branch)
+            return self._current(self._sessions[session_id])
+
+    def _current(self, session: Session) -> Session:
+        line = self._lines[session.branch.id]
+        updated = line.entries[-1].message.timestamp if line.entries else session.updated_at
+        branch = self.branch(session.branch.id)
+        return session.model_copy(update={"branch": branch, "updated_at": updated})
+
+    def sessions(self, *, scope: str | None = None) -> list[Session]:
+        """The sessions of a scope, or of all, the one that changed last first."""
+        with self._lock:
+            found = [self._current(s) for s in self._sessions.values() if scope in (None, s.scope)]
+        return sorted(found, key=lambda s: s.updated_at.timestamp(), reverse=True)
+
+    def fork(self, branch_id: str, at: int) -> Branch:
+        """A new branch from a position of another one, in force from now on."""
+        with self._lock:
+            parent = self._line(branch_id)
+            if not 0 <= at <= parent.stop:
+                raise NotFound(f"branch {branch_id!r} has {parent.stop} messages, not {at}")
+            session = self._sessions[parent.branch.session_id]
+            taken = len(self.branches(session.id))
+            branch = Branch(
+                id=f"{session.id}~{taken + 1}", session_id=session.id, parent=branch_id, fork=at
+            )
+            self._lines[branch.id] = _Line(branch)
+            self._sessions[session.id] = session.model_copy(update={"branch": branch})
+            return self.branch(branch.id)
+
+    def delete_session(self, session_id: str) -> None:
+        """Remove a session for good."""
+        with self._lock:
+            if self._sessions.pop(session_id, None) is None:
+                raise NotFound(f"no session {session_id!r} in this store")
+            gone = [k for k, x in self._lines.items() if x.branch.session_id == session_id]
+            for branch_id in gone:
+                del self._lines[branch_id]
+            for move in self._moves.pop(session_id, ()):
+                self._projections.pop(move.projection_id or "", None)
+            for kept in (self._checkpoints, self._snapshots, self._notes):
+                kept.pop(session_id, None)
+
+    # --- histories --------------------------------------------------------------------------------
+
+    def append(
+        self, branch_id: str, entries: Sequence[Entry], *, expected: int | None = None
+    ) -> int:
+        """Append entries, all or none; how many messages the branch has afterwards.
+
+        Raises:
+            Superseded: the branch does not have `expected` messages any more.
+        """
+        with self._lock:
+            line = self._line(branch_id)
+            at = line.stop
+            if expected is not None and expected != at:
+                raise Superseded(f"the branch has {at} messages, not {expected}")
+            for position, entry in enumerate(entries, at):
+                line.places[entry.message.id] = position
+                line.tokens += entry.tokens or 0
+                for mark in (1, 2):
+                    if entry.marks & mark:
+                        line.marks[mark].append(position)
+            line.entries.extend(entries)
+            return line.stop
+
+    def read(self, branch_id: str, start: int, stop: int) -> list[Entry]:
+        """The entries at these positions, in order."""
+        with self._lock:
+            found: list[Entry] = []
+            for line, low, high in self._lineage(branch_id):
+                first, last = max(low, start), min(high, stop)
+                if first < last:
+                    found += line.entries[first - low : last - low]
+            return found
+
+    def marked(self, branch_id: str, mark: int, *, before: int, most: int) -> list[int]:
+        """Positions below `before` of the newest entries with the mark, newest first."""
+        found: list[int] = []
+        with self._lock:
+            for line, _, high in reversed(self._lineage(branch_id)):
+                for position in reversed(line.marks[mark]):
+                    if position < min(high, before):
+                        found.append(position)
+                        if len(found) == most:
+                            return found
+        return found
+
+    def position_of(self, branch_id: str, message_id: str) -> int | None:
+        """Where the newest message of that id stands."""
+        with self._lock:
+            for line, _, high in reversed(self._lineage(branch_id)):
+                position = line.places.get(message_id)
+                if position is not None and position < high:
+                    return position
+        return None
+
+    def branch(self, branch_id: str) -> Branch:
+        """The branch as it stands now."""
+        with self._lock:
+            line = self._line(branch_id)
+            tokens = sum(
+                each.tokens
+                if high == each.stop
+                else sum(e.tokens or 0 for e in each.entries[: high - low])
+                for each, low, high in self._lineage(branch_id)
+            )
+            return line.branch.model_copy(update={"messages": line.stop, "tokens": tokens})
+
+    def branches(self, session_id: str) -> list[Branch]:
+        """All branches of a session, the oldest first."""
+        with self._lock:
+            own = [k for k, x in self._lines.items() if x.branch.session_id == session_id]
+            return [self.branch(branch_id) for branch_id in own]
+
+    def chain(self, branch_id: str, length: int) -> bytes:
+        """The chain's hash after so many messages."""
+        with self._lock:
+            last = chain.START
+            for line, low, high in self._lineage(branch_id):
+                stop = min(high, length)
+                if stop <= low:
+                    break
+                last = self._linked(line, last, stop - low)
+            return last
+
+    def first_marked(self, branch_id: str, mark: int) -> int | None:
+        """The position of the oldest entry with the mark."""
+        with self._lock:
+            for line, _, high in self._lineage(branch_id):
+                for position in line.marks[mark][:1]:
+                    if position < high:
+                        return position
+        return None
+
+    # --- what is in force -------------------------------------------------------------------------
+
+    def commit(self, step: Step) -> Move:
+        """Put a step in force, with its projection and checkpoints.
+
+        Raises:
+            Superseded: another move came in between.
+        """
+        with self._lock:
+            last = self.moves(step.session_id, step.window, most=1)
+            if (last[0].number if last else 0) != step.base:
+                raise Superseded(f"window {step.window}: another move came in between")
+            self._line(step.branch_id)
+            if step.projection is not None:
+                self._projections[step.projection.id] = step.projection
+                known = self._checkpoints[step.session_id]
+                known.update((c.id, c) for c in step.projection.checkpoints)
+            self._last_move += 1
+            move = Move(
+                number=self._last_move,
+                kind=step.kind,
+                branch_id=step.branch_id,
+                window=step.window,
+                at=step.at,
+                projection_id=step.projection.id if step.projection else None,
+                before=last[0].projection_id if last else None,
+                made_at=defaults.now(),
+            )
+            self._moves[step.session_id].append(move)
+            session = self._sessions[step.session_id]
+            branch = self._lines[step.branch_id].branch
+            self._sessions[step.session_id] = session.model_copy(update={"branch": branch})
+            for name in step.forget:
+                self._notes[step.session_id].pop(name, None)
+            return move
+
+    def moves(self, session_id: str, window: int | None = None, *, most: int) -> list[Move]:
+        """The newest moves, for a window or for all, newest first."""
+        with self._lock:
+            rows = [m for m in reversed(self._moves[session_id]) if window in (None, m.window)]
+        return rows[:most]
+
+    def projection(self, projection_id: str) -> Projection:
+        """A projection with its checkpoints.
+
+        Raises:
+            NotFound: there is none of that id.
+        """
+        with self._lock:
+            if projection_id not in self._projections:
+                raise NotFound(f"no projection {projection_id!r} in this store")
+            return self._projections[projection_id]
+
+    def checkpoints(self, session_id: str) -> list[Checkpoint]:
+        """All checkpoints that were ever committed, the oldest first."""
+        with self._lock:
+            return list(self._checkpoints[session_id].values())
+
+    # --- snapshots and notes ----------------------------------------------------------------------
+
+    def save_snapshot(self, snapshot: Snapshot) -> None:
+        """Keep a snapshot."""
+        with self._lock:
+            self._snapshots[snapshot.session_id].append(snapshot)
+
+    def snapshots(self, session_id: str) -> list[Snapshot]:
+        """The session's snapshots, the oldest first."""
+        with self._lock:
+            return list(self._snapshots[session_id])
+
+    def note(self, session_id: str, name: str, value: Mapping[str, Any] | None) -> None:
+        """Keep a note, or remove it."""
+        with self._lock:
+            if value is None:
+                self._notes[session_id].pop(name, None)
+            else:
+                self._notes[session_id][name] = dict(value)
+
+    def notes(self, session_id: str) -> dict[str, Mapping[str, Any]]:
+        """The session's notes by name."""
+        with self._lock:
+            return dict(self._notes[session_id])
+
+    # --- search -----------------------------------------------------------------------------------
+
+    def search(self, branch_id: str, text: str, *, most: int) -> list[Found]:
+        """Messages that share words with the text, the best first.
+
+        The score of a message is the sum over the names of the question that it holds of
+        ln(1 + messages / messages with the name), the newer first among equals.
+        """
+        names = looked_for(text)
+        scores: Counter[int] = Counter()
+        with self._lock:
+            lineage = self._lineage(branch_id)
+            total = self._line(branch_id).stop
+            for line, _, _ in lineage:
+                self._catch_up(line)
+            for name in names:
+                places = [p for line, _, high in lineage for p in _holding(line, name, high)]
+                weight = math.log1p(total / len(places)) if places else 0.0
+                scores.update(dict.fromkeys(places, weight))
+        best = sorted(scores.items(), key=lambda row: (-row[1], -row[0]))
+        return [Found(position, score) for position, score in best[:most]]
+
+    def _catch_up(self, line: _Line) -> None:
+        for own in range(line.indexed, len(line.entries)):
+            position = line.branch.fork + own
+            for piece in pieces_of(searchable(line.entries[own].message)):
+                line.index[piece][position] += 1
+        line.indexed = len(line.entries)
+
+    # --- lines ------------------------------------------------------------------------------------
+
+    def _line(self, branch_id: str) -> _Line:
+        if branch_id not in self._lines:
+            raise NotFound(f"no branch {branch_id!r} in this store")
+        return self._lines[branch_id]
+
+    def _lineage(self, branch_id: str) -> list[tuple[_Line, int, int]]:
+        """The lines a branch consists of, the oldest first, each with the positions it gives."""
+        rows: list[tuple[_Line, int, int]] = []
+        high: int | None = None
+        name: str | None = branch_id
+        while name is not None:
+            line = self._line(name)
+            stop = line.stop if high is None else min(high, line.stop)
+            if line.branch.fork < stop:
+                rows.append((line, line.branch.fork, stop))
+            high = line.branch.fork if high is None else min(high, line.branch.fork)
+            name = line.branch.parent
+        return rows[::-1]
+
+    @staticmethod
+    def _linked(line: _Line, before: bytes, own: int) -> bytes:
+        """The chain after a line's first so many own entries, each linked once."""
+        while len(line.links) < own:
+            last = line.links[-1] if line.links else before
+            line.links.append(chain.link(last, line.entries[len(line.links)].message))
+        return line.links[own - 1] if own else before
+
+
+def _holding(line: _Line, name: tuple[str, ...], high: int) -> list[int]:
+    """Positions of a line's messages that hold every piece of a name."""
+    rows = [line.index.get(piece) for piece in name]
+    if not all(rows):
+        return []
+    first, *others = sorted((row for row in rows if row), key=len)
+    return [p for p in first if p < high and all(p in row for row in others)]
