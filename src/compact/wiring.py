@@ -18,7 +18,7 @@ from compact.config import CompactConfig
 from compact.core.events import Event
 from compact.core.messages import Message
 from compact.core.profiles import profile_of
-from compact.core.protocols import Emit, Summarizer, TokenEstimator
+from compact.core.protocols import Emit, SessionStore, Summarizer, TokenEstimator
 from compact.core.tokens import ANTHROPIC_FRAMING, CLAUDE_FRAMING, OPENAI_FRAMING, TokenCounter
 from compact.errors import UnknownModel
 from compact.providers import tokenizers
@@ -92,6 +92,24 @@ def summarizer(chosen: str | Summarizer | None, counter: TokenCounter) -> Summar
     if isinstance(chosen, str):
         raise UnknownModel(f"no summarizer {chosen!r}; there is 'extractive'")
     return chosen
+
+
+def session_store(store: str | Path | SessionStore | None) -> SessionStore:
+    """The store of that name: a file, `:memory:` for a database in memory, None for plain memory;
+    a store that is open already is taken as it is.
+
+    Raises:
+        StoreFailed: the file cannot be opened.
+    """
+    if store is None:
+        from compact.storage.inmemory import InMemoryStore
+
+        return InMemoryStore()
+    if not isinstance(store, str | Path):
+        return store
+    from compact.storage.sqlite.manager import SQLiteManager
+
+    return SQLiteManager(store)
 
 
 def file_formats() -> dict[str, str]:

@@ -80,6 +80,10 @@ class ExtractiveSummarizer:
 
     async def summarize(self, request: SummaryRequest) -> Summary:
         """Summarize the request's messages within its token cap."""
+        return self.extracted(request)
+
+    def extracted(self, request: SummaryRequest) -> Summary:
+        """The same for those who cannot wait."""
         notes = self.continued(request)
         text, used = write(notes, request, self._counter)
         return Summary(text=text, made_by=self.name, anchors=tuple(used), memo=notes)

@@ -20,7 +20,7 @@ Reads from the end of the log and stops at the cut: costs follow the window.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice, takewhile
 
@@ -67,9 +67,9 @@ class Ladder:
         self._turn = 0
         """Where the newest turn starts. Its reasoning stays: a provider wants it with its calls."""
 
-    def lay_out(self, layout: Layout, reserve: int, *, hard: int) -> Layout:
-        """Fill an empty layout: what stays in view within its limit, `reserve` tokens of which are
-        kept for the checkpoint.
+    def lay_out(self, layout: Layout, reserve: Callable[[int], int], *, hard: int) -> Layout:
+        """Fill an empty layout: what stays in view within its limit. `reserve` says how many of the
+        tokens above the floor are kept for checkpoints.
 
         Where the newest group is larger, the limit is raised for it, up to `hard`; beyond that it
         is clipped.
@@ -82,9 +82,9 @@ class Ladder:
         above = limit - layout.tokens
         if above < LEAST_CHECKPOINT and len(layout.held) < len(self._history):
             raise CannotFit({**layout.floor, "room for a checkpoint": LEAST_CHECKPOINT}, limit)
-        reserve = min(reserve, max(LEAST_CHECKPOINT, int(above * CHECKPOINT_SHARE)))
-        self._hold_requests(layout, above - reserve)
-        self._hold_tail(layout, limit - layout.tokens - reserve, hard - limit)
+        kept = reserve(above)
+        self._hold_requests(layout, above - kept)
+        self._hold_tail(layout, limit - layout.tokens - kept, hard - limit)
         return layout
 
     def floor(self) -> int:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from compact.compression import reporting, stages
-from compact.compression.stages import Budget, Carried
+from compact.compression.extractive import ExtractiveSummarizer
+from compact.compression.gate import Judged, judge
+from compact.compression.stages import Budget, Selection, Task
+from compact.compression.standing import Standing
+from compact.core.checkpoints import Checkpoint, Summary, SummaryRequest, Verdict
 from compact.core.events import (
     STAGES,
     ErrorRaised,
@@ -15,20 +19,38 @@ from compact.core.events import (
     Stage,
     StageStarted,
     SummaryCreated,
+    SummaryReplaced,
     TokenEstimate,
 )
 from compact.core.history import History
 from compact.core.plan import Plan
 from compact.core.policy import CompactPolicy
 from compact.core.protocols import Emit, Summarizer
+from compact.core.sessions import Piece
+from compact.errors import SummaryRejected
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What a compression yields: the plan with its context, and what to hand on to the next one."""
+class Proposal:
+    """What a compression yields: the plan with its context, and the recipe to make it again.
+
+    Nothing is in force before whoever asked commits it.
+    """
 
     plan: Plan
-    carried: Carried | None = None
+    at: int
+    """How many messages the history had when it was asked for."""
+    cut: int = 0
+    kept: tuple[int, ...] = ()
+    pieces: tuple[Piece, ...] = ()
+    replaced: int = 0
+    """Summaries that the gate refused, or that never came, and that the extractive one stands in
+    for."""
+
+    @property
+    def checkpoints(self) -> tuple[Checkpoint, ...]:
+        """The live checkpoints, oldest span first."""
+        return self.plan.context.checkpoints
 
 
 async def compress(
@@ -38,37 +60,103 @@ async def compress(
     budget: Budget,
     summarizer: Summarizer,
     emit: Emit,
-    carried: Carried | None = None,
-) -> Outcome:
+    standing: Standing | None = None,
+) -> Proposal:
     """Fit the history into the budget. What fits comes back unchanged.
 
-    `carried` is what an earlier compression of the same history handed on, so that nothing is
-    summarized twice.
+    `standing` is where a session stands: what its earlier compressions covered stays covered, and
+    its checkpoints age.
 
     Raises:
         CannotFit: what may not be shortened exceeds the limit.
         SummaryRejected: the result broke an invariant; the history is untouched.
     """
-    total = counted_until(history, budget.limit - budget.aside) + budget.aside
-    emit(_estimate(history, budget, total))
-    if total <= budget.limit and (fits := reporting.unchanged(history, budget, total)):
-        return Outcome(fits, carried)
+    at = len(history)
+    if standing is None or not (standing.cut or standing.live):
+        total = counted_until(history, budget.limit - budget.aside) + budget.aside
+        emit(_estimate(history, budget, total))
+        if total <= budget.limit and (fits := reporting.unchanged(history, budget, total)):
+            pieces = stages.pieces_in_order(history, fits.context)
+            return Proposal(fits, at, pieces=pieces)
     with _stage("identify", emit):
-        selection = stages.identify(history, policy, budget, carried)
+        selection = stages.identify(history, policy, budget, standing)
     with _stage("prepare", emit):
-        request = stages.prepare(selection, carried)
+        tasks = stages.prepare(selection)
     with _stage("summarize", emit):
-        written = await summarizer.summarize(request) if request else None
+        texts = [await _written(task, summarizer, history, emit) for task in tasks]
     with _stage("checkpoint", emit):
-        read = stages.carry(selection, carried, written) if written else None
-        draft = stages.draft(selection, written or stages.RECEIPT, read)
+        rows = zip(tasks, texts, strict=True)
+        drafts = [(task, _judged(task, text, history, emit)) for task, text in rows]
     with _stage("update", emit):
-        context = stages.update(selection, draft, read)
+        update = stages.update(selection, drafts)
     with _stage("validate", emit):
-        stages.validate(context, selection)
-    plan = reporting.report(selection, context)
-    _tell(plan, emit)
-    return Outcome(plan, read)
+        stages.validate(update.context, selection)
+    plan = reporting.report(selection, update.context)
+    _tell(selection, plan, emit)
+    return Proposal(
+        plan,
+        at,
+        cut=selection.layout.cut,
+        kept=tuple(sorted(i for i in selection.layout.held if i < selection.layout.cut)),
+        pieces=update.pieces,
+        replaced=sum(1 for _, x in drafts if any(v.rule == STANDS_IN for v in x.verdicts)),
+    )
+
+
+STANDS_IN = "stands in"
+"""The rule under which a checkpoint says that the extractive summary took another one's place."""
+
+
+async def _written(
+    task: Task, summarizer: Summarizer, history: History, emit: Emit
+) -> Summary | Exception | None:
+    """What the summarizer wrote, or how it failed; None where nothing is to be written."""
+    if task.request is None:
+        return None
+    try:
+        return await summarizer.summarize(task.request)
+    except Exception as error:  # noqa: BLE001 - somebody else's code: a session goes on without it
+        emit(ErrorRaised(stage="summarize", error=type(error).__name__, message=str(error)))
+        return error
+
+
+def _judged(
+    task: Task, written: Summary | Exception | None, history: History, emit: Emit
+) -> Judged:
+    """The summary that may stand in for its source: the one that was written, else the extractive
+    one.
+
+    Raises:
+        SummaryRejected: not even that one may.
+    """
+    if task.request is None:
+        return stages.RECEIPT
+    why = f"{type(written).__name__}: {written}" if isinstance(written, Exception) else ""
+    if isinstance(written, Summary):
+        found = _by_gate(task, task.request, written, history)
+        if found.accepted:
+            return found
+        why = _reason(found)
+        if written.made_by == ExtractiveSummarizer.name:
+            raise SummaryRejected(f"the extractive summary was refused: {why}")
+    other = ExtractiveSummarizer(history.counter).extracted(task.request)
+    found = _by_gate(task, task.request, other, history)
+    if not found.accepted:
+        raise SummaryRejected(f"the extractive summary was refused: {_reason(found)}")
+    emit(SummaryReplaced(made_by=other.made_by, reason=why))
+    verdict = Verdict(rule=STANDS_IN, passed=False, detail=why)
+    return Judged(found.summary, (*found.verdicts, verdict))
+
+
+def _by_gate(task: Task, request: SummaryRequest, summary: Summary, history: History) -> Judged:
+    source = task.source_tokens
+    if source is None:
+        source = sum(map(history.counter.message, request.messages))
+    return judge(summary, request, history.counter, source_tokens=source)
+
+
+def _reason(judged: Judged) -> str:
+    return "; ".join(f"{v.rule}: {v.detail}" for v in judged.verdicts if not v.passed)
 
 
 def counted_until(history: History, limit: int) -> int:
@@ -103,9 +191,9 @@ def _estimate(history: History, budget: Budget, total: int) -> TokenEstimate:
     )
 
 
-def _tell(plan: Plan, emit: Emit) -> None:
-    checkpoint = plan.checkpoint
-    if checkpoint is not None:
+def _tell(selection: Selection, plan: Plan, emit: Emit) -> None:
+    before = frozenset(c.id for c in (selection.standing.live if selection.standing else ()))
+    for checkpoint in _new(plan.context.checkpoints, before):
         emit(
             SummaryCreated(
                 checkpoint_id=checkpoint.id,
@@ -113,6 +201,7 @@ def _tell(plan: Plan, emit: Emit) -> None:
                 source_tokens=checkpoint.span.tokens,
                 tokens=checkpoint.token_count,
                 made_by=checkpoint.made_by,
+                level=checkpoint.level,
             )
         )
     emit(
@@ -124,3 +213,7 @@ def _tell(plan: Plan, emit: Emit) -> None:
             tokens_after=plan.tokens_after,
         )
     )
+
+
+def _new(checkpoints: Sequence[Checkpoint], before: frozenset[str]) -> list[Checkpoint]:
+    return [c for c in checkpoints if c.id not in before]

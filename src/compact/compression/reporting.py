@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from compact.compression import shorten
@@ -19,8 +19,8 @@ from compact.core.plan import Fate, Plan, Rung
 def report(selection: Selection, context: ActiveContext) -> Plan:
     """The plan that says what was done, rung by rung."""
     history, budget = selection.history, selection.budget
-    before = None
-    if history.counted() == len(history):
+    before = selection.standing.tokens if selection.standing else None
+    if not selection.standing and history.counted() == len(history):
         before = budget.aside + history.total()
     return Plan(
         limit=budget.limit,
@@ -81,10 +81,32 @@ def _fates(selection: Selection) -> dict[int, Fate]:
 
 def _rungs(selection: Selection, context: ActiveContext) -> Iterator[Rung]:
     yield from _shortened(selection, "masked")
-    if context.checkpoints:
-        yield _summarized(selection, context.checkpoints[-1])
+    live = selection.standing.live if selection.standing else ()
+    yield from _aged(context, live)
+    made = [c for c in context.checkpoints if c not in live and not c.parents]
+    made += [c for c in context.checkpoints if c.made_by == "receipt" and c not in live]
+    for checkpoint in made[:1]:
+        yield _summarized(selection, checkpoint)
     yield from _lowered(selection)
     yield from _shortened(selection, "clipped")
+
+
+def _aged(context: ActiveContext, live: Sequence[Checkpoint]) -> Iterator[Rung]:
+    sizes = {c.id: c.token_count for c in live}
+    for checkpoint in context.checkpoints:
+        if checkpoint.id in sizes or not checkpoint.parents or checkpoint.made_by == "receipt":
+            continue
+        merged = len(checkpoint.parents) > 1
+        before = sum(sizes.get(parent, 0) for parent in checkpoint.parents)
+        what = (
+            f"{len(checkpoint.parents)} checkpoints became one" if merged else "a checkpoint aged"
+        )
+        yield Rung(
+            name="merge" if merged else "age",
+            why=f"{what}: {checkpoint.level}, {checkpoint.token_count:,} tokens",
+            messages=checkpoint.span.messages,
+            freed=before - checkpoint.token_count,
+        )
 
 
 def _shortened(selection: Selection, form: str) -> Iterator[Rung]:

@@ -358,7 +358,7 @@ def answer(calls: Sequence[ToolCall], asked: Message) -> Message:
 
 def is_answer(message: Message) -> bool:
     """Whether the message is nothing but such a note."""
-    return message.metadata is _INJECTED and message.id.endswith(_ANSWERED)
+    return message.metadata.source == _INJECTED.source and message.id.endswith(_ANSWERED)
 
 
 def joined(answer: Message, results: Message) -> list[Message]:

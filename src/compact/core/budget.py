@@ -40,6 +40,9 @@ class ContextWindow(BaseModel):
     target_pct: float = Field(default=0.40, gt=0, le=1)
     trigger_tokens: int | None = Field(default=None, gt=0)
     """An absolute cap on the trigger, beside the percentage."""
+    ratio: float = Field(default=1.0, gt=0)
+    """Tokens that the provider counts for each that we count, as far as that is known: it makes the
+    window smaller or larger in our tokens (`core.calibration`)."""
 
     @property
     def buffer(self) -> int:
@@ -49,7 +52,7 @@ class ContextWindow(BaseModel):
     @property
     def usable(self) -> int:
         """What a prompt may use."""
-        return max(0, self.size - max(self.output_reserve, self.buffer))
+        return max(0, int((self.size - max(self.output_reserve, self.buffer)) / self.ratio))
 
     @property
     def trigger(self) -> int:

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from compact.core.checkpoints import Checkpoint
 from compact.core.messages import Message, Text, Thinking
+from compact.errors import WrongLayer
 
 
 class ActiveContext(BaseModel):
@@ -29,6 +30,20 @@ class ActiveContext(BaseModel):
     def render_text(self) -> str:
         """The model-visible text of the context: what tokens mean here."""
         return render_text(self.messages)
+
+
+def sendable(value: object) -> ActiveContext:
+    """The value itself, if it may be handed to a model: for callers whose types nobody checks.
+
+    Raises:
+        WrongLayer: it is not an active context; the text says what it is and where to get one.
+    """
+    if isinstance(value, ActiveContext):
+        return value
+    raise WrongLayer(
+        f"only an ActiveContext may be handed to a model, got a {type(value).__name__}: "
+        "a history or a snapshot knows no budget; take ContextManager.active_context()"
+    )
 
 
 def render_text(messages: Sequence[Message]) -> str:

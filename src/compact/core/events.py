@@ -25,8 +25,8 @@ class Event:
 
     def as_dict(self) -> dict[str, Any]:
         """The event as plain JSON values."""
-        body = asdict(self)
-        return {"name": self.name, **body, "at": self.at.isoformat()}
+        body = {k: v.isoformat() if isinstance(v, datetime) else v for k, v in asdict(self).items()}
+        return {"name": self.name, **body}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +73,17 @@ class SummaryCreated(Event):
     source_tokens: int | None
     tokens: int
     made_by: str
+    level: str = "detailed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SummaryReplaced(Event):
+    """A summary was refused or never came; another one stands in for it."""
+
+    name: ClassVar[str] = "compact.summary_replaced"
+    made_by: str
+    """Who wrote the one that stands in."""
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,3 +107,56 @@ class ErrorRaised(Event):
     stage: str
     error: str
     message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Committed(Event):
+    """A compression was put in force."""
+
+    name: ClassVar[str] = "compact.committed"
+    move: int
+    """The number of the move in its store."""
+    window: int
+    checkpoints: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DraftDropped(Event):
+    """A compression that somebody began and never ended was found, and dropped."""
+
+    name: ClassVar[str] = "compact.draft_dropped"
+    window: int
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmergencyRung(Event):
+    """One rung of the emergency ladder, measured."""
+
+    name: ClassVar[str] = "compact.emergency"
+    rung: str
+    snapshot_id: str
+    tokens_before: int
+    tokens_after: int | None
+    """None where the rung could make no context at all."""
+    needed: int
+    """Tokens the prompt may have."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BreakerOpened(Event):
+    """The summarizer failed again and again; it is left alone for a while."""
+
+    name: ClassVar[str] = "compact.breaker_opened"
+    failures: int
+    until: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RatioLearned(Event):
+    """A provider reported what a prompt cost; counts are corrected by it."""
+
+    name: ClassVar[str] = "compact.ratio_learned"
+    counted: int
+    reported: int
+    ratio: float

@@ -72,10 +72,12 @@ class History:
     def __getitem__(self, position: int) -> Message:
         message = self._messages.get(position)
         if message is None:
-            item = self._items[position]
-            message = item if isinstance(item, Message) else self.wire.parse(item, position)
-            self._messages[position] = message
+            message = self._messages[position] = self._message_at(position)
         return message
+
+    def _message_at(self, position: int) -> Message:
+        item = self._items[position]
+        return item if isinstance(item, Message) else self.wire.parse(item, position)
 
     def __iter__(self) -> Iterator[Message]:
         return (self[i] for i in range(len(self)))

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from compact.core.checkpoints import Checkpoint
 from compact.core.context import ActiveContext
 
-RungName = Literal["mask", "summarize", "lower keep counts", "clip", "close"]
+RungName = Literal["mask", "summarize", "age", "merge", "lower keep counts", "clip", "close"]
 Fate = Literal["kept", "pinned", "masked", "clipped", "covered"]
 
 

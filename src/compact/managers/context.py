@@ -1,54 +1,44 @@
 """Front door 2: `ContextManager`, a session that never overflows.
 
 Messages go in one by one and stay in the history as they are; a prompt that fits the model's window
-comes out. The history lives in memory; a store on disk follows with the sessions issue.
+comes out. With a store the session lives on disk: it can be opened again after any end, by several
+processes too. How the view is kept up to date lives in `view`, going back in `travel`, what is done
+in an emergency in `rescue`, bringing back in `recall`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, TypedDict, TypeVar, Unpack
+from collections.abc import Coroutine, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeVar, Unpack
 
-from compact import wiring
 from compact.compression.ladder import Ladder
-from compact.core import defaults
+from compact.core import recalls
 from compact.core.budget import ContextBudget, ContextWindow
 from compact.core.checkpoints import Checkpoint, SummaryRequest
 from compact.core.context import ActiveContext
-from compact.core.events import Event
-from compact.core.formats.known import format_named, told_by
-from compact.core.history import History
+from compact.core.goals import Goal
 from compact.core.messages import Message
 from compact.core.plan import Plan
 from compact.core.policy import CompactPolicy
 from compact.core.profiles import window_of
-from compact.core.protocols import Summarizer, TokenEstimator
-from compact.errors import InvalidConfig, InvalidMessage
-from compact.managers import blocking
-from compact.managers.compress import aside_of, check_options, checked_size
+from compact.core.protocols import ChatModel, SessionStore
+from compact.core.recalls import Expansion, Recalled
+from compact.core.replies import Usage
+from compact.core.session_history import SessionHistory
+from compact.core.sessions import Branch, Purpose, Snapshot
+from compact.errors import InvalidMessage, NotFound
+from compact.managers import blocking, drafts, travel
+from compact.managers import recall as recalling
+from compact.managers.breaker import Breaker
+from compact.managers.opening import SessionOptions, opened, parsed
+from compact.managers.post import Post
+from compact.managers.recognition import Recognized, recognized
 from compact.managers.view import View
 
 T = TypeVar("T")
-DEFAULT_WINDOW = 8_192
 SUMMARY_TOKENS = 800
 """Size of the summary that is written where no checkpoint exists yet."""
-
-
-class SessionOptions(TypedDict, total=False):
-    """What a `ContextManager` takes beside model and window."""
-
-    system: str | Sequence[Mapping[str, Any]] | None
-    """A system prompt that is sent in a field of its own: counted, never changed."""
-    tools: Sequence[Mapping[str, Any]] | None
-    """Tool schemas that are sent along: counted, never changed."""
-    tokenizer: str | TokenEstimator | None
-    format: str | None
-    """The wire format of message dictionaries: `chat_completions` or `anthropic`."""
-    policy: CompactPolicy | None
-    summarizer: str | Summarizer | None
-    """`extractive` (the default), an object of yours, or None for a receipt alone."""
-    on_event: Callable[[Event], None] | None
-    session_id: str
 
 
 class ContextManager:
@@ -58,41 +48,55 @@ class ContextManager:
     counts more than the model's. Without either, the window is 8,192 tokens. Of a model that is not
     known, give the window; its tokens are then estimated (`tokenizer="chars"`) unless a tokenizer
     is given too. Prompts are compressed when they pass the policy's trigger.
+
+    `store` is a file's name, an open store, or None for a session that lives in memory only. A
+    message is durable when `add_message` returns.
     """
 
     def __init__(
         self,
         model: str | None = None,
         window: int | None = None,
-        store: None = None,
+        store: str | Path | SessionStore | None = None,
         **options: Unpack[SessionOptions],
     ) -> None:
-        check_options(options, SessionOptions, "ContextManager()")
-        if store is not None:
-            raise InvalidConfig(
-                "store", f"{store!r}: sessions live in memory; a store is not built yet"
-            )
-        self.policy = options.get("policy") or CompactPolicy()
-        if "summarizer" in options and options["summarizer"] is None:
-            self.policy = self.policy.model_copy(update={"strategy": "off"})
-        size = _size_of(window, model)
-        self._wire = format_named(options.get("format") or _format_for(model))
-        self._counter = wiring.token_counter(
-            self._wire.name,
-            tokenizer=options.get("tokenizer"),
-            model=model,
-            otherwise=None if window is None else "chars",
-        )
-        self._aside = aside_of(self._counter, options.get("system"), options.get("tools"))
-        self._summarizer = wiring.summarizer(options.get("summarizer"), self._counter)
-        self.id = options.get("session_id") or defaults.new_id()
+        self._state, size = opened(model, window, store, options)
+        self.id = self._state.id
         """The session's id, which its events carry."""
-        self._emit = wiring.emitter(options.get("on_event"), session_id=self.id)
-        self.history = History(
-            (), self._wire, self._counter, never_pruned=self.policy.roles_never_pruned
-        )
+        self.store = self._state.store
+        """Where the session is kept."""
+        drafts.drop_abandoned(self._state)
+        self._breaker = Breaker(self._state)
         self._views: dict[int, View] = {}
         self._view = self._view_of(size)
+        self._post = Post(self._state, self._view)
+
+    def close(self) -> None:
+        """Let go of the store. What was added is there already."""
+        self.store.close()
+
+    def __enter__(self) -> ContextManager:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # --- what there is ----------------------------------------------------------------------------
+
+    @property
+    def policy(self) -> CompactPolicy:
+        """What is kept, and when and how far to compress."""
+        return self._state.policy
+
+    @property
+    def history(self) -> SessionHistory:
+        """The full record of the branch that is open: read it as a sequence of messages."""
+        return self._state.history
+
+    @property
+    def branch_id(self) -> str:
+        """The branch that is open."""
+        return self._state.branch_id
 
     @property
     def window(self) -> ContextWindow:
@@ -106,13 +110,15 @@ class ContextManager:
 
     @property
     def checkpoints(self) -> tuple[Checkpoint, ...]:
-        """The checkpoints in view."""
-        return (self._view.checkpoint,) if self._view.checkpoint else ()
+        """The checkpoints in view, oldest span first."""
+        return self._view.checkpoints
 
     @property
     def last_plan(self) -> Plan | None:
         """What the last compression did and why; None before the first."""
         return self._view.plan
+
+    # --- what goes in -----------------------------------------------------------------------------
 
     def add_message(
         self, message: Message | Mapping[str, Any] | None = None, /, **fields: object
@@ -125,46 +131,63 @@ class ContextManager:
 
         Raises:
             InvalidMessage: it is malformed; the text names the field.
+            StoreFailed: it could not be stored, and is not part of the history.
         """
         if message is not None and fields:
             raise InvalidMessage("message", "give a message or its fields, not both")
-        item = fields if message is None else message
-        if not isinstance(item, Message):
-            item = self._parsed(item)
-        self.history.extend((item,))
-        return item
+        return self.add_messages([fields if message is None else message])[0]
 
-    def _parsed(self, raw: Mapping[str, Any]) -> Message:
-        position = len(self.history)
-        if not isinstance(raw, Mapping):
-            raise InvalidMessage(
-                "message", f"expected a message or a mapping, got {type(raw).__name__}"
-            )
-        other = told_by(raw)
-        if other is not None and other != self._wire.name:
-            raise InvalidMessage(
-                f"messages[{position}]",
-                f"is in the format {other}, the session is in {self._wire.name}: "
-                f"give format={other!r}",
-            )
-        message = self._wire.parse(raw, position)
-        if "metadata" not in raw:
-            return message
-        wire = {key: value for key, value in raw.items() if key != "metadata"}
-        return message.model_copy(update={"wire": wire})
+    def add_messages(self, messages: Sequence[Message | Mapping[str, Any]]) -> list[Message]:
+        """Append several messages at once: all of them or none.
+
+        Raises:
+            InvalidMessage, StoreFailed: as `add_message`.
+        """
+
+        def made(at: int) -> list[Message]:
+            return [parsed(self._state.wire, each, at + i) for i, each in enumerate(messages)]
+
+        return self._state.history.append(made)
+
+    def sync(self, messages: Sequence[Message | Mapping[str, Any]]) -> Recognized:
+        """Take the list that a client sends whole at every turn: what is known is recognized, only
+        what is new is stored. A list whose past was edited goes on as a branch.
+
+        Raises:
+            InvalidMessage, StoreFailed: as `add_message`.
+        """
+        self._state.history.catch_up()
+        found = recognized(self._state, self._view, messages)
+        if found.known < len(self._state.history):
+            self.branch(at=found.known)
+        if found.new:
+            self.add_messages(found.new)
+        return found
 
     def pin(self, message: Message | str) -> None:
         """Keep a message word for word from now on, by itself or by its id.
 
         Raises:
-            LookupError: the session has no such message.
+            NotFound: the session has no such message.
         """
         wanted = message if isinstance(message, str) else message.id
-        for position in range(len(self.history) - 1, -1, -1):
-            if self.history[position].id == wanted:
-                self.history.pin(position)
-                return
-        raise LookupError(f"this session has no message with the id {wanted!r}")
+        position = self._state.history.position_of(wanted)
+        if position is None:
+            raise NotFound(f"this session has no message with the id {wanted!r}")
+        self._state.pin(position)
+
+    @property
+    def goals(self) -> tuple[Goal, ...]:
+        """What the session is for. Active goals are in every prompt word for word."""
+        return self._state.goals
+
+    def set_goals(self, goals: Sequence[Goal | str]) -> tuple[Goal, ...]:
+        """Have these goals from now on; a text is an active goal."""
+        self._state.set_goals([g if isinstance(g, Goal) else Goal(text=g) for g in goals])
+        self._reload()
+        return self.goals
+
+    # --- what comes out ---------------------------------------------------------------------------
 
     def get_context_for_model(self, model_key: str | None = None) -> list[dict[str, Any]]:
         """The prompt for the model, as provider dictionaries that are to be read only.
@@ -176,28 +199,25 @@ class ContextManager:
             UnknownModel: nothing is known of that model key.
             BlockingCallInLoop: the summarizer waits, in a running event loop.
         """
-        view = self._view if model_key is None else self._view_of(window_of(model_key))
-        self._run(view.refresh(), "aget_context_for_model()")
-        return view.rendered()
+        return self._run(self.aget_context_for_model(model_key), "aget_context_for_model()")
 
     async def aget_context_for_model(self, model_key: str | None = None) -> list[dict[str, Any]]:
         """`get_context_for_model` for async callers."""
         view = self._view if model_key is None else self._view_of(window_of(model_key))
-        await view.refresh()
+        await self._post.fitted(view)
         return view.rendered()
 
     def active_context(self) -> ActiveContext:
-        """The typed value behind `get_context_for_model`.
+        """The typed value behind `get_context_for_model`: the only one that a model may be given.
 
         Raises:
             CannotFit, BlockingCallInLoop: as `get_context_for_model`.
         """
-        self._run(self._view.refresh(), "aactive_context()")
-        return self._view.context()
+        return self._run(self.aactive_context(), "aactive_context()")
 
     async def aactive_context(self) -> ActiveContext:
         """`active_context` for async callers."""
-        await self._view.refresh()
+        await self._post.fitted(self._view)
         return self._view.context()
 
     def compress_conversation(self, target_ratio: float | None = None) -> Plan:
@@ -217,32 +237,31 @@ class ContextManager:
             raise ValueError(
                 f"target_ratio must lie above 0 and be at most 1, got {target_ratio!r}"
             )
-        await self._view.refresh()
+        await self._post.fitted(self._view)
         limit = self.window.target
         if target_ratio is not None:
-            floor = Ladder(self.history, self.policy).floor() + self._aside
+            floor = Ladder(self.history, self.policy).floor() + self._view.aside
             limit = floor + int(target_ratio * max(0, self._view.tokens - floor))
         return await self._view.compress(min(limit, self.window.usable))
 
     def estimate_tokens(self, text: str) -> int:
         """Tokens of a text by the session's tokenizer."""
-        return self._counter.text(text)
+        return self._state.counter.text(text)
 
     def get_conversation_summary(self) -> str:
-        """What the checkpoint in view says; before the first one, a summary of the whole history.
+        """What the checkpoints in view say; before the first one, a summary of the whole history.
 
         Raises:
             BlockingCallInLoop: the summarizer waits, in a running event loop.
         """
         work = self.aget_conversation_summary()
-        return blocking.run(
-            work, waits=self._summarizer.waits, instead="aget_conversation_summary()"
-        )
+        waits = self._state.summarizer.waits
+        return blocking.run(work, waits=waits, instead="aget_conversation_summary()")
 
     async def aget_conversation_summary(self) -> str:
         """`get_conversation_summary` for async callers."""
-        if self._view.checkpoint is not None:
-            return self._view.checkpoint.summary
+        if self.checkpoints:
+            return "\n\n".join(c.summary for c in self.checkpoints)
         if not len(self.history):
             return ""
         request = SummaryRequest(
@@ -250,39 +269,168 @@ class ContextManager:
             max_tokens=SUMMARY_TOKENS,
             max_instruction_tokens=SUMMARY_TOKENS // 3,
         )
-        return (await self._summarizer.summarize(request)).text
+        return (await self._state.summarizer.summarize(request)).text
+
+    # --- sending ----------------------------------------------------------------------------------
+
+    def send(self, model: ChatModel) -> Message:
+        """Have the model answer the active context, and append its answer.
+
+        The prompt is counted again as a whole before it is sent. If the provider refuses it as too
+        large nevertheless, counts are corrected by what it says, and it is sent once more.
+
+        Raises:
+            CannotFit: what may not be shortened exceeds the usable window.
+            ContextOverflow: the provider refused the smaller prompt too.
+        """
+        return blocking.run(self.asend(model), waits=True, instead="asend(…)")
+
+    async def asend(self, model: ChatModel) -> Message:
+        """`send` for async callers."""
+        reply = await self._post.sent(model)
+        return self.add_message(reply.message)
+
+    def record_usage(self, usage: Usage | int) -> None:
+        """Say what the provider reported for the prompt that was taken last, in tokens; later
+        counts are corrected by it.
+        """
+        self._post.reported(usage if isinstance(usage, int) else usage.prompt_tokens)
+        self._reload()
+
+    def report_overflow(self, error: object) -> Plan:
+        """Say that the provider refused the prompt that was taken last as too large, with its
+        error: an exception, its text or its JSON.
+
+        Counts are corrected by the numbers it names, and the context is made to fit; take the next
+        prompt and send that. Returns what was done.
+
+        Raises:
+            ValueError: the error says nothing of a context that is too large.
+            CannotFit: what may not be shortened exceeds what the provider allows.
+        """
+        return self._run(self.areport_overflow(error), "areport_overflow(…)")
+
+    async def areport_overflow(self, error: object) -> Plan:
+        """`report_overflow` for async callers."""
+        plan = await self._post.refused(error)
+        self._reload()
+        return plan
+
+    # --- going back -------------------------------------------------------------------------------
+
+    def snapshot(self, note: str = "", *, purpose: Purpose = "recovery") -> Snapshot:
+        """Keep where the session stands, to `restore` it later; tiny, whatever the session's
+        size.
+        """
+        return travel.take_snapshot(self._state, self._view, purpose=purpose, note=note)
+
+    def snapshots(self) -> list[Snapshot]:
+        """The session's snapshots, the oldest first."""
+        return self.store.snapshots(self.id)
+
+    def restore(self, snapshot: Snapshot | str) -> None:
+        """Go on from a snapshot. What came after it is kept, on its own branch.
+
+        Raises:
+            NotFound: the session has no such snapshot.
+        """
+        wanted = snapshot if isinstance(snapshot, str) else snapshot.id
+        found = travel.find_snapshot(self._state, wanted)
+        travel.restore(self._state, self._view, found)
+        self._reload()
+
+    def branch(self, *, at: int) -> Branch:
+        """Go on from where the session had `at` messages, on a branch of its own.
+
+        Raises:
+            NotFound: the session has fewer messages.
+        """
+        branch = travel.branch_off(self._state, self._view, at)
+        self._reload()
+        return branch
+
+    def branches(self) -> list[Branch]:
+        """The session's branches, the oldest first."""
+        return self.store.branches(self.id)
+
+    def undo(self) -> None:
+        """Go back to what was in force before the last compression, restore or branch. Messages
+        stay.
+
+        Raises:
+            NotFound: there is nothing to undo.
+        """
+        travel.undo(self._state, self._view)
+        self._reload()
+
+    def redo(self) -> None:
+        """Take the last undo back.
+
+        Raises:
+            NotFound: nothing was undone, or something else came since.
+        """
+        travel.redo(self._state, self._view)
+        self._reload()
+
+    def context_at(self, at: int) -> ActiveContext:
+        """What a model saw when the session had `at` messages.
+
+        Raises:
+            NotFound: the session has fewer messages.
+        """
+        if not 0 <= at <= len(self.history):
+            raise NotFound(f"session {self.id!r} has {len(self.history)} messages, not {at}")
+        return self._view.context_at(at)
+
+    # --- bringing back ----------------------------------------------------------------------------
+
+    def recall(self, query: str, *, limit: int = recalls.PAGE) -> list[Recalled]:
+        """Messages of the whole history that share words with the query, the best first."""
+        return recalling.recall(self._state, query, limit=limit)
+
+    def expand(self, id: str, *, max_tokens: int | None = None) -> Expansion:
+        """The original messages behind a checkpoint's id, a message's id or a tool call's id.
+
+        Raises:
+            NotFound: nothing in the session has that id.
+        """
+        return recalling.expand(self._state, id, max_tokens=max_tokens)
+
+    def recall_tools(
+        self, format: Literal["openai", "anthropic"] | None = None
+    ) -> list[dict[str, Any]]:
+        """The tools `recall` and `expand`, to be declared to a model that may use them."""
+        own = "anthropic" if self._state.wire.name == "anthropic" else "openai"
+        return recalls.tools(format or ("anthropic" if own == "anthropic" else "openai"))
+
+    def call_tool(
+        self,
+        name: str,
+        arguments: str | Mapping[str, Any],
+        *,
+        max_tokens: int | None = None,
+    ) -> str:
+        """What `recall` or `expand` answers a model that called it.
+
+        Raises:
+            InvalidInput: there is no such tool, or its argument is missing.
+            NotFound: nothing has the id that was asked for.
+        """
+        return recalling.answer_tool(self._state, name, arguments, max_tokens)
+
+    # --- inside -----------------------------------------------------------------------------------
 
     def _view_of(self, size: int) -> View:
         view = self._views.get(size)
         if view is None:
-            policy = self.policy
-            window = ContextWindow(
-                size=size,
-                output_reserve=policy.output_reserve,
-                trigger_pct=policy.trigger_pct,
-                target_pct=policy.target_pct,
-                trigger_tokens=policy.trigger_tokens,
-            )
-            view = self._views[size] = View(
-                self.history,
-                window,
-                policy,
-                aside=self._aside,
-                summarizer=self._summarizer,
-                emit=self._emit,
-            )
+            view = self._views[size] = View(self._state, size, self._breaker)
         return view
 
+    def _reload(self) -> None:
+        """Forget what other windows showed: branch, goals or counts are others now."""
+        self._views = {self._view.size: self._view}
+        self._view.reload()
+
     def _run(self, work: Coroutine[Any, Any, T], instead: str) -> T:
-        waits = self.policy.strategy == "task_state" and self._summarizer.waits
+        waits = self.policy.strategy == "task_state" and self._state.summarizer.waits
         return blocking.run(work, waits=waits, instead=instead)
-
-
-def _size_of(window: int | None, model: str | None) -> int:
-    if window is not None:
-        return checked_size("window", window)
-    return window_of(model) if model else DEFAULT_WINDOW
-
-
-def _format_for(model: str | None) -> str:
-    return "anthropic" if model and "claude" in model.lower() else "chat_completions"

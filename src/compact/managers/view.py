@@ -1,31 +1,37 @@
 """A view: the active context of one session for one window, kept up to date as messages come.
 
 A new message is appended to what is in view; nothing is looked at again until the trigger is
-passed. Then the pipeline makes a new context from the history, and the view goes on from there. So
-a turn costs its new messages, whatever the length of the history. A call that nobody has answered
-yet is never sent bare: a note answers it until its result comes.
+passed. Then the pipeline proposes a new context over what the history was, and the proposal is
+committed if no other one came in between; else the other one counts. So a turn costs its new
+messages, whatever the length of the history.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from threading import Lock
 from typing import Any
 
-from compact.compression import pipeline, shorten
-from compact.compression.pipeline import counted_until
-from compact.compression.stages import Budget, Carried
-from compact.core.budget import ContextWindow
+from compact.compression import pipeline
+from compact.compression.emergency import Rung
+from compact.compression.extractive import ExtractiveSummarizer
+from compact.compression.fold import Fold
+from compact.compression.pipeline import Proposal, counted_until
+from compact.compression.stages import Budget
+from compact.compression.standing import Standing, adopted, standing_of
 from compact.core.checkpoints import Checkpoint
 from compact.core.context import ActiveContext
-from compact.core.events import TriggerDecision
+from compact.core.events import Committed, TriggerDecision
 from compact.core.history import History
-from compact.core.messages import Message, ToolCall
+from compact.core.levels import Caps
 from compact.core.plan import Plan
-from compact.core.policy import CompactPolicy
-from compact.core.protocols import Emit, Summarizer
-from compact.errors import CannotFit, SummaryRejected
+from compact.core.sessions import Move, MoveKind, Projection, Step
+from compact.errors import CannotFit, SummaryRejected, Superseded
+from compact.managers import drafts
+from compact.managers.breaker import Breaker
+from compact.managers.state import SessionState
 from compact.wiring import nobody
 
 POLL_SECONDS = 0.005
@@ -33,50 +39,131 @@ POLL_SECONDS = 0.005
 BACKLOG = 64
 """New messages from which on the end of the history is counted first, before anything is
 appended."""
+MOST_MOVES = 200
+"""Newest moves among which one of the open branch is looked for."""
+MOST_EVER = 100_000
+"""Moves that are looked through for what was in force long ago."""
+MOST_ROUNDS = 5
+"""Compressions in a row that other writers may win before this one gives up."""
 
 
 class View:
-    """The active context of a history for one window."""
+    """The active context of a session for one window."""
 
-    def __init__(
-        self,
-        history: History,
-        window: ContextWindow,
-        policy: CompactPolicy,
-        *,
-        aside: int,
-        summarizer: Summarizer,
-        emit: Emit,
-    ) -> None:
-        self.window = window
-        self.checkpoint: Checkpoint | None = None
+    def __init__(self, state: SessionState, size: int, breaker: Breaker) -> None:
+        self.window = state.window(size)
         self.plan: Plan | None = None
         """What the last compression did."""
-        self._history = history
-        self._policy = policy
-        self._aside = aside
-        self._summarizer = summarizer
-        self._emit = emit
-        self._messages: list[Message] = []
-        self._rendered: list[dict[str, Any]] = []
-        self._tokens = aside
-        self._seen = 0
+        self.projection: Projection | None = None
+        """What the view goes on from; None for the bare history."""
+        self._state = state
+        self.size = size
+        self._breaker = breaker
+        self._mutex = Lock()
+        self._base = 0
+        """The number of the window's newest move, of whatever branch."""
         self._due = False
         """Whether the trigger was passed and no compression has succeeded since."""
-        self._trigger = window.trigger
+        self._trigger = self.window.trigger
         """The window's trigger; above it where a floor leaves little room, so that a session is not
         compressed at every turn."""
-        self._mutex = Lock()
-        self._open: dict[str, ToolCall] = {}
-        self._asker: Message | None = None
-        self._carried: Carried | None = None
+        self.reload()
+
+    # --- what is in view --------------------------------------------------------------------------
 
     @property
     def tokens(self) -> int:
         """Tokens of the prompt as it would be sent now, messages that were not yet looked at left
         out.
         """
-        return self._tokens
+        return self._fold.tokens
+
+    @property
+    def tokens_now(self) -> int:
+        """Tokens of the prompt with the messages that were not looked at yet."""
+        history = self._state.history
+        return self._fold.tokens + sum(map(history.tokens, range(self._fold.seen, len(history))))
+
+    @property
+    def aside(self) -> int:
+        """Tokens of what stands beside the messages of the history."""
+        return self._fold.aside
+
+    @property
+    def checkpoints(self) -> tuple[Checkpoint, ...]:
+        """The live checkpoints, oldest span first."""
+        return self._fold.checkpoints
+
+    def is_hopeless(self, error: CannotFit | SummaryRejected) -> bool:
+        """Whether no emergency rung can help: what may not be shortened is alone too large."""
+        return isinstance(error, CannotFit) and error.total > self.window.usable
+
+    def corrected(self) -> None:
+        """Take a window that was corrected by what a provider reported."""
+        self.window = self._state.window(self.size)
+        self._trigger = self.window.trigger
+        self._due = self._fold.tokens > self._trigger
+
+    def rendered(self) -> list[dict[str, Any]]:
+        """The messages to send, as the provider's dictionaries."""
+        return self._fold.rendered()
+
+    def context(self) -> ActiveContext:
+        """The active context as a value."""
+        return self._fold.context()
+
+    def context_at(self, length: int) -> ActiveContext:
+        """What a model saw when the session had so many messages."""
+        state = self._state
+        move = self.move_at(length)
+        preface = state.preface(state.goals_before(length))
+        fold = Fold(state.history, aside=state.aside(preface), goals=preface)
+        if move is not None and move.projection_id is not None:
+            fold.take(state.store.projection(move.projection_id))
+        fold.follow(length)
+        return fold.context()
+
+    def move_at(self, length: int) -> Move | None:
+        """The move that was in force when the session had so many messages."""
+        return next((m for m in self._moves(MOST_EVER) if m.at <= length), None)
+
+    def reload(self) -> None:
+        """Take what the store says is in force for the window."""
+        state = self._state
+        self.window = state.window(self.size)
+        newest = state.store.moves(state.id, self.size, most=1)
+        self._base = newest[0].number if newest else 0
+        move = next(self._moves(), None)
+        projection = None
+        if move is not None and move.projection_id is not None:
+            projection = state.store.projection(move.projection_id)
+        self._take(projection, settled=move is not None and move.kind != "compress")
+
+    def _moves(self, most: int = MOST_MOVES) -> Iterator[Move]:
+        """The moves of the window that lie on the open branch, newest first."""
+        state = self._state
+        rows = state.store.moves(state.id, self.size, most=most)
+        return (m for m in rows if state.covers(m.branch_id, m.at))
+
+    def _take(self, projection: Projection | None, *, settled: bool = False) -> None:
+        """Go on from a projection. `settled` is for what somebody chose to go back to: it is not
+        compressed again before it must be.
+        """
+        state = self._state
+        preface = state.preface()
+        self._fold = Fold(state.history, aside=state.aside(preface), goals=preface)
+        self.projection = projection
+        if projection is not None:
+            self._fold.take(projection)
+        self._due = False
+        self._trigger = self.window.trigger
+        if settled:
+            self._fold.follow(len(state.history))
+        if settled or self._fold.tokens > self.window.target:
+            between = (self._fold.tokens + self.window.usable) // 2
+            self._trigger = min(max(self.window.trigger, between), self.window.usable)
+
+    # --- keeping it up to date --------------------------------------------------------------------
 
     async def refresh(self) -> None:
         """Take in new messages, and compress if the trigger is passed.
@@ -84,45 +171,38 @@ class View:
         Raises:
             CannotFit: what may not be shortened exceeds the usable window.
         """
-        if self._seen == len(self._history) and not self._due:
+        if self._is_current() and self._fold.seen == len(self._state.history) and not self._due:
             return
         async with self._alone():
+            if not self._is_current():
+                self.reload()
             await self._refresh()
 
+    def _is_current(self) -> bool:
+        """Take in what other writers appended; whether no other one has moved the window."""
+        state = self._state
+        state.history.catch_up()
+        newest = state.store.moves(state.id, self.size, most=1)
+        return (newest[0].number if newest else 0) == self._base
+
     async def _refresh(self) -> None:
-        if len(self._history) - self._seen > BACKLOG:
-            total = counted_until(self._history, self._trigger - self._aside) + self._aside
+        history, beside = self._state.history, self._fold.aside
+        if len(history) - self._fold.seen > BACKLOG:
+            total = counted_until(history, self._trigger - beside) + beside
             if total > self._trigger:
                 self._due = True
                 await self._compress(self.window.target, total)
                 return
-        self._catch_up()
+        self.follow()
         if self._due:
-            await self._compress(self.window.target, self._tokens)
+            await self._compress(self.window.target, self._fold.tokens)
         else:
-            self._decided(self._tokens, "below the trigger")
+            self._decided(self._fold.tokens, "below the trigger")
 
-    def _catch_up(self) -> None:
-        for position in range(self._seen, len(self._history)):
-            self._append(self._history[position], self._history.tokens(position))
-            self._due = self._tokens > self._trigger
-        self._seen = len(self._history)
-
-    @property
-    def tokens_now(self) -> int:
-        """Tokens of the prompt with the messages that were not looked at yet."""
-        new = range(self._seen, len(self._history))
-        return self._tokens + sum(map(self._history.tokens, new))
-
-    async def compress(self, limit: int) -> Plan:
-        """Compress to `limit` tokens now; where the floor needs more, to what it needs, up to the
-        usable window.
-
-        Raises:
-            CannotFit: what may not be shortened exceeds the usable window.
-        """
-        async with self._alone():
-            return await self._compress(limit, self._tokens, "asked for")
+    def follow(self) -> None:
+        """Take in new messages without compressing."""
+        self._fold.follow(len(self._state.history))
+        self._due = self._fold.tokens > self._trigger
 
     @asynccontextmanager
     async def _alone(self) -> AsyncIterator[None]:
@@ -138,123 +218,158 @@ class View:
         finally:
             self._mutex.release()
 
+    # --- compressing ------------------------------------------------------------------------------
+
+    async def compress(self, limit: int) -> Plan:
+        """Compress to `limit` tokens now; where the floor needs more, to what it needs, up to the
+        usable window.
+
+        Raises:
+            CannotFit: what may not be shortened exceeds the usable window.
+        """
+        async with self._alone():
+            return await self._compress(limit, self._fold.tokens, "asked for")
+
     async def _compress(self, limit: int, tokens: int, reason: str = "above the trigger") -> Plan:
         self._decided(tokens, reason, triggered=True)
-        covered = len(self._history)
+        for _ in range(MOST_ROUNDS):
+            try:
+                proposal = await self._proposed(limit, tokens)
+                self.commit(proposal)
+            except Superseded:
+                self.reload()  # the other one's result counts, where it is enough
+                self.follow()
+                if not self._due and self.plan is not None:
+                    return self.plan
+                tokens = self._fold.tokens
+                continue
+            self.follow()
+            return proposal.plan
+        raise Superseded("other writers compressed this session faster, again and again")
+
+    async def _proposed(self, limit: int, tokens: int) -> Proposal:
         try:
-            outcome = await self._run(limit)
+            return await self.propose(limit, tokens)
         except CannotFit:
             if limit >= self.window.usable:
                 raise
-            outcome = await self._run(self.window.usable)
-        self._carried = outcome.carried
-        self._take(outcome.plan, covered)
-        self._catch_up()
-        return outcome.plan
+            return await self.propose(self.window.usable, tokens)
+
+    async def propose(self, limit: int, tokens: int, rung: Rung | None = None) -> Proposal:
+        """A new context over the history as it is now; nothing is in force yet.
+
+        `tokens` are those of the prompt now. `rung` tightens what is kept.
+
+        Raises:
+            CannotFit, SummaryRejected: there is none; the context before stays.
+        """
+        state, breaker = self._state, self._breaker
+        standing = self._standing(tokens)
+        hard = self.window.usable
+        if rung is not None:
+            standing = replace(standing, pressure=rung.pressure)
+            hard = limit if rung.tight else hard
+        resting = state.summarizer.waits and breaker.is_open
+        drafts.begin_draft(state, self.size, self._base)
+        try:
+            proposal = await pipeline.compress(
+                state.history,
+                rung.tightened(state.policy) if rung else state.policy,
+                budget=Budget(limit, self._fold.aside, hard=hard),
+                summarizer=ExtractiveSummarizer(state.counter) if resting else state.summarizer,
+                emit=state.emit,
+                standing=standing,
+            )
+        except BaseException:
+            drafts.end_draft(state, self.size)
+            raise
+        if not resting:
+            breaker.failed() if proposal.replaced else breaker.succeeded()
+        return proposal
+
+    def _standing(self, tokens: int) -> Standing:
+        caps = Caps(self.window.usable)
+        other = None if self.projection else self._other_window()
+        if other is None:
+            return standing_of(self.projection, caps, tokens=tokens)
+        before = _start_of_tail(self._state.history, self.window.target - self._fold.aside)
+        return adopted(other, caps, before=before, tokens=tokens)
+
+    def _other_window(self) -> Projection | None:
+        """The newest projection of any window on the open branch."""
+        state = self._state
+        for move in state.store.moves(state.id, None, most=MOST_MOVES):
+            if move.projection_id is not None and state.covers(move.branch_id, move.at):
+                return state.store.projection(move.projection_id)
+        return None
+
+    def commit(self, proposal: Proposal) -> None:
+        """Put a proposal in force.
+
+        Raises:
+            Superseded: another one came in between.
+        """
+        state, before = self._state, self.projection
+        projection = Projection(
+            window=self.size,
+            number=(before.number if before else 0) + 1,
+            at=proposal.at,
+            cut=proposal.cut,
+            kept=proposal.kept,
+            pieces=proposal.pieces,
+            checkpoints=proposal.checkpoints,
+            tokens=proposal.plan.tokens_after - self._fold.aside,
+            parent=before.id if before else None,
+        )
+        move = self._step("compress", projection, proposal.at)
+        state.emit(
+            Committed(move=move.number, window=self.size, checkpoints=len(proposal.checkpoints))
+        )
+        self.plan = proposal.plan
+        self._base = move.number
+        self._take(projection)
+        state.history.forget(proposal.cut, frozenset(proposal.kept))
+
+    def go(self, kind: MoveKind, projection: Projection | None, *, at: int) -> Move:
+        """Put another projection in force, on the branch that is open now."""
+        self.reload()
+        move = self._step(kind, projection, at)
+        self.reload()
+        return move
+
+    def _step(self, kind: MoveKind, projection: Projection | None, at: int) -> Move:
+        """Commit a change of what is in force for the window.
+
+        Raises:
+            Superseded: another one came in between.
+        """
+        state = self._state
+        return state.store.commit(
+            Step(
+                kind=kind,
+                session_id=state.id,
+                branch_id=state.branch_id,
+                window=self.size,
+                base=self._base,
+                at=at,
+                projection=projection,
+                forget=(f"{drafts.PREFIX}{self.size}",),
+            )
+        )
 
     def _decided(self, tokens: int, reason: str, *, triggered: bool = False) -> None:
-        if self._emit is nobody:  # asked at every turn
+        if self._state.emit is nobody:  # asked at every turn
             return
         trigger = self._trigger
-        self._emit(
+        self._state.emit(
             TriggerDecision(triggered=triggered, tokens=tokens, trigger=trigger, reason=reason)
         )
 
-    async def _run(self, limit: int) -> pipeline.Outcome:
-        try:
-            return await pipeline.compress(
-                self._history,
-                self._policy,
-                budget=Budget(limit, self._aside, hard=self.window.usable),
-                summarizer=self._summarizer,
-                emit=self._emit,
-                carried=self._carried,
-            )
-        except SummaryRejected:
-            self._carried = None  # its notes have read what was not committed: begin anew
-            raise
 
-    def _take(self, plan: Plan, seen: int) -> None:
-        """Go on from a new context, made of the first `seen` messages; others may have come since.
-
-        A note that answers a call still open at its end is left out again.
-        """
-        self.plan, self.checkpoint = plan, plan.checkpoint
-        messages = list(plan.context.messages)
-        self._open, self._asker = {}, None
-        self._tokens = plan.context.tokens
-        self._seen, self._due = seen, False
-        self._trigger = max(self.window.trigger, (plan.tokens_after + self.window.usable) // 2)
-        if plan.tokens_after <= self.window.target:
-            self._trigger = self.window.trigger
-        if messages and shorten.is_answer(messages[-1]):
-            note = messages.pop()
-            self._tokens -= self._history.counter.message(note)
-            waiting = {result.call_id for result in note.tool_results}
-            asker = next(m for m in reversed(messages) if m.tool_calls)
-            self._open = {c.id: c for c in asker.tool_calls if c.id in waiting}
-            self._asker = asker
-        self._messages = messages
-        self._rendered = self._history.wire.render(messages)
-
-    def _append(self, message: Message, tokens: int) -> None:
-        if isinstance(message.content, str):
-            if self._open:
-                self._close()
-            self._push(message, tokens)
-            return
-        if message.tool_results:
-            message, tokens = self._with_results(message, tokens)
-        elif self._open and message.reply_id is None:
-            self._close()
-        self._push(message, tokens)
-        if calls := message.tool_calls:
-            self._open.update((call.id, call) for call in calls)
-            self._asker = message
-
-    def _with_results(self, message: Message, tokens: int) -> tuple[Message, int]:
-        """A message with results as a provider accepts it after the calls that are open."""
-        due = [r.call_id for r in message.tool_results if r.call_id in self._open]
-        if self._open and not due:
-            self._close()
-        shown = shorten.closed([message], called=due)[0]
-        for call_id in due:
-            self._open.pop(call_id, None)
-        if self._open and shown.text:
-            (shown,) = shorten.joined(self._note(), shown)
-            self._open = {}
-        return shown, tokens if shown is message else self._history.counter.message(shown)
-
-    def _push(self, message: Message, tokens: int) -> None:
-        self._messages.append(message)
-        self._rendered += self._history.wire.render((message,))
-        self._tokens += tokens
-
-    def _close(self) -> None:
-        """Answer calls that will get no result any more: somebody went on without it."""
-        note = self._note()
-        self._open = {}
-        self._push(note, self._history.counter.message(note))
-
-    def _note(self) -> Message:
-        assert self._asker is not None, "open calls have a message that made them"
-        return shorten.answer(list(self._open.values()), self._asker)
-
-    def messages(self) -> list[Message]:
-        """The messages to send, in order."""
-        return [*self._messages, self._note()] if self._open else list(self._messages)
-
-    def rendered(self) -> list[dict[str, Any]]:
-        """The messages to send, as the provider's dictionaries."""
-        if self._open:
-            return self._rendered + self._history.wire.render((self._note(),))
-        return list(self._rendered)
-
-    def context(self) -> ActiveContext:
-        """The active context as a value."""
-        note = self._history.counter.message(self._note()) if self._open else 0
-        return ActiveContext(
-            messages=tuple(self.messages()),
-            tokens=self._tokens + note,
-            checkpoints=(self.checkpoint,) if self.checkpoint else (),
-        )
+def _start_of_tail(history: History, room: int) -> int:
+    """Where the newest messages start that take so many tokens."""
+    position, total = len(history), 0
+    while position > 0 and total <= room:
+        position -= 1
+        total += history.tokens(position)
+    return position

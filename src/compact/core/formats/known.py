@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import chain, islice
 from typing import Any
 
+from compact.core.context import ActiveContext, sendable
 from compact.core.formats.anthropic import Anthropic
 from compact.core.formats.chat_completions import ChatCompletions
 from compact.core.formats.wire import WireFormat
@@ -55,3 +56,13 @@ def told_by(message: Mapping[str, Any]) -> str | None:
         if "image_url" in kinds:
             return "chat_completions"
     return None
+
+
+def prompt_of(context: ActiveContext, format: str = "chat_completions") -> list[dict[str, Any]]:
+    """An active context as a provider's dictionaries, to be sent.
+
+    Raises:
+        WrongLayer: it is no active context: a history or a snapshot is never sent.
+        UnknownModel: no such format.
+    """
+    return format_named(format).render(sendable(context).messages)

@@ -1,0 +1,177 @@
+"""The fold: an active context as messages follow it, one by one.
+
+What a projection names is taken as it is; each later message is appended and nothing before it is
+looked at again. A call that nobody has answered yet is never sent bare: a note answers it until its
+result comes. Goals stand after the system prompt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from compact.compression import shorten
+from compact.core.checkpoints import Checkpoint
+from compact.core.context import ActiveContext
+from compact.core.history import History
+from compact.core.messages import Message, ToolCall
+from compact.core.sessions import Projection, Run, Shown, Stand
+
+
+class Fold:
+    """The messages to send, and their tokens. `aside` counts what stands beside the messages, the
+    goals included.
+    """
+
+    def __init__(self, history: History, *, aside: int, goals: Message | None = None) -> None:
+        self._history = history
+        self._goals = goals
+        self.aside = aside
+        self.checkpoints: tuple[Checkpoint, ...] = ()
+        self.seen = 0
+        """Messages of the history that are in it, or that it has passed."""
+        self.tokens = self.aside
+        """Tokens of the whole prompt, but for the note that answers open calls."""
+        self._messages: list[Message] = []
+        self._rendered: list[dict[str, Any]] = []
+        self._open: dict[str, ToolCall] = {}
+        self._asker: Message | None = None
+
+    def take(self, projection: Projection) -> None:
+        """Go on from a projection."""
+        messages = list(_messages_of(projection, self._history))
+        self.checkpoints = projection.checkpoints
+        self.seen = projection.at
+        self.start(messages, projection.tokens + self.aside)
+
+    def start(self, messages: list[Message], tokens: int) -> None:
+        """Go on from messages that are in view already.
+
+        A note that answers a call still open at their end is left out again.
+        """
+        self._open, self._asker = {}, None
+        self.tokens = tokens
+        if messages and shorten.is_answer(messages[-1]):
+            note = messages.pop()
+            self.tokens -= self._history.counter.message(note)
+            waiting = {result.call_id for result in note.tool_results}
+            asker = next(m for m in reversed(messages) if m.tool_calls)
+            self._open = {c.id: c for c in asker.tool_calls if c.id in waiting}
+            self._asker = asker
+        self._messages = messages
+        self._rendered = self._history.wire.render(messages)
+
+    def follow(self, stop: int) -> None:
+        """Append the messages of the history up to a position."""
+        for position in range(self.seen, stop):
+            self.append(self._history[position], self._history.tokens(position))
+        self.seen = max(self.seen, stop)
+
+    def append(self, message: Message, tokens: int) -> None:
+        """Append one message of so many tokens."""
+        if isinstance(message.content, str):
+            if self._open:
+                self._close()
+            self._push(message, tokens)
+            return
+        if message.tool_results:
+            message, tokens = self._with_results(message, tokens)
+        elif self._open and message.reply_id is None:
+            self._close()
+        self._push(message, tokens)
+        if calls := message.tool_calls:
+            self._open.update((call.id, call) for call in calls)
+            self._asker = message
+
+    def _with_results(self, message: Message, tokens: int) -> tuple[Message, int]:
+        """A message with results as a provider accepts it after the calls that are open."""
+        due = [r.call_id for r in message.tool_results if r.call_id in self._open]
+        if self._open and not due:
+            self._close()
+        shown = shorten.closed([message], called=due)[0]
+        for call_id in due:
+            self._open.pop(call_id, None)
+        if self._open and shown.text:
+            (shown,) = shorten.joined(self._note(), shown)
+            self._open = {}
+        return shown, tokens if shown is message else self._history.counter.message(shown)
+
+    def _push(self, message: Message, tokens: int) -> None:
+        self._messages.append(message)
+        self._rendered += self._history.wire.render((message,))
+        self.tokens += tokens
+
+    def _close(self) -> None:
+        """Answer calls that will get no result any more: somebody went on without it."""
+        note = self._note()
+        self._open = {}
+        self._push(note, self._history.counter.message(note))
+
+    def _note(self) -> Message:
+        assert self._asker is not None, "open calls have a message that made them"
+        return shorten.answer(list(self._open.values()), self._asker)
+
+    def _lead(self) -> int:
+        """How many messages of the system prompt stand before everything else."""
+        lead = 0
+        while lead < len(self._messages) and self._messages[lead].role in ("system", "developer"):
+            lead += 1
+        return lead
+
+    def messages(self) -> list[Message]:
+        """The messages to send, in order."""
+        lead = self._lead()
+        goals = [self._goals] if self._goals else []
+        note = [self._note()] if self._open else []
+        return [*self._messages[:lead], *goals, *self._messages[lead:], *note]
+
+    def rendered(self) -> list[dict[str, Any]]:
+        """The messages to send, as the provider's dictionaries."""
+        render = self._history.wire.render
+        out = list(self._rendered)
+        if self._open:
+            out += render((self._note(),))
+        if self._goals:
+            lead = self._lead()
+            out[lead:lead] = render((self._goals,))
+        return out
+
+    def context(self) -> ActiveContext:
+        """The active context as a value."""
+        note = self._history.counter.message(self._note()) if self._open else 0
+        return ActiveContext(
+            messages=tuple(self.messages()),
+            tokens=self.tokens + note,
+            checkpoints=self.checkpoints,
+        )
+
+
+def _messages_of(projection: Projection, history: History) -> Iterator[Message]:
+    known: Mapping[str, Checkpoint] = {c.id: c for c in projection.checkpoints}
+    for piece in projection.pieces:
+        match piece:
+            case Run(first, last):
+                yield from (history[i] for i in range(first, last + 1))
+            case Shown(message):
+                yield message
+            case Stand(checkpoint_id):
+                yield known[checkpoint_id].message()
+
+
+def pieces_of(
+    shown: Sequence[tuple[int | None, Message]],
+) -> tuple[Run | Shown | Stand, ...]:
+    """The pieces of messages in view: each with its position where it is shown as it was said."""
+    pieces: list[Run | Shown | Stand] = []
+    for position, message in shown:
+        last = pieces[-1] if pieces else None
+        if position is not None:
+            if isinstance(last, Run) and last.last == position - 1:
+                pieces[-1] = Run(last.first, position)
+            else:
+                pieces.append(Run(position, position))
+        elif message.metadata.source == "checkpoint" and message.id.startswith("ck-"):
+            pieces.append(Stand(message.id))
+        else:
+            pieces.append(Shown(message))
+    return tuple(pieces)

@@ -1,0 +1,71 @@
+"""Where a session stands: what its earlier compressions left, and what another window may take
+over of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from compact.compression.aging import Pressure
+from compact.core.checkpoints import Checkpoint
+from compact.core.levels import Caps
+from compact.core.sessions import Projection
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The state a session's next compression goes on from."""
+
+    caps: Caps
+    number: int = 0
+    """How many compressions there were."""
+    cut: int = 0
+    """Everything before it is covered and stays so, except ..."""
+    kept: frozenset[int] = frozenset()
+    """... these positions, which have been in view all along."""
+    live: tuple[Checkpoint, ...] = ()
+    """The checkpoints in view, oldest span first."""
+    tokens: int = 0
+    """Tokens of the prompt as it is."""
+    pressure: Pressure = "none"
+
+
+def standing_of(projection: Projection | None, caps: Caps, *, tokens: int) -> Standing:
+    """Where a session stands that goes on from a projection; None is the bare history."""
+    if projection is None:
+        return Standing(caps, tokens=tokens)
+    return Standing(
+        caps,
+        number=projection.number,
+        cut=projection.cut,
+        kept=frozenset(projection.kept),
+        live=projection.checkpoints,
+        tokens=tokens,
+    )
+
+
+def adopted(projection: Projection, caps: Caps, *, before: int, tokens: int) -> Standing:
+    """What another window takes over of a projection: its oldest checkpoints, as far as they stand
+    in for nothing from position `before` on.
+    """
+    taken = [c for c in projection.checkpoints if c.span.last < before]
+    if len(taken) == len(projection.checkpoints):
+        return standing_of(projection, caps, tokens=tokens)
+    kept, cut = left_by(taken)
+    return Standing(caps, projection.number, cut, kept, tuple(taken), tokens)
+
+
+def left_by(checkpoints: Sequence[Checkpoint]) -> tuple[frozenset[int], int]:
+    """What neighbouring checkpoints leave in view of their span, and where it ends.
+
+    Positions between two spans have been in view all along.
+    """
+    kept: set[int] = set()
+    cut = checkpoints[0].span.first if checkpoints else 0
+    for checkpoint in checkpoints:
+        kept.update(range(cut, checkpoint.span.first))
+        kept.update(checkpoint.kept)
+        kept.difference_update(checkpoint.released)
+        cut = checkpoint.span.last + 1
+    return frozenset(kept), cut

@@ -1,0 +1,88 @@
+"""Recall: original messages that are brought back from the history, and the tools by which a model
+asks for them itself.
+
+What is brought back carries a heading with a digest, so that it is recognized when it comes back
+and never stored, searched or summarized as if it had been said again. Searching lives in the
+stores, the rules of what is searched in `core.terms`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from compact.core.messages import Message, Role
+from compact.core.own_text import digest
+
+PAGE = 10
+"""Messages on one page of a search."""
+RECALL, EXPAND = "recall", "expand"
+"""Names of the tools."""
+
+
+class Recalled(BaseModel):
+    """A message that a search brought back."""
+
+    model_config = ConfigDict(frozen=True)
+
+    id: str
+    position: int
+    role: Role
+    timestamp: datetime
+    text: str
+    """What it says, or the part of it around what was looked for."""
+    score: float
+
+
+class Expansion(BaseModel):
+    """Original messages of a span, as many as fit."""
+
+    model_config = ConfigDict(frozen=True)
+
+    messages: tuple[Message, ...]
+    tokens: int
+    total: int
+    """How many messages there are in all."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of them are here."""
+        return len(self.messages) == self.total
+
+
+def told(title: str, lines: Sequence[str]) -> str:
+    """Recalled text as a model reads it, under its heading."""
+    body = "\n".join(lines)
+    return f"[Recalled · {title} · digest {digest(body)}]\n{body}"
+
+
+_RECALL_WORDS = (
+    "Search the whole conversation, also what is no longer in view, by words: names, identifiers, "
+    "numbers, topics. Gives the messages that share most with the query, with their ids."
+)
+_EXPAND_WORDS = (
+    "Read original messages again, word for word: of a checkpoint (ck-…), of a message id, or of "
+    "a tool call whose output is masked."
+)
+
+
+def tools(format: Literal["openai", "anthropic"] = "openai") -> list[dict[str, Any]]:
+    """The tools `recall` and `expand` as a provider wants them declared."""
+    query = {"type": "string", "description": "What to look for."}
+    name = {"type": "string", "description": "The id that stands in the checkpoint or the stub."}
+    declared = [
+        (RECALL, _RECALL_WORDS, {"query": query}, ["query"]),
+        (EXPAND, _EXPAND_WORDS, {"id": name}, ["id"]),
+    ]
+    found: list[dict[str, Any]] = []
+    for tool, words, properties, required in declared:
+        schema = {"type": "object", "properties": properties, "required": required}
+        if format == "anthropic":
+            found.append({"name": tool, "description": words, "input_schema": schema})
+        else:
+            function = {"name": tool, "description": words, "parameters": schema}
+            found.append({"type": "function", "function": function})
+    return found

@@ -1,0 +1,189 @@
+"""`SessionHistory`: the full record of a session, kept in a store. It only grows.
+
+The third of the three layers: an active context is made from it, and it is never sent to a model
+itself. What is in view and what is new is in memory, the rest stays in the store and is read by
+pages where somebody looks; so a session costs its window, whatever its length.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from threading import RLock
+from typing import Any
+
+from compact.core import chain
+from compact.core.formats.wire import WireFormat
+from compact.core.history import NEVER_PRUNED, History, Item
+from compact.core.messages import Message
+from compact.core.protocols import SessionStore
+from compact.core.sessions import FIXED, PERSON, Branch, Entry
+from compact.core.tokens import TokenCounter
+from compact.core.voices import voice_of
+from compact.errors import Superseded
+
+PAGE = 32
+"""Messages that are read from the store at once."""
+MOST_FIXED = 10_000
+"""System messages and pins that are looked for when a session is opened."""
+MOST_TRIES = 100
+
+
+class SessionHistory(History):
+    """One branch of a session. Reads like a sequence of messages; only `append` adds to it."""
+
+    def __init__(
+        self,
+        store: SessionStore,
+        branch: Branch,
+        wire: WireFormat,
+        counter: TokenCounter,
+        *,
+        never_pruned: Collection[str] = NEVER_PRUNED,
+        counts: bool = True,
+    ) -> None:
+        self._length = 0
+        super().__init__((), wire, counter, never_pruned=never_pruned)
+        self.branch_id = branch.id
+        self._store = store
+        self._length = branch.messages
+        self._counts = counts
+        """Whether the store's counts were made with this counter."""
+        self._lock = RLock()
+        fixed = store.marked(branch.id, FIXED, before=self._length, most=MOST_FIXED)
+        self.fixed = fixed[::-1]
+        self._person_positions: list[int] = []
+        """Positions of a person's messages from `_persons_from` on, ascending."""
+        self._persons_from = self._length
+
+    def __len__(self) -> int:
+        return self._length
+
+    def _message_at(self, position: int) -> Message:
+        if not 0 <= position < self._length:
+            raise IndexError(f"this branch has {self._length} messages, none at {position}")
+        start = position - position % PAGE
+        self._keep(start, self._store.read(self.branch_id, start, start + PAGE))
+        return self._messages[position]
+
+    def _keep(self, start: int, entries: Sequence[Entry]) -> None:
+        for position, entry in enumerate(entries, start):
+            self._messages.setdefault(position, entry.message)
+            if entry.tokens is not None and self._counts:
+                self._tokens.setdefault(position, entry.tokens)
+
+    def append(self, make: Callable[[int], Sequence[Message]]) -> list[Message]:
+        """Append the messages that `make` gives for the position of the first; durable when this
+        returns.
+
+        Another writer may be faster: then its messages are taken in, and `make` is asked again.
+        """
+        with self._lock:
+            for _ in range(MOST_TRIES):
+                messages = list(make(self._length))
+                entries = [self._entry(message) for message in messages]
+                try:
+                    self._store.append(self.branch_id, entries, expected=self._length)
+                except Superseded:
+                    self.catch_up()
+                    continue
+                self._take(entries)
+                return messages
+        raise Superseded("other writers were faster a hundred times in a row")
+
+    def _entry(self, message: Message) -> Entry:
+        fixed = message.is_pinned or message.role in self._never_pruned
+        person = message.role == "user" and voice_of(message) == "person"
+        tokens = message.token_count
+        if tokens is None:
+            tokens = self.counter.message(message)
+        return Entry(message, tokens, FIXED * fixed | PERSON * person)
+
+    def _take(self, entries: Sequence[Entry]) -> None:
+        """Go on with entries that the store has."""
+        self._keep(self._length, entries)
+        for position, entry in enumerate(entries, self._length):
+            if entry.marks & FIXED:
+                self.fixed.append(position)
+            if entry.marks & PERSON:
+                self._person_positions.append(position)
+        self._length += len(entries)
+
+    def extend(self, items: Sequence[Item]) -> None:
+        """Append messages, as `append` does."""
+        if items:
+            self.append(lambda at: [self._parsed(item, at + i) for i, item in enumerate(items)])
+
+    def _parsed(self, item: Item, position: int) -> Message:
+        return item if isinstance(item, Message) else self.wire.parse(item, position)
+
+    def catch_up(self) -> None:
+        """Take in what other writers have appended."""
+        with self._lock:
+            while new := self._store.read(self.branch_id, self._length, self._length + 1_000):
+                self._take(new)
+
+    def forget(self, before: int, keep: Collection[int]) -> None:
+        """Leave what stands before a position to the store, but for some positions."""
+        with self._lock:
+            for kept in (self._messages, self._tokens, self._importance, self._instructions):
+                gone = [i for i in kept if i < before and i not in keep]
+                for position in gone:
+                    del kept[position]
+            self.masked.clear()
+
+    def counted(self) -> int:
+        """How many messages have been counted: all, as the store keeps their sums."""
+        return self._length
+
+    def total(self) -> int:
+        """Tokens of all messages."""
+        return self._store.branch(self.branch_id).tokens
+
+    def persons(self) -> Iterator[int]:
+        """Positions of messages a person wrote, newest first; asks the store by pages."""
+        index = len(self._person_positions) - 1
+        while True:
+            if index < 0:
+                older = self._store.marked(
+                    self.branch_id, PERSON, before=self._persons_from, most=PAGE
+                )
+                if not older:
+                    return
+                self._persons_from = older[-1]
+                self._person_positions[:0] = older[::-1]
+                index = len(older) - 1
+            yield self._person_positions[index]
+            index -= 1
+
+    def is_person(self, position: int) -> bool:
+        """Whether a person wrote the message there."""
+        if position >= self._persons_from:
+            at = bisect.bisect_left(self._person_positions, position)
+            return self._person_positions[at : at + 1] == [position]
+        return voice_of(self[position]) == "person"
+
+    def first_request(self) -> int | None:
+        """The position of the first message a person wrote."""
+        if self._first is None:
+            self._first = self._store.first_marked(self.branch_id, PERSON)
+        return self._first
+
+    def position_of(self, message_id: str) -> int | None:
+        """Where the newest message of that id stands."""
+        return self._store.position_of(self.branch_id, message_id)
+
+    def known_prefix(self, messages: Sequence[Message | Mapping[str, Any]]) -> int:
+        """How many of these messages, from the first on, are this branch's own first ones."""
+        links, last = [chain.START], chain.START
+        for message in messages[: self._length]:
+            last = chain.link(last, message)
+            links.append(last)
+        low, high = 0, len(links) - 1
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self._store.chain(self.branch_id, middle) == links[middle]:
+                low = middle
+            else:
+                high = middle - 1
+        return low

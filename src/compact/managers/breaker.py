@@ -1,0 +1,63 @@
+"""The circuit breaker: a summarizer that fails again and again is left alone for a while.
+
+Meanwhile the extractive one writes, so that every turn is served. What it knows is kept with the
+session, so that a restart does not begin the storm again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from compact.core import defaults
+from compact.core.events import BreakerOpened
+from compact.managers.state import SessionState
+
+NAME = "breaker"
+MOST_FAILURES = 3
+"""Failures in a row after which it opens."""
+FIRST_PAUSE, LONGEST_PAUSE = timedelta(minutes=1), timedelta(hours=1)
+"""How long it stays open the first time; each further time twice as long, up to the second."""
+
+
+class Breaker:
+    """Counts a summarizer's failures in a row."""
+
+    def __init__(self, state: SessionState) -> None:
+        self._state = state
+        note: Mapping[str, Any] = state.store.notes(state.id).get(NAME, {})
+        self.failures = int(note.get("failures", 0))
+        self.until = datetime.fromisoformat(note["until"]) if note.get("until") else None
+        self._pauses = int(note.get("pauses", 0))
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the summarizer is left alone now. A clock that went backwards cannot keep it open
+        longer than its longest pause.
+        """
+        if self.until is None:
+            return False
+        left = self.until - defaults.now()
+        return timedelta() < left <= LONGEST_PAUSE
+
+    def succeeded(self) -> None:
+        """The summarizer has written what the gate accepted."""
+        if self.failures or self._pauses:
+            self.failures, self._pauses, self.until = 0, 0, None
+            self._keep()
+
+    def failed(self) -> None:
+        """It has not; after some times in a row the breaker opens."""
+        self.failures += 1
+        if self.failures >= MOST_FAILURES:
+            pause = min(FIRST_PAUSE * 2**self._pauses, LONGEST_PAUSE)
+            self.until = defaults.now() + pause
+            self._pauses = min(self._pauses + 1, 10)
+            self._state.emit(BreakerOpened(failures=self.failures, until=self.until))
+        self._keep()
+
+    def _keep(self) -> None:
+        until = self.until.isoformat() if self.until else None
+        value = {"failures": self.failures, "until": until, "pauses": self._pauses}
+        self._state.store.note(self._state.id, NAME, value if self.failures else None)

@@ -1,0 +1,143 @@
+"""What all windows of one open session share: its store, its history, its goals and pins, and how
+its prompts are made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from compact.core.budget import ContextWindow
+from compact.core.calibration import Calibration
+from compact.core.formats.wire import WireFormat
+from compact.core.goals import Goal, goals_message
+from compact.core.messages import Message
+from compact.core.policy import CompactPolicy
+from compact.core.protocols import Emit, SessionStore, Summarizer
+from compact.core.session_history import SessionHistory
+from compact.core.sessions import Branch
+from compact.core.tokens import TokenCounter
+
+GOALS, PINS = "goals", "pins"
+"""Names of the session's notes."""
+
+
+@dataclass(slots=True)
+class SessionState:
+    """An open session."""
+
+    id: str
+    store: SessionStore
+    wire: WireFormat
+    counter: TokenCounter
+    policy: CompactPolicy
+    summarizer: Summarizer
+    emit: Emit
+    beside: int
+    """Tokens of a system prompt in a field of its own, of tool schemas, and of the priming."""
+    tokenizer: str
+    """The tokenizer that the store's counts were made with."""
+    history: SessionHistory = field(init=False)
+    goals: tuple[Goal, ...] = ()
+    calibration: Calibration = field(default_factory=Calibration)
+    lineage: tuple[tuple[str, int], ...] = ()
+    """The branches it consists of, the oldest first, each with the position where it ends; the last
+    one goes on."""
+
+    def open(self, branch: Branch) -> None:
+        """Go on with a branch."""
+        self.history = SessionHistory(
+            self.store,
+            branch,
+            self.wire,
+            self.counter,
+            never_pruned=self.policy.roles_never_pruned,
+            counts=self.tokenizer == self.counter.estimator.name,
+        )
+        self.lineage = _lineage(self.store.branches(self.id), branch)
+        notes = self.store.notes(self.id)
+        for branch_id, end in self.lineage:
+            for position in notes.get(f"{PINS}:{branch_id}", {}).get("positions", ()):
+                if position < min(end, len(self.history)):
+                    self.history.pin(position)
+        self.goals = goals_at(notes.get(GOALS, {}), len(self.history))
+        self.calibration = Calibration.model_validate(notes.get(self._calibration_name, {}))
+
+    @property
+    def _calibration_name(self) -> str:
+        return f"calibration:{self.counter.estimator.name}"
+
+    def learn(self, calibration: Calibration) -> None:
+        """Correct counts from now on."""
+        if calibration != self.calibration:
+            self.calibration = calibration
+            self.store.note(self.id, self._calibration_name, calibration.model_dump())
+
+    def window(self, size: int) -> ContextWindow:
+        """The window of a size: the policy's, corrected by what providers reported."""
+        policy, known = self.policy, self.calibration
+        return ContextWindow(
+            size=size if known.limit is None else min(size, known.limit),
+            output_reserve=policy.output_reserve,
+            trigger_pct=policy.trigger_pct,
+            target_pct=policy.target_pct,
+            trigger_tokens=policy.trigger_tokens,
+            ratio=known.ratio,
+        )
+
+    @property
+    def branch_id(self) -> str:
+        """The branch that is open."""
+        return self.history.branch_id
+
+    def pin(self, position: int) -> None:
+        """Keep a message word for word from now on, on this branch."""
+        self.history.pin(position)
+        name = f"{PINS}:{self.branch_id}"
+        known = self.store.notes(self.id).get(name, {}).get("positions", ())
+        self.store.note(self.id, name, {"positions": sorted({*known, position})})
+
+    def set_goals(self, goals: Sequence[Goal]) -> None:
+        """Have these goals from now on. What they were before is kept with the position."""
+        changes = list(self.store.notes(self.id).get(GOALS, {}).get("changes", ()))
+        row = {"at": len(self.history), "goals": [g.model_dump() for g in goals]}
+        self.store.note(self.id, GOALS, {"changes": [*changes, row]})
+        self.goals = tuple(goals)
+
+    def goals_before(self, position: int) -> tuple[Goal, ...]:
+        """The goals when the session had so many messages."""
+        return goals_at(self.store.notes(self.id).get(GOALS, {}), position)
+
+    def preface(self, goals: Sequence[Goal] | None = None) -> Message | None:
+        """The message that carries the goals, in the role that the wire format has for it."""
+        role: Literal["system", "user"] = "user" if self.wire.name == "anthropic" else "system"
+        return goals_message(self.goals if goals is None else goals, role=role)
+
+    def aside(self, preface: Message | None) -> int:
+        """Tokens of what stands beside the messages of the history."""
+        return self.beside + (self.counter.message(preface) if preface else 0)
+
+    def covers(self, branch_id: str, at: int) -> bool:
+        """Whether a position of a branch lies on the branch that is open."""
+        return any(name == branch_id and at <= end for name, end in self.lineage)
+
+
+def goals_at(note: Mapping[str, Any], position: int) -> tuple[Goal, ...]:
+    """The goals that a session's note says it had at a position; the newest change counts."""
+    found: Sequence[Mapping[str, Any]] = ()
+    for change in note.get("changes", ()):
+        if change["at"] <= position:
+            found = change["goals"]
+    return tuple(Goal.model_validate(goal) for goal in found)
+
+
+def _lineage(branches: Sequence[Branch], branch: Branch) -> tuple[tuple[str, int], ...]:
+    known = {b.id: b for b in branches}
+    rows = [(branch.id, 2**62)]
+    end = branch.fork
+    while branch.parent is not None:
+        branch = known[branch.parent]
+        rows.append((branch.id, end))
+        end = min(end, branch.fork)
+    return tuple(rows[::-1])
