@@ -1,4 +1,4 @@
-"""Time travel: snapshots, restore, branches, undo and redo. Nothing that came after is ever lost."""
+"""Time travel: snapshots, restore, branches, undo and redo. What came after is never lost."""
 
 from __future__ import annotations
 
