@@ -1,0 +1,335 @@
+"""Redaction: secrets leave a text, ordinary text stays (design idea 7, FR-6).
+
+All secrets are made up here, from pieces and a seeded generator, so that no scanner finds a key in
+this file.
+"""
+
+import base64
+import random
+import string
+import time
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from compact.core.redaction import SHAPES, Secret, find_secrets, redact
+
+ALNUM = string.ascii_letters + string.digits
+HEX = "0123456789abcdef"
+LARGEST_REPLACEMENT = 40
+
+
+def made(n: int, letters: str = ALNUM, *, seed: int = 7) -> str:
+    """Random letters that hold a digit, an upper and a lower case letter where they may."""
+    r = random.Random(seed * 1_000 + n)
+    body = "".join(r.choice(letters) for _ in range(n - 3))
+    return body + "".join(c for c in "7Qd" if c in letters).ljust(3, "0")
+
+
+def encoded(text: str) -> str:
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def pem(kind: str = "RSA ", *, lines: int = 6, end: bool = True, joint: str = "\n") -> str:
+    body = [made(64, ALNUM + "+/", seed=i) for i in range(lines)] + [made(18) + "=="]
+    rows = [f"-----BEGIN {kind}PRIVATE KEY-----", *body]
+    return joint.join([*rows, f"-----END {kind}PRIVATE KEY-----"] if end else rows)
+
+
+JWT = ".".join((encoded('{"alg":"HS256","typ":"JWT"}'), encoded('{"sub":"12345"}'), made(43)))
+BASIC = base64.b64encode(b"ada:" + b"tr4verse!").decode()
+GUID = "-".join((made(8, HEX), made(4, HEX), made(4, HEX), made(4, HEX), made(12, HEX)))
+PASS = "hun" + "ter2x"
+
+# kind, what stands before, the secret, what stands after
+POSITIVE: list[tuple[str, str, str, str]] = [
+    ("private key", "key:\n", pem(), "\nthat was it"),
+    ("private key", "", pem(""), ""),
+    ("private key", "cat id_ed25519\n", pem("OPENSSH ", lines=3), "\n"),
+    ("private key", '{"private_key": "', pem("", joint="\\n"), '\\n", "id": 5}'),
+    ("private key", "cut off: ", pem("EC ", end=False), ""),
+    ("private key", "> ", pem("RSA ", joint="\n> "), "\n> he wrote"),
+    ("private key", "", pem("DSA ").replace("-----\n", "-----\nProc-Type: 4,ENCRYPTED\n", 1), "\n"),
+    ("AWS key id", "id ", "AK" + "IA" + made(13, string.ascii_uppercase) + "ABC", " end"),
+    (
+        "AWS key id",
+        "AWS_ACCESS_KEY_ID=",
+        "AS" + "IA" + made(13, string.ascii_uppercase) + "XYZ",
+        "",
+    ),
+    ("AWS secret key", "aws_secret_access_key = ", made(40, ALNUM + "+/"), "\n"),
+    ("AWS secret key", '"SecretAccessKey": "', made(40), '"'),
+    ("AWS secret key", "AWS_SECRET_KEY='", made(40), "'"),
+    ("GitHub token", "git clone with ", "gh" + "p_" + made(36), "."),
+    ("GitHub token", "", "gh" + "o_" + made(36), ""),
+    ("GitHub token", "token=", "gh" + "s_" + made(36), "&x=1"),
+    ("GitHub token", "(", "github" + "_pat_" + made(22) + "_" + made(59), ")"),
+    ("GitLab token", "PRIVATE-TOKEN: ", "gl" + "pat-" + made(20), "\n"),
+    ("Slack token", "", "xo" + "xb-" + made(12, string.digits) + "-" + made(24), " posted"),
+    ("Slack token", "", "xo" + "xp-" + made(11, string.digits) + "-" + made(30), ""),
+    (
+        "Slack webhook",
+        "https://hooks.slack.com/services/",
+        "T0" + made(9) + "/B0" + made(24),
+        " ok",
+    ),
+    ("Anthropic key", "key ", "sk" + "-ant-" + "api03-" + made(90), "\n"),
+    ("OpenRouter key", "", "sk" + "-or-" + "v1-" + made(64, HEX), ""),
+    ("OpenAI key", "OPENAI_API_KEY=", "sk" + "-proj-" + made(80, ALNUM + "_-"), "\n"),
+    ("API key", "openai.api_key: ", "sk" + "-" + made(48), "\n"),
+    ("API key", "a bare ", "sk" + "-" + made(32), " in prose"),
+    ("Google API key", "?key=", "AI" + "za" + made(35, ALNUM + "_-"), "&q=x"),
+    ("Google API key", '"', "AI" + "za" + made(35), '"'),
+    ("Hugging Face token", "login --token ", "h" + "f_" + made(34), ""),
+    ("npm token", "//registry/:_authToken=", "np" + "m_" + made(36), "\n"),
+    ("PyPI token", "password = ", "py" + "pi-" + "AgE" + made(120, ALNUM + "_-"), "\n"),
+    ("Stripe key", "Stripe.apiKey = '", "sk" + "_live_" + made(24), "'"),
+    ("Stripe key", "", "rk" + "_live_" + made(60), ""),
+    ("Stripe key", "", "sk" + "_test_" + made(24), ";"),
+    ("Stripe key", "", "wh" + "sec_" + made(32), ""),
+    ("SendGrid key", "", "S" + "G." + made(22) + "." + made(43), ""),
+    ("Twilio key", "", "S" + "K" + made(32, HEX), " rest"),
+    ("Telegram token", "bot1234567890", ":A" + "A" + made(33, ALNUM + "_-"), "/getMe"),
+    ("JWT", "cookie ", JWT, ";"),
+    ("JWT", "id_token=", JWT, ""),
+    ("JWT", "Authorization: Bearer ", JWT, "\n"),
+    ("authorization", "Authorization: Bearer ", "abc" + "123def", "\n"),
+    ("authorization", '"Authorization": "Bearer ', made(30), '"'),
+    ("authorization", "curl -H 'authorization: token ", made(40, HEX), "'"),
+    ("authorization", "Authorization: Basic ", BASIC, "\n"),
+    ("authorization", "sent as bearer ", made(24), " then"),
+    ("URL password", "postgres://ada:", "tr4verse", "@db.example.org/x"),
+    ("URL password", "https://x-access-token:", made(40), "@github.com/a/b.git"),
+    ("URL password", "redis://:", "s3cr" + "etpw", "@127.0.0.1:6379/0"),
+    ("URL password", "mongodb+srv://me:", "p@ss" + "w0rd1", "@cluster.example.net"),
+    ("password", 'password = "', PASS, '"'),
+    ("password", "DB_PASSWORD=", PASS, "\n"),
+    ("password", "password: ", "Tr0ub4dor&3", "\n"),
+    ("password", '{"password": "', "Correct-Horse-9!", '"}'),
+    ("password", '{\\"passwd\\": \\"', PASS, '\\"}'),
+    ("password", "mysql --password ", PASS, " db"),
+    ("password", "mysql --password=", PASS, " db"),
+    ("password", "config['password'] = '", PASS, "'"),
+    ("password", "Passwort: ", "geh3im!Wort", "\n"),
+    ("password", "密码：", "wo8Ai+Mima", "。"),
+    ("password", "PGPASSWORD='", "s#cr+t~word", "' psql"),
+    ("key", 'SECRET_KEY = "', made(50, ALNUM + "!@#%^*"), '"'),
+    ("secret", "client_secret: ", made(32, HEX), "\n"),
+    ("secret", "JWT_SECRET=", made(44, ALNUM + "+/") + "=", "\n"),
+    ("token", '"auth_token": "', made(32, HEX), '"'),
+    ("token", "?access_token=", made(40), "&page=2"),
+    ("token", "tool --api-token ", made(32), ""),
+    ("key", 'api_key: "', made(32, HEX), '"'),
+    ("key", "X-Api-Key: ", made(32), "\n"),
+    ("key", "apiKey='", made(24), "'"),
+    ("key", "API key: ", GUID, "\n"),
+    ("key", "AccountKey=", made(86, ALNUM + "+/") + "==", ";"),
+]
+SECRET_AS_REFERENCE = "SECRET_KEY = "
+NEGATIVE: list[str] = [
+    "password = '<password>'",
+    'password: "********"',
+    "password=changeme",
+    "PASSWORD=${DB_PASSWORD}",
+    'password = os.environ["DB_PASSWORD"]',
+    "password = os.getenv('DB_PASSWORD', None)",
+    "password: None",
+    "password = None  # set later",
+    "password: str = ''",
+    "password: Optional[str] = None",
+    "def login(user: str, password: string): boolean",
+    "password = user_password2",
+    "password=self.password1",
+    "password = getPassword2()",
+    "password: required",
+    '"password": "Password must not be empty"',
+    '<input type="password" name="password">',
+    'input = page.locator("#password")',
+    "password_hash = compute()",
+    "token_count: 1234567890123456",
+    "max_tokens=128000",
+    "total tokens: 4096, prompt tokens: 1024",
+    "eos_token = '<|endoftext|>'",
+    "next_page_token: '" + made(32) + "'",
+    "tokenizer = 'o200k_base_2024_v1_large'",
+    "token = response.json()['access_token']",
+    "token = secrets.token_hex(16)",
+    "const token = process.env.API_TOKEN_V2_2024;",
+    'secret: "my-secret-name-for-the-cluster"',
+    "secretName: db-credentials-v2",
+    "SECRET_KEY = env('SECRET_KEY')",
+    SECRET_AS_REFERENCE + "'replace-me-with-50-random-characters-2x7q9z1y'",
+    'api_key = "YOUR_API_KEY_1234567890abcdef"',
+    "api_key=xxxxxxxxxxxxxxxxxxxx1",
+    "api_key: {{ vault_api_key_2024 }}",
+    "the key = value pairs of a1b2c3d4e5f6a7b8c9",
+    "cache_key: " + made(40, HEX),
+    "primary_key=" + GUID,
+    "session_token: " + GUID,
+    "commit " + made(40, HEX),
+    "sha256:" + made(64, HEX),
+    "image: registry/x@sha256:" + made(64, HEX),
+    "id " + GUID,
+    "data:image/png;base64," + base64.b64encode(random.Random(3).randbytes(3_000)).decode(),
+    '{"signature": "' + base64.b64encode(random.Random(4).randbytes(600)).decode() + '"}',
+    "integrity sha512-" + made(86, ALNUM + "+/") + "==",
+    "src/compact/core/redaction.py and /home/ada/project/tests/test_tokens_v2.py",
+    "C:\\Users\\ada\\project\\secret\\token.txt",
+    "https://example.org/build/77?page=2",
+    "http://localhost:8080/path@2x.png",
+    "postgres://user:password@localhost/db",
+    "postgres://postgres:${PGPASSWORD}@db/x",
+    "https://<user>:<password>@example.org",
+    "ssh://git@example.org:22/a/b",
+    "write to ada@example.org: it is urgent",
+    "Authorization: Bearer <token>",
+    "Authorization: Bearer $TOKEN",
+    "Authorization: Bearer ${TOKEN_V2}",
+    "Basic authentication is on; basic arithmetic too",
+    "the bearer authentication scheme of that server",
+    "the bearer of this long-standing message2",
+    "a task-force and risk-averse desk-bound people",
+    '<div class="sk-folding-cube-with-long-name">',
+    "hf_hub_download(repo_id)",
+    "npm_config_cache and npm_lifecycle_event",
+    "glpat- is GitLab's prefix, gh" + "p_ that of GitHub",
+    "gh" + "p_" + "x" * 36,
+    "AK" + "IA is how they begin",
+    "SKU 12345 and SKILL.md",
+    "-----BEGIN RSA PRIVATE KEY-----\nis how such a file begins",
+    "-----BEGIN CERTIFICATE-----\n" + made(64) + "\n-----END CERTIFICATE-----",
+    "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5" + made(44) + " ada@example.org",
+    "eyJ is how JSON begins in base64",
+    "[redacted: password] and password = [redacted: password]",
+    "The password is checked first. Its token: the word before it.",
+    "access key: see the wiki; secret: none",
+]
+
+
+@pytest.mark.parametrize(("kind", "before", "secret", "after"), POSITIVE)
+def test_a_secret_leaves_and_its_surroundings_stay(kind, before, secret, after):
+    """Exactly the secret is taken out; what is told of it is its kind and its length."""
+    done = redact(before + secret + after)
+    assert done.text == f"{before}[redacted: {kind}]{after}"
+    assert done.found == (Secret(kind, len(secret)),)
+
+
+@pytest.mark.parametrize("text", NEGATIVE)
+def test_what_is_no_secret_stays(text):
+    """Placeholders, references, hashes, ids, pictures, paths and prose."""
+    assert redact(text) == (text, ())
+
+
+def test_the_cases_are_enough_and_name_every_kind():
+    """Each shape is seen to be found."""
+    assert len(POSITIVE) >= 60
+    assert len(NEGATIVE) >= 60
+    named = {kind for kind, *_ in POSITIVE}
+    assert {shape.kind for shape in SHAPES} <= named
+
+
+def test_a_secret_is_found_among_others_and_in_long_text():
+    """All secrets of one text, in its order, beside each other and inside ordinary text."""
+    text = "\n".join(
+        "ordinary words " * 40 + a + s + b for _, a, s, b in POSITIVE if "PRIV" not in s
+    )
+    done = redact(text)
+    assert not any(s in done.text for _, _, s, _ in POSITIVE if "PRIV" not in s)
+    assert [f.length for f in done.found] == [len(s) for _, _, s, _ in POSITIVE if "PRIV" not in s]
+
+
+def test_overlapping_secrets_are_one():
+    """A token inside a credential URL inside an assignment: one place, no remainder."""
+    token = "gh" + "p_" + made(36)
+    done = redact(f'password = "https://ada:{token}@example.org"')
+    assert token not in done.text
+    assert len(done.found) == 1
+
+
+@pytest.mark.parametrize("text", ["İ password=" + PASS, "ß\ud800 password=" + PASS, "İ" * 50])
+def test_letters_that_change_their_length_move_nothing(text):
+    """Lower case may be longer than its letter; a lone surrogate is text like any other."""
+    assert redact(text).text == text.replace(PASS, "[redacted: password]")
+
+
+PIECES = st.one_of(
+    st.sampled_from([a for _, a, _, _ in POSITIVE] + [b for *_, b in POSITIVE]),
+    st.sampled_from([s for _, _, s, _ in POSITIVE]),
+    st.sampled_from(NEGATIVE),
+    st.text(max_size=12),
+    st.sampled_from(["=", ": ", '"', "'", "@", "]", " ", "\n", "\\", "-----", "\ud83d", "密钥"]),
+)
+
+
+@given(st.lists(PIECES, max_size=12).map("".join))
+@settings(max_examples=400)
+def test_redacting_again_changes_nothing(text):
+    """Idempotent, bounded in length, and nothing findable is left."""
+    done = redact(text)
+    assert redact(done.text) == (done.text, ())
+    assert find_secrets(done.text) == []
+    assert len(done.text) <= len(text) + LARGEST_REPLACEMENT * len(done.found)
+    assert (done.text == text) == (not done.found)
+
+
+@given(st.text(st.characters(codec=None)))
+def test_any_text_is_taken(text):
+    """Never raises, surrogates included."""
+    assert redact(text).text or not text
+
+
+def of_length(n: int, piece: str) -> str:
+    return (piece * (n // len(piece) + 1))[:n]
+
+
+ADVERSARIAL: dict[str, str] = {
+    "names": "password=",
+    "quoted names": 'password="',
+    "flags": "--password-",
+    "nested flags": "--a-token ",
+    "jwt heads": "eyJ",
+    "jwt parts": "eyJaaaaaaaaaaa.",
+    "urls": "a://u:",
+    "url without end": "://",
+    "begins": "-----BEGIN RSA PRIVATE KEY-----\n",
+    "begins and bodies": "-----BEGIN PRIVATE KEY-----\n" + made(40) + " ",
+    "one long key": made(64) + "\n",
+    "spaces": " ",
+    "slack": "xo" + "xb-1",
+    "sk": "sk-",
+    "basic": "Basic aaaa",
+    "bearer": "Bearer a1",
+    "headers": "Authorization: Bearer ",
+    "digits": "1",
+    "escapes": "\\",
+    "quotes": "key'",
+    "ampersands": "token=a&b",
+    "telegram": "12345678:AA",
+    "hex": "SK0",
+    "secret bodies": "secret" + made(20),
+    "growing letters": "İ",
+    "found ones": "password=" + PASS + " ",
+}
+
+
+def seconds(do: Callable[[], object]) -> float:
+    """Of this thread, the least of three tries."""
+    best = float("inf")
+    for _ in range(3):
+        start = time.thread_time()
+        do()
+        best = min(best, time.thread_time() - start)
+    return best
+
+
+@pytest.mark.parametrize("name", ADVERSARIAL)
+def test_twice_the_text_takes_twice_the_time(name):
+    """No text takes more than linear time: one megabyte against two, and an absolute limit."""
+    prefix = "-----BEGIN PRIVATE KEY-----\n" if name == "one long key" else ""
+    once = prefix + of_length(500_000, ADVERSARIAL[name])
+    twice = prefix + of_length(1_000_000, ADVERSARIAL[name])
+    short = seconds(lambda: redact(once))
+    assert seconds(lambda: redact(twice)) <= 2.6 * short + 0.02
+    assert short < 3
