@@ -114,6 +114,11 @@ class ContextManager:
         return self._view.checkpoints
 
     @property
+    def compressions(self) -> int:
+        """How many compressions led to what is in view."""
+        return self._view.projection.number if self._view.projection else 0
+
+    @property
     def last_plan(self) -> Plan | None:
         """What the last compression did and why; None before the first."""
         return self._view.plan
