@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from compact.managers.context import ContextManager as ContextManager
     from compact.providers.tokenizers import NoopEstimator as NoopEstimator
     from compact.providers.tokenizers import TiktokenEstimator as TiktokenEstimator
+    from compact.storage.sqlite.store import SQLiteManager as SQLiteManager
     from compact.telemetry.bus import EventBus as EventBus
 
 _HOME = {
@@ -52,6 +53,7 @@ _HOME = {
     "MessageMetadata": "compact.core.messages",
     "NoopEstimator": "compact.providers.tokenizers",
     "Plan": "compact.core.plan",
+    "SQLiteManager": "compact.storage.sqlite.store",
     "TiktokenEstimator": "compact.providers.tokenizers",
     "acompress": "compact.managers.compress",
     "aplan": "compact.managers.compress",

@@ -107,7 +107,7 @@ def session_store(store: str | Path | SessionStore | None) -> SessionStore:
         return InMemoryStore()
     if not isinstance(store, str | Path):
         return store
-    from compact.storage.sqlite.manager import SQLiteManager
+    from compact.storage.sqlite.store import SQLiteManager
 
     return SQLiteManager(store)
 

@@ -73,7 +73,7 @@ def house(tmp_path_factory):
     for room in ROOMS:
         if (folder / "compact" / f"{room}.py").exists():
             continue
-        single = room in {"wiring", "config", "errors", "testing"}
+        single = room in {"wiring", "config", "errors"}
         add(folder, room if single else f"{room}.zz_room", "made for this test")
     return folder
 

@@ -173,6 +173,7 @@ def test_the_public_names_are_these() -> None:
         "MessageMetadata",
         "NoopEstimator",
         "Plan",
+        "SQLiteManager",
         "TiktokenEstimator",
         "acompress",
         "aplan",

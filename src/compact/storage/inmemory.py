@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from threading import RLock
 from typing import Any
 
-from compact.core import chain, defaults
+from compact.core import chain, codec, defaults
 from compact.core.checkpoints import Checkpoint
 from compact.core.sessions import (
     Branch,
@@ -21,7 +23,7 @@ from compact.core.sessions import (
     Step,
 )
 from compact.core.terms import looked_for, pieces_of, searchable
-from compact.errors import NotFound, Superseded
+from compact.errors import InvalidInput, NotFound, Superseded
 
 
 class _Line:
@@ -32,7 +34,8 @@ class _Line:
         self.entries: list[Entry] = []
         self.marks: dict[int, list[int]] = defaultdict(list)
         """Mark → own positions with it, ascending."""
-        self.places: dict[str, int] = {}
+        self.places: dict[str, list[int]] = defaultdict(list)
+        """Id → positions of own entries with it, ascending."""
         self.links: list[bytes] = []
         """Chain hashes of own entries, as far as somebody asked."""
         self.index: dict[str, Counter[int]] = defaultdict(Counter)
@@ -70,16 +73,17 @@ class InMemoryStore:
             NotFound: there is none, and none is to be made.
         """
         with self._lock:
-            if session_id not in self._sessions:
-                if create is None:
-                    raise NotFound(f"no session {session_id!r} in this store")
+            if create is not None and session_id not in self._sessions:
+                if create.branch.id in self._lines:
+                    raise InvalidInput(f"there is a branch {create.branch.id!r} already")
                 self._sessions[session_id] = create
                 self._lines[create.branch.id] = _Line(create.branch)
-            return self._current(self._sessions[session_id])
+            return self._current(self._known(session_id))
 
     def _current(self, session: Session) -> Session:
         line = self._lines[session.branch.id]
-        updated = line.entries[-1].message.timestamp if line.entries else session.updated_at
+        forked = line.branch.created_at if line.branch.parent else session.updated_at
+        updated = line.entries[-1].message.timestamp if line.entries else forked
         branch = self.branch(session.branch.id)
         return session.model_copy(update={"branch": branch, "updated_at": updated})
 
@@ -87,7 +91,7 @@ class InMemoryStore:
         """The sessions of a scope, or of all, the one that changed last first."""
         with self._lock:
             found = [self._current(s) for s in self._sessions.values() if scope in (None, s.scope)]
-        return sorted(found, key=lambda s: s.updated_at.timestamp(), reverse=True)
+        return sorted(found, key=lambda s: codec.instant(s.updated_at), reverse=True)
 
     def fork(self, branch_id: str, at: int) -> Branch:
         """A new branch from a position of another one, in force from now on."""
@@ -96,19 +100,19 @@ class InMemoryStore:
             if not 0 <= at <= parent.stop:
                 raise NotFound(f"branch {branch_id!r} has {parent.stop} messages, not {at}")
             session = self._sessions[parent.branch.session_id]
-            taken = len(self.branches(session.id))
-            branch = Branch(
-                id=f"{session.id}~{taken + 1}", session_id=session.id, parent=branch_id, fork=at
-            )
-            self._lines[branch.id] = _Line(branch)
+            number = len(self.branches(session.id)) + 1
+            while (name := f"{session.id}~{number}") in self._lines:
+                number += 1
+            branch = Branch(id=name, session_id=session.id, parent=branch_id, fork=at)
+            self._lines[name] = _Line(branch)
             self._sessions[session.id] = session.model_copy(update={"branch": branch})
-            return self.branch(branch.id)
+            return self.branch(name)
 
     def delete_session(self, session_id: str) -> None:
         """Remove a session for good."""
         with self._lock:
-            if self._sessions.pop(session_id, None) is None:
-                raise NotFound(f"no session {session_id!r} in this store")
+            self._known(session_id)
+            del self._sessions[session_id]
             gone = [k for k, x in self._lines.items() if x.branch.session_id == session_id]
             for branch_id in gone:
                 del self._lines[branch_id]
@@ -133,7 +137,7 @@ class InMemoryStore:
             if expected is not None and expected != at:
                 raise Superseded(f"the branch has {at} messages, not {expected}")
             for position, entry in enumerate(entries, at):
-                line.places[entry.message.id] = position
+                line.places[entry.message.id].append(position)
                 line.tokens += entry.tokens or 0
                 for mark in (1, 2):
                     if entry.marks & mark:
@@ -167,9 +171,9 @@ class InMemoryStore:
         """Where the newest message of that id stands."""
         with self._lock:
             for line, _, high in reversed(self._lineage(branch_id)):
-                position = line.places.get(message_id)
-                if position is not None and position < high:
-                    return position
+                places = line.places.get(message_id, ())
+                if (index := bisect_left(places, high)) > 0:
+                    return places[index - 1]
         return None
 
     def branch(self, branch_id: str) -> Branch:
@@ -222,11 +226,12 @@ class InMemoryStore:
             last = self.moves(step.session_id, step.window, most=1)
             if (last[0].number if last else 0) != step.base:
                 raise Superseded(f"window {step.window}: another move came in between")
-            self._line(step.branch_id)
+            session = self._known(step.session_id)
+            branch = self._line(step.branch_id).branch
+            if branch.session_id != step.session_id:
+                raise NotFound(f"session {step.session_id!r} has no branch {step.branch_id!r}")
             if step.projection is not None:
-                self._projections[step.projection.id] = step.projection
-                known = self._checkpoints[step.session_id]
-                known.update((c.id, c) for c in step.projection.checkpoints)
+                self._keep(step.session_id, step.projection)
             self._last_move += 1
             move = Move(
                 number=self._last_move,
@@ -239,18 +244,23 @@ class InMemoryStore:
                 made_at=defaults.now(),
             )
             self._moves[step.session_id].append(move)
-            session = self._sessions[step.session_id]
-            branch = self._lines[step.branch_id].branch
             self._sessions[step.session_id] = session.model_copy(update={"branch": branch})
             for name in step.forget:
                 self._notes[step.session_id].pop(name, None)
             return move
 
+    def _keep(self, session_id: str, projection: Projection) -> None:
+        """What is known by its id stays as it was first."""
+        known = self._checkpoints[session_id]
+        live = tuple(known.setdefault(c.id, c) for c in projection.checkpoints)
+        kept = projection.model_copy(update={"checkpoints": live})
+        self._projections.setdefault(projection.id, kept)
+
     def moves(self, session_id: str, window: int | None = None, *, most: int) -> list[Move]:
         """The newest moves, for a window or for all, newest first."""
         with self._lock:
-            rows = [m for m in reversed(self._moves[session_id]) if window in (None, m.window)]
-        return rows[:most]
+            rows = (m for m in reversed(self._moves[session_id]) if window in (None, m.window))
+            return list(islice(rows, most))
 
     def projection(self, projection_id: str) -> Projection:
         """A projection with its checkpoints.
@@ -271,9 +281,12 @@ class InMemoryStore:
     # --- snapshots and notes ----------------------------------------------------------------------
 
     def save_snapshot(self, snapshot: Snapshot) -> None:
-        """Keep a snapshot."""
+        """Keep a snapshot; where there is one of its id, that one stays."""
         with self._lock:
-            self._snapshots[snapshot.session_id].append(snapshot)
+            self._known(snapshot.session_id)
+            kept = self._snapshots[snapshot.session_id]
+            if snapshot.id not in [each.id for each in kept]:
+                kept.append(snapshot)
 
     def snapshots(self, session_id: str) -> list[Snapshot]:
         """The session's snapshots, the oldest first."""
@@ -283,6 +296,7 @@ class InMemoryStore:
     def note(self, session_id: str, name: str, value: Mapping[str, Any] | None) -> None:
         """Keep a note, or remove it."""
         with self._lock:
+            self._known(session_id)
             if value is None:
                 self._notes[session_id].pop(name, None)
             else:
@@ -323,6 +337,11 @@ class InMemoryStore:
         line.indexed = len(line.entries)
 
     # --- lines ------------------------------------------------------------------------------------
+
+    def _known(self, session_id: str) -> Session:
+        if session_id not in self._sessions:
+            raise NotFound(f"no session {session_id!r} in this store")
+        return self._sessions[session_id]
 
     def _line(self, branch_id: str) -> _Line:
         if branch_id not in self._lines:

@@ -1,9 +1,4 @@
-"""Public fakes and conformance suites, for the ports that exist: what we test our parts with.
-
-`check_token_estimator`, `check_summarizer` and `check_exporter` raise AssertionError with the
-broken promise; run them against an implementation of yours. `ScriptedSummarizer` stands in for a
-model. Nothing in the product imports this module.
-"""
+"""What tokenizers, summarizers and exporters promise."""
 
 from __future__ import annotations
 
@@ -24,29 +19,6 @@ SAMPLES: Sequence[str] = (
     "x" * 10_000,
     "\n\t \r\n",
 )
-
-
-class ScriptedSummarizer:
-    """Writes the given texts in turn, the last one again and again; waits once for the loop, as a
-    model would. A text may be an exception, which is raised.
-    """
-
-    name = "scripted"
-    waits = True
-
-    def __init__(self, *texts: str | Exception) -> None:
-        self._texts = list(texts)
-        self.requests: list[SummaryRequest] = []
-        """What was asked for, in order."""
-
-    async def summarize(self, request: SummaryRequest) -> Summary:
-        """The next text of the script."""
-        self.requests.append(request)
-        await asyncio.sleep(0)
-        text = self._texts.pop(0) if len(self._texts) > 1 else self._texts[0]
-        if isinstance(text, Exception):
-            raise text
-        return Summary(text=text, made_by=self.name)
 
 
 def check_token_estimator(estimator: TokenEstimator) -> None:

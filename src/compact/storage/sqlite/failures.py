@@ -1,0 +1,51 @@
+"""SQLite's errors in compact's words: the one place where they are told apart."""
+
+from __future__ import annotations
+
+import apsw
+
+from compact.errors import StoreDamaged, StoreFailed
+
+_DAMAGED = (apsw.CorruptError, apsw.NotADBError, apsw.FormatError)
+_SAID: tuple[tuple[type[apsw.Error], str], ...] = (
+    (
+        apsw.BusyError,
+        "another process has been writing to {file} for longer than this one waits. "
+        "Try again, or raise busy_timeout",
+    ),
+    (apsw.LockedError, "{file} is locked by another connection of this process. Try again"),
+    (apsw.FullError, "there is no room left for {file}. Free some space and try again"),
+    (
+        apsw.ReadOnlyError,
+        "{file} cannot be written: the file or its folder is read-only. Change its permissions, "
+        "or work on a copy",
+    ),
+    (
+        apsw.CantOpenError,
+        "{file} cannot be opened. Check that its folder exists, and that this user may write there",
+    ),
+    (
+        apsw.IOError,
+        "reading or writing {file} failed. Check the disk and its free space, then try again",
+    ),
+    (apsw.ConnectionClosedError, "the store of {file} has been closed. Open another one"),
+    (apsw.TooBigError, "a value is too large for {file}: SQLite holds up to 1 GB in one"),
+)
+
+
+def said(error: apsw.Error, file: str) -> StoreFailed:
+    """The error to raise for one of SQLite's: what happened, to which file, what to do."""
+    if isinstance(error, _DAMAGED):
+        return damaged(file, str(error))
+    for kind, text in _SAID:
+        if isinstance(error, kind):
+            return StoreFailed(f"{text.format(file=file)} (SQLite: {error})")
+    return StoreFailed(f"SQLite refused to go on with {file}: {type(error).__name__}: {error}")
+
+
+def damaged(file: str, what: str) -> StoreDamaged:
+    """What is raised where a file does not hold what was written."""
+    return StoreDamaged(
+        f"{file} is damaged, or no database of compact: {what}. Everything that can still be read "
+        f"is saved by: compactctl doctor --store {file} --repair"
+    )

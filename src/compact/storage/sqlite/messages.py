@@ -1,0 +1,156 @@
+"""Histories: entries that are appended and read by their positions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import apsw
+
+from compact.core import chain
+from compact.core.sessions import Entry
+from compact.errors import InvalidInput, NotFound, Superseded
+from compact.storage.sqlite import lines
+from compact.storage.sqlite.lines import Stretch
+from compact.storage.sqlite.rows import (
+    BITS,
+    LAST,
+    MESSAGE,
+    Row,
+    columns_of,
+    entry_of,
+    first,
+    position_of,
+    query,
+    text,
+    text_of,
+)
+
+_INSERT = """
+    INSERT INTO messages (key, id, role, timestamp, zone, token_count, importance_score, marks,
+        payload, content, total_tokens, chain_hash)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+
+
+def append(
+    db: apsw.Connection, branch_id: str, entries: Sequence[Entry], expected: int | None
+) -> int:
+    """Append entries within a transaction that writes; how many messages there are then."""
+    end = lines.tail(db, branch_id)
+    if expected is not None and expected != end.position:
+        raise Superseded(f"the branch has {end.position} messages, not {expected}")
+    rows = list(_rows(entries, end))
+    if len(rows) == 1:
+        db.execute(_INSERT, rows[0])
+    elif rows:
+        db.executemany(_INSERT, rows)
+    return end.position + len(rows)
+
+
+def _rows(entries: Sequence[Entry], end: lines.Tail) -> Iterator[Row]:
+    total, last = end.tokens, end.chain
+    for position, entry in enumerate(entries, end.position):
+        total += entry.tokens or 0
+        last = chain.link(last, entry.message)
+        yield (end.key << BITS | position, *columns_of(entry, position), total, last)
+
+
+def read(db: apsw.Connection, branch_id: str, start: int, stop: int) -> list[Entry]:
+    """The entries at these positions, in order; fewer where there are no more."""
+    low, high = max(start, 0), min(stop, LAST)
+    return [
+        entry_of(row)
+        for stretch in lines.lineage(db, branch_id, low=low, high=high)
+        for row in rows_of(db, stretch)
+    ]
+
+
+def rows_of(db: apsw.Connection, stretch: Stretch) -> list[Row]:
+    """The rows of a stretch, in order, as `entry_of` reads them."""
+    sql = f"SELECT {MESSAGE} FROM messages WHERE key BETWEEN ? AND ? ORDER BY key"
+    return query(db, sql, (stretch.first, stretch.last))
+
+
+def marked(db: apsw.Connection, branch_id: str, mark: int, before: int, most: int) -> list[int]:
+    """Positions below `before` of the newest entries with the mark, newest first."""
+    found: list[int] = []
+    for stretch in reversed(lines.lineage(db, branch_id, high=min(before, LAST))):
+        sql = f"{_with_mark(mark)} ORDER BY key DESC LIMIT ?"
+        rows = query(db, sql, (stretch.first, stretch.last, most - len(found)))
+        found += [position_of(row[0]) for row in rows]
+        if len(found) >= most:
+            break
+    return found
+
+
+def first_marked(db: apsw.Connection, branch_id: str, mark: int) -> int | None:
+    """The position of the oldest entry with the mark."""
+    for stretch in lines.lineage(db, branch_id):
+        sql = f"{_with_mark(mark)} ORDER BY key LIMIT 1"
+        row = first(db, sql, (stretch.first, stretch.last))
+        if row is not None:
+            return position_of(row[0])
+    return None
+
+
+def _with_mark(mark: int) -> str:
+    # The mark is written out: only so can SQLite see that a partial index fits.
+    return f"SELECT key FROM messages WHERE marks & {mark:d} AND key BETWEEN ? AND ?"
+
+
+def position_of_id(db: apsw.Connection, branch_id: str, message_id: str) -> int | None:
+    """Where the newest message of that id stands; None where there is none."""
+    key = _key_of_id(db, branch_id, message_id)
+    return None if key is None else position_of(key)
+
+
+def _key_of_id(db: apsw.Connection, branch_id: str, message_id: str) -> int | None:
+    told = _told_position(message_id)
+    for stretch in reversed(lines.lineage(db, branch_id)):
+        keys = stretch.first, stretch.last
+        named = first(
+            db,
+            "SELECT max(key) FROM messages WHERE id = ? AND key BETWEEN ? AND ?",
+            (text(message_id), *keys),
+        )
+        found = [int(row[0]) for row in (named,) if row and row[0] is not None]
+        if told is not None and stretch.low <= told < stretch.high:
+            key = stretch.branch << BITS | told
+            if first(db, "SELECT 1 FROM messages WHERE key = ? AND id IS NULL", (key,)):
+                found.append(key)
+        if found:
+            return max(found)
+    return None
+
+
+def _told_position(message_id: str) -> int | None:
+    """The position that an id of the form `m12` tells."""
+    digits = message_id[1:]
+    if message_id[:1] != "m" or not digits.isascii() or not digits.isdigit():
+        return None
+    position = int(digits) if len(digits) <= 10 else LAST
+    return position if position < LAST and message_id == f"m{position}" else None
+
+
+def score(db: apsw.Connection, message_id: str, value: float, session_id: str | None) -> None:
+    """Set the importance of the newest message of that id, in the branch in force.
+
+    Raises:
+        NotFound: no session, or none of its messages, has that id.
+        InvalidInput: several sessions have one, or the value is not within 0 and 1.
+    """
+    if not 0 <= value <= 1:
+        raise InvalidInput(f"an importance is within 0 and 1, not {value!r}")
+    sql = "SELECT b.id, s.id FROM sessions s JOIN branches b ON b.key = s.branch"
+    if session_id is None:
+        rows = query(db, sql)
+    else:
+        rows = query(db, f"{sql} WHERE s.id = ?", (text(session_id),))
+        if not rows:
+            raise NotFound(f"no session {session_id!r} in this store")
+    keys = [key for row in rows if (key := _key_of_id(db, text_of(row[0]), message_id)) is not None]
+    if not keys:
+        raise NotFound(f"no message {message_id!r} in this store")
+    if len(keys) > 1:
+        raise InvalidInput(f"{len(keys)} sessions have a message {message_id!r}: say session_id")
+    db.execute("UPDATE messages SET importance_score = ? WHERE key = ?", (value, keys[0]))

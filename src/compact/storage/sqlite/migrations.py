@@ -1,0 +1,241 @@
+"""The schema, as the steps that led to it. A step that has been released is never changed: what
+comes later is another step.
+
+A file is ours by its application id. Which steps it has taken stands in a table, with their times;
+how many, in its user version. A file of a newer compact is refused, and so is one of somebody else:
+neither is changed.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import apsw
+
+from compact.core import defaults
+from compact.errors import StoreFailed
+from compact.storage.sqlite.rows import query
+
+APPLICATION_ID = 0x636D7063
+"""`cmpc` in ASCII."""
+
+_SESSIONS = (
+    """
+    CREATE TABLE sessions (
+        key INTEGER PRIMARY KEY AUTOINCREMENT,
+        id ANY NOT NULL UNIQUE,
+        branch INTEGER NOT NULL, -- the one in force
+        scope ANY NOT NULL,
+        title ANY,
+        model ANY,
+        mode ANY,
+        wire ANY NOT NULL,
+        tokenizer ANY NOT NULL,
+        created_at TEXT NOT NULL,
+        updated_at TEXT NOT NULL, -- while it has no messages
+        metadata TEXT NOT NULL
+    ) STRICT
+    """,
+    "CREATE INDEX sessions_by_scope ON sessions (scope)",
+    """
+    CREATE TABLE branches (
+        key INTEGER PRIMARY KEY AUTOINCREMENT,
+        id ANY NOT NULL UNIQUE,
+        session INTEGER NOT NULL,
+        parent INTEGER,
+        fork INTEGER NOT NULL, -- positions below it are the parent's
+        fork_tokens INTEGER NOT NULL, -- running total and chain there, so that appending
+        fork_hash BLOB NOT NULL, -- need not look beyond the branch itself
+        indexed INTEGER NOT NULL, -- positions below it are in the search index
+        created_at TEXT NOT NULL
+    ) STRICT
+    """,
+    "CREATE INDEX branches_by_session ON branches (session)",
+    # The small columns come first: a row's text may fill pages that they should not wait behind.
+    """
+    CREATE TABLE messages (
+        key INTEGER PRIMARY KEY, -- branch << 32 | position: a branch is one range
+        id ANY, -- NULL where it is 'm' and the position
+        role TEXT NOT NULL,
+        timestamp INTEGER NOT NULL, -- microseconds since 1970
+        zone ANY, -- NULL for UTC, else seconds east of it, or 'none'
+        token_count INTEGER,
+        total_tokens INTEGER NOT NULL, -- up to this one, along the branch
+        importance_score REAL,
+        embedding_id INTEGER,
+        marks INTEGER NOT NULL,
+        chain_hash BLOB NOT NULL,
+        payload BLOB NOT NULL,
+        content TEXT
+    ) STRICT
+    """,
+    "CREATE INDEX messages_by_id ON messages (id) WHERE id IS NOT NULL",
+    "CREATE INDEX messages_fixed ON messages (key) WHERE marks & 1",
+    "CREATE INDEX messages_of_persons ON messages (key) WHERE marks & 2",
+    """
+    CREATE TABLE checkpoints (
+        key INTEGER PRIMARY KEY AUTOINCREMENT,
+        session INTEGER NOT NULL,
+        id TEXT NOT NULL,
+        number INTEGER NOT NULL,
+        level TEXT NOT NULL,
+        first_seq INTEGER NOT NULL,
+        last_seq INTEGER NOT NULL,
+        messages INTEGER NOT NULL,
+        source_tokens INTEGER,
+        token_count INTEGER NOT NULL,
+        made_by TEXT NOT NULL,
+        until TEXT NOT NULL,
+        kept TEXT NOT NULL,
+        released TEXT NOT NULL,
+        parents TEXT NOT NULL,
+        anchors TEXT NOT NULL,
+        verdicts TEXT NOT NULL,
+        summary ANY NOT NULL,
+        UNIQUE (session, id)
+    ) STRICT
+    """,
+    """
+    CREATE TABLE projections (
+        key INTEGER PRIMARY KEY,
+        id TEXT NOT NULL UNIQUE,
+        session INTEGER NOT NULL,
+        window INTEGER NOT NULL,
+        number INTEGER NOT NULL,
+        at INTEGER NOT NULL,
+        cut INTEGER NOT NULL,
+        tokens INTEGER NOT NULL,
+        parent TEXT,
+        made_at TEXT NOT NULL,
+        kept TEXT NOT NULL,
+        checkpoints TEXT NOT NULL, -- ids, oldest span first
+        pieces TEXT NOT NULL -- [first, last], a checkpoint's id, or a message
+    ) STRICT
+    """,
+    "CREATE INDEX projections_by_session ON projections (session)",
+    """
+    CREATE TABLE moves (
+        number INTEGER PRIMARY KEY AUTOINCREMENT,
+        session INTEGER NOT NULL,
+        window INTEGER NOT NULL,
+        kind TEXT NOT NULL,
+        branch INTEGER NOT NULL,
+        at INTEGER NOT NULL,
+        projection TEXT,
+        before TEXT,
+        made_at TEXT NOT NULL
+    ) STRICT
+    """,
+    "CREATE INDEX moves_by_window ON moves (session, window)",
+    """
+    CREATE TABLE snapshots (
+        key INTEGER PRIMARY KEY,
+        session INTEGER NOT NULL,
+        id TEXT NOT NULL,
+        branch ANY NOT NULL,
+        purpose TEXT NOT NULL,
+        note ANY NOT NULL,
+        at INTEGER NOT NULL,
+        window INTEGER NOT NULL,
+        projection TEXT,
+        checkpoints TEXT NOT NULL,
+        goals TEXT NOT NULL,
+        policy TEXT NOT NULL,
+        created_at TEXT NOT NULL,
+        UNIQUE (session, id)
+    ) STRICT
+    """,
+    """
+    CREATE TABLE notes (
+        session INTEGER NOT NULL,
+        name ANY NOT NULL,
+        value TEXT NOT NULL,
+        PRIMARY KEY (session, name)
+    ) STRICT, WITHOUT ROWID
+    """,
+    """
+    CREATE VIRTUAL TABLE words USING fts5 (
+        text, content = '', contentless_delete = 1, tokenize = "unicode61 remove_diacritics 1"
+    )
+    """,
+)
+
+
+class Migration(NamedTuple):
+    """A step of the schema: its name, and what it does."""
+
+    name: str
+    statements: tuple[str, ...]
+
+
+MIGRATIONS: tuple[Migration, ...] = (Migration("0001_sessions", _SESSIONS),)
+
+_STEPS = "CREATE TABLE migrations (name TEXT PRIMARY KEY, applied_at TEXT NOT NULL) STRICT"
+
+
+def check(db: apsw.Connection, file: str) -> bool:
+    """Whether the file is new and empty; nothing is changed.
+
+    Raises:
+        StoreFailed: it is another application's, or of a newer compact.
+    """
+    application = _number(db, "application_id")
+    if application != APPLICATION_ID:
+        if application or db.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall():
+            raise StoreFailed(
+                f"{file} is a database of another application, and was left as it is. "
+                "Give the name of another file"
+            )
+        return True
+    applied = _applied(db)
+    unknown = [name for name in applied if name not in [m.name for m in MIGRATIONS]]
+    if unknown or _number(db, "user_version") > len(MIGRATIONS):
+        raise StoreFailed(
+            f"{file} was written by a newer version of compact (it knows "
+            f"{', '.join(unknown) or 'more than this one'}), and was left as it is. Update compact"
+        )
+    if db.readonly("main") and len(applied) < len(MIGRATIONS):
+        raise StoreFailed(
+            f"{file} was written by an older version of compact and has to be brought up to date, "
+            "but it is read-only. Open it once where it can be written"
+        )
+    return False
+
+
+def migrate(db: apsw.Connection, file: str) -> list[str]:
+    """Take the steps that the file has not taken, each in a transaction; their names."""
+    taken: list[str] = []
+    for number, migration in enumerate(MIGRATIONS, 1):
+        if _number(db, "user_version") >= number:
+            continue
+        db.execute("BEGIN IMMEDIATE")
+        try:
+            check(db, file)  # another process may have been faster
+            if _number(db, "user_version") < number:
+                _take(db, migration, number)
+                taken.append(migration.name)
+            db.execute("COMMIT")
+        except BaseException:
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+            raise
+    return taken
+
+
+def _take(db: apsw.Connection, migration: Migration, number: int) -> None:
+    if number == 1:
+        db.execute(f"PRAGMA application_id = {APPLICATION_ID}").fetchall()
+        db.execute(_STEPS)
+    for statement in migration.statements:
+        db.execute(statement)
+    row = (migration.name, defaults.now().isoformat())
+    db.execute("INSERT INTO migrations VALUES (?, ?)", row)
+    db.execute(f"PRAGMA user_version = {number}").fetchall()
+
+
+def _applied(db: apsw.Connection) -> list[str]:
+    return [row[0] for row in query(db, "SELECT name FROM migrations ORDER BY name")]
+
+
+def _number(db: apsw.Connection, pragma: str) -> int:
+    return int(query(db, f"PRAGMA {pragma}")[0][0])

@@ -1,0 +1,324 @@
+"""Connections to one file: one writes, many read. Transactions, locks, forks.
+
+A transaction is a `with` block: what it did is stored when the block ends, and nothing of it where
+the block raises. In WAL mode readers and the writer do not wait for each other; writers of this
+process wait for a lock, writers of other processes for SQLite's, up to the busy timeout. A database
+in memory is one connection that all threads take turns with.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from threading import Condition, RLock
+from typing import Literal
+from urllib.parse import quote
+from weakref import WeakSet
+
+import apsw
+
+from compact.errors import InvalidInput, StoreFailed
+from compact.storage.sqlite import migrations
+from compact.storage.sqlite.failures import said
+
+Durability = Literal["full", "normal"]
+
+MEMORY = ":memory:"
+_IDLE_READERS = 8
+_LARGEST_WAL = 64 << 20
+"""Bytes that the log keeps on the disk once it has been worked off."""
+_FORK_WAITS = 10.0
+"""Seconds that a fork waits for transactions of other threads to end."""
+_WRITABLE = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+
+_pools: WeakSet[Pool] = WeakSet()
+_forking: list[Pool] = []
+"""Those whose locks the fork that is going on holds."""
+_left_behind: list[apsw.Connection] = []
+"""Connections that another thread was using when the process forked: never touched again."""
+
+
+class Pool:
+    """The connections of one process to one file."""
+
+    def __init__(self, path: str, *, durability: Durability, busy_timeout: float) -> None:
+        if durability not in ("full", "normal"):
+            raise InvalidInput(f"durability is 'full' or 'normal', not {durability!r}")
+        self.path = path
+        self._durability = durability
+        self._busy = busy_timeout
+        self._immutable = False
+        self._closed = False
+        self._log_is_full = False
+        """Whether the log still holds what is no longer in the file."""
+        self._set_up_locks()
+        self._writer: apsw.Connection | None = self._open_writer()
+        self.read_only: bool = self._writer.readonly("main")
+        _pools.add(self)
+
+    def _set_up_locks(self) -> None:
+        self._writing = RLock()
+        self._readers = Condition()
+        self._idle: list[apsw.Connection] = []
+        self._reading: set[apsw.Connection] = set()
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether nothing of it is on disk."""
+        return self.path == MEMORY
+
+    @property
+    def writer(self) -> apsw.Connection:
+        """The connection that writes."""
+        if self._writer is None:
+            if self._closed:
+                raise StoreFailed(f"the store of {self.path} has been closed. Open another one")
+            if self.in_memory:
+                raise StoreFailed(
+                    "a store in memory belongs to the process that made it; give processes that "
+                    "are forked a file to share"
+                )
+            self._writer = self._open_writer()
+        return self._writer
+
+    # --- transactions -----------------------------------------------------------------------------
+
+    @contextmanager
+    def write(self) -> Iterator[apsw.Connection]:
+        """A transaction that writes: durable when the block has ended, else as if it had not been.
+
+        Raises:
+            StoreFailed: the file is locked, full, read-only …
+            StoreDamaged: it does not hold what was written.
+        """
+        with self._writing:
+            db = self.writer
+            try:
+                db.execute("BEGIN IMMEDIATE")
+                try:
+                    yield db
+                    db.execute("COMMIT")
+                except BaseException:
+                    _undo(db)
+                    raise
+            except apsw.Error as error:
+                raise said(error, self.path) from error
+            if self._log_is_full:
+                self.empty_log(wait=False)
+
+    @contextmanager
+    def read(self) -> Iterator[apsw.Connection]:
+        """A transaction that reads: all of the block sees the same state of the file."""
+        if self.in_memory:
+            with self.write() as db:
+                yield db
+            return
+        try:
+            db = self._take()
+            try:
+                db.execute("BEGIN")
+                yield db
+            finally:
+                self._give_back(db)
+        except apsw.Error as error:
+            raise said(error, self.path) from error
+
+    @contextmanager
+    def alone(self) -> Iterator[apsw.Connection]:
+        """The writing connection outside of any transaction."""
+        with self._writing:
+            try:
+                yield self.writer
+            except apsw.Error as error:
+                raise said(error, self.path) from error
+
+    def empty_log(self, *, wait: bool = True) -> None:
+        """Work off the log and cut it to nothing; where readers still need it, the next
+        transaction tries again.
+        """
+        with self._writing:
+            db = self.writer
+            db.set_busy_timeout(int(self._busy * 1000) if wait else 0)
+            try:
+                rows = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+                self._log_is_full = bool(rows[0][0])
+            except apsw.Error:
+                self._log_is_full = True
+            finally:
+                db.set_busy_timeout(int(self._busy * 1000))
+
+    def _take(self) -> apsw.Connection:
+        with self._readers:
+            if self._closed:
+                raise StoreFailed(f"the store of {self.path} has been closed. Open another one")
+            db = self._idle.pop() if self._idle else self._open_reader()
+            self._reading.add(db)
+            return db
+
+    def _give_back(self, db: apsw.Connection) -> None:
+        _undo(db)
+        with self._readers:
+            self._reading.discard(db)
+            if self._closed or db.in_transaction or len(self._idle) >= _IDLE_READERS:
+                db.close(True)
+            else:
+                self._idle.append(db)
+            self._readers.notify_all()
+
+    def close(self) -> None:
+        """Close all connections that are idle now, the others when they are; twice is no error."""
+        with self._writing, self._readers:
+            self._closed = True
+            while self._idle:
+                self._idle.pop().close(True)
+            if self._writer is not None:
+                self._writer.close(True)
+                self._writer = None
+        _pools.discard(self)
+
+    # --- opening ----------------------------------------------------------------------------------
+
+    def _open_writer(self) -> apsw.Connection:
+        """A connection that writes, or only reads where the file or its folder is read-only.
+
+        Whoever makes the file, or switches it to WAL, has it alone for a moment; another process
+        that opens it then is not made to wait by SQLite, and tries again.
+        """
+        if not self.in_memory and not Path(self.path).parent.is_dir():
+            raise StoreFailed(f"no folder {Path(self.path).parent}; make it first")
+        until = time.monotonic() + self._busy
+        while True:
+            try:
+                return self._try_to_open()
+            except (apsw.BusyError, apsw.LockedError) as error:
+                if time.monotonic() > until:
+                    raise said(error, self.path) from error
+                time.sleep(0.01)
+            except apsw.Error as error:
+                raise said(error, self.path) from error
+
+    def _try_to_open(self) -> apsw.Connection:
+        try:
+            return self._prepared(apsw.Connection(self.path, flags=_WRITABLE))
+        except (apsw.CantOpenError, apsw.ReadOnlyError):
+            if not self._may_be_immutable():
+                raise
+        self._immutable = True
+        return self._prepared(self._connect_immutable())
+
+    def _prepared(self, db: apsw.Connection) -> apsw.Connection:
+        """The connection with its settings, of a file that is ours and of this version."""
+        try:
+            db.set_busy_timeout(int(self._busy * 1000))
+            is_new = migrations.check(db, self.path)
+            if not db.readonly("main"):
+                self._set_up_writer(db)
+                migrations.migrate(db, self.path)
+        except BaseException:
+            db.close(True)
+            raise
+        if is_new and db.readonly("main"):
+            db.close(True)
+            raise StoreFailed(f"{self.path} is empty, and cannot be written")
+        return db
+
+    def _set_up_writer(self, db: apsw.Connection) -> None:
+        for name, value in (
+            ("journal_mode", "wal"),
+            ("synchronous", self._durability),
+            ("secure_delete", "on"),
+            ("journal_size_limit", _LARGEST_WAL),
+            ("cell_size_check", "on"),
+            ("temp_store", "memory"),
+        ):
+            db.execute(f"PRAGMA {name} = {value}").fetchall()
+
+    def _open_reader(self) -> apsw.Connection:
+        if self._immutable:
+            return self._connect_immutable()
+        flags = apsw.SQLITE_OPEN_READONLY if self.read_only else apsw.SQLITE_OPEN_READWRITE
+        db = apsw.Connection(self.path, flags=flags)
+        db.set_busy_timeout(int(self._busy * 1000))
+        db.execute("PRAGMA query_only = on").fetchall()
+        db.execute("PRAGMA cell_size_check = on").fetchall()
+        return db
+
+    def _may_be_immutable(self) -> bool:
+        """Whether the file can be read as one that nobody changes: where its folder is read-only,
+        SQLite cannot put the files beside it that tell readers and writers of each other.
+        """
+        path, log = Path(self.path), Path(f"{self.path}-wal")
+        has_log = log.exists() and log.stat().st_size > 0
+        return path.is_file() and not os.access(path.parent, os.W_OK) and not has_log
+
+    def _connect_immutable(self) -> apsw.Connection:
+        name = f"file:{quote(str(Path(self.path).absolute()))}?immutable=1"
+        flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+        return apsw.Connection(name, flags=flags)
+
+    # --- forks ------------------------------------------------------------------------------------
+
+    def _before_fork(self) -> None:
+        """Wait until no other thread is inside SQLite."""
+        self._has_writer = self._writing.acquire(timeout=_FORK_WAITS)
+        self._readers.acquire()
+        self._readers.wait_for(lambda: not self._reading, timeout=_FORK_WAITS)
+
+    def _after_fork_in_parent(self) -> None:
+        self._readers.release()
+        if self._has_writer:
+            self._writing.release()
+
+    def _after_fork_in_child(self) -> None:
+        """Close what was inherited: SQLite's locks belong to the parent, and a connection that
+        came along would believe they are its own. The next call opens new ones.
+        """
+        inherited = self._idle
+        if self._writer is not None:
+            (inherited if self._has_writer else _left_behind).append(self._writer)
+        _left_behind.extend(self._reading)
+        if self.in_memory:
+            _left_behind.extend(inherited)
+        else:
+            for db in inherited:
+                with suppress(apsw.Error):
+                    db.close(True)
+        self._writer = None
+        self._set_up_locks()
+
+
+def _undo(db: apsw.Connection) -> None:
+    """End a transaction that is still open. SQLite has ended some by itself, and an error here
+    would hide the first one.
+    """
+    with suppress(apsw.Error):
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+
+
+def _before_fork() -> None:
+    held = sorted(_pools, key=id)
+    for pool in held:
+        pool._before_fork()
+    _forking[:] = held
+
+
+def _after_fork_in_parent() -> None:
+    for pool in list(_forking):
+        pool._after_fork_in_parent()
+
+
+def _after_fork_in_child() -> None:
+    for pool in list(_forking):
+        pool._after_fork_in_child()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_before_fork,
+        after_in_parent=_after_fork_in_parent,
+        after_in_child=_after_fork_in_child,
+    )

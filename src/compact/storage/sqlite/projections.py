@@ -1,0 +1,249 @@
+"""What is in force for a window and what was: projections, their checkpoints, and moves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import apsw
+
+from compact.core import codec, defaults
+from compact.core.checkpoints import Checkpoint, Span, Verdict
+from compact.core.sessions import Move, Piece, Projection, Run, Shown, Stand, Step
+from compact.errors import InvalidInput, NotFound, Superseded
+from compact.storage.sqlite import lines, sessions
+from compact.storage.sqlite.rows import (
+    Column,
+    Row,
+    first,
+    json_of,
+    query,
+    text,
+    text_of,
+    time_of,
+    value_of,
+)
+
+_CHECKPOINT = """
+    SELECT id, number, level, first_seq, last_seq, messages, source_tokens, token_count, made_by,
+        until, kept, released, parents, anchors, verdicts, summary FROM checkpoints
+"""
+_MOVE = """
+    SELECT m.number, m.kind, b.id, m.window, m.at, m.projection, m.before, m.made_at
+    FROM moves m JOIN branches b ON b.key = m.branch
+"""
+
+
+def commit(db: apsw.Connection, step: Step) -> Move:
+    """Store a step and put it in force, within a transaction that writes.
+
+    Raises:
+        Superseded: another move came in between.
+        NotFound: the session has no such branch.
+    """
+    session = sessions.key_of(db, step.session_id)
+    branch = _branch_key(db, session, step)
+    newest = "SELECT number, projection FROM moves WHERE session = ? AND window = ?"
+    last = first(db, f"{newest} ORDER BY number DESC LIMIT 1", (session, step.window))
+    if (last[0] if last else 0) != step.base:
+        raise Superseded(f"window {step.window}: another move came in between")
+    if step.projection is not None:
+        _keep(db, session, step.projection)
+    made_at = defaults.now()
+    projection = step.projection.id if step.projection else None
+    before = last[1] if last else None
+    db.execute(
+        """
+        INSERT INTO moves (session, window, kind, branch, at, projection, before, made_at)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+        """,
+        (session, step.window, step.kind, branch, step.at, projection, before, made_at.isoformat()),
+    )
+    number = db.last_insert_rowid()
+    sessions.put_in_force(db, session, branch)
+    for name in step.forget:
+        db.execute("DELETE FROM notes WHERE session = ? AND name = ?", (session, text(name)))
+    return Move(
+        number=number,
+        kind=step.kind,
+        branch_id=step.branch_id,
+        window=step.window,
+        at=step.at,
+        projection_id=projection,
+        before=before,
+        made_at=made_at,
+    )
+
+
+def _branch_key(db: apsw.Connection, session: int, step: Step) -> int:
+    row = first(db, "SELECT key, session FROM branches WHERE id = ?", (text(step.branch_id),))
+    if row is None:
+        raise lines.no_branch(step.branch_id)
+    if row[1] != session:
+        raise NotFound(f"session {step.session_id!r} has no branch {step.branch_id!r}")
+    return int(row[0])
+
+
+def _keep(db: apsw.Connection, session: int, projection: Projection) -> None:
+    """Store a projection and its checkpoints; what is known by its id stays as it was first."""
+    for checkpoint in projection.checkpoints:
+        _keep_checkpoint(db, session, checkpoint)
+    known = first(db, "SELECT session FROM projections WHERE id = ?", (projection.id,))
+    if known is not None:
+        if known[0] != session:
+            raise InvalidInput(f"another session has a projection {projection.id!r} already")
+        return
+    db.execute(
+        """
+        INSERT INTO projections (session, id, window, number, at, cut, tokens, parent, made_at,
+            kept, checkpoints, pieces) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        """,
+        (
+            session,
+            projection.id,
+            projection.window,
+            projection.number,
+            projection.at,
+            projection.cut,
+            projection.tokens,
+            projection.parent,
+            projection.made_at.isoformat(),
+            json_of(projection.kept),
+            json_of([each.id for each in projection.checkpoints]),
+            json_of([_value_of_piece(piece) for piece in projection.pieces]),
+        ),
+    )
+
+
+def _keep_checkpoint(db: apsw.Connection, session: int, checkpoint: Checkpoint) -> None:
+    span = checkpoint.span
+    db.execute(
+        """
+        INSERT INTO checkpoints (session, id, number, level, first_seq, last_seq, messages,
+            source_tokens, token_count, made_by, until, kept, released, parents, anchors, verdicts,
+            summary) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        ON CONFLICT DO NOTHING
+        """,
+        (
+            session,
+            checkpoint.id,
+            checkpoint.number,
+            checkpoint.level,
+            span.first,
+            span.last,
+            span.messages,
+            span.tokens,
+            checkpoint.token_count,
+            checkpoint.made_by,
+            checkpoint.until.isoformat(),
+            json_of(checkpoint.kept),
+            json_of(checkpoint.released),
+            json_of(checkpoint.parents),
+            json_of(checkpoint.anchors),
+            json_of([verdict.model_dump() for verdict in checkpoint.verdicts]),
+            text(checkpoint.summary),
+        ),
+    )
+
+
+def _value_of_piece(piece: Piece) -> object:
+    match piece:
+        case Run():
+            return [piece.first, piece.last]
+        case Stand():
+            return piece.checkpoint_id
+        case Shown():
+            return codec.encode_whole(piece.message)
+
+
+def _piece_of(value: Any) -> Piece:  # noqa: ANN401 - any JSON value
+    if isinstance(value, list):
+        return Run(*value)
+    if isinstance(value, str):
+        return Stand(value)
+    return Shown(codec.decode_whole(value))
+
+
+def _checkpoint_of(row: Row) -> Checkpoint:
+    checkpoint_id, number, level, first_seq, last_seq, messages, source_tokens, *rest = row
+    token_count, made_by, until, kept, released, parents, anchors, verdicts, summary = rest
+    return Checkpoint(
+        id=checkpoint_id,
+        span=Span(first=first_seq, last=last_seq, messages=messages, tokens=source_tokens),
+        summary=text_of(summary),
+        level=level,
+        number=number,
+        kept=tuple(value_of(kept)),
+        released=tuple(value_of(released)),
+        anchors=tuple(value_of(anchors)),
+        token_count=token_count,
+        made_by=made_by,
+        parents=tuple(value_of(parents)),
+        verdicts=tuple(Verdict(**each) for each in value_of(verdicts)),
+        until=time_of(until),
+    )
+
+
+def moves(db: apsw.Connection, session_id: str, window: int | None, most: int) -> list[Move]:
+    """The newest moves, for a window or for all, newest first."""
+    where = "WHERE m.session = (SELECT key FROM sessions WHERE id = ?)"
+    bindings: tuple[Column, ...] = (text(session_id),)
+    if window is not None:
+        where, bindings = f"{where} AND m.window = ?", (*bindings, window)
+    sql = f"{_MOVE} {where} ORDER BY m.number DESC LIMIT ?"
+    return [_move_of(row) for row in query(db, sql, (*bindings, most))]
+
+
+def _move_of(row: Row) -> Move:
+    number, kind, branch, window, at, projection, before, made_at = row
+    return Move(
+        number=number,
+        kind=kind,
+        branch_id=text_of(branch),
+        window=window,
+        at=at,
+        projection_id=projection,
+        before=before,
+        made_at=time_of(made_at),
+    )
+
+
+def projection(db: apsw.Connection, projection_id: str) -> Projection:
+    """A projection with its checkpoints.
+
+    Raises:
+        NotFound: there is none of that id.
+    """
+    row = first(
+        db,
+        """
+        SELECT session, window, number, at, cut, tokens, parent, made_at, kept, checkpoints, pieces
+        FROM projections WHERE id = ?
+        """,
+        (projection_id,),
+    )
+    if row is None:
+        raise NotFound(f"no projection {projection_id!r} in this store")
+    session, window, number, at, cut, tokens, parent, made_at, kept, named, pieces = row
+    sql = f"{_CHECKPOINT} WHERE session = ? AND id IN (SELECT value FROM json_each(?))"
+    found = [_checkpoint_of(each) for each in query(db, sql, (session, named))]
+    by_id = {checkpoint.id: checkpoint for checkpoint in found}
+    return Projection(
+        id=projection_id,
+        window=window,
+        number=number,
+        at=at,
+        cut=cut,
+        kept=tuple(value_of(kept)),
+        pieces=tuple(_piece_of(value) for value in value_of(pieces)),
+        checkpoints=tuple(by_id[name] for name in value_of(named)),
+        tokens=tokens,
+        parent=parent,
+        made_at=time_of(made_at),
+    )
+
+
+def checkpoints(db: apsw.Connection, session_id: str) -> list[Checkpoint]:
+    """All checkpoints that were ever committed, the oldest first."""
+    where = "WHERE session = (SELECT key FROM sessions WHERE id = ?) ORDER BY key"
+    rows = query(db, f"{_CHECKPOINT} {where}", (text(session_id),))
+    return [_checkpoint_of(row) for row in rows]

@@ -1,0 +1,175 @@
+"""Search by words: the index, how it catches up, and what is looked for in it.
+
+The index holds no texts, only which words stand in which message. Appending does not touch it: a
+branch knows up to which position it is indexed, and what is missing follows in batches, a part of
+it after each commit and the rest before a search.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import Counter
+
+import apsw
+
+from compact.core.sessions import Found
+from compact.core.terms import looked_for, pieces_of, searchable, spaced
+from compact.errors import StoreDamaged, StoreFailed
+from compact.storage.sqlite import lines
+from compact.storage.sqlite.lines import Stretch
+from compact.storage.sqlite.messages import rows_of
+from compact.storage.sqlite.pool import Pool
+from compact.storage.sqlite.rows import (
+    BITS,
+    LAST,
+    MESSAGE,
+    first,
+    message_of,
+    position_of,
+    query,
+    text,
+)
+
+BATCH = 500
+"""Messages that are indexed in one transaction."""
+MOST_NAMES = 64
+"""Names of a question that are looked for; the rest of a longer one is left out."""
+MOST_SCANNED = 5_000
+"""Messages that are looked through where there is no index."""
+
+Name = tuple[str, ...]
+
+
+def search(pool: Pool, branch_id: str, question: str, most: int) -> list[Found]:
+    """Messages that share words with the question, by the index, the best first: a message counts
+    by its BM25, higher for names whose pieces stand side by side; the newer first among equals.
+
+    Where the index lacks messages and cannot catch up, since the file is read-only or another
+    process keeps it locked, the newest `MOST_SCANNED` messages are looked through instead.
+    """
+    names = looked_for(question)[:MOST_NAMES]
+    if not is_complete(pool, branch_id):
+        return scan(pool, branch_id, question, most)
+    if not names or most <= 0:
+        return []
+    sql = """
+        SELECT -bm25(words), rowid FROM words WHERE words MATCH ? AND rowid BETWEEN ? AND ?
+        ORDER BY bm25(words), rowid DESC LIMIT ?
+    """
+    wanted = _expression(names)
+    with pool.read() as db:
+        rows = [
+            row
+            for stretch in lines.lineage(db, branch_id)
+            for row in query(db, sql, (wanted, stretch.first, stretch.last, most))
+        ]
+    best = heapq.nlargest(most, ((score, position_of(key)) for score, key in rows))
+    return [Found(position, score) for score, position in best]
+
+
+def scan(pool: Pool, branch_id: str, question: str, most: int) -> list[Found]:
+    """Messages that share words with the question, without an index: only the newest
+    `MOST_SCANNED` are looked through. A message counts ln(1 + messages / messages with the name)
+    for each name whose pieces it holds.
+    """
+    names = looked_for(question)[:MOST_NAMES]
+    with pool.read() as db:
+        stop = lines.tail(db, branch_id).position
+        stretches = lines.lineage(db, branch_id, low=max(0, stop - MOST_SCANNED))
+        rows = [row for stretch in stretches for row in rows_of(db, stretch)]
+    places: dict[Name, list[int]] = {name: [] for name in names}
+    for row in rows:
+        pieces = frozenset(pieces_of(searchable(message_of(row))))
+        for name in names:
+            if pieces.issuperset(name):
+                places[name].append(position_of(row[0]))
+    scores: Counter[int] = Counter()
+    for found in places.values():
+        scores.update(dict.fromkeys(found, math.log1p(stop / max(1, len(found)))))
+    best = sorted(scores.items(), key=lambda item: (-item[1], -item[0]))
+    return [Found(position, score) for position, score in best[: max(0, most)]]
+
+
+def _expression(names: list[Name]) -> str:
+    """The question in the index's language; pieces hold letters and digits only."""
+    return " OR ".join(_expression_of(name) for name in names)
+
+
+def _expression_of(name: Name) -> str:
+    phrase = '"' + " ".join(name) + '"'
+    if len(name) == 1 or any(spaced(piece) != piece for piece in name):
+        return phrase  # Chinese letters that stand apart make other words
+    apart = " AND ".join('"' + piece + '"' for piece in name)
+    return f"({phrase} OR ({apart}))"
+
+
+# --- the index ------------------------------------------------------------------------------------
+
+
+def is_complete(pool: Pool, branch_id: str) -> bool:
+    """Whether the index holds all of the branch, its ancestors' part included, once it has caught
+    up as far as it can.
+    """
+    try:
+        catch_up(pool, branch_id)
+    except StoreDamaged:
+        raise
+    except StoreFailed:
+        return False
+    return True
+
+
+def catch_up(pool: Pool, branch_id: str, *, most: int | None = None) -> None:
+    """Index what is missing of a branch and its ancestors; at most so many messages.
+
+    Raises:
+        StoreFailed: it cannot be written.
+    """
+    left = math.inf if most is None else most
+    with pool.read() as db:
+        stretches = lines.lineage(db, branch_id)
+    for stretch in stretches:
+        while left > 0 and (done := _index_batch(pool, stretch, int(min(left, BATCH)))):
+            left -= done
+
+
+def _index_batch(pool: Pool, stretch: Stretch, most: int) -> int:
+    """Index the next messages of a stretch; how many. Texts are made before the file is locked."""
+    with pool.read() as db:
+        row = first(db, "SELECT indexed FROM branches WHERE key = ?", (stretch.branch,))
+        if row is None:
+            return 0
+        start = int(row[0])
+        sql = f"SELECT {MESSAGE} FROM messages WHERE key BETWEEN ? AND ? ORDER BY key LIMIT ?"
+        keys = stretch.branch << BITS | start, stretch.last
+        rows = query(db, sql, (*keys, most))
+    if not rows:
+        return 0
+    texts = [(each[0], _indexed_text(searchable(message_of(each)))) for each in rows]
+    stop = position_of(rows[-1][0]) + 1
+    with pool.write() as db:
+        sql = "UPDATE branches SET indexed = ? WHERE key = ? AND indexed = ? RETURNING 1"
+        if query(db, sql, (stop, stretch.branch, start)):
+            db.executemany("INSERT INTO words (rowid, text) VALUES (?, ?)", texts)
+    return len(rows)
+
+
+def _indexed_text(words: str) -> str:
+    whole = text(spaced(words).replace("\x00", " ")) or ""
+    return whole if isinstance(whole, str) else whole.decode("utf-8", "replace")
+
+
+def remove(db: apsw.Connection, branch: int) -> bool:
+    """Take a branch out of the index; whether it was there."""
+    row = first(db, "SELECT indexed > fork FROM branches WHERE key = ?", (branch,))
+    if row is None or not row[0]:
+        return False
+    keys = branch << BITS, branch << BITS | LAST
+    db.execute("DELETE FROM words WHERE rowid BETWEEN ? AND ?", keys)
+    return True
+
+
+def rewrite(db: apsw.Connection) -> None:
+    """Write the index anew, without the words of what was taken out of it."""
+    db.execute("INSERT INTO words (words) VALUES ('optimize')")

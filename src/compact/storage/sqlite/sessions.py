@@ -1,0 +1,186 @@
+"""Which sessions there are: they are made, forked and deleted here."""
+
+from __future__ import annotations
+
+import apsw
+
+from compact.core import chain, codec, defaults
+from compact.core.sessions import Branch, Session
+from compact.errors import InvalidInput, NotFound
+from compact.storage.sqlite import lines, search
+from compact.storage.sqlite.rows import (
+    BITS,
+    LAST,
+    Row,
+    first,
+    json_of,
+    moment,
+    query,
+    text,
+    text_of,
+    text_or_none,
+    time_of,
+    value_of,
+)
+
+_SESSION = """
+    SELECT s.id, s.scope, s.title, s.model, s.mode, s.wire, s.tokenizer, s.created_at,
+        s.updated_at, s.metadata, b.id, b.key FROM sessions s JOIN branches b ON b.key = s.branch
+"""
+
+
+def key_of(db: apsw.Connection, session_id: str) -> int:
+    """The session's key.
+
+    Raises:
+        NotFound: there is no such session.
+    """
+    row = first(db, "SELECT key FROM sessions WHERE id = ?", (text(session_id),))
+    if row is None:
+        raise NotFound(f"no session {session_id!r} in this store")
+    return int(row[0])
+
+
+def session(db: apsw.Connection, session_id: str) -> Session | None:
+    """The session of that id, as it stands."""
+    row = first(db, _SESSION + "WHERE s.id = ?", (text(session_id),))
+    return None if row is None else _session_of(db, row)
+
+
+def sessions(db: apsw.Connection, scope: str | None) -> list[Session]:
+    """The sessions of a scope, or of all, the one that changed last first."""
+    where, bindings = ("", ()) if scope is None else ("WHERE s.scope = ?", (text(scope),))
+    rows = query(db, f"{_SESSION}{where} ORDER BY s.key", bindings)
+    found = [_session_of(db, row) for row in rows]
+    return sorted(found, key=lambda each: codec.instant(each.updated_at), reverse=True)
+
+
+def _session_of(db: apsw.Connection, row: Row) -> Session:
+    *named, created_at, updated_at, metadata, branch_id, branch_key = row
+    session_id, scope, title, model, mode, wire, tokenizer = named
+    branch = lines.branch(db, text_of(branch_id))
+    last = first(
+        db,
+        "SELECT timestamp, zone FROM messages WHERE key BETWEEN ? AND ? ORDER BY key DESC LIMIT 1",
+        (branch_key << BITS, branch_key << BITS | LAST),
+    )
+    updated = branch.created_at if branch.parent else time_of(updated_at)
+    return Session(
+        id=text_of(session_id),
+        scope=text_of(scope),
+        title=text_or_none(title),
+        model=text_or_none(model),
+        mode=text_or_none(mode),
+        wire=text_of(wire),
+        tokenizer=text_of(tokenizer),
+        created_at=time_of(created_at),
+        updated_at=updated if last is None else moment(*last),
+        metadata=value_of(metadata),
+        branch=branch,
+    )
+
+
+def create(db: apsw.Connection, given: Session) -> None:
+    """Store a session, and its first branch.
+
+    Raises:
+        InvalidInput: a branch of another session has that id.
+    """
+    branch = given.branch
+    if first(db, "SELECT 1 FROM branches WHERE id = ?", (text(branch.id),)):
+        raise InvalidInput(f"there is a branch {branch.id!r} already")
+    named = (given.id, given.scope, given.title, given.model, given.mode)
+    db.execute(
+        """
+        INSERT INTO sessions (branch, id, scope, title, model, mode, wire, tokenizer, created_at,
+            updated_at, metadata) VALUES (0, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        """,
+        (
+            *(text(each) for each in (*named, given.wire, given.tokenizer)),
+            given.created_at.isoformat(),
+            given.updated_at.isoformat(),
+            json_of(given.metadata),
+        ),
+    )
+    session_key = db.last_insert_rowid()
+    _add_branch(db, session_key, branch, tokens=0, link=chain.START)
+
+
+def _add_branch(
+    db: apsw.Connection, session_key: int, branch: Branch, *, tokens: int, link: bytes
+) -> None:
+    parent = None if branch.parent is None else lines.tail(db, branch.parent).key
+    fork = branch.fork if branch.parent else 0
+    db.execute(
+        """
+        INSERT INTO branches (id, session, parent, fork, fork_tokens, fork_hash, indexed,
+            created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+        """,
+        (
+            text(branch.id),
+            session_key,
+            parent,
+            fork,
+            tokens,
+            link,
+            fork,
+            branch.created_at.isoformat(),
+        ),
+    )
+    put_in_force(db, session_key, db.last_insert_rowid())
+
+
+def put_in_force(db: apsw.Connection, session_key: int, branch_key: int) -> None:
+    """Make a branch the session's own."""
+    sql = "UPDATE sessions SET branch = ?1 WHERE key = ?2 AND branch <> ?1"
+    db.execute(sql, (branch_key, session_key))
+
+
+def fork(db: apsw.Connection, branch_id: str, at: int) -> Branch:
+    """A new branch that goes on from a position of another one, and is in force from now on.
+
+    Raises:
+        NotFound: there is no such branch or position.
+    """
+    parent = lines.branch(db, branch_id)
+    if not 0 <= at <= parent.messages:
+        raise NotFound(f"branch {branch_id!r} has {parent.messages} messages, not {at}")
+    branch = Branch(
+        id=_free_branch_id(db, parent.session_id),
+        session_id=parent.session_id,
+        parent=branch_id,
+        fork=at,
+        messages=at,
+        tokens=lines.total_at(db, branch_id, at),
+        created_at=defaults.now(),
+    )
+    link = lines.chain_at(db, branch_id, at)
+    _add_branch(db, key_of(db, parent.session_id), branch, tokens=branch.tokens, link=link)
+    return branch
+
+
+def _free_branch_id(db: apsw.Connection, session_id: str) -> str:
+    number = len(lines.branches(db, session_id)) + 1
+    while first(db, "SELECT 1 FROM branches WHERE id = ?", (text(f"{session_id}~{number}"),)):
+        number += 1
+    return f"{session_id}~{number}"
+
+
+def delete(db: apsw.Connection, session_id: str) -> None:
+    """Remove everything of a session. Deleted rows are overwritten, and the index is written anew,
+    since it keeps the words of what it has merely marked as deleted.
+
+    Raises:
+        NotFound: there is no such session.
+    """
+    session_key = key_of(db, session_id)
+    rows = query(db, "SELECT key FROM branches WHERE session = ?", (session_key,))
+    indexed = [search.remove(db, row[0]) for row in rows]
+    if any(indexed):
+        search.rewrite(db)
+    for row in rows:
+        keys = row[0] << BITS, row[0] << BITS | LAST
+        db.execute("DELETE FROM messages WHERE key BETWEEN ? AND ?", keys)
+    for table in ("branches", "checkpoints", "projections", "moves", "snapshots", "notes"):
+        db.execute(f"DELETE FROM {table} WHERE session = ?", (session_key,))
+    db.execute("DELETE FROM sessions WHERE key = ?", (session_key,))

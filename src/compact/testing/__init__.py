@@ -1,0 +1,13 @@
+"""Public fakes and conformance suites, for the ports that exist: what we test our parts with.
+
+`check_token_estimator`, `check_summarizer`, `check_exporter` and `check_session_store` raise
+AssertionError with the broken promise; run them against an implementation of yours.
+`ScriptedSummarizer` stands in for a model. Nothing in the product imports this package.
+"""
+
+from compact.testing.fakes import ScriptedSummarizer as ScriptedSummarizer
+from compact.testing.ports import SAMPLES as SAMPLES
+from compact.testing.ports import check_exporter as check_exporter
+from compact.testing.ports import check_summarizer as check_summarizer
+from compact.testing.ports import check_token_estimator as check_token_estimator
+from compact.testing.stores import check_session_store as check_session_store
