@@ -15,7 +15,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -42,29 +42,37 @@ class Place(NamedTuple):
     kind: str
 
 
-def redact(text: str) -> Redacted:
-    """The text with `[redacted: kind]` in place of each secret. Redacting again changes nothing."""
+def redact(text: str, known: Mapping[str, str] | None = None) -> Redacted:
+    """The text with `[redacted: kind]` in place of each secret. Redacting again changes nothing.
+
+    `known` are secrets that were found elsewhere and their kinds (`secrets_of`): they are taken out
+    wherever they stand by themselves, also without the name that gave them away.
+    """
     found: list[Secret] = []
-    while places := find_secrets(text):  # once more after a find: its neighbours have changed
+    while places := find_secrets(text, known):  # once more after a find: its neighbours changed
         found += [Secret(place.kind, place.end - place.start) for place in places]
-        text = without(text, places)
+        text = _without(text, places)
     return Redacted(text, tuple(found))
 
 
-def without(text: str, places: list[Place]) -> str:
-    """The text with `[redacted: kind]` at each of the places, which are in order and apart."""
-    pieces: list[str] = []
-    end = 0
-    for place in places:
-        pieces += text[end : place.start], f"[redacted: {place.kind}]"
-        end = place.end
-    return "".join((*pieces, text[end:]))
+def secrets_of(texts: Iterable[str]) -> dict[str, str]:
+    """The secrets in some texts and their kinds, to be looked for in what is told of the texts.
+
+    Only those that are long enough to be no common word; for `redact`, and to be kept nowhere.
+    """
+    return {
+        text[place.start : place.end]: place.kind
+        for text in texts
+        for place in find_secrets(text)
+        if place.end - place.start >= _KNOWN_LENGTH
+    }
 
 
-def find_secrets(text: str) -> list[Place]:
+def find_secrets(text: str, known: Mapping[str, str] | None = None) -> list[Place]:
     """The places of all secrets, in order; where two overlap, one place that holds both."""
     places = [x for hint, shape in _BY_HINT if hint in text for x in shape.places(text, hint)]
     places += _assignments(text)
+    places += _known_ones(text, known or {})
     places.sort(key=lambda place: place.start)
     apart: list[Place] = []
     for place in places:
@@ -76,8 +84,29 @@ def find_secrets(text: str) -> list[Place]:
     return apart
 
 
+def _known_ones(text: str, known: Mapping[str, str]) -> Iterator[Place]:
+    for secret, kind in known.items():
+        start = text.find(secret)
+        while start >= 0:
+            end = start + len(secret)
+            if not (text[start - 1 : start].isalnum() or text[end : end + 1].isalnum()):
+                yield Place(start, end, kind)
+            start = text.find(secret, end)
+
+
+def _without(text: str, places: Iterable[Place]) -> str:
+    """The text with `[redacted: kind]` at each of the places, which are in order and apart."""
+    pieces: list[str] = []
+    end = 0
+    for place in places:
+        pieces += text[end : place.start], f"[redacted: {place.kind}]"
+        end = place.end
+    return "".join((*pieces, text[end:]))
+
+
 # --- what a value looks like ----------------------------------------------------------------------
 
+_KNOWN_LENGTH = 8
 _FEW_CHARACTERS = 4
 _RANDOM_CHARACTERS = 8
 _LEAST_CHANGES, _CHANGES = 4, 0.25
