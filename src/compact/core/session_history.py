@@ -27,6 +27,8 @@ PAGE = 32
 MOST_FIXED = 10_000
 """System messages and pins that are looked for when a session is opened."""
 MOST_TRIES = 100
+MOST_PERSONS = 1_000
+"""Positions of a person's newest messages that stay in memory."""
 
 
 class SessionHistory(History):
@@ -131,6 +133,9 @@ class SessionHistory(History):
                 for position in gone:
                     del kept[position]
             self.masked.clear()
+            if len(self._person_positions) > 2 * MOST_PERSONS:
+                del self._person_positions[:-MOST_PERSONS]
+                self._persons_from = self._person_positions[0]
 
     def counted(self) -> int:
         """How many messages have been counted: all, as the store keeps their sums."""

@@ -6,8 +6,8 @@ observations of text-protocol agents, and our own checkpoints. The rules, in ord
 1. What a reader of a file knew (`metadata.source`) decides.
 2. System and developer messages are `system`; assistant messages `assistant`; a message with tool
    results `tool`, unless a person's text stands beside them.
-3. A user message that opens with a checkpoint heading whose digest matches is a `checkpoint`
-   (`core.checkpoints`).
+3. A user message that is text of ours (`core.own_text`) is a `checkpoint`, or `injected` where it
+   carries goals or recalled messages.
 4. A user message that consists of nothing but text a tool is known to inject (`INJECTED`) is
    `injected`; one that opens like the observation of a text-protocol agent (`OBSERVED`) is an
    `observation`.
@@ -20,6 +20,7 @@ import re
 from typing import Literal
 
 from compact.core.messages import Image, Message, Opaque, Text
+from compact.core.own_text import kind_of
 
 Voice = Literal["system", "person", "assistant", "tool", "observation", "injected", "checkpoint"]
 
@@ -70,11 +71,8 @@ def _voice_of_user(message: Message) -> Voice:
     text = message.text
     if not text.strip():
         return "tool" if message.tool_results else "person"
-    if text.lstrip()[:1] == "[":
-        from compact.core.checkpoints import is_checkpoint_text
-
-        if is_checkpoint_text(text):
-            return "checkpoint"
+    if text[:1] == "[" and (ours := kind_of(text)):
+        return "checkpoint" if ours == "Checkpoint" else "injected"
     if OBSERVED.match(text):
         return "observation"
     if not spoken_text(text) and not any(isinstance(p, Image | Opaque) for p in message.parts):
