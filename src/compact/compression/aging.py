@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from compact.core.checkpoints import Checkpoint, Level
-from compact.core.levels import LEVELS, Caps, level_at, older
+from compact.core.levels import LEVELS, Caps, aged, older
 
 LEAST_CAP = 96
 """Tokens below which not even a heading and a line would fit."""
@@ -58,7 +58,8 @@ def age(
     They get the levels of the schedule; while they take more than `room` tokens, the oldest that is
     not merged yet ages further.
     """
-    wanted = [older(c.level, level_at(number - c.number)) for c in live]
+    live = [aged(c, number) for c in live]
+    wanted = [c.level for c in live]
     if pressure == "lower":
         wanted = [LEVELS[min(LEVELS.index(w) + 1, len(LEVELS) - 1)] for w in wanted]
     if pressure == "merge":
@@ -96,5 +97,5 @@ def _steps(
 def _step(sources: tuple[Checkpoint, ...], level: Level, cap: int) -> Checkpoint | Rewrite:
     only = sources[0]
     if len(sources) == 1 and only.token_count <= cap:
-        return only if only.level == level else only.model_copy(update={"level": level})
+        return only
     return Rewrite(sources, level, cap)

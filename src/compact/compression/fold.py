@@ -76,7 +76,7 @@ class Fold:
             return
         if message.tool_results:
             message, tokens = self._with_results(message, tokens)
-        elif self._open and message.reply_id is None:
+        elif self._open and not self._goes_on(message):
             self._close()
         self._push(message, tokens)
         if calls := message.tool_calls:
@@ -100,6 +100,11 @@ class Fold:
         self._messages.append(message)
         self._rendered += self._history.wire.render((message,))
         self.tokens += tokens
+
+    def _goes_on(self, message: Message) -> bool:
+        """Whether the message is another piece of the reply that made the open calls."""
+        reply = self._asker.reply_id if self._asker else None
+        return reply is not None and message.reply_id == reply
 
     def _close(self) -> None:
         """Answer calls that will get no result any more: somebody went on without it."""

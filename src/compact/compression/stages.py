@@ -319,13 +319,16 @@ def draft(selection: Selection, task: Task, judged: Judged) -> Checkpoint:
     if task.unread:
         text += f"\n\n{task.unread:,} of the earliest messages were not read for this summary."
     span, kept, released = _reach(selection, task)
-    ends = [history[i].id for i in (span.first, span.last)]
+    number = _number(selection, task)
+    source = [history[i].id for i in (span.first, span.last)]
+    if standing is not None:  # another recipe of the same words is another checkpoint
+        source.append(f"{number} {kept} {released}")
     made = Checkpoint(
-        id=checkpoint_id(span, ends, text),
+        id=checkpoint_id(span, source, text),
         span=span,
         summary=text,
         level=task.level if standing else "detailed",
-        number=_number(selection, task),
+        number=number,
         kept=kept,
         released=released,
         anchors=summary.anchors,

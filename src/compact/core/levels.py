@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from compact.core.checkpoints import Level
+from compact.core.checkpoints import Checkpoint, Level
 
 LEVELS: Sequence[Level] = ("detailed", "moderate", "compact", "merged")
 SCHEDULE: Mapping[Level, int] = {"detailed": 0, "moderate": 3, "compact": 6, "merged": 10}
@@ -47,6 +47,18 @@ class Caps:
 def level_at(age: int) -> Level:
     """The level that the schedule gives a checkpoint after so many compressions."""
     return next(level for level in reversed(LEVELS) if age >= SCHEDULE[level])
+
+
+def aged(checkpoint: Checkpoint, number: int) -> Checkpoint:
+    """The checkpoint at the level that the schedule gives it at the session's compression `number`;
+    its words stay.
+
+    So the level follows from what is stored, and is the same after the session was opened again.
+    """
+    level = older(checkpoint.level, level_at(max(0, number - checkpoint.number)))
+    if level == checkpoint.level:
+        return checkpoint
+    return checkpoint.model_copy(update={"level": level})
 
 
 def older(one: Level, other: Level) -> Level:

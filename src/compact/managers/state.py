@@ -12,11 +12,12 @@ from compact.core.budget import ContextWindow
 from compact.core.calibration import Calibration
 from compact.core.formats.wire import WireFormat
 from compact.core.goals import Goal, goals_message
+from compact.core.levels import aged
 from compact.core.messages import Message
 from compact.core.policy import CompactPolicy
 from compact.core.protocols import Emit, SessionStore, Summarizer
 from compact.core.session_history import SessionHistory
-from compact.core.sessions import Branch
+from compact.core.sessions import Branch, Projection
 from compact.core.tokens import TokenCounter
 
 GOALS, PINS = "goals", "pins"
@@ -61,7 +62,7 @@ class SessionState:
             for position in notes.get(f"{PINS}:{branch_id}", {}).get("positions", ()):
                 if position < min(end, len(self.history)):
                     self.history.pin(position)
-        self.goals = goals_at(notes.get(GOALS, {}), len(self.history))
+        self.goals = goals_at(notes.get(GOALS, {}), self.lineage, len(self.history))
         self.calibration = Calibration.model_validate(notes.get(self._calibration_name, {}))
 
     @property
@@ -101,13 +102,23 @@ class SessionState:
     def set_goals(self, goals: Sequence[Goal]) -> None:
         """Have these goals from now on. What they were before is kept with the position."""
         changes = list(self.store.notes(self.id).get(GOALS, {}).get("changes", ()))
-        row = {"at": len(self.history), "goals": [g.model_dump() for g in goals]}
+        row = {
+            "branch": self.branch_id,
+            "at": len(self.history),
+            "goals": [g.model_dump() for g in goals],
+        }
         self.store.note(self.id, GOALS, {"changes": [*changes, row]})
         self.goals = tuple(goals)
 
     def goals_before(self, position: int) -> tuple[Goal, ...]:
         """The goals when the session had so many messages."""
-        return goals_at(self.store.notes(self.id).get(GOALS, {}), position)
+        return goals_at(self.store.notes(self.id).get(GOALS, {}), self.lineage, position)
+
+    def projection(self, projection_id: str) -> Projection:
+        """A projection of the session, its checkpoints at the levels they had in it."""
+        found = self.store.projection(projection_id)
+        live = tuple(aged(c, found.number) for c in found.checkpoints)
+        return found.model_copy(update={"checkpoints": live})
 
     def preface(self, goals: Sequence[Goal] | None = None) -> Message | None:
         """The message that carries the goals, in the role that the wire format has for it."""
@@ -123,13 +134,20 @@ class SessionState:
         return any(name == branch_id and at <= end for name, end in self.lineage)
 
 
-def goals_at(note: Mapping[str, Any], position: int) -> tuple[Goal, ...]:
-    """The goals that a session's note says it had at a position; the newest change counts."""
-    found: Sequence[Mapping[str, Any]] = ()
-    for change in note.get("changes", ()):
-        if change["at"] <= position:
-            found = change["goals"]
-    return tuple(Goal.model_validate(goal) for goal in found)
+def goals_at(
+    note: Mapping[str, Any], lineage: Sequence[tuple[str, int]], position: int
+) -> tuple[Goal, ...]:
+    """The goals that a session's note says it had at a position of the newest branch of a lineage.
+
+    The newest change on the branch counts, as each branch notes what it began with; before a
+    branch begins, its parent's.
+    """
+    changes: Sequence[Mapping[str, Any]] = note.get("changes", ())
+    for branch_id, end in reversed(lineage):
+        for change in reversed(changes):
+            if change["branch"] == branch_id and change["at"] <= min(position, end):
+                return tuple(Goal.model_validate(goal) for goal in change["goals"])
+    return ()
 
 
 def _lineage(branches: Sequence[Branch], branch: Branch) -> tuple[tuple[str, int], ...]:

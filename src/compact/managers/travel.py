@@ -55,9 +55,8 @@ def restore(state: SessionState, view: View, snapshot: Snapshot) -> None:
     state.policy = CompactPolicy.model_validate(snapshot.policy)
     if snapshot.branch_id != state.branch_id or snapshot.at < len(state.history):
         state.open(state.store.fork(snapshot.branch_id, snapshot.at))
+    state.set_goals(snapshot.goals)
     view.go("restore", projection, at=snapshot.at)
-    if state.goals != snapshot.goals:
-        state.set_goals(snapshot.goals)
 
 
 def branch_off(state: SessionState, view: View, at: int) -> Branch:
@@ -73,9 +72,8 @@ def branch_off(state: SessionState, view: View, at: int) -> Branch:
     projection = _projection(state, move.projection_id if move else None)
     branch = state.store.fork(state.branch_id, at)
     state.open(branch)
+    state.set_goals(goals)
     view.go("restore", projection, at=at)
-    if state.goals != goals:
-        state.set_goals(goals)
     return state.store.branch(branch.id)
 
 
@@ -143,4 +141,4 @@ def _before(state: SessionState, first: Move) -> Place:
 
 
 def _projection(state: SessionState, projection_id: str | None) -> Projection | None:
-    return None if projection_id is None else state.store.projection(projection_id)
+    return None if projection_id is None else state.projection(projection_id)

@@ -18,7 +18,7 @@ from compact.compression import pipeline
 from compact.compression.emergency import Rung
 from compact.compression.extractive import ExtractiveSummarizer
 from compact.compression.fold import Fold
-from compact.compression.pipeline import Proposal, counted_until
+from compact.compression.pipeline import Proposal
 from compact.compression.stages import Budget
 from compact.compression.standing import Standing, adopted, standing_of
 from compact.core.checkpoints import Checkpoint
@@ -119,7 +119,7 @@ class View:
         preface = state.preface(state.goals_before(length))
         fold = Fold(state.history, aside=state.aside(preface), goals=preface)
         if move is not None and move.projection_id is not None:
-            fold.take(state.store.projection(move.projection_id))
+            fold.take(state.projection(move.projection_id))
         fold.follow(length)
         return fold.context()
 
@@ -136,7 +136,7 @@ class View:
         move = next(self._moves(), None)
         projection = None
         if move is not None and move.projection_id is not None:
-            projection = state.store.projection(move.projection_id)
+            projection = state.projection(move.projection_id)
         self._take(projection, settled=move is not None and move.kind != "compress")
 
     def _moves(self, most: int = MOST_MOVES) -> Iterator[Move]:
@@ -155,13 +155,25 @@ class View:
         self.projection = projection
         if projection is not None:
             self._fold.take(projection)
-        self._due = False
         self._trigger = self.window.trigger
+        settled = settled and self._tokens_until(self.window.usable) <= self.window.usable
         if settled:
             self._fold.follow(len(state.history))
         if settled or self._fold.tokens > self.window.target:
             between = (self._fold.tokens + self.window.usable) // 2
             self._trigger = min(max(self.window.trigger, between), self.window.usable)
+        self._due = self._fold.tokens > self._trigger
+
+    def _tokens_until(self, limit: int) -> int:
+        """Tokens of the prompt with the messages that were not looked at yet, the newest first;
+        counts no further than up to a limit.
+        """
+        history, total = self._state.history, self._fold.tokens
+        position = len(history)
+        while position > self._fold.seen and total <= limit:
+            position -= 1
+            total += history.tokens(position)
+        return total
 
     # --- keeping it up to date --------------------------------------------------------------------
 
@@ -186,9 +198,8 @@ class View:
         return (newest[0].number if newest else 0) == self._base
 
     async def _refresh(self) -> None:
-        history, beside = self._state.history, self._fold.aside
-        if len(history) - self._fold.seen > BACKLOG:
-            total = counted_until(history, self._trigger - beside) + beside
+        if len(self._state.history) - self._fold.seen > BACKLOG:
+            total = self._tokens_until(self._trigger)
             if total > self._trigger:
                 self._due = True
                 await self._compress(self.window.target, total)
@@ -300,7 +311,7 @@ class View:
         state = self._state
         for move in state.store.moves(state.id, None, most=MOST_MOVES):
             if move.projection_id is not None and state.covers(move.branch_id, move.at):
-                return state.store.projection(move.projection_id)
+                return state.projection(move.projection_id)
         return None
 
     def commit(self, proposal: Proposal) -> None:
