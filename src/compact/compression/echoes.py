@@ -51,7 +51,7 @@ class Copied(NamedTuple):
 
 
 def copied(text: str, source: Iterable[str]) -> Copied:
-    """How much of a text was copied from the source.
+    """How much of a text was copied from the source, whose texts are read as one.
 
     Bullets of the source are not compared, so that two lines which were taken over one by one are
     no run. The first and last request of a person, cut short under their label, are no copy either.
@@ -90,19 +90,13 @@ def _runs(words: Sequence[str], source: Iterable[str]) -> list[range]:
 
 
 def _blocks_of(source: Iterable[str]) -> dict[tuple[str, ...], list[int]]:
-    """The source's words, `BLOCK` at a time → the numbers of those blocks; a number is left out
-    between two texts.
-    """
+    """The source's words as one stream, `BLOCK` at a time → the numbers of those blocks."""
+    stream = (word for text in source for word in _UNIT.findall(text) if word not in _BULLETS)
     blocks: dict[tuple[str, ...], list[int]] = {}
-    number = 0
-    for text in source:
-        words = [word for word in _UNIT.findall(text) if word not in _BULLETS]
-        for block in zip(*[iter(words)] * BLOCK, strict=False):
-            places = blocks.setdefault(block, [])
-            if len(places) < _HITS:
-                places.append(number)
-            number += 1
-        number += 1
+    for number, block in enumerate(zip(*[stream] * BLOCK, strict=False)):
+        places = blocks.setdefault(block, [])
+        if len(places) < _HITS:
+            places.append(number)
     return blocks
 
 

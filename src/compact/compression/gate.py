@@ -109,9 +109,14 @@ class Matter:
         """The secrets in the source, and their kinds."""
         return secrets_of(self.source)
 
+    @property
+    def most(self) -> int:
+        """Tokens from which a summary would be larger than its source."""
+        return max(SMALLEST, self.source_tokens)
+
     def fits(self, text: str) -> bool:
-        """Whether a text is within the cap."""
-        return self.counter.text(text) <= self.request.max_tokens
+        """Whether a repaired text is within the cap, and no larger than its source."""
+        return self.counter.text(text) <= min(self.request.max_tokens, self.most)
 
     def redacted(self, text: str) -> tuple[str, tuple[Secret, ...]]:
         """The text without secrets, those that are known from the source among them."""
@@ -143,8 +148,9 @@ def _size(summary: Summary, matter: Matter) -> Finding:
     if not summary.text.strip():
         return Finding(False, "it is empty")
     tokens = matter.counter.text(summary.text)
-    most = max(SMALLEST, matter.source_tokens)
-    return Finding(tokens <= most, f"{tokens:,} for a source of {matter.source_tokens:,} tokens")
+    return Finding(
+        tokens <= matter.most, f"{tokens:,} for a source of {matter.source_tokens:,} tokens"
+    )
 
 
 def _cap(summary: Summary, matter: Matter) -> Finding:
@@ -163,7 +169,7 @@ def _pins(_: Summary, matter: Matter) -> Finding:
 
 def _echo(summary: Summary, matter: Matter) -> Finding:
     """It is no copy of its source or of the prompt, no loop, and no transcript."""
-    copied = echoes.copied(summary.text, [*matter.source, matter.prompt])
+    copied = echoes.copied(summary.text, [matter.prompt, *matter.source])
     looped = echoes.looped(summary.text, matter.source)
     spoken = echoes.spoken(summary.text)
     said = (
@@ -287,6 +293,8 @@ def _anchors(summary: Summary, matter: Matter) -> Finding:
     share = f"{before:.0%} of {len(asked):,} in view"
     if before >= LEAST_COVERED:
         return Finding(True, share)
+    if not summary.text.strip():
+        return Finding(False, f"{share}, nothing to append to")
     text, added = _appended(summary.text, missing, matter)
     if not added or matter.redacted(text)[1]:
         return Finding(False, f"{share}, no room for more")
