@@ -27,7 +27,6 @@ from compact.core.plan import Plan
 from compact.core.policy import CompactPolicy
 from compact.core.protocols import Emit, Summarizer
 from compact.core.sessions import Piece
-from compact.errors import SummaryRejected
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +85,7 @@ async def compress(
         texts = [await _written(task, summarizer, history, emit) for task in tasks]
     with _stage("checkpoint", emit):
         rows = zip(tasks, texts, strict=True)
-        drafts = [(task, _judged(task, text, history, emit)) for task, text in rows]
+        drafts = [(task, _judged(task, text, selection, emit)) for task, text in rows]
     with _stage("update", emit):
         update = stages.update(selection, drafts)
     with _stage("validate", emit):
@@ -121,38 +120,35 @@ async def _written(
 
 
 def _judged(
-    task: Task, written: Summary | Exception | None, history: History, emit: Emit
+    task: Task, written: Summary | Exception | None, selection: Selection, emit: Emit
 ) -> Judged:
-    """The summary that may stand in for its source: the one that was written, else the extractive
-    one.
-
-    Raises:
-        SummaryRejected: not even that one may.
+    """What may stand in for the task's source: the summary that was written, else the extractive
+    one, else a receipt. The verdicts say why it is not the first.
     """
     if task.request is None:
         return stages.RECEIPT
     why = f"{type(written).__name__}: {written}" if isinstance(written, Exception) else ""
     if isinstance(written, Summary):
-        found = _by_gate(task, task.request, written, history)
+        found = _by_gate(task, task.request, written, selection)
         if found.accepted:
             return found
         why = _reason(found)
-        if written.made_by == ExtractiveSummarizer.name:
-            raise SummaryRejected(f"the extractive summary was refused: {why}")
-    other = ExtractiveSummarizer(history.counter).extracted(task.request)
-    found = _by_gate(task, task.request, other, history)
+    other = ExtractiveSummarizer(selection.history.counter).extracted(task.request)
+    found = _by_gate(task, task.request, other, selection)
     if not found.accepted:
-        raise SummaryRejected(f"the extractive summary was refused: {_reason(found)}")
-    emit(SummaryReplaced(made_by=other.made_by, reason=why))
+        why = f"{why}; extractive: {_reason(found)}"
+        found = stages.RECEIPT
+    emit(SummaryReplaced(made_by=found.summary.made_by, reason=why))
     verdict = Verdict(rule=STANDS_IN, passed=False, detail=why)
     return Judged(found.summary, (*found.verdicts, verdict))
 
 
-def _by_gate(task: Task, request: SummaryRequest, summary: Summary, history: History) -> Judged:
-    source = task.source_tokens
+def _by_gate(task: Task, request: SummaryRequest, summary: Summary, selection: Selection) -> Judged:
+    counter, source = selection.history.counter, task.source_tokens
     if source is None:
-        source = sum(map(history.counter.message, request.messages))
-    return judge(summary, request, history.counter, source_tokens=source)
+        source = sum(map(counter.message, request.messages))
+    goals = selection.standing.goals if selection.standing else ()
+    return judge(summary, request, counter, source_tokens=source, goals=goals)
 
 
 def _reason(judged: Judged) -> str:

@@ -29,6 +29,8 @@ class Standing:
     tokens: int = 0
     """Tokens of the prompt as it is."""
     pressure: Pressure = "none"
+    goals: tuple[str, ...] = ()
+    """The words of the open goals: no summary may call them done."""
 
 
 def standing_of(projection: Projection | None, caps: Caps, *, tokens: int) -> Standing:

@@ -275,7 +275,8 @@ class View:
             CannotFit, SummaryRejected: there is none; the context before stays.
         """
         state, breaker = self._state, self._breaker
-        standing = self._standing(tokens)
+        goals = tuple(g.text for g in state.goals if g.status == "active")
+        standing = replace(self._standing(tokens), goals=goals)
         hard = self.window.usable
         if rung is not None:
             standing = replace(standing, pressure=rung.pressure)
