@@ -159,7 +159,9 @@ class MessageLog(Protocol):
         ...
 
     def position_of(self, branch_id: str, message_id: str) -> int | None:
-        """Where the newest message of that id stands; None where there is none."""
+        """Where the newest message of that id stands; None where there is none. An id may be
+        shortened to its first eight characters.
+        """
         ...
 
 

@@ -26,6 +26,9 @@ from compact.core.messages import Message
 FIXED, PERSON = 1, 2
 """Marks of an entry: it may never be pruned; a person wrote it."""
 
+SHORTEST_ID = 8
+"""Characters to which a message's id may be shortened: summaries show no more of a random one."""
+
 MoveKind = Literal["compress", "undo", "redo", "restore"]
 Purpose = Literal["recovery", "rollback", "emergency"]
 
@@ -90,6 +93,8 @@ class Shown:
     """A message of a projection that stands nowhere else: shortened, or made by us."""
 
     message: Message
+    position: int | None = None
+    """Where the original of what is shortened stands; None for what we made."""
 
 
 @dataclass(frozen=True, slots=True)

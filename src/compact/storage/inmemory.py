@@ -13,6 +13,7 @@ from typing import Any
 from compact.core import chain, codec, defaults
 from compact.core.checkpoints import Checkpoint
 from compact.core.sessions import (
+    SHORTEST_ID,
     Branch,
     Entry,
     Found,
@@ -168,12 +169,19 @@ class InMemoryStore:
         return found
 
     def position_of(self, branch_id: str, message_id: str) -> int | None:
-        """Where the newest message of that id stands."""
+        """Where the newest message of that id stands, or of the id that begins so."""
         with self._lock:
-            for line, _, high in reversed(self._lineage(branch_id)):
+            lineage = self._lineage(branch_id)[::-1]
+            for line, _, high in lineage:
                 places = line.places.get(message_id, ())
                 if (index := bisect_left(places, high)) > 0:
                     return places[index - 1]
+            if len(message_id) < SHORTEST_ID:
+                return None
+            for line, _, high in lineage:
+                rows = [p for k, ps in line.places.items() if k.startswith(message_id) for p in ps]
+                if found := [p for p in rows if p < high]:
+                    return max(found)
         return None
 
     def branch(self, branch_id: str) -> Branch:

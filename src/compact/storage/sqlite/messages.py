@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import apsw
 
 from compact.core import chain
-from compact.core.sessions import Entry
+from compact.core.sessions import SHORTEST_ID, Entry
 from compact.errors import InvalidInput, NotFound, Superseded
 from compact.storage.sqlite import lines
 from compact.storage.sqlite.lines import Stretch
@@ -99,9 +99,25 @@ def _with_mark(mark: int) -> str:
 
 
 def position_of_id(db: apsw.Connection, branch_id: str, message_id: str) -> int | None:
-    """Where the newest message of that id stands; None where there is none."""
+    """Where the newest message of that id stands, or of the id that begins so; None where there is
+    none.
+    """
     key = _key_of_id(db, branch_id, message_id)
+    if key is None and len(message_id) >= SHORTEST_ID:
+        key = _key_of_beginning(db, branch_id, message_id)
     return None if key is None else position_of(key)
+
+
+def _key_of_beginning(db: apsw.Connection, branch_id: str, begins: str) -> int | None:
+    for stretch in reversed(lines.lineage(db, branch_id)):
+        named = first(
+            db,
+            "SELECT max(key) FROM messages WHERE id >= ? AND id < ? AND key BETWEEN ? AND ?",
+            (text(begins), text(begins) + chr(0x10FFFF), stretch.first, stretch.last),
+        )
+        if named and named[0] is not None:
+            return int(named[0])
+    return None
 
 
 def _key_of_id(db: apsw.Connection, branch_id: str, message_id: str) -> int | None:
