@@ -46,6 +46,8 @@ class CompactConfig(CompactPolicy):
     """`o200k`, `cl100k`, `claude` or `chars`; else the model's, else that of the wire format."""
     console_events: bool = False
     """Whether every event is written to stderr as a JSON line."""
+    store: str | None = Field(default=None, min_length=1)
+    """The file that the command line keeps sessions in; without it `.compact/sessions.db`."""
 
     _origins: dict[str, str] = PrivateAttr(default_factory=dict)
 
