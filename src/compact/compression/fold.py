@@ -33,24 +33,22 @@ class Fold:
         self.tokens = self.aside
         """Tokens of the whole prompt, but for the note that answers open calls."""
         self._messages: list[Message] = []
+        self._places: list[int | None] = []
+        """Where each message in view stands in the history; None for what we made."""
         self._rendered: list[dict[str, Any]] = []
         self._open: dict[str, ToolCall] = {}
         self._asker: Message | None = None
 
     def take(self, projection: Projection) -> None:
-        """Go on from a projection."""
-        messages = list(_messages_of(projection, self._history))
+        """Go on from a projection. A note that answers a call still open at its end is left out
+        again.
+        """
+        placed = list(_placed(projection, self._history))
+        messages = [message for _, message in placed]
         self.checkpoints = projection.checkpoints
         self.seen = projection.at
-        self.start(messages, projection.tokens + self.aside)
-
-    def start(self, messages: list[Message], tokens: int) -> None:
-        """Go on from messages that are in view already.
-
-        A note that answers a call still open at their end is left out again.
-        """
         self._open, self._asker = {}, None
-        self.tokens = tokens
+        self.tokens = projection.tokens + self.aside
         if messages and shorten.is_answer(messages[-1]):
             note = messages.pop()
             self.tokens -= self._history.counter.message(note)
@@ -59,26 +57,27 @@ class Fold:
             self._open = {c.id: c for c in asker.tool_calls if c.id in waiting}
             self._asker = asker
         self._messages = messages
+        self._places = [position for position, _ in placed[: len(messages)]]
         self._rendered = self._history.wire.render(messages)
 
     def follow(self, stop: int) -> None:
         """Append the messages of the history up to a position."""
         for position in range(self.seen, stop):
-            self.append(self._history[position], self._history.tokens(position))
+            self._append(position)
         self.seen = max(self.seen, stop)
 
-    def append(self, message: Message, tokens: int) -> None:
-        """Append one message of so many tokens."""
+    def _append(self, position: int) -> None:
+        message, tokens = self._history[position], self._history.tokens(position)
         if isinstance(message.content, str):
             if self._open:
                 self._close()
-            self._push(message, tokens)
+            self._push(message, tokens, position)
             return
         if message.tool_results:
             message, tokens = self._with_results(message, tokens)
         elif self._open and not self._goes_on(message):
             self._close()
-        self._push(message, tokens)
+        self._push(message, tokens, position)
         if calls := message.tool_calls:
             self._open.update((call.id, call) for call in calls)
             self._asker = message
@@ -96,8 +95,9 @@ class Fold:
             self._open = {}
         return shown, tokens if shown is message else self._history.counter.message(shown)
 
-    def _push(self, message: Message, tokens: int) -> None:
+    def _push(self, message: Message, tokens: int, position: int | None) -> None:
         self._messages.append(message)
+        self._places.append(position)
         self._rendered += self._history.wire.render((message,))
         self.tokens += tokens
 
@@ -110,7 +110,7 @@ class Fold:
         """Answer calls that will get no result any more: somebody went on without it."""
         note = self._note()
         self._open = {}
-        self._push(note, self._history.counter.message(note))
+        self._push(note, self._history.counter.message(note), None)
 
     def _note(self) -> Message:
         assert self._asker is not None, "open calls have a message that made them"
@@ -122,6 +122,13 @@ class Fold:
         while lead < len(self._messages) and self._messages[lead].role in ("system", "developer"):
             lead += 1
         return lead
+
+    def placed(self) -> list[tuple[int | None, Message]]:
+        """The messages to send but for the goals, each with where it stands in the history; None
+        for what we made.
+        """
+        note = [(None, self._note())] if self._open else []
+        return [*zip(self._places, self._messages, strict=True), *note]
 
     def messages(self) -> list[Message]:
         """The messages to send, in order."""
@@ -151,26 +158,26 @@ class Fold:
         )
 
 
-def _messages_of(projection: Projection, history: History) -> Iterator[Message]:
+def _placed(projection: Projection, history: History) -> Iterator[tuple[int | None, Message]]:
     known: Mapping[str, Checkpoint] = {c.id: c for c in projection.checkpoints}
     for piece in projection.pieces:
         match piece:
             case Run(first, last):
-                yield from (history[i] for i in range(first, last + 1))
-            case Shown(message):
-                yield message
+                yield from ((i, history[i]) for i in range(first, last + 1))
+            case Shown(message, position):
+                yield position, message
             case Stand(checkpoint_id):
-                yield known[checkpoint_id].message()
+                yield None, known[checkpoint_id].message()
 
 
 def pieces_of(
-    shown: Sequence[tuple[int | None, Message]],
+    shown: Sequence[tuple[int | None, Message]], history: History
 ) -> tuple[Run | Shown | Stand, ...]:
-    """The pieces of messages in view: each with its position where it is shown as it was said."""
+    """The pieces of messages in view, each with its position; None for what we made."""
     pieces: list[Run | Shown | Stand] = []
     for position, message in shown:
         last = pieces[-1] if pieces else None
-        if position is not None:
+        if position is not None and history[position] is message:
             if isinstance(last, Run) and last.last == position - 1:
                 pieces[-1] = Run(last.first, position)
             else:
@@ -178,5 +185,5 @@ def pieces_of(
         elif message.metadata.source == "checkpoint" and message.id.startswith("ck-"):
             pieces.append(Stand(message.id))
         else:
-            pieces.append(Shown(message))
+            pieces.append(Shown(message, position))
     return tuple(pieces)

@@ -416,7 +416,7 @@ def update(selection: Selection, written: Sequence[tuple[Task, Judged]]) -> Upda
     tokens = selection.budget.aside + sum(count(message) for _, message in shown)
     messages = tuple(message for _, message in shown)
     context = ActiveContext(messages=messages, tokens=tokens, checkpoints=tuple(checkpoints))
-    return Update(context, pieces_of(shown))
+    return Update(context, pieces_of(shown, selection.history))
 
 
 def _live(selection: Selection, made: Sequence[Checkpoint]) -> list[Checkpoint]:
@@ -442,25 +442,31 @@ def _redrafted(selection: Selection, written: Sequence[tuple[Task, Judged]]) -> 
 def _shown(
     selection: Selection, checkpoints: Sequence[Checkpoint]
 ) -> list[tuple[int | None, Message]]:
-    """The messages in view and the checkpoints, in the order of the log, each with its position
-    where it is shown as it was said.
+    """The messages in view and the checkpoints, in the order of the log, each with its position,
+    also where it is shortened; None for what we made.
     """
     history = selection.history
     rows: list[tuple[int, int, list[tuple[int | None, Message]]]] = [
         (c.span.first, 0, [(None, c.message())]) for c in checkpoints
     ]
     for piece in selection.layout.pieces():
-        known = {id(history[i]): i for i in piece.positions}
-        told: list[tuple[int | None, Message]] = [(known.get(id(m)), m) for m in piece.messages]
-        rows.append((piece.positions[0], 1, told))
+        rows.append((piece.positions[0], 1, _placed(history, piece.positions, piece.messages)))
     rows.sort(key=lambda row: row[:2])
     return [shown for _, _, told in rows for shown in told]
 
 
+def _placed(
+    history: History, positions: Sequence[int], messages: Sequence[Message]
+) -> list[tuple[int | None, Message]]:
+    """Messages that are shown of some positions, each with the one it stands for."""
+    by_id = {history[i].id: i for i in positions}
+    as_said = {id(history[i]): i for i in positions}
+    return [(as_said.get(id(m), by_id.get(m.id)), m) for m in messages]
+
+
 def pieces_in_order(history: History, context: ActiveContext) -> tuple[Piece, ...]:
     """The recipe of a context that shows the whole history, calls closed."""
-    known = {id(history[i]): i for i in range(len(history))}
-    return pieces_of([(known.get(id(m)), m) for m in context.messages])
+    return pieces_of(_placed(history, range(len(history)), context.messages), history)
 
 
 def validate(context: ActiveContext, selection: Selection) -> ActiveContext:

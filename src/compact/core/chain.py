@@ -2,12 +2,14 @@
 
 So one hash says which messages stand before it, in order, and a client that resends its whole list
 is recognized by its longest known prefix. Identical messages stay distinct: their hashes differ by
-what stands before them. Marks, ids and times are not part of a message's hash: clients drop them.
+what stands before them. What says nothing is no part of a message's hash, as clients add and drop
+it: marks, ids, times, nulls, empty fields, where a provider's cache begins, and whether a text is
+wrapped in a block.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
 
@@ -23,6 +25,8 @@ SIZE = 16
 """Bytes of a hash."""
 _NOT_SAID = frozenset(("metadata", "id", "timestamp"))
 """Keys of a dictionary that are ours, or that clients add and drop."""
+_MARKS = frozenset(("cache_control",))
+"""Keys of a content block that say nothing: clients move them from one message to another."""
 
 
 def link(before: bytes, message: Message | Mapping[str, Any]) -> bytes:
@@ -38,8 +42,35 @@ def _said(message: Message | Mapping[str, Any]) -> bytes:
             wires = FORMATS[message.wire_format or "chat_completions"].render((message,))
             wire = wires[0] if len(wires) == 1 else {"messages": wires}
         message = wire
-    plain = {k: v for k, v in message.items() if v is not None and k not in _NOT_SAID}
+    plain = {k: v for k, v in message.items() if k not in _NOT_SAID and not _is_nothing(v)}
+    if not isinstance(plain.get("content", ""), str):
+        plain["content"] = _plain_content(plain["content"])
     try:
         return orjson.dumps(plain, option=orjson.OPT_SORT_KEYS)
     except TypeError:
         return dump(plain)
+
+
+def _is_nothing(value: object) -> bool:
+    """Null and what is empty: clients turn the one into the other."""
+    return value is None or value in ("", [], {})
+
+
+def _plain_content(content: object) -> object:
+    """Content without what clients add to its blocks; a single block of text is its text."""
+    if not isinstance(content, Sequence):
+        return content
+    blocks = [_plain_block(block) for block in content]
+    match blocks:
+        case [{"type": "text", "text": str(text), **rest}] if not rest:
+            return text
+    return blocks
+
+
+def _plain_block(block: object) -> object:
+    if not isinstance(block, Mapping):
+        return block
+    plain = {k: v for k, v in block.items() if v is not None and k not in _MARKS}
+    if not isinstance(plain.get("content", ""), str):
+        plain["content"] = _plain_content(plain["content"])
+    return plain

@@ -105,6 +105,8 @@ def parsed(wire: WireFormat, raw: Message | Mapping[str, Any], position: int) ->
         InvalidMessage: it is malformed or of another format; the text names the field.
     """
     if isinstance(raw, Message):
+        if raw.wire_format is None and raw.wire is None and not isinstance(raw.content, str):
+            return raw.model_copy(update={"wire_format": wire.name})  # so it will be sent
         return raw
     if not isinstance(raw, Mapping):
         raise InvalidMessage(

@@ -152,7 +152,7 @@ def _value_of_piece(piece: Piece) -> object:
         case Stand():
             return piece.checkpoint_id
         case Shown():
-            return codec.encode_whole(piece.message)
+            return {**codec.encode_whole(piece.message), "position": piece.position}
 
 
 def _piece_of(value: Any) -> Piece:  # noqa: ANN401 - any JSON value
@@ -160,7 +160,7 @@ def _piece_of(value: Any) -> Piece:  # noqa: ANN401 - any JSON value
         return Run(*value)
     if isinstance(value, str):
         return Stand(value)
-    return Shown(codec.decode_whole(value))
+    return Shown(codec.decode_whole(value), value.get("position"))
 
 
 def _checkpoint_of(row: Row) -> Checkpoint:
