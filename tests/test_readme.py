@@ -23,8 +23,9 @@ def run_python(source, namespace):
     exec(compile(source, "README.md", "exec"), namespace)
 
 
-def test_the_python_examples_run_one_after_the_other(capsys):
-    """C-5 and the front doors, as the README shows them."""
+def test_the_python_examples_run_one_after_the_other(capsys, monkeypatch, tmp_path):
+    """C-5 and the front doors, as the README shows them; a store is a file beside the program."""
+    monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {}
     for source in blocks("python"):
         run_python(source, namespace)
@@ -80,6 +81,6 @@ def test_what_is_not_there_yet_is_not_there():
     """What the page calls missing is missing: the day it is built, the page must say so."""
     import importlib.util
 
-    for module in ("storage.sqlite", "memory", "integrations", "apps.tui"):
+    for module in ("storage.postgres", "memory", "integrations", "apps.tui"):
         name = f"compact.{module}"
         assert importlib.util.find_spec(name) is None, f"{name} exists: update the README"
