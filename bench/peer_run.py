@@ -120,14 +120,15 @@ def main(peer: str, history: str, budget: str, runs: str, out: str) -> None:
     Path(out).write_text(json.dumps(record), encoding="utf-8")
 
 
-def print_versions() -> None:
-    names = ("langchain", "langchain-core", "litellm", "tiktoken")
+def print_versions(requirements: str) -> None:
+    lines = Path(requirements).read_text(encoding="utf-8").splitlines()
+    names = [line.split("==")[0] for line in lines if "==" in line]
     print(json.dumps({name: importlib.metadata.version(name) for name in names}))
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["versions"]:
-        print_versions()
+    if sys.argv[1] == "versions":
+        print_versions(sys.argv[2])
     else:
         offline_vocabularies()
         main(*sys.argv[1:])

@@ -1,7 +1,8 @@
-"""Peers: installed into an environment of their own, run as processes of their own.
+"""Peers: installed into environments of their own, run as processes of their own.
 
-`.venv-peers` is made from `bench/requirements-peers.txt` when it is first needed. Where it
-cannot be made, peers are left out, and the tables say so.
+`.venv-peers` is made from `bench/requirements-peers.txt` when it is first needed, and
+`.venv-peers/stores` from `bench/requirements-store-peers.txt`. Where one cannot be made, its peers
+are left out, and the tables say so.
 """
 
 from __future__ import annotations
@@ -21,10 +22,12 @@ from typing import Any
 from bench.histories import Record
 from bench.measuring import REPO_ROOT, Spread
 
+INTERPRETER = Path("Scripts", "python.exe") if os.name == "nt" else Path("bin", "python")
 VENV = REPO_ROOT / ".venv-peers"
-BIN = VENV / ("Scripts" if os.name == "nt" else "bin")
-PYTHON = BIN / ("python.exe" if os.name == "nt" else "python")
-REQUIREMENTS = REPO_ROOT / "bench" / "requirements-peers.txt"
+PYTHON = VENV / INTERPRETER
+STORES_VENV = VENV / "stores"
+STORES_PYTHON = STORES_VENV / INTERPRETER
+BENCH = REPO_ROOT / "bench"
 RUNNER = REPO_ROOT / "bench" / "peer_run.py"
 INSTALL_SECONDS = 600
 PATIENCE = 90
@@ -50,23 +53,41 @@ def versions() -> dict[str, str]:
     Raises:
         NoPeers: they cannot be installed.
     """
-    _install()
-    done = subprocess.run([PYTHON, RUNNER, "versions"], capture_output=True, text=True, check=False)
+    return _prepared(VENV, BENCH / "requirements-peers.txt")
+
+
+@cache
+def store_versions() -> dict[str, str]:
+    """Versions of the installed stores; installs them first.
+
+    Raises:
+        NoPeers: they cannot be installed.
+    """
+    return _prepared(STORES_VENV, BENCH / "requirements-store-peers.txt")
+
+
+def _prepared(venv: Path, requirements: Path) -> dict[str, str]:
+    _install(venv, requirements)
+    python = venv / INTERPRETER
+    done = subprocess.run(
+        [python, RUNNER, "versions", requirements], capture_output=True, text=True, check=False
+    )
     if done.returncode:
         raise NoPeers(_last_line(done.stderr))
     found: dict[str, str] = json.loads(done.stdout)
     return found
 
 
-def _install() -> None:
-    stamp = VENV / "requirements.stamp"
-    digest = hashlib.sha256(REQUIREMENTS.read_bytes()).hexdigest()
-    if PYTHON.exists() and stamp.exists() and stamp.read_text() == digest:
+def _install(venv: Path, requirements: Path) -> None:
+    python, stamp = venv / INTERPRETER, venv / "requirements.stamp"
+    digest = hashlib.sha256(requirements.read_bytes()).hexdigest()
+    if python.exists() and stamp.exists() and stamp.read_text() == digest:
         return
-    print(f"-- preparing {VENV.name} from {REQUIREMENTS.name} (once)", file=sys.stderr, flush=True)
+    name = venv.relative_to(REPO_ROOT)
+    print(f"-- preparing {name} from {requirements.name} (once)", file=sys.stderr, flush=True)
     steps: list[list[str | Path]] = [
-        [sys.executable, "-m", "venv", VENV],
-        [PYTHON, "-m", "pip", "install", "--quiet", "-r", REQUIREMENTS],
+        [sys.executable, "-m", "venv", venv],
+        [python, "-m", "pip", "install", "--quiet", "-r", requirements],
     ]
     for step in steps:
         try:
