@@ -25,8 +25,10 @@ MEASUREMENTS = {
     "whole": "bench.whole",
     "startup": "bench.startup",
     "summarizer": "bench.summarizer",
+    "stores": "bench.stores",
+    "sessions": "bench.sessions",
 }
-OURS = ("compactctl", "pydantic", "rs-bpe", "bpe-openai", "orjson")
+OURS = ("compactctl", "pydantic", "rs-bpe", "bpe-openai", "orjson", "apsw")
 
 
 def environment(setting: Setting) -> dict[str, Any]:

@@ -12,10 +12,14 @@ from bench.counting import pairs_whole, tail_count, verdict
 from bench.histories import history
 from bench.measuring import in_turn
 from bench.session import session
+from bench.sessions import build, compressing, filling, load, rows_read, validating
+from bench.stores import in_blocks
 from compact.core.formats.known import format_named
 
 NOISE = 2.0
 """By how much a ratio may exceed its limit here."""
+TRIES = 3
+"""How often a time is taken; the best one counts."""
 
 pytestmark = pytest.mark.slow
 
@@ -72,6 +76,53 @@ def test_turns_stay_as_fast_as_they_were(messages, window):
         turns.append((time.process_time_ns() - started) / 1e6)
     assert statistics.mean(turns[-2_000:]) <= 1.3 * NOISE * statistics.mean(turns[:2_000])
     assert statistics.mean(turns) <= 0.1 * 5
+
+
+def test_a_durable_append_costs_little_more_than_the_bare_insert(messages):
+    def ratio():
+        taken = in_blocks(messages[:1_000], ("bare apsw", "append"))
+        return statistics.median(taken["append"]) / statistics.median(taken["bare apsw"])
+
+    assert min(ratio() for _ in range(TRIES)) <= 1.5 * NOISE
+
+
+@pytest.fixture(scope="module")
+def long_sessions(tmp_path_factory):
+    files = {size: tmp_path_factory.mktemp("long") / f"{size}.db" for size in (1_000, 100_000)}
+    for size, file in files.items():
+        build(file, size)
+    return files
+
+
+def test_a_session_is_opened_and_goes_on_as_fast_whatever_its_length(long_sessions):
+    taken: dict[int, list[float]] = {size: [] for size in long_sessions}
+    for _ in range(5 * TRIES):
+        for size, file in long_sessions.items():
+            taken[size].append(sum(load(file)[:2]))
+    assert min(taken[100_000]) <= 1.5 * NOISE * min(taken[1_000])
+
+
+def test_opening_a_session_reads_the_window_and_no_more(long_sessions):
+    for file in long_sessions.values():
+        rows, read, shown = rows_read(file)
+        assert read <= 4 * shown + 64
+        assert rows <= 600
+
+
+def test_a_prompt_of_128k_is_counted_again_within_100_ms(tmp_path):
+    messages = filling(128_000)
+    runs = [validating(tmp_path, messages) for _ in range(TRIES)]
+    assert min(run[3] for run in runs) >= 120_000
+    assert min(run[0] for run in runs) < 100
+    assert min(run[2] for run in runs) < 100
+
+
+def test_a_full_window_of_128k_is_summarized_within_two_seconds():
+    messages = filling(128_000, tools=False)
+    runs = [compressing(messages) for _ in range(TRIES)]
+    assert min(run[1] for run in runs) >= 120_000
+    assert min(run[3] for run in runs) > 0, "nothing was summarized"
+    assert min(run[0] for run in runs) < 2_000
 
 
 def test_histories_are_of_the_kind_they_say():
