@@ -2,9 +2,10 @@
 
 `check_token_estimator`, `check_summarizer`, `check_exporter` and `check_session_store` raise
 AssertionError with the broken promise; run them against an implementation of yours.
-`ScriptedSummarizer` stands in for a model. Nothing in the product imports this package.
+`ScriptedSummarizer` and `ScriptedModel` stand in for models. Nothing in the product imports this package.
 """
 
+from compact.testing.fakes import ScriptedModel as ScriptedModel
 from compact.testing.fakes import ScriptedSummarizer as ScriptedSummarizer
 from compact.testing.ports import SAMPLES as SAMPLES
 from compact.testing.ports import check_exporter as check_exporter

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from compact.core.checkpoints import Summary, SummaryRequest
+from compact.core.context import ActiveContext, sendable
+from compact.core.messages import Message
+from compact.core.replies import Reply, Usage
+from compact.errors import ContextOverflow
 
 
 class ScriptedSummarizer:
@@ -28,3 +34,55 @@ class ScriptedSummarizer:
         if isinstance(text, Exception):
             raise text
         return Summary(text=text, made_by=self.name)
+
+
+Answer = str | Message | Mapping[str, Any] | Reply | Exception
+
+
+class ScriptedModel:
+    """Gives the answers in turn, the last one again and again; an answer may be an exception, which
+    is raised. Takes an active context and nothing else.
+
+    With `limit` it has a window of its own that nobody was told of: a prompt that is larger by
+    `count`, its own tokenizer, is refused as a server refuses it.
+    """
+
+    def __init__(
+        self,
+        *answers: Answer,
+        limit: int | None = None,
+        count: Callable[[ActiveContext], int] | None = None,
+        name: str = "scripted",
+    ) -> None:
+        self.name = name
+        self.contexts: list[ActiveContext] = []
+        """What it was given, in order, refused prompts included."""
+        self._answers = list(answers) or ["ok"]
+        self._limit = limit
+        self._count = count
+
+    async def complete(self, context: ActiveContext) -> Reply:
+        """The next answer of the script.
+
+        Raises:
+            WrongLayer: it was given something else than an active context.
+            ContextOverflow: the prompt is larger than its limit.
+        """
+        self.contexts.append(sendable(context))
+        await asyncio.sleep(0)
+        size = self._count(context) if self._count else context.tokens
+        if self._limit is not None and size > self._limit:
+            raise ContextOverflow(
+                f"request ({size} tokens) exceeds the available context size "
+                f"({self._limit} tokens), try increasing it",
+                tokens=size,
+                limit=self._limit,
+            )
+        answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        if isinstance(answer, Reply):
+            return answer
+        if isinstance(answer, str):
+            answer = Message(role="assistant", content=answer)
+        return Reply(message=answer, usage=Usage(prompt_tokens=size) if self._count else None)

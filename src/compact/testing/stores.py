@@ -139,7 +139,7 @@ def _check_lineage(store: SessionStore, name: str, entries: list[Entry]) -> None
 def _check_ids(store: SessionStore) -> None:
     """An id may come again, and may look like a position."""
     store.session("a", create=_session("a"))
-    ids = ("m0", "x", "m7", "x", "m1", "m05", "ü\ud800")
+    ids: tuple[str, ...] = ("m0", "x", "m7", "x", "m1", "m05", "ü\ud800")
     store.append("a", [Entry(Message.trusted(role="user", content="c", id=i)) for i in ids])
     assert [entry.message.id for entry in store.read("a", 0, 9)] == list(ids), "ids stay"
     wanted = {"m0": 0, "x": 3, "m7": 2, "m1": 4, "m05": 5, "ü\ud800": 6, "m3": None, "m5": None}
@@ -147,6 +147,15 @@ def _check_ids(store: SessionStore) -> None:
     fork = store.fork("a", 2)
     assert store.position_of(fork.id, "x") == 1, "of an id, the newest that the branch has"
     assert store.position_of(fork.id, "m7") is None, "what came after the fork is not there"
+    ids = ("0123456789abcdef", "0123456789ab9999", "0123456", "\ud800123456789")
+    at = store.append(
+        "a", [Entry(Message.trusted(role="user", content="c", id=i)) for i in ids]
+    ) - len(ids)
+    begins = {"01234567": 1, "0123456789abc": 0, "0123456": 2, "012345": None, "\ud8001234567": 3}
+    for shortened, number in begins.items():
+        wanted_at = None if number is None else at + number
+        assert store.position_of("a", shortened) == wanted_at, "an id's first eight letters do"
+    assert store.position_of(fork.id, "01234567") is None, "of the branch's own messages"
 
 
 def _check_fidelity(store: SessionStore) -> None:
@@ -242,12 +251,13 @@ def _check_projections(store: SessionStore) -> None:
     store.commit(_step("a", whole))
     assert store.projection(whole.id) == whole, "a projection comes back equal"
     assert store.checkpoints("a") == [ck], "and so does its checkpoint"
-    shortened = _projection(8, window=9, pieces=[Shown(each) for each in odd if each.edited])
+    shortened = _projection(8, window=9, pieces=[Shown(each, 7) for each in odd if each.edited])
     store.commit(_step("a", shortened, window=9))
     for piece, message in zip(
         store.projection(shortened.id).pieces, (m for m in odd if m.edited), strict=True
     ):
         assert isinstance(piece, Shown), "a shown message stays one"
+        assert piece.position == 7, "and its original's position"
         assert _is_same(piece.message, message), "what is sent of a shortened message stays"
     later = _checkpoint("ck-000000000002", number=2, parents=(ck.id,))
     changed = _projection(6, checkpoints=(later, again))

@@ -5,8 +5,11 @@ from __future__ import annotations
 import apsw
 
 from compact.errors import StoreDamaged, StoreFailed
+from compact.storage.sqlite.rows import Unreadable
 
-_DAMAGED = (apsw.CorruptError, apsw.NotADBError, apsw.FormatError)
+EXPECTED = (apsw.Error, UnicodeDecodeError, Unreadable)
+"""What a transaction may meet: SQLite's errors, and values that nobody wrote."""
+_DAMAGED = (apsw.CorruptError, apsw.NotADBError, apsw.FormatError, UnicodeDecodeError, Unreadable)
 _SAID: tuple[tuple[type[apsw.Error], str], ...] = (
     (
         apsw.BusyError,
@@ -33,8 +36,8 @@ _SAID: tuple[tuple[type[apsw.Error], str], ...] = (
 )
 
 
-def said(error: apsw.Error, file: str) -> StoreFailed:
-    """The error to raise for one of SQLite's: what happened, to which file, what to do."""
+def said(error: Exception, file: str) -> StoreFailed:
+    """The error to raise for one of `EXPECTED`: what happened, to which file, what to do."""
     if isinstance(error, _DAMAGED):
         return damaged(file, str(error))
     for kind, text in _SAID:

@@ -25,7 +25,7 @@ from compact.storage.sqlite.rows import (
     text_of,
 )
 
-_INSERT = """
+INSERT = """
     INSERT INTO messages (key, id, role, timestamp, zone, token_count, importance_score, marks,
         payload, content, total_tokens, chain_hash)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -41,9 +41,9 @@ def append(
         raise Superseded(f"the branch has {end.position} messages, not {expected}")
     rows = list(_rows(entries, end))
     if len(rows) == 1:
-        db.execute(_INSERT, rows[0])
+        db.execute(INSERT, rows[0])
     elif rows:
-        db.executemany(_INSERT, rows)
+        db.executemany(INSERT, rows)
     return end.position + len(rows)
 
 
@@ -109,11 +109,13 @@ def position_of_id(db: apsw.Connection, branch_id: str, message_id: str) -> int 
 
 
 def _key_of_beginning(db: apsw.Connection, branch_id: str, begins: str) -> int | None:
+    low = text(begins)
+    high = low + b"\xff" if isinstance(low, bytes) else begins + chr(0x10FFFF)
     for stretch in reversed(lines.lineage(db, branch_id)):
         named = first(
             db,
             "SELECT max(key) FROM messages WHERE id >= ? AND id < ? AND key BETWEEN ? AND ?",
-            (text(begins), text(begins) + chr(0x10FFFF), stretch.first, stretch.last),
+            (low, high, stretch.first, stretch.last),
         )
         if named and named[0] is not None:
             return int(named[0])

@@ -153,6 +153,7 @@ _SESSIONS = (
         PRIMARY KEY (session, name)
     ) STRICT, WITHOUT ROWID
     """,
+    "CREATE TABLE chores (name TEXT PRIMARY KEY) STRICT, WITHOUT ROWID",  # what is still to be done
     """
     CREATE VIRTUAL TABLE words USING fts5 (
         text, content = '', contentless_delete = 1, tokenize = "unicode61 remove_diacritics 1"

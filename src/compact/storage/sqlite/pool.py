@@ -22,7 +22,7 @@ import apsw
 
 from compact.errors import InvalidInput, StoreFailed
 from compact.storage.sqlite import migrations
-from compact.storage.sqlite.failures import said
+from compact.storage.sqlite.failures import EXPECTED, said
 
 Durability = Literal["full", "normal"]
 
@@ -104,7 +104,7 @@ class Pool:
                 except BaseException:
                     _undo(db)
                     raise
-            except apsw.Error as error:
+            except EXPECTED as error:
                 raise said(error, self.path) from error
             if self._log_is_full:
                 self.empty_log(wait=False)
@@ -123,7 +123,7 @@ class Pool:
                 yield db
             finally:
                 self._give_back(db)
-        except apsw.Error as error:
+        except EXPECTED as error:
             raise said(error, self.path) from error
 
     @contextmanager
@@ -132,7 +132,7 @@ class Pool:
         with self._writing:
             try:
                 yield self.writer
-            except apsw.Error as error:
+            except EXPECTED as error:
                 raise said(error, self.path) from error
 
     def empty_log(self, *, wait: bool = True) -> None:
@@ -232,7 +232,6 @@ class Pool:
             ("secure_delete", "on"),
             ("journal_size_limit", _LARGEST_WAL),
             ("cell_size_check", "on"),
-            ("temp_store", "memory"),
         ):
             db.execute(f"PRAGMA {name} = {value}").fetchall()
 

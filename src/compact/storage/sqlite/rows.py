@@ -23,6 +23,12 @@ MESSAGE = "key, id, role, timestamp, zone, token_count, importance_score, marks,
 """The columns that `entry_of` reads."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NO_ZONE = "none"
+_WRONG = (ValueError, LookupError, TypeError, AttributeError, OverflowError)
+"""What reading a row that nobody wrote comes to."""
+
+
+class Unreadable(Exception):
+    """A row does not hold what `columns_of` gives: its page was overwritten."""
 
 
 def query(db: apsw.Connection, sql: str, bindings: Sequence[Column] = ()) -> list[Row]:
@@ -105,16 +111,23 @@ def columns_of(entry: Entry, position: int) -> Row:
 
 
 def entry_of(row: Row) -> Entry:
-    """The entry of a row of `MESSAGE`."""
+    """The entry of a row of `MESSAGE`.
+
+    Raises:
+        Unreadable: the row is not one that was written.
+    """
     key, own_id, role, timestamp, zone, tokens, importance, marks, payload, content = row
-    message = codec.decode(
-        content,
-        payload,
-        role=role,
-        id=f"m{key & LAST}" if own_id is None else text_of(own_id),
-        timestamp=moment(timestamp, zone),
-        importance_score=importance,
-    )
+    try:
+        message = codec.decode(
+            content,
+            payload,
+            role=role,
+            id=f"m{key & LAST}" if own_id is None else text_of(own_id),
+            timestamp=moment(timestamp, zone),
+            importance_score=importance,
+        )
+    except _WRONG as error:
+        raise Unreadable(f"message {key & LAST} cannot be read: {error}") from error
     return Entry(message, tokens, marks)
 
 

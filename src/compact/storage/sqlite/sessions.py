@@ -7,7 +7,7 @@ import apsw
 from compact.core import chain, codec, defaults
 from compact.core.sessions import Branch, Session
 from compact.errors import InvalidInput, NotFound
-from compact.storage.sqlite import lines, search
+from compact.storage.sqlite import lines, search, sweeping
 from compact.storage.sqlite.rows import (
     BITS,
     LAST,
@@ -167,8 +167,8 @@ def _free_branch_id(db: apsw.Connection, session_id: str) -> str:
 
 
 def delete(db: apsw.Connection, session_id: str) -> None:
-    """Remove everything of a session. Deleted rows are overwritten, and the index is written anew,
-    since it keeps the words of what it has merely marked as deleted.
+    """Remove everything of a session. The index is written anew, since it keeps the words of what
+    it has merely marked as deleted; so is the file, by `sweeping`.
 
     Raises:
         NotFound: there is no such session.
@@ -184,3 +184,4 @@ def delete(db: apsw.Connection, session_id: str) -> None:
     for table in ("branches", "checkpoints", "projections", "moves", "snapshots", "notes"):
         db.execute(f"DELETE FROM {table} WHERE session = ?", (session_key,))
     db.execute("DELETE FROM sessions WHERE key = ?", (session_key,))
+    sweeping.order(db)

@@ -34,6 +34,7 @@ from compact.storage.sqlite import (
     projections,
     search,
     sessions,
+    sweeping,
 )
 from compact.storage.sqlite.pool import MEMORY, Durability, Pool
 
@@ -65,6 +66,8 @@ class SQLiteManager:
         name = MEMORY if str(path) == MEMORY else str(Path(path).expanduser())
         self._pool = Pool(name, durability=durability, busy_timeout=busy_timeout)
         self._has_index = search_index
+        with suppress(StoreFailed):
+            sweeping.sweep_if_due(self._pool)
 
     @property
     def path(self) -> str:
@@ -119,11 +122,23 @@ class SQLiteManager:
 
     def delete_session(self, session_id: str) -> None:
         """Remove a session for good: its words are in no part of the file afterwards, nor in the
-        log beside it once no other connection reads from it.
+        log beside it once nobody reads from there. The whole file is written anew, which takes
+        seconds for a gigabyte and as much room again.
+
+        Raises:
+            NotFound: there is no such session.
+            StoreFailed: it could not be deleted; or it was, and the text says that traces are left,
+                which the next deletion or whoever opens the file next makes up for.
         """
         with self._pool.write() as db:
             sessions.delete(db, session_id)
-        self._pool.empty_log()
+        try:
+            sweeping.sweep_if_due(self._pool)
+        except StoreFailed as error:
+            raise StoreFailed(
+                f"session {session_id!r} is deleted, but traces of its words are left in the file "
+                f"until it is opened again: {error}"
+            ) from error
 
     def get_conversation(self, session_id: str) -> Conversation:
         """The session's messages, with their tokens, as one value.

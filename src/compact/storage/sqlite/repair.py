@@ -1,0 +1,187 @@
+"""A new file from a damaged one: everything that can be read, each message where it stood.
+
+A message that is lost leaves a placeholder at its position, so that those after it, and the
+checkpoints that tell of them, keep theirs: an assistant's message of the source `injected`, which
+nobody takes for a person's words. What has changed stays as it reads, tagged `damaged`. What was
+said is held against the chain of hashes; a message that follows a lost one cannot be, and is named.
+How many messages followed the last one that is left is not known where no index tells.
+
+The damaged file is kept under another name, with its log. Nobody may use the file meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import mkdtemp
+
+import apsw
+
+from compact.core import defaults
+from compact.errors import StoreDamaged, StoreFailed
+from compact.storage.sqlite import checking, migrations, search, settling
+from compact.storage.sqlite.failures import said
+from compact.storage.sqlite.hints import Hints
+from compact.storage.sqlite.pool import Pool
+from compact.storage.sqlite.rows import query, text_of
+from compact.storage.sqlite.salvage import salvage
+from compact.storage.sqlite.settling import SavedBranch
+
+_BUSY = 10.0
+"""Seconds to wait for others who use the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class RepairReport:
+    """What a repair saved and what it did not."""
+
+    path: str
+    kept_as: str | None
+    """The damaged file's new name; None where nothing was wrong and nothing was done."""
+    branches: tuple[SavedBranch, ...] = ()
+    remarks: tuple[str, ...] = ()
+    """What could not be read, and what was done about it, as sentences."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether no message is missing or altered."""
+        return all(branch.is_complete for branch in self.branches)
+
+
+def repair(path: str | Path) -> RepairReport:
+    """Save what can be read of a damaged file into a new one, which takes its place.
+
+    Raises:
+        StoreFailed: there is no such file, somebody uses it, nothing of a store is in it, or there
+            is no room beside it.
+    """
+    file = Path(path).expanduser().absolute()
+    if not file.is_file():
+        raise StoreFailed(f"no file {file}")
+    if not _findings(file):
+        return RepairReport(str(file), None)
+    try:
+        with _alone(file):
+            folder = Path(mkdtemp(prefix=f".{file.name}-repair-", dir=file.parent))
+            try:
+                report = _rebuilt(file, folder)
+                kept_as = _exchange(file, folder / "new")
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+    except StoreFailed:
+        raise
+    except OSError as error:
+        raise StoreFailed(f"{file} could not be repaired, and is as it was: {error}") from error
+    return replace(report, kept_as=str(kept_as))
+
+
+def _findings(file: Path) -> list[str]:
+    """What is wrong with the file.
+
+    Raises:
+        StoreFailed: it cannot be told, since the file is locked, or is not one of this version.
+    """
+    try:
+        pool = Pool(str(file), durability="full", busy_timeout=_BUSY)
+    except StoreDamaged as error:
+        return [str(error)]
+    except StoreFailed as error:
+        if not _is_ours(file):
+            raise
+        return [str(error)]
+    try:
+        return checking.findings(pool)
+    finally:
+        pool.close()
+
+
+def _is_ours(file: Path) -> bool:
+    """Whether a file that says another thing of itself has our tables, of this version."""
+    try:
+        db = apsw.Connection(str(file), flags=apsw.SQLITE_OPEN_READONLY)
+        names = {row[0] for row in query(db, "SELECT name FROM sqlite_schema")}
+        version = query(db, "PRAGMA user_version")[0][0]
+        db.close()
+    except (apsw.Error, UnicodeDecodeError):
+        return False
+    is_known = isinstance(version, int) and version <= len(migrations.MIGRATIONS)
+    return is_known and {"sessions", "branches", "messages", "words"} <= names
+
+
+@contextmanager
+def _alone(file: Path) -> Iterator[None]:
+    """Keep writers out as far as a damaged file can, and leave its log alone in the end."""
+    db = None
+    try:
+        db = apsw.Connection(str(file), flags=apsw.SQLITE_OPEN_READWRITE)
+        db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        db.set_busy_timeout(int(_BUSY * 1000))
+        db.execute("BEGIN IMMEDIATE")
+    except (apsw.BusyError, apsw.LockedError) as error:
+        raise said(error, str(file)) from error
+    except apsw.Error:
+        pass  # too damaged for locks
+    try:
+        yield
+    finally:
+        if db is not None:
+            db.close(True)
+
+
+def _rebuilt(file: Path, folder: Path) -> RepairReport:
+    """Build the new database in a folder beside the damaged one."""
+    copy = folder / "copy"
+    for ending in ("", "-wal"):
+        if Path(f"{file}{ending}").exists():
+            shutil.copyfile(f"{file}{ending}", f"{copy}{ending}")
+    pool = Pool(str(folder / "new"), durability="full", busy_timeout=_BUSY)
+    try:
+        with pool.write() as db:
+            remarks = salvage(copy, db)
+            with Hints(copy) as hints:
+                remarks += settling.adopt(db, hints)
+                branches = settling.settle(db, hints)
+            if not branches:
+                raise StoreFailed(f"nothing of a store is left in {file}, which stays as it is")
+            remarks += settling.tidy(db)
+        for (name,) in query(pool.writer, "SELECT id FROM branches"):
+            search.catch_up(pool, text_of(name))
+        remarks += [f"after the repair: {line}" for line in checking.findings(pool)]
+        pool.empty_log()
+    finally:
+        pool.close()
+    return RepairReport(str(file), None, tuple(branches), tuple(remarks))
+
+
+def _exchange(file: Path, new: Path) -> Path:
+    """Put the new file in the place of the damaged one, which is kept with its log."""
+    stamp = f"{defaults.now():%Y%m%dT%H%M%S}"
+    kept, number = Path(f"{file}.damaged-{stamp}"), 1
+    while kept.exists():
+        number += 1
+        kept = Path(f"{file}.damaged-{stamp}-{number}")
+    for ending in ("", "-wal"):
+        if Path(f"{file}{ending}").exists():
+            _link(Path(f"{file}{ending}"), Path(f"{kept}{ending}"))
+    # The old log must be gone before the new file is there: SQLite would apply it.
+    for ending in ("-wal", "-shm"):
+        Path(f"{file}{ending}").unlink(missing_ok=True)
+    os.replace(new, file)
+    if hasattr(os, "O_DIRECTORY"):
+        folder = os.open(file.parent, os.O_DIRECTORY)
+        with suppress(OSError):
+            os.fsync(folder)
+        os.close(folder)
+    return kept
+
+
+def _link(file: Path, name: Path) -> None:
+    """Another name for a file; a copy where there can be none."""
+    try:
+        os.link(file, name)
+    except OSError:
+        shutil.copyfile(file, name)

@@ -1,0 +1,163 @@
+"""What can still be read of a damaged file, table by table, into a new one.
+
+First by SQL, from both ends of a table up to where a page stops it; then, for tables that were not
+read to the end, from every page of the file, whether or not SQLite finds a way to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import apsw
+
+from compact.core.messages import ROLES
+from compact.storage.sqlite import migrations, pages
+from compact.storage.sqlite.pages import Value
+from compact.storage.sqlite.rows import BITS, query
+
+_MAGIC = b"SQLite format 3\x00"
+_MOVES = ("compress", "undo", "redo", "restore")
+
+
+class Table(NamedTuple):
+    """A table of ours, and how one of its rows is told from others of as many columns."""
+
+    name: str
+    columns: int
+    is_row: Callable[[int, Sequence[Value]], bool]
+
+
+def _has(values: Sequence[Value], *kinds: tuple[int, type]) -> bool:
+    return all(isinstance(values[index], kind) for index, kind in kinds)
+
+
+TABLES = (
+    Table("sessions", 12, lambda key, v: key < 1 << BITS and _has(v, (2, int), (11, str))),
+    Table("branches", 9, lambda _, v: _has(v, (2, int), (4, int), (6, bytes), (8, str))),
+    Table("messages", 13, lambda key, v: key >= 1 << BITS and v[2] in ROLES),
+    Table("checkpoints", 18, lambda _, v: _has(v, (1, int), (2, str), (5, int), (16, str))),
+    Table("projections", 13, lambda _, v: _has(v, (1, str), (2, int), (11, str), (12, str))),
+    Table("moves", 9, lambda _, v: v[3] in _MOVES and _has(v, (1, int), (4, int), (8, str))),
+    Table("snapshots", 13, lambda _, v: _has(v, (1, int), (2, str), (6, int), (11, str))),
+    Table("notes", 3, lambda *_: False),  # stands in an index, whose pages are not read one by one
+)
+
+
+def salvage(copy: Path, db: apsw.Connection) -> list[str]:
+    """Fill the new database from a copy of the damaged one, whose log is worked off here; what
+    could not be read by SQL, as sentences.
+    """
+    remarks: list[str] = []
+    if _give_head(copy):
+        remarks.append("the file's head was lost and has been made anew")
+    remarks += _of_length(copy)
+    stopped = _by_sql(copy, db, remarks)
+    if "messages" in stopped:
+        remarks.append(
+            "messages after the newest one that is left of a branch may be lost without a trace"
+        )
+    if stopped:
+        with copy.open("rb") as file:
+            for rowid, values in pages.leaf_rows(file):
+                for table in TABLES:
+                    if table.name in stopped and len(values) == table.columns:
+                        _insert_raw(db, table, rowid, values)
+    return remarks
+
+
+def _by_sql(copy: Path, db: apsw.Connection, remarks: list[str]) -> set[str]:
+    """Copy the tables as far as SQL reads them; the names of those that it did not read whole."""
+    stopped: set[str] = set()
+    source = None
+    try:
+        source = apsw.Connection(str(copy), flags=apsw.SQLITE_OPEN_READWRITE)
+        query(source, "PRAGMA wal_checkpoint(TRUNCATE)")
+    except apsw.Error as error:
+        remarks.append(f"the log beside the file could not be worked off: {error}")
+    for table in TABLES:
+        try:
+            if source is None:
+                raise apsw.CantOpenError("it cannot be opened")
+            _copy(source, db, table.name)
+        except (apsw.Error, UnicodeDecodeError) as error:
+            stopped.add(table.name)
+            remarks.append(f"table {table.name}: {error}")
+    if source is not None:
+        source.close(True)
+    return stopped
+
+
+def _copy(source: apsw.Connection, db: apsw.Connection, table: str) -> None:
+    """Copy a table from its beginning, and where that stops, from its end.
+
+    Raises:
+        apsw.Error: what stopped it.
+    """
+    info = query(db, f"SELECT name, pk FROM pragma_table_info('{table}') ORDER BY cid")
+    names = [name for name, _ in info]
+    keys = [name for name, pk in sorted(info, key=lambda row: row[1]) if pk]
+    # Bytes and not text: a damaged one may not be UTF-8, which is no reason to lose the row.
+    columns = [
+        f"CASE typeof({n}) WHEN 'text' THEN CAST({n} AS BLOB) ELSE {n} END, typeof({n}) = 'text'"
+        for n in names
+    ]
+    sql = f"SELECT {', '.join(columns)} FROM {table} ORDER BY "
+    try:
+        for row in source.execute(sql + ", ".join(keys)):
+            _insert(db, table, _texts(row))
+    except apsw.Error:
+        with suppress(apsw.Error):
+            for row in source.execute(sql + ", ".join(f"{key} DESC" for key in keys)):
+                _insert(db, table, _texts(row))
+        raise
+
+
+def _texts(row: Sequence[Value]) -> list[Value]:
+    pairs = zip(row[::2], row[1::2], strict=True)
+    return [v.decode("utf-8", "replace") if t and isinstance(v, bytes) else v for v, t in pairs]
+
+
+def _insert_raw(db: apsw.Connection, table: Table, rowid: int, values: list[Value]) -> None:
+    if table.is_row(rowid, values):
+        _insert(db, table.name, [rowid, *values[1:]])
+
+
+def _insert(db: apsw.Connection, table: str, values: Sequence[Value]) -> None:
+    marks = ", ".join("?" * len(values))
+    with suppress(apsw.ConstraintError):  # not a value that this column can have
+        db.execute(f"INSERT OR IGNORE INTO {table} VALUES ({marks})", values)
+
+
+def _give_head(copy: Path) -> bool:
+    """Put the first hundred bytes of a database of ours in the place of others."""
+    with copy.open("r+b") as file:
+        head = file.read(100)
+        size = int.from_bytes(head[16:18], "big")
+        if head[:16] == _MAGIC and size in {512 << shift for shift in range(7)} | {1}:
+            return False
+        count = file.seek(0, 2) // pages.PAGE_SIZE
+        file.seek(0)
+        file.write(_head(count))
+    return True
+
+
+def _of_length(copy: Path) -> list[str]:
+    """Whether the file is as long as its head says; the log may hold what is beyond its end."""
+    with copy.open("rb") as file:
+        head = file.read(100)
+        size = int.from_bytes(head[16:18], "big")
+        told = int.from_bytes(head[28:32], "big") * (65536 if size == 1 else size)
+        length = file.seek(0, 2)
+    return [f"the file has {length:,} bytes, and had {told:,}"] if length < told else []
+
+
+def _head(count: int) -> bytes:
+    """The head of a database of so many pages: page size, WAL, UTF-8, our application id."""
+    numbers = (1, count, 0, 0, 1, 4, 0, 0, 1, len(migrations.MIGRATIONS), 0)
+    head = _MAGIC + pages.PAGE_SIZE.to_bytes(2, "big") + bytes((2, 2, 0, 64, 32, 32))
+    head += b"".join(number.to_bytes(4, "big") for number in numbers)
+    head += migrations.APPLICATION_ID.to_bytes(4, "big")
+    return head + bytes(20) + (1).to_bytes(4, "big") + (3_046_000).to_bytes(4, "big")

@@ -1,0 +1,35 @@
+"""Out of the file, not only out of the tables: what was deleted leaves no trace of its bytes.
+
+SQLite overwrites what it deletes (`secure_delete`), but not what lay in a page before its rows
+moved to another one. So the whole file is written anew after a deletion. That it is still to be
+done is stored with the deletion: where it fails, or the process dies, the next one that opens the
+file makes up for it.
+"""
+
+from __future__ import annotations
+
+import apsw
+
+from compact.storage.sqlite.pool import Pool
+from compact.storage.sqlite.rows import query
+
+_CHORE = "sweep"
+
+
+def order(db: apsw.Connection) -> None:
+    """Have the file swept, as a part of the transaction that deletes."""
+    db.execute("INSERT INTO chores VALUES (?) ON CONFLICT DO NOTHING", (_CHORE,))
+
+
+def sweep_if_due(pool: Pool) -> None:
+    """Write the file anew without the traces of what was deleted, if that is still to be done.
+
+    Raises:
+        StoreFailed: there is no room for it, or others keep the file locked.
+    """
+    with pool.alone() as db:
+        if not query(db, "SELECT 1 FROM chores WHERE name = ?", (_CHORE,)):
+            return
+        db.execute("VACUUM")
+        db.execute("DELETE FROM chores WHERE name = ?", (_CHORE,))
+    pool.empty_log()

@@ -1,0 +1,76 @@
+"""Sessions to store, small and plain."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from compact.core import chain
+from compact.core.checkpoints import Checkpoint, Span
+from compact.core.messages import Message
+from compact.core.protocols import SessionStore
+from compact.core.sessions import Branch, Entry, Projection, Run, Session, Stand, Step
+from compact.storage.sqlite.store import SQLiteManager
+
+
+def session(name: str, **given: Any) -> Session:
+    return Session(**{"id": name, "branch": Branch(id=name, session_id=name), **given})
+
+
+def entry(text: str, tokens: int | None = 3, marks: int = 0) -> Entry:
+    return Entry(Message(role="user", content=text), tokens, marks)
+
+
+def checkpoint(number: int) -> Checkpoint:
+    span = Span(first=number, last=number, messages=1)
+    return Checkpoint(id=f"ck-{number:012x}", span=span, summary=f"summary {number}", number=number)
+
+
+def step(store: SessionStore, name: str, number: int, *, window: int = 8_000) -> Step:
+    """The next compression of a session: its projection has a checkpoint."""
+    branch = store.session(name).branch
+    last = store.moves(name, window, most=1)
+    made = checkpoint(number)
+    projection = Projection(
+        id=f"{name}-{window}-{number}",
+        window=window,
+        number=number,
+        at=branch.messages,
+        cut=number,
+        pieces=(Stand(made.id), Run(0, max(0, branch.messages - 1))),
+        checkpoints=(made,),
+        tokens=5,
+        parent=last[0].projection_id if last else None,
+    )
+    return Step(
+        kind="compress",
+        session_id=name,
+        branch_id=branch.id,
+        window=window,
+        base=last[0].number if last else 0,
+        at=branch.messages,
+        projection=projection,
+    )
+
+
+def assert_chained(store: SessionStore, branch: str) -> list[Entry]:
+    """All entries of a branch, whose chain holds."""
+    entries = store.read(branch, 0, 10**9)
+    last = chain.START
+    for found in entries:
+        last = chain.link(last, found.message)
+    assert store.chain(branch, len(entries)) == last
+    assert store.branch(branch).messages == len(entries)
+    return entries
+
+
+def texts(entries: Sequence[Entry]) -> list[str]:
+    return [found.message.text for found in entries]
+
+
+@contextmanager
+def opened(path: Path, **settings: Any) -> Iterator[SQLiteManager]:
+    """A store, with a session `a` in it."""
+    with SQLiteManager(path, **settings) as store:
+        store.session("a", create=session("a"))
+        yield store
