@@ -96,10 +96,7 @@ class SessionHistory(History):
     def _entry(self, message: Message) -> Entry:
         fixed = message.is_pinned or message.role in self._never_pruned
         person = message.role == "user" and voice_of(message) == "person"
-        tokens = message.token_count
-        if tokens is None:
-            tokens = self.counter.message(message)
-        return Entry(message, tokens, FIXED * fixed | PERSON * person)
+        return Entry(message, self.counter.message(message), FIXED * fixed | PERSON * person)
 
     def _take(self, entries: Sequence[Entry]) -> None:
         """Go on with entries that the store has."""
@@ -136,6 +133,27 @@ class SessionHistory(History):
             if len(self._person_positions) > 2 * MOST_PERSONS:
                 del self._person_positions[:-MOST_PERSONS]
                 self._persons_from = self._person_positions[0]
+
+    def tokens(self, position: int) -> int:
+        """Tokens of the message there as sent. What the message itself says of them counts for
+        nothing: another tokenizer may have said so.
+        """
+        known = self._tokens.get(position)
+        if known is None:
+            message = self[position]
+            known = self._tokens.get(position)  # the store may know
+        if known is None:
+            known = self._tokens[position] = self.counter.message(message)
+        return known
+
+    def recount(self) -> None:
+        """Believe no count that was made before: the tokenizer has another one for the same text
+        now.
+        """
+        with self._lock:
+            self._counts = False
+            self._tokens.clear()
+            self._instructions.clear()
 
     def counted(self) -> int:
         """How many messages have been counted: all, as the store keeps their sums."""

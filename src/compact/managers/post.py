@@ -67,6 +67,7 @@ class Post:
         await self.fitted(view)
         context, usable = view.context(), view.window.usable
         if (counted := self.count(context)) > usable:
+            self._state.history.recount()
             await rescue(self._state, view, since=CannotFit({"prompt": counted}, usable))
             context = view.context()
             if (counted := self.count(context)) > usable:
