@@ -1,0 +1,156 @@
+"""Any crash is harmless: a writer is killed at random instants, again and again (NFR-2, S-2, FR-5).
+
+Every message that was promised is there, byte for byte and in order; what is in force is what was
+in force before the last call or after it; the file is sound.
+"""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compact import ContextManager, SQLiteManager
+from compact.core.formats.known import format_named
+from compact.core.provider_rules import violations
+from tests.managers.crash_writer import WINDOW, digest
+
+ROOT = Path(__file__).resolve().parents[2]
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the writer forks")
+
+
+class Crashes:
+    """A nursery of writers, the database they write to, and what they were promised."""
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        self.database = folder / "sessions.db"
+        self.ledger = folder / "ledger.jsonl"
+        self.ledger.touch()
+        self.rng = random.Random(seed)
+        self.promised: dict[str, dict[int, str]] = defaultdict(dict)
+        """Branch → position → digest of the message that was promised to be there."""
+        self.prompts: dict[tuple[str, int], str] = {}
+        self.snapshots: set[str] = set()
+        self.compressions = self.moves = 0
+        self._read = 0
+        command = [sys.executable, "-m", "tests.managers.crash_writer"]
+        self._nursery = subprocess.Popen(
+            [*command, str(self.database), str(self.ledger)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"},
+        )
+
+    def close(self) -> None:
+        self._nursery.communicate(timeout=10)
+
+    def kill_one(self, session: str) -> None:
+        """Let a writer work for a moment, and kill it."""
+        assert self._nursery.stdin is not None
+        assert self._nursery.stdout is not None
+        before = self.ledger.stat().st_size
+        self._nursery.stdin.write(f"{session} {self.rng.getrandbits(30)}\n")
+        self._nursery.stdin.flush()
+        writer = int(self._nursery.stdout.readline())
+        patience = time.monotonic() + 20
+        while self.ledger.stat().st_size == before and time.monotonic() < patience:
+            time.sleep(0.001)
+        time.sleep(self.rng.random() * 0.3)
+        os.kill(writer, signal.SIGKILL)
+        assert self._nursery.stdout.readline() == "gone\n"
+
+    def read_ledger(self) -> list[dict[str, Any]]:
+        """What was promised since the last time; a line that was cut off was not."""
+        data = self.ledger.read_bytes()[self._read :]
+        whole = data[: data.rfind(b"\n") + 1]
+        self._read += len(data)
+        rows = [json.loads(line) for line in whole.splitlines()]
+        for row in rows:
+            if "new" in row:
+                for offset, one in enumerate(row["new"]):
+                    self.promised[row["branch"]][row["at"] + offset] = one
+            if "snapshot" in row:
+                self.snapshots.add(row["snapshot"])
+        return rows
+
+    def check(self, session: str, *, whole: bool) -> None:
+        """Hold the store to everything that was promised."""
+        rows = self.read_ledger()
+        with SQLiteManager(self.database) as store:
+            for branch in store.branches(session) if whole else ():
+                self.check_branch(store, branch.id)
+            if not whole:
+                self.check_branch(store, store.session(session).branch.id)
+            if whole:
+                assert store.integrity_check() == []
+            assert {s.id for s in store.snapshots(session)} >= {
+                row["snapshot"] for row in rows if "snapshot" in row
+            }
+        self.check_view(session, rows)
+
+    def check_branch(self, store: SQLiteManager, branch_id: str) -> None:
+        entries = store.read(branch_id, 0, 1_000_000)
+        wire = format_named("chat_completions")
+        found = [digest(wire.render((entry.message,))[0]) for entry in entries]
+        own = store.branch(branch_id)
+        if own.messages > own.fork:
+            last = entries[-1].message
+            assert not last.tool_calls, f"{branch_id} has half of what was appended at once"
+        for position, one in self.promised[branch_id].items():
+            assert position < len(found), f"{branch_id} lost what was at {position}"
+            assert found[position] == one, f"{branch_id} changed what was at {position}"
+
+    def check_view(self, session: str, rows: list[dict[str, Any]]) -> None:
+        """What is in force fits, keeps to the provider's rules, and is what was shown last."""
+        with ContextManager(window=WINDOW, store=self.database, session_id=session) as ctx:
+            shown = next((r for r in reversed(rows) if "prompt" in r), None)
+            later = rows[rows.index(shown) + 1 :] if shown else []
+            moved = any(set(r) & {"undone", "restored", "branched", "goals"} for r in later)
+            if shown and not moved and ctx.branch_id == shown["branch"]:
+                moves = ctx.store.moves(session, WINDOW, most=2)
+                stayed = not moves or moves[0].at <= shown["seen"]
+                before = ctx.context_at(shown["seen"])
+                same = digest(format_named("chat_completions").render(before.messages))
+                if stayed and not ctx.goals:
+                    assert same == shown["prompt"], "the view is neither the old nor the new one"
+            context = ctx.active_context()
+            assert context.tokens <= ctx.window.usable
+            assert not violations(context.messages, format_named("chat_completions").rules)
+            assert "Never order tiles without asking me first." in context.render_text()
+            self.compressions = max(self.compressions, ctx.compressions)
+
+
+def torture(folder: Path, kills: int, seed: int) -> Crashes:
+    crashes = Crashes(folder, seed)
+    try:
+        for number in range(kills):
+            session = f"roof-{number // 100}"
+            crashes.kill_one(session)
+            crashes.check(session, whole=number % 10 == 9 or number == kills - 1)
+    finally:
+        crashes.close()
+    return crashes
+
+
+def test_a_killed_writer_breaks_no_promise(tmp_path: Path) -> None:
+    """Twenty kills at random instants; three hundred behind the marker."""
+    crashes = torture(tmp_path, 20, seed=7)
+    assert sum(map(len, crashes.promised.values())) > 100
+    assert crashes.compressions > 10, "checkpoints had time to age and merge"
+
+
+@pytest.mark.slow
+def test_three_hundred_killed_writers_break_no_promise(tmp_path: Path) -> None:
+    kills = int(os.environ.get("KILLS", "300"))
+    crashes = torture(tmp_path, kills, seed=11)
+    assert crashes.compressions > 50
+    assert crashes.snapshots
