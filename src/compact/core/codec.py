@@ -71,7 +71,8 @@ def encode(message: Message) -> Encoded:
     """
     body: dict[str, Any] = {}
     content: str | None = None
-    if _is_told_by_wire(message):
+    told = _is_told_by_wire(message)
+    if told:
         wire = dict(message.wire or {})
         text = wire.get("content")
         if isinstance(text, str) and _is_storable(text):
@@ -85,7 +86,7 @@ def encode(message: Message) -> Encoded:
         body["p"] = [
             _part_fields(_slim(part) if message.edited else part) for part in message.content
         ]
-    if not _is_told_by_wire(message) and message.wire_format:
+    if not told and message.wire_format:
         body["f"] = message.wire_format
         body["x"] = _without_content(message.wire) if message.edited else message.wire
     return Encoded(content, dump({**body, **_extras(message)}))

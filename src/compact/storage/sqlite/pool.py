@@ -246,12 +246,14 @@ class Pool:
         return db
 
     def _may_be_immutable(self) -> bool:
-        """Whether the file can be read as one that nobody changes: where its folder is read-only,
-        SQLite cannot put the files beside it that tell readers and writers of each other.
+        """Whether the file can be read as one that nobody changes: where it or its folder is
+        read-only, SQLite cannot put the files beside it that tell readers and writers of each
+        other. Where there is a log, somebody is writing.
         """
         path, log = Path(self.path), Path(f"{self.path}-wal")
         has_log = log.exists() and log.stat().st_size > 0
-        return path.is_file() and not os.access(path.parent, os.W_OK) and not has_log
+        is_writable = _is_writable(path) and _is_writable(path.parent)
+        return path.is_file() and not is_writable and not has_log
 
     def _connect_immutable(self) -> apsw.Connection:
         name = f"file:{quote(str(Path(self.path).absolute()))}?immutable=1"
@@ -287,6 +289,10 @@ class Pool:
                     db.close(True)
         self._writer = None
         self._set_up_locks()
+
+
+def _is_writable(path: Path) -> bool:
+    return os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
 
 
 def _undo(db: apsw.Connection) -> None:
