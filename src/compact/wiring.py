@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from compact.compression.extractive import ExtractiveSummarizer
 from compact.config import CompactConfig
@@ -20,10 +20,11 @@ from compact.core.messages import Message
 from compact.core.profiles import profile_of
 from compact.core.protocols import Emit, SessionStore, Summarizer, TokenEstimator
 from compact.core.tokens import ANTHROPIC_FRAMING, CLAUDE_FRAMING, OPENAI_FRAMING, TokenCounter
-from compact.errors import UnknownModel
+from compact.errors import NotFound, StoreFailed, UnknownModel
 from compact.providers import tokenizers
 
 if TYPE_CHECKING:
+    from compact.storage.sqlite.repair import RepairReport as RepairReport
     from compact.storage.transcripts.transcript import Transcript as Transcript
     from compact.telemetry.bus import EventBus
 
@@ -110,6 +111,70 @@ def session_store(store: str | Path | SessionStore | None) -> SessionStore:
     from compact.storage.sqlite.store import SQLiteManager
 
     return SQLiteManager(store)
+
+
+def store_at(path: str | Path, *, create: bool = False) -> SessionStore:
+    """The store in a file; one that is not there is made only where `create` says so.
+
+    Raises:
+        NotFound: there is no such file, or it is empty.
+        StoreFailed: it cannot be opened.
+        StoreDamaged: it is no database, or a damaged one.
+    """
+    file = Path(path).expanduser()
+    try:
+        if not create and not file.exists():
+            raise NotFound(f"there is no store {str(path)!r}")
+        if file.is_dir():
+            raise StoreFailed(f"{path} is a folder, not a store")
+        if not create and file.is_file() and file.stat().st_size == 0:
+            raise NotFound(f"{path} is an empty file, not a store")
+    except (OSError, ValueError) as error:
+        if isinstance(error, StoreFailed):
+            raise
+        raise StoreFailed(f"{str(path)!r} cannot be opened: {error}") from None
+    return session_store(file)
+
+
+def store_engine() -> dict[str, Any]:
+    """The versions of what stores are made of, and whether it can search by words.
+
+    Raises:
+        ImportError: it is not installed.
+    """
+    import apsw
+
+    return {
+        "sqlite": apsw.sqlite_lib_version(),
+        "apsw": apsw.apsw_version(),
+        "fts5": "ENABLE_FTS5" in apsw.compile_options,
+    }
+
+
+def store_schema() -> str:
+    """The newest step of the schema: every store that is open has taken it."""
+    from compact.storage.sqlite.migrations import MIGRATIONS
+
+    return MIGRATIONS[-1].name
+
+
+def store_damage(store: SessionStore) -> list[str]:
+    """What of an open store is not what was written, as sentences; none where all is well."""
+    from compact.storage.sqlite.store import SQLiteManager
+
+    return store.integrity_check() if isinstance(store, SQLiteManager) else []
+
+
+def repair_store(path: str | Path) -> RepairReport:
+    """Save what can be read of a damaged store into a new file in its place; the old one is kept
+    beside it. Nothing is done where nothing is wrong.
+
+    Raises:
+        StoreFailed: there is no such file, somebody uses it, or there is no room beside it.
+    """
+    from compact.storage.sqlite.repair import repair
+
+    return repair(path)
 
 
 def file_formats() -> dict[str, str]:
