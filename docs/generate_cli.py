@@ -12,7 +12,12 @@ from compact.apps.cli.main import main
 
 PAGE = Path(__file__).with_name("cli.md")
 WIDTH = "88"
-COMMANDS = ("compact", "dry-run", "diff", "tokens", "validate-config", "demo")
+COMMANDS = (
+    *("compact", "dry-run", "diff", "tokens", "validate-config", "demo", "sessions"),
+    *("history", "context", "recall", "expand", "checkpoints"),
+    *("snapshot", "restore", "undo", "redo", "branch", "doctor"),
+)
+OF_SESSIONS = ("list", "show", "import", "export", "compress", "delete")
 
 HEAD = """# The command line
 
@@ -27,7 +32,8 @@ standard output; `compact --json` therefore wants `-o OUT`. Colours and progress
 terminals; a terminal without Unicode gets plain letters.
 
 **Exit codes.** 0 done; 1 it cannot fit, with the breakdown of what may not be shortened; 2 bad
-input or usage, with one line that says what is wrong; 70 a mistake of compact's own
+input or usage, no such session, a store that cannot be used, or (`doctor`) something that is
+broken, with one line that says what is wrong; 70 a mistake of compact's own
 (`COMPACT_TRACEBACK=1` shows where); 130 interrupted.
 
 **Message numbers** count from 1, as `diff` shows them.
@@ -41,6 +47,14 @@ not in the file is not counted: leave room for it.
 **Claude Code sessions** are written as a new, self-contained session file: a boundary row, a
 summary row in the tool's own shape, the kept rows. Resuming from such a file in the tool itself
 was not tried.
+
+**Sessions** are kept in one file, the store: `--store FILE`, the setting `store` (`COMPACT_STORE`),
+else `.compact/sessions.db` in the folder the command is started in. Only `sessions import` makes a
+store; every other command refuses a file that is not there, and reading changes nothing. A session,
+branch, checkpoint or snapshot is named by its id, or by how it begins where only one begins so.
+What a model sees depends on its window: `--window`, else the settings', else the one the session
+was used with last. `sessions import` and `snapshot` print the new id, and nothing else, on standard
+output.
 
 Settings are described in [configuration.md](configuration.md).
 """
@@ -60,7 +74,10 @@ def page() -> str:
     os.environ["COLUMNS"] = WIDTH
     try:
         parts = [HEAD, f"## compactctl\n\n```text\n{help_of()}\n```\n"]
-        parts += [f"## {name}\n\n```text\n{help_of(name)}\n```\n" for name in COMMANDS]
+        for name in COMMANDS:
+            parts += [f"## {name}\n\n```text\n{help_of(name)}\n```\n"]
+            for inner in OF_SESSIONS if name == "sessions" else ():
+                parts += [f"### sessions {inner}\n\n```text\n{help_of(name, inner)}\n```\n"]
     finally:
         if before is None:
             del os.environ["COLUMNS"]

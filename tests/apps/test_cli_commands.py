@@ -9,7 +9,12 @@ from compact import plan, wiring
 from compact.apps.cli.main import HELP
 from compact.core.events import STAGES
 
-COMMANDS = ("compact", "dry-run", "diff", "tokens", "validate-config", "demo")
+COMMANDS = (
+    *("compact", "dry-run", "diff", "tokens", "validate-config", "demo"),
+    *("history", "context", "recall", "expand", "checkpoints", "doctor"),
+    *("snapshot", "restore", "undo", "redo", "branch"),
+    *(f"sessions {name}" for name in ("list", "show", "import", "export", "compress", "delete")),
+)
 
 
 def messages_of(path):
@@ -28,7 +33,7 @@ def tokens_of(path, tokenizer="o200k"):
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_explains_itself_with_examples_and_speaks_json(run, command):
     """K-11: --help with examples, and --json, everywhere."""
-    help_text = run(command, "--help").out
+    help_text = run(*command.split(), "--help").out
     assert "Examples:\n    compactctl" in help_text or "\n    COMPACT_" in help_text
     assert f"compactctl {command}" in help_text
     assert "--json" in help_text
@@ -37,8 +42,11 @@ def test_every_command_explains_itself_with_examples_and_speaks_json(run, comman
 def test_without_a_command_the_help_is_shown(run):
     code, out, _ = run()
     assert code == 0
-    assert all(command in out for command in COMMANDS)
+    assert all(command.split()[0] in out for command in COMMANDS)
     assert HELP.splitlines()[0] in out
+    code, out, _ = run("sessions")
+    assert code == 0
+    assert all(c.split()[1] in out for c in COMMANDS if c.startswith("sessions "))
 
 
 def test_the_version_is_that_of_the_distribution(run):

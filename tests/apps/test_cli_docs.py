@@ -21,9 +21,13 @@ def test_the_page_is_current():
 
 
 def test_the_page_has_every_command():
+    from typer.core import TyperGroup
     from typer.main import get_group
 
     from compact.apps.cli.main import app
 
-    commands = set(get_group(app).commands)
-    assert commands == set(generator().COMMANDS)
+    commands = get_group(app).commands
+    assert set(commands) == set(generator().COMMANDS)
+    sessions = commands["sessions"]
+    assert isinstance(sessions, TyperGroup)
+    assert set(sessions.commands) == set(generator().OF_SESSIONS)

@@ -1,6 +1,7 @@
 """How a command ends: its exit code, and the one line on stderr that says why.
 
-0 done · 1 cannot fit · 2 bad input or usage · 70 a mistake of ours · 130 interrupted.
+0 done · 1 cannot fit · 2 bad input or usage, a store that cannot be used · 70 a mistake of ours ·
+130 interrupted.
 """
 
 from __future__ import annotations
@@ -10,7 +11,15 @@ import sys
 
 import typer
 
-from compact.errors import CannotFit, CompactError, InvalidInput, SummaryRejected
+from compact.errors import (
+    CannotFit,
+    CompactError,
+    InvalidInput,
+    NotFound,
+    StoreFailed,
+    SummaryRejected,
+    Superseded,
+)
 
 DONE, CANNOT_FIT, BAD_INPUT, OUR_MISTAKE, INTERRUPTED = 0, 1, 2, 70, 130
 TRACEBACK = "COMPACT_TRACEBACK"
@@ -27,8 +36,10 @@ def ending_of(error: BaseException) -> tuple[int, str | None]:
     match error:
         case CannotFit() | SummaryRejected():
             return CANNOT_FIT, str(error)
-        case InvalidInput() | Stop():
+        case InvalidInput() | Stop() | NotFound() | StoreFailed():
             return BAD_INPUT, str(error)
+        case Superseded():
+            return BAD_INPUT, f"another process was faster, nothing was changed: {error}. Try again"
         case BrokenPipeError() | SystemExit():  # the latter from Rich and Typer, on a closed pipe
             return BAD_INPUT, None
         case KeyboardInterrupt():

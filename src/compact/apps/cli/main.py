@@ -10,7 +10,18 @@ from typing import Annotated
 
 import typer
 
-from compact.apps.cli import compacting, demonstration, differences, measuring, settings_command
+from compact.apps.cli import (
+    checkpoint_tree,
+    compacting,
+    demonstration,
+    differences,
+    doctor,
+    measuring,
+    reviewing,
+    sessions,
+    settings_command,
+    travelling,
+)
 from compact.apps.cli.ending import DONE, ending_of, say, wants_traceback
 
 HELP = """Fit any conversation into any model's window, and keep every word reachable.
@@ -24,6 +35,8 @@ Examples:
   compactctl tokens session.jsonl
   compactctl dry-run session.jsonl --max-tokens 8000
   compactctl compact session.jsonl --max-tokens 8000 -o out.jsonl
+  compactctl sessions import session.jsonl
+  compactctl context session
 """
 
 app = typer.Typer(
@@ -40,6 +53,18 @@ app.command("diff")(differences.diff)
 app.command("tokens")(measuring.tokens)
 app.command("validate-config")(settings_command.validate_config)
 app.command("demo")(demonstration.demo)
+app.add_typer(sessions.group, name="sessions")
+app.command("history")(reviewing.history)
+app.command("context")(reviewing.context)
+app.command("recall")(reviewing.recall)
+app.command("expand")(reviewing.expand)
+app.command("checkpoints")(checkpoint_tree.checkpoints)
+app.command("snapshot")(travelling.snapshot)
+app.command("restore")(travelling.restore)
+app.command("undo")(travelling.undo)
+app.command("redo")(travelling.redo)
+app.command("branch")(travelling.branch)
+app.command("doctor")(doctor.doctor)
 
 
 def _version(wanted: bool) -> None:

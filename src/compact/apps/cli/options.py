@@ -12,6 +12,7 @@ from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from typing import Annotated, Any, Literal, TypeVar, get_type_hints
 
 import typer
+from typer.models import ArgumentInfo
 
 Options = TypeVar("Options")
 EXAMPLES = "Examples:"
@@ -125,7 +126,7 @@ def taking(kind: type[Options]) -> Callable[[Callable[[Options], None]], Callabl
             default=inspect.Parameter.empty if each.default is MISSING else each.default,
             annotation=hints[each.name],
         )
-        for each in _own_first(kind)
+        for each in _in_order(kind, hints)
     ]
 
     def decorate(command: Callable[[Options], None]) -> Callable[..., None]:
@@ -141,10 +142,14 @@ def taking(kind: type[Options]) -> Callable[[Callable[[Options], None]], Callabl
     return decorate
 
 
-def _own_first(kind: type) -> list[Field[Any]]:
-    """The fields in the order help shows them: a command's own first, what all have last."""
+def _in_order(kind: type, hints: dict[str, Any]) -> list[Field[Any]]:
+    """The fields in the order help shows them: arguments in the order they are given in, what all
+    have first; then options, a command's own first, what all have last.
+    """
     ordered: list[Field[Any]] = []
     for each in reversed([c for c in kind.__mro__ if is_dataclass(c)]):
         known = {field.name for field in ordered}
         ordered = [f for f in fields(each) if f.name not in known] + ordered
-    return ordered
+    places = {f.name for f in ordered if isinstance(hints[f.name].__metadata__[0], ArgumentInfo)}
+    arguments = [f for f in fields(kind) if f.name in places]
+    return arguments + [f for f in ordered if f.name not in places]

@@ -46,7 +46,7 @@ def settings_of(options: given.SettingsOptions) -> CompactConfig:
     environ = with_env_file(os.environ, Path())
     tokenizer = getattr(options, "tokenizer", None)
     if tokenizer is not None:
-        _check_choice("--tokenizer", tokenizer, wiring.TOKENIZERS)
+        check_choice("--tokenizer", tokenizer, wiring.TOKENIZERS)
     events = getattr(options, "events", False) or None
     strategy = {"off": "off", "extractive": "task_state"}.get(
         getattr(options, "summarizer", "") or ""
@@ -57,6 +57,8 @@ def settings_of(options: given.SettingsOptions) -> CompactConfig:
         tokenizer=tokenizer,
         console_events=events,
         strategy=strategy,
+        store=getattr(options, "store", None),
+        max_context_tokens=getattr(options, "window", None),
     )
 
 
@@ -69,13 +71,13 @@ def job_of(options: given.FileOptions) -> Job:
     """
     settings = settings_of(options)
     if options.format is not None:
-        _check_choice("--format", options.format, wiring.file_formats())
+        check_choice("--format", options.format, wiring.file_formats())
     if not options.file:
         raise Stop("FILE: an empty name")
     from_stdin = options.file == STDIN
     transcript = wiring.read_transcript(
         "standard input" if from_stdin else options.file,
-        data=_stdin() if from_stdin else None,
+        data=read_stdin() if from_stdin else None,
         format=options.format,
         conversation=options.conversation,
         active=options.active,
@@ -133,13 +135,23 @@ def limit_of(settings: CompactConfig, asked: int | None) -> int:
     return window.usable
 
 
-def _check_choice(option: str, name: str, known: Sequence[str] | dict[str, str]) -> None:
+def check_choice(option: str, name: str, known: Sequence[str] | dict[str, str]) -> None:
+    """Refuse a name that is none of those known.
+
+    Raises:
+        Stop: naming the one it resembles, else all.
+    """
     if name not in known:
         hint = did_you_mean(name, known) or f"; there are {', '.join(known)}"
         raise Stop(f"{option}: nothing is called {name!r}{hint}")
 
 
-def _stdin() -> bytes:
+def read_stdin() -> bytes:
+    """What is on standard input.
+
+    Raises:
+        InvalidInput: it is closed or cannot be read.
+    """
     if sys.stdin is None:
         raise InvalidInput("standard input is closed")
     try:

@@ -1,0 +1,147 @@
+"""`compactctl checkpoints`: what stands for what, as a tree; and what one of them says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from compact.apps.cli.options import taking
+from compact.apps.cli.session_options import OpenOptions
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+    from rich.tree import Tree
+
+    from compact.core.checkpoints import Checkpoint
+
+DEEPEST = 100
+"""Generations of checkpoints that are drawn: each is one level of the tree."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckpointOptions(OpenOptions):
+    """What `checkpoints` takes."""
+
+    checkpoint: Annotated[
+        str | None,
+        typer.Argument(metavar="[CHECKPOINT]", help="Read this one: its id, or how it begins."),
+    ] = None
+    all: Annotated[
+        bool,
+        typer.Option("--all", help="Also those of other windows and branches, and undone ones."),
+    ] = False
+
+
+@taking(CheckpointOptions)
+def checkpoints(options: CheckpointOptions) -> None:
+    """Show a session's checkpoints as a tree, or read one.
+
+    Those that stand in the context now come first; below each, the ones it was made of. With its
+    level, the messages it stands in for, and tokens. `expand` shows the original messages.
+
+    Examples:
+      compactctl checkpoints harbour
+      compactctl checkpoints harbour ck-0aac
+      compactctl expand harbour ck-0aac85b0ed4c
+    """
+    from compact.apps.cli import drawing, output, shown, stores
+
+    with stores.entered(options) as ctx:
+        known = {each.id: each for each in ctx.store.checkpoints(ctx.id)}
+        live = [each.id for each in ctx.checkpoints]
+        name, window = ctx.id, ctx.window.size
+    if options.checkpoint is not None:
+        where = f"session {name!r}"
+        wanted = stores.one_of(options.checkpoint, list(known), what="checkpoint", where=where)
+        _read(known[wanted], live=wanted in live, as_json=options.json)
+        return
+    if options.json:
+        listed = [shown.checkpoint_json(c, live=c.id in live) for c in known.values()]
+        output.print_json({"session": name, "window": window, "checkpoints": listed})
+        return
+    out = drawing.console()
+    count = f"{len(live)} in the context for a window of {window:,}, {len(known)} ever made"
+    out.print(drawing.Text(f"{drawing.one_line(name, 60)}: {count}", style="bold"))
+    drawn = _show(out, "", live, known)
+    if options.all:
+        parents = {parent for each in known.values() for parent in each.parents}
+        others = [id for id in known if id not in drawn and id not in parents]
+        _show(out, "not in this context", others, known)
+
+
+def _show(out: Console, title: str, roots: list[str], known: Mapping[str, Checkpoint]) -> set[str]:
+    """Draw trees; the ids of all that stand in them."""
+    from rich.tree import Tree
+
+    drawn: set[str] = set()
+    if not roots:
+        return drawn
+    tree = Tree(title, hide_root=not title)
+    for root in roots:
+        _grow(tree, root, known, drawn, 0)
+    out.print(tree)
+    return drawn
+
+
+def _grow(
+    tree: Tree, id: str, known: Mapping[str, Checkpoint], drawn: set[str], depth: int
+) -> None:
+    """Add a checkpoint, and below it those it was made of; one that stands twice is not repeated
+    whole.
+    """
+    from compact.apps.cli.drawing import Text
+
+    checkpoint = known.get(id)
+    if checkpoint is None:
+        tree.add(Text(f"{id} (not in this store)"))
+        return
+    again = id in drawn
+    twig = tree.add(_line(checkpoint, again=again))
+    drawn.add(id)
+    if again:
+        return
+    if depth == DEEPEST and checkpoint.parents:
+        twig.add(Text("…"))
+        return
+    for parent in checkpoint.parents:
+        _grow(twig, parent, known, drawn, depth + 1)
+
+
+def _line(checkpoint: Checkpoint, *, again: bool = False) -> Text:
+    from compact.apps.cli.drawing import Text
+
+    span = checkpoint.span
+    text = Text(checkpoint.id, style="green")
+    text.append(f"  {checkpoint.level}", style="bold")
+    covered = "" if span.tokens is None else f", {span.tokens:,} tokens"
+    about = f"  {span.messages:,} of messages {span.first + 1:,} to {span.last + 1:,}{covered}"
+    text.append(f"{about} > {checkpoint.token_count:,}", style="none")
+    if again:
+        text.append("  (see above)", style="bright_black")
+    return text
+
+
+def _read(checkpoint: Checkpoint, *, live: bool, as_json: bool) -> None:
+    from compact.apps.cli import drawing, output, shown
+
+    if as_json:
+        facts = shown.checkpoint_json(checkpoint, live=live)
+        verdicts = [verdict.model_dump(mode="json") for verdict in checkpoint.verdicts]
+        more = {"anchors": list(checkpoint.anchors), "verdicts": verdicts}
+        output.print_json({**facts, **more, "summary": checkpoint.summary})
+        return
+    out = drawing.console()
+    out.print(_line(checkpoint), soft_wrap=True)
+    state = "in the context now" if live else "not in the context now"
+    made_of = f"; made of {', '.join(checkpoint.parents)}" if checkpoint.parents else ""
+    out.print(drawing.Text(f"by {checkpoint.made_by}, {state}{made_of}"), soft_wrap=True)
+    for verdict in checkpoint.verdicts:
+        if not verdict.passed:
+            line = drawing.one_line(f"{verdict.rule}: {verdict.detail}", 200)
+            out.print(drawing.Text(line, style="yellow"), soft_wrap=True)
+    out.print()
+    out.print(drawing.Text(drawing.visible(checkpoint.summary)), soft_wrap=True)

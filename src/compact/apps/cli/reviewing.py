@@ -1,0 +1,257 @@
+"""`compactctl history`, `context`, `recall` and `expand`: what was said, what a model sees of it,
+and how the rest is brought back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from compact.apps.cli.options import taking, whole_number
+from compact.apps.cli.session_options import PAGE, BranchOptions, OpenOptions
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from compact.core.context import ActiveContext
+    from compact.managers.context import ContextManager
+
+FOUND = 10
+"""Messages that `recall` gives unless more are asked for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HistoryOptions(BranchOptions):
+    """What `history` takes."""
+
+    first: Annotated[
+        int | None,
+        typer.Option(
+            "--from",
+            parser=whole_number,
+            metavar="N",
+            help="The first message to show. Default: the newest ones.",
+        ),
+    ] = None
+    most: Annotated[
+        int, typer.Option(parser=whole_number, metavar="N", help="How many are shown.")
+    ] = PAGE
+    full: Annotated[bool, typer.Option("--full", help="Every message word for word.")] = False
+
+
+@taking(HistoryOptions)
+def history(options: HistoryOptions) -> None:
+    """Read a session's history, the newest message last.
+
+    It is complete, whatever was compressed. A page at a time: --from and --most.
+
+    Examples:
+      compactctl history harbour
+      compactctl history harbour --from 1 --most 20 --full
+    """
+    from compact.apps.cli import drawing, output, shown, stores
+
+    with stores.opened(options) as shelf:
+        session = shelf.find(options.session)
+        branch = shelf.branch(session, options.branch)
+        start = max(0, branch.messages - options.most)
+        if options.first is not None:
+            start = min(options.first - 1, branch.messages)
+        entries = shelf.store.read(branch.id, start, start + options.most)
+    rows: list[shown.Row] = [
+        (number, entry.message, entry.tokens) for number, entry in enumerate(entries, start + 1)
+    ]
+    if options.json:
+        listed = [shown.message_json(m, number=n, tokens=t) for n, m, t in rows]
+        place = {"session": session.id, "branch": branch.id, "total": branch.messages}
+        output.print_json({**place, "messages": listed})
+        return
+    out = drawing.console()
+    shown_ones = f"{start + 1:,} to {start + len(rows):,}" if rows else "none"
+    name = drawing.one_line(session.title or session.id, 60)
+    line = f"{name} · branch {branch.id} · messages {shown_ones} of {branch.messages:,}"
+    out.print(drawing.Text(line, style="bold"))
+    (shown.show_whole if options.full else shown.show_rows)(out, rows)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContextOptions(OpenOptions):
+    """What `context` takes."""
+
+    at: Annotated[
+        int | None,
+        typer.Option(
+            parser=whole_number,
+            metavar="N",
+            help="When the session had N messages. Default: now.",
+        ),
+    ] = None
+    render: Annotated[
+        Literal["table", "full", "text"],
+        typer.Option(
+            help="table: a line a message; full: word for word; text: exactly what a model sees."
+        ),
+    ] = "table"
+
+
+@taking(ContextOptions)
+def context(options: ContextOptions) -> None:
+    """Show what a model sees of a session now, or saw when it had N messages.
+
+    Nothing is compressed by looking: where the trigger was passed, the next prompt will be smaller.
+
+    Examples:
+      compactctl context harbour
+      compactctl context harbour --at 120 --render text | less
+    """
+    from compact.apps.cli import drawing, output, shown, stores
+    from compact.core.formats.known import format_named
+
+    with stores.opened(options) as shelf:
+        session = shelf.find(options.session)
+        ctx = stores.context_of(shelf, session)
+        at = len(ctx.history) if options.at is None else options.at
+        seen = ctx.context_at(at)
+        numbers = {m.id: ctx.history.position_of(m.id) for m in seen.messages}
+        count = ctx.history.counter.message
+        rows: list[shown.Row] = [
+            (None if (p := numbers[m.id]) is None else p + 1, m, count(m)) for m in seen.messages
+        ]
+    if options.json:
+        sent = format_named(session.wire).render(seen.messages)
+        ids = [checkpoint.id for checkpoint in seen.checkpoints]
+        place = {"session": session.id, "branch": ctx.branch_id, "at": at}
+        sizes = {"window": ctx.window.size, "usable": ctx.window.usable, "tokens": seen.tokens}
+        output.print_json({**place, **sizes, "checkpoints": ids, "messages": sent})
+        return
+    if options.render == "text":
+        output.print_data(seen.render_text() + "\n")
+        return
+    out = drawing.console()
+    _show_head(out, ctx, seen, at)
+    (shown.show_whole if options.render == "full" else shown.show_rows)(out, rows)
+
+
+def _show_head(out: Console, ctx: ContextManager, seen: ActiveContext, at: int) -> None:
+    from compact.apps.cli import drawing
+
+    total = len(ctx.history)
+    when = f"now, with {total:,} messages" if at == total else f"at {at:,} of {total:,} messages"
+    out.print(drawing.Text(drawing.one_line(f"{ctx.id} · {when}", 200), style="bold"))
+    checkpoints = sum(checkpoint.token_count for checkpoint in seen.checkpoints)
+    usable = ctx.window.usable
+    free = max(0, usable - seen.tokens)
+    parts = [
+        drawing.Part("checkpoint", checkpoints, drawing.STYLES["checkpoint"]),
+        drawing.Part("recent", max(0, seen.tokens - checkpoints), drawing.STYLES["recent"]),
+        drawing.Part("free", free, drawing.STYLES["free"]),
+    ]
+    width, ascii_only = min(out.width, 100), out.options.ascii_only
+    out.print(f"{seen.tokens:,} of the {usable:,} tokens a prompt may use of {ctx.window.size:,}")
+    out.print(drawing.bar(parts, max(usable, seen.tokens), width, ascii_only=ascii_only))
+    out.print(drawing.legend(parts, width, ascii_only=ascii_only))
+    if at == total and seen.tokens > ctx.window.trigger:
+        trigger = f"the trigger of {ctx.window.trigger:,} tokens was passed"
+        out.print(f"{trigger}: the next prompt is compressed first", style="yellow")
+    out.print()
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecallOptions(OpenOptions):
+    """What `recall` takes."""
+
+    query: Annotated[list[str], typer.Argument(metavar="QUERY...", help="What to look for.")]
+    most: Annotated[
+        int, typer.Option(parser=whole_number, metavar="N", help="How many are shown.")
+    ] = FOUND
+
+
+@taking(RecallOptions)
+def recall(options: RecallOptions) -> None:
+    """Search a session's whole history by words, the best match first.
+
+    Examples:
+      compactctl recall harbour winter berths
+      compactctl recall harbour "E_TIMEOUT" --most 3 --json
+    """
+    from compact.apps.cli import drawing, output, stores
+
+    with stores.entered(options) as ctx:
+        query = " ".join(options.query)
+        found = ctx.recall(query, limit=options.most)
+    if options.json:
+        listed = [
+            {"number": each.position + 1, **each.model_dump(mode="json", exclude={"position"})}
+            for each in found
+        ]
+        output.print_json({"session": ctx.id, "query": query, "messages": listed})
+        return
+    out = drawing.console()
+    if not found:
+        out.print(drawing.Text(f"nothing in session {ctx.id!r} shares words with {query!r}"))
+    for each in found:
+        head = f"{each.position + 1:,} · {drawing.one_line(each.id)} · {each.role}"
+        out.print(drawing.Text(head, style="bold"), soft_wrap=True)
+        out.print(drawing.Text(drawing.visible(each.text)), soft_wrap=True)
+        out.print()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExpandOptions(OpenOptions):
+    """What `expand` takes."""
+
+    id: Annotated[
+        str,
+        typer.Argument(
+            metavar="ID",
+            help="A checkpoint (ck-…, or how it begins), a message's id or number, a tool call.",
+        ),
+    ]
+    max_tokens: Annotated[
+        int | None,
+        typer.Option(parser=whole_number, metavar="N", help="At most so many tokens."),
+    ] = None
+
+
+@taking(ExpandOptions)
+def expand(options: ExpandOptions) -> None:
+    """Show the original messages behind a checkpoint, a message or a tool call.
+
+    Examples:
+      compactctl expand harbour ck-0aac85b0ed4c
+      compactctl expand harbour 120 --json
+    """
+    from compact.apps.cli import drawing, output, shown, stores
+
+    with stores.entered(options) as ctx:
+        found = ctx.expand(_meant(ctx, options.id), max_tokens=options.max_tokens)
+        counter = ctx.history.counter
+        rows: list[shown.Row] = []
+        for message in found.messages:
+            position = ctx.history.position_of(message.id)
+            number = None if position is None else position + 1
+            rows.append((number, message, counter.message(message)))
+    if options.json:
+        listed = [shown.message_json(m, number=n, tokens=t) for n, m, t in rows]
+        sizes = {"tokens": found.tokens, "total": found.total, "whole": found.is_whole}
+        output.print_json({"session": ctx.id, "id": options.id, **sizes, "messages": listed})
+        return
+    out = drawing.console()
+    shown.show_whole(out, rows)
+    if not found.is_whole:
+        out.print(f"{len(rows):,} of {found.total:,} messages: the rest does not fit")
+
+
+def _meant(ctx: ContextManager, name: str) -> str:
+    """The id that is meant by an id, by how a checkpoint's begins, or by a message's number."""
+    from compact.apps.cli.stores import one_of
+
+    if ctx.history.position_of(name) is None and name.isdecimal():
+        if 0 < int(name) <= len(ctx.history):
+            return ctx.history[int(name) - 1].id
+    elif name.startswith("ck-"):
+        known = [checkpoint.id for checkpoint in ctx.store.checkpoints(ctx.id)]
+        return one_of(name, known, what="checkpoint", where=f"session {ctx.id!r}")
+    return name

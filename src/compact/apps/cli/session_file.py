@@ -1,0 +1,195 @@
+"""A session as a JSON file, without loss: what `sessions export` writes and `import` reads.
+
+One branch with its messages as a store keeps them, goals and pins, a message a line. Its
+checkpoints come along for readers; whoever imports the file makes new ones.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from pydantic import ValidationError
+
+from compact.core.checkpoints import Checkpoint
+from compact.core.codec import decode_whole, encode_whole
+from compact.core.formats.known import FORMATS
+from compact.core.goals import Goal
+from compact.core.messages import Message
+from compact.core.sessions import Branch, Session
+from compact.errors import CompactError, InvalidTranscript
+
+FORMAT, VERSION = "compact-session", 1
+_MARK = f'"{FORMAT}"'.encode()
+_SNIFFED = 200
+"""Bytes within which a file says that it is one."""
+_WRONG = (KeyError, TypeError, ValueError, AttributeError, LookupError, CompactError)
+
+
+@dataclass(frozen=True)
+class SessionFile:
+    """What such a file says."""
+
+    id: str
+    wire: str
+    messages: tuple[Message, ...]
+    scope: str = "default"
+    title: str | None = None
+    model: str | None = None
+    mode: str | None = None
+    tokenizer: str = ""
+    created_at: datetime | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    goals: Sequence[Goal] = ()
+    pins: Sequence[int] = ()
+    checkpoints: int = 0
+
+
+def is_session_file(start: bytes) -> bool:
+    """Whether bytes begin like such a file."""
+    return start.lstrip()[:1] == b"{" and _MARK in start[:_SNIFFED]
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What is written beside the messages."""
+
+    session: Session
+    branch: Branch
+    goals: Sequence[Goal]
+    pins: Sequence[int]
+    checkpoints: Sequence[Checkpoint]
+
+
+def written(kept: Kept, messages: Sequence[Message]) -> Iterator[str]:
+    """The file, in pieces."""
+    session = kept.session
+    about = {
+        "id": session.id,
+        "title": session.title,
+        "scope": session.scope,
+        "model": session.model,
+        "mode": session.mode,
+        "wire": session.wire,
+        "tokenizer": session.tokenizer,
+        "created_at": session.created_at.isoformat(),
+        "metadata": dict(session.metadata),
+    }
+    yield f'{{"format": "{FORMAT}", "version": {VERSION},\n'
+    yield f'"session": {_json(about)},\n'
+    yield f'"branch": {_json(kept.branch.model_dump(mode="json"))},\n'
+    yield f'"goals": {_json([goal.model_dump() for goal in kept.goals])},\n'
+    yield f'"pins": {_json(list(kept.pins))},\n'
+    rows = [checkpoint.model_dump(mode="json") for checkpoint in kept.checkpoints]
+    yield f'"checkpoints": [{_lines(rows)}],\n'
+    yield f'"messages": [{_lines([encode_whole(message) for message in messages])}]}}\n'
+
+
+def _lines(rows: Sequence[object]) -> str:
+    return "\n" + ",\n".join(map(_json, rows)) + "\n" if rows else ""
+
+
+def _json(value: object) -> str:
+    """As JSON, readable; half a surrogate pair, which UTF-8 cannot carry, as an escape."""
+    text = json.dumps(value, ensure_ascii=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(value)
+    return text
+
+
+def read(data: bytes, source: str) -> SessionFile:
+    """What a file of those bytes says.
+
+    Raises:
+        InvalidTranscript: it is broken, or of a newer version; names the place.
+    """
+    value = _value_of(data, source)
+    version = value.get("version")
+    if version != VERSION:
+        newer = isinstance(version, int) and version > VERSION
+        advice = "; it was written by a newer version of compact: update" if newer else ""
+        raise InvalidTranscript(source, f"version {version!r}, {VERSION} is known{advice}")
+    about, rows = value.get("session"), value.get("messages")
+    if not isinstance(about, dict) or not isinstance(rows, list):
+        raise InvalidTranscript(source, "session and messages: one is missing or of another kind")
+    messages = tuple(_message(row, i, source) for i, row in enumerate(rows))
+    try:
+        return _made(about, value, messages)
+    except _WRONG as error:
+        raise InvalidTranscript(source, f"session, goals or pins: {_reason(error)}") from None
+
+
+def _value_of(data: bytes, source: str) -> dict[str, Any]:
+    try:
+        value = json.loads(data.decode("utf-8-sig"))
+    except UnicodeDecodeError:
+        raise InvalidTranscript(source, "not UTF-8 text") from None
+    except json.JSONDecodeError as error:
+        raise InvalidTranscript(source, f"broken JSON: {error.msg}", line=error.lineno) from None
+    except (ValueError, RecursionError) as error:
+        raise InvalidTranscript(source, f"broken JSON: {error}") from None
+    if not isinstance(value, dict) or value.get("format") != FORMAT:
+        raise InvalidTranscript(source, f"no {FORMAT}")
+    return value
+
+
+def _message(row: object, index: int, source: str) -> Message:
+    """A message of the file. What `decode_whole` trusts is checked here."""
+    try:
+        if not isinstance(row, dict) or not isinstance(row["payload"], dict):
+            raise TypeError("expected a message")
+        if not isinstance(row["content"], str | None):
+            raise TypeError("content is no text")
+        message = decode_whole(row)
+        if message.wire_format is not None and message.wire_format not in FORMATS:
+            raise ValueError(f"no wire format {message.wire_format!r}")
+        Message.model_validate(
+            {name: getattr(message, name) for name in Message.model_fields}, strict=True
+        )
+    except _WRONG as error:
+        raise InvalidTranscript(source, f"messages[{index}]: {_reason(error)}") from None
+    return message
+
+
+def _reason(error: Exception) -> str:
+    """What was wrong, on one line."""
+    if isinstance(error, KeyError):
+        return f"{error} is missing"
+    if isinstance(error, ValidationError):
+        first = error.errors(include_url=False)[0]
+        return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def _made(
+    about: dict[str, Any], value: dict[str, Any], messages: tuple[Message, ...]
+) -> SessionFile:
+    """The file's value; pydantic's own rules say what a session may hold."""
+    branch = Branch(id=about["id"], session_id=about["id"])
+    session = Session.model_validate({**about, "branch": branch})
+    if session.wire not in FORMATS:
+        raise ValueError(f"no wire format {session.wire!r}")
+    goals = [Goal.model_validate(goal) for goal in value.get("goals", [])]
+    pins = sorted({int(position) for position in value.get("pins", [])})
+    if any(not 0 <= position < len(messages) for position in pins):
+        raise ValueError("a pin beyond the messages")
+    return SessionFile(
+        id=session.id,
+        wire=session.wire,
+        messages=messages,
+        scope=session.scope,
+        title=session.title,
+        model=session.model,
+        mode=session.mode,
+        tokenizer=session.tokenizer,
+        created_at=session.created_at,
+        metadata=session.metadata,
+        goals=goals,
+        pins=pins,
+        checkpoints=len(value.get("checkpoints", [])),
+    )

@@ -1,0 +1,120 @@
+"""A session as Markdown, to be read: roles, times, words; tool calls and results in fences."""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from typing import assert_never
+
+from compact.core.messages import (
+    Image,
+    Message,
+    Opaque,
+    Part,
+    Refusal,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+)
+from compact.core.sessions import Session
+from compact.core.voices import voice_of
+
+_FENCE = re.compile(r"^ {0,3}(?P<fence>`{3,}|~{3,})(?P<rest>[^\n]*)$", re.MULTILINE)
+_NAMES = {"injected": "injected reminder", "checkpoint": "checkpoint"}
+
+
+def written(session: Session, messages: Sequence[Message]) -> Iterator[str]:
+    """The document, in pieces."""
+    yield f"# {_line(session.title or session.id)}\n\n"
+    yield f"- session: `{_line(session.id)}`\n"
+    if session.model:
+        yield f"- model: {_line(session.model)}\n"
+    yield f"- messages: {len(messages):,}\n"
+    yield f"- begun: {session.created_at.isoformat(' ', 'seconds')}\n"
+    for number, message in enumerate(messages, 1):
+        voice = voice_of(message)
+        who = _NAMES.get(voice, message.role)
+        name = f" ({_line(message.name)})" if message.name else ""
+        when = message.timestamp.isoformat(" ", "seconds")
+        yield f"\n## {number:,} · {who}{name} · {when}\n"
+        for text in _parts(message):
+            yield f"\n{text}\n"
+
+
+def _parts(message: Message) -> Iterator[str]:
+    if isinstance(message.content, str):
+        if message.content:
+            yield _closed(_clean(message.content))
+        return
+    for part in message.content:
+        yield from _of_part(part)
+
+
+def _of_part(part: Part) -> Iterator[str]:
+    match part:
+        case Text() | Refusal() | Opaque():
+            if part.text:
+                yield _closed(_clean(part.text))
+        case Thinking():
+            yield "*reasoning*"
+            yield _fenced(part.text or "(not readable)")
+        case ToolCall():
+            yield f"**calls `{_line(part.name)}`** (`{_line(part.id)}`)"
+            yield _fenced(_pretty(part.arguments), "json")
+        case ToolResult():
+            what = "error" if part.is_error else "result"
+            of = f" of `{_line(part.name)}`" if part.name else ""
+            yield f"**{what}{of}** (`{_line(part.call_id)}`)"
+            yield _fenced(part.text)
+            yield from (_image(image) for image in part.images)
+        case Image():
+            yield _image(part)
+        case _:
+            assert_never(part)
+
+
+def _image(image: Image) -> str:
+    return f"[image {image.width} × {image.height}]" if image.width else "[image]"
+
+
+def _pretty(arguments: str) -> str:
+    try:
+        return json.dumps(json.loads(arguments), ensure_ascii=False, indent=2)
+    except (ValueError, RecursionError):
+        return arguments
+
+
+def _fenced(text: str, language: str = "") -> str:
+    """The text in a fence that nothing in it can close."""
+    text = _clean(text)
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{language}\n{text}\n{fence}"
+
+
+def _closed(text: str) -> str:
+    """A person's or a model's own Markdown; a fence it leaves open would swallow what follows."""
+    fence = ""
+    for found in _FENCE.finditer(text):
+        this, rest = found["fence"], found["rest"]
+        if not fence:
+            fence = this if this[0] == "~" or "`" not in rest else ""
+        elif this[0] == fence[0] and len(this) >= len(fence) and not rest.strip():
+            fence = ""
+    return f"{text}\n{fence}" if fence else text
+
+
+def _clean(text: str) -> str:
+    """Line ends of one kind, and nothing that would steer a terminal."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(c if c in "\n\t" or unicodedata.category(c) != "Cc" else "\ufffd" for c in text)
+
+
+def _line(text: str) -> str:
+    """A name on one line, unable to end the backticks it may stand in."""
+    return " ".join(_clean(text).replace("`", "'").split())

@@ -1,0 +1,288 @@
+"""`compactctl sessions`: which there are, what one consists of, compressing and deleting one.
+
+Bringing them in and out of files lives in `exchange`.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from compact.apps.cli import exchange
+from compact.apps.cli.ending import Stop
+from compact.apps.cli.options import taking, whole_number
+from compact.apps.cli.session_options import PAGE, OpenOptions, SessionOptions, StoreOptions
+
+if TYPE_CHECKING:
+    from compact.apps.cli.stores import Shelf
+    from compact.core.sessions import Session
+
+HELP = """Conversations that are kept: list, show, import, export, compress, delete.
+
+They live in one file: --store FILE, the setting `store` (COMPACT_STORE), else .compact/sessions.db
+in this folder, which only import makes. A session is named by its id, or by how it begins.
+
+\b
+Examples:
+  compactctl sessions import session.jsonl
+  compactctl sessions list
+  compactctl sessions export session -o session.md
+"""
+
+group = typer.Typer(help=HELP, rich_markup_mode=None, pretty_exceptions_enable=False)
+
+
+@group.callback(invoke_without_command=True)
+def _root(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListOptions(StoreOptions):
+    """What `sessions list` takes."""
+
+    most: Annotated[
+        int, typer.Option(parser=whole_number, metavar="N", help="How many are shown.")
+    ] = PAGE
+
+
+@taking(ListOptions)
+def list_sessions(options: ListOptions) -> None:
+    """List the sessions, the one that changed last at the end.
+
+    Examples:
+      compactctl sessions list
+      compactctl sessions list --store chat.db --scope alice --json
+    """
+    from compact.apps.cli import drawing, output, shown, stores
+
+    with stores.opened(options) as shelf:
+        known = shelf.sessions()
+    page = known[: options.most][::-1]
+    if options.json:
+        listed = [shown.session_json(session) for session in page]
+        output.print_json({"store": shelf.file, "total": len(known), "sessions": listed})
+        return
+    out = drawing.console()
+    if not known:
+        out.print(drawing.Text(f"{shelf.file}: no sessions" + _in_scope(options.scope)))
+        return
+    if len(known) > len(page):
+        out.print(f"{len(known) - len(page):,} older ones: --most {len(known)} shows all")
+    rows = drawing.table(
+        "session", "title", "messages", "tokens", "changed", "scope", right=("messages", "tokens")
+    )
+    for session in page:
+        rows.add_row(
+            drawing.Text(drawing.one_line(session.id, 60)),
+            drawing.Text(drawing.one_line(session.title or "", 60)),
+            f"{session.branch.messages:,}",
+            f"{session.branch.tokens:,}",
+            shown.time_of(session.updated_at),
+            drawing.Text(drawing.one_line(session.scope, 30)),
+        )
+    out.print(rows)
+
+
+def _in_scope(scope: str | None) -> str:
+    return "" if scope is None else f" in scope {scope!r}"
+
+
+@taking(OpenOptions)
+def show(options: OpenOptions) -> None:
+    """Show what a session consists of.
+
+    Messages, branches, snapshots, goals, and what a model would see of it now.
+
+    Examples:
+      compactctl sessions show harbour
+      compactctl sessions show harbour --window 32000 --json
+    """
+    from compact.apps.cli import drawing, output, shown, stores
+
+    with stores.opened(options) as shelf:
+        session = shelf.find(options.session)
+        ctx = stores.context_of(shelf, session)
+        told: dict[str, Any] = {
+            **shown.session_json(session),
+            "now": shown.standing_json(ctx),
+            "usable": ctx.window.usable,
+            "trigger": ctx.window.trigger,
+            "goals": [goal.model_dump(mode="json") for goal in ctx.goals],
+            "branches": [branch.model_dump(mode="json") for branch in ctx.branches()],
+            "snapshots": [
+                snapshot.model_dump(mode="json", exclude={"policy", "goals"})
+                for snapshot in ctx.snapshots()
+            ],
+        }
+        if options.json:
+            output.print_json(told)
+            return
+        line = shown.standing_line(ctx)
+    out = drawing.console()
+    out.print(drawing.Text(drawing.one_line(session.title or session.id, 200), style="bold"))
+    out.print(drawing.Text(line))
+    _show_facts(told)
+    _show_places(told)
+
+
+def _show_facts(told: dict[str, Any]) -> None:
+    from compact.apps.cli import drawing
+
+    out = drawing.console()
+    rows = drawing.table("", "")
+    rows.show_header = False
+    for name in ("id", "scope", "model", "format", "tokenizer", "created_at", "updated_at"):
+        rows.add_row(name.removesuffix("_at"), drawing.Text(drawing.one_line(str(told[name]), 200)))
+    rows.add_row("whole history", f"{told['tokens']:,} tokens")
+    rows.add_row("a prompt may use", f"{told['usable']:,} tokens")
+    rows.add_row("compressed from", f"{told['trigger']:,} tokens on")
+    for goal in told["goals"]:
+        text = drawing.one_line(f"{goal['text']} ({goal['status']})", 200)
+        rows.add_row("goal", drawing.Text(text))
+    out.print(rows)
+
+
+def _show_places(told: dict[str, Any]) -> None:
+    """Branches and snapshots, where there are any to choose from."""
+    from compact.apps.cli import drawing
+
+    out = drawing.console()
+    if len(told["branches"]) > 1:
+        rows = drawing.table("branch", "messages", "goes on from", right=("messages",))
+        for branch in told["branches"]:
+            start = f"{branch['parent']} at {branch['fork']:,}" if branch["parent"] else ""
+            mark = " (open)" if branch["id"] == told["branch"] else ""
+            name = drawing.Text(drawing.one_line(branch["id"], 60) + mark)
+            rows.add_row(name, f"{branch['messages']:,}", drawing.Text(drawing.one_line(start)))
+        out.print()
+        out.print(rows)
+    if told["snapshots"]:
+        rows = drawing.table("snapshot", "at", "what for", "note", right=("at",))
+        for snapshot in told["snapshots"]:
+            note = drawing.Text(drawing.one_line(snapshot["note"], 60))
+            rows.add_row(snapshot["id"], f"{snapshot['at']:,}", snapshot["purpose"], note)
+        out.print()
+        out.print(rows)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompressOptions(OpenOptions):
+    """What `sessions compress` takes."""
+
+    target_ratio: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SHARE",
+            help="The share to keep of what may be shortened, above 0, at most 1. Default: down "
+            "to the target of the settings.",
+        ),
+    ] = None
+
+
+@taking(CompressOptions)
+def compress(options: CompressOptions) -> None:
+    """Compress a session now, and say what was done.
+
+    The history stays as it is; `undo` takes it back.
+
+    Examples:
+      compactctl sessions compress harbour
+      compactctl sessions compress harbour --window 32000 --target-ratio 0.3
+    """
+    from compact.apps.cli import drawing, output, report, shown, stores
+    from compact.apps.cli.progress import Progress
+
+    ratio = options.target_ratio
+    if ratio is not None and not 0 < ratio <= 1:
+        raise Stop(f"--target-ratio {ratio:g}: give a share above 0 and at most 1, such as 0.4")
+    with (
+        Progress("Compressing context") as progress,
+        stores.entered(options, on_event=progress.on_event) as ctx,
+    ):
+        plan = ctx.compress_conversation(ratio)
+        standing, line = shown.standing_json(ctx), shown.standing_line(ctx)
+    if options.json:
+        rungs = [rung.model_dump(mode="json") for rung in plan.rungs]
+        sizes = {"tokens_before": plan.tokens_before, "tokens_after": plan.tokens_after}
+        output.print_json({**standing, **sizes, "unchanged": plan.unchanged, "rungs": rungs})
+        return
+    out = drawing.console()
+    report.show_rungs(out, plan)
+    out.print(drawing.Text(line))
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeleteOptions(SessionOptions):
+    """What `sessions delete` takes."""
+
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Do not ask. SESSION must then be the whole id.")
+    ] = False
+
+
+@taking(DeleteOptions)
+def delete(options: DeleteOptions) -> None:
+    """Delete a session for good, after asking.
+
+    Messages, branches, checkpoints, snapshots and the search index: nothing of it stays in the
+    file. Without a terminal to ask on, it is refused unless --yes is given.
+
+    Examples:
+      compactctl sessions delete harbour
+      compactctl sessions delete harbour --yes
+    """
+    from compact.apps.cli import output, stores
+
+    with stores.opened(options) as shelf:
+        session = shelf.find(options.session)
+        if not _is_wanted(shelf, session, options):
+            _tell("nothing was deleted")
+            return
+        shelf.store.delete_session(session.id)
+    if options.json:
+        output.print_json({"deleted": session.id, "messages": session.branch.messages})
+    else:
+        _tell(f"deleted session {session.id!r}, {session.branch.messages:,} messages")
+
+
+def _is_wanted(shelf: Shelf, session: Session, options: DeleteOptions) -> bool:
+    """Whether the person says yes.
+
+    Raises:
+        Stop: nobody can be asked.
+    """
+    if options.yes:
+        if options.session != session.id:
+            raise Stop(f"--yes wants the whole id: {session.id!r}")
+        return True
+    if not all(s is not None and s.isatty() for s in (sys.stdin, sys.stderr)):
+        raise Stop("deleting asks, and there is no terminal to ask on; --yes deletes without")
+    parts = [f"{session.branch.messages:,} messages"]
+    kept = len(shelf.store.snapshots(session.id))
+    parts += [f"{kept} snapshots"] if kept else []
+    title = f" ({session.title})" if session.title else ""
+    question = f"Delete session {session.id!r}{title}, {', '.join(parts)}, for good? [y/N] "
+    _tell(question, end="")
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _tell(text: str, end: str = "\n") -> None:
+    """Say something to a person: on stderr, free of what would steer a terminal."""
+    from compact.apps.cli.drawing import visible
+
+    if sys.stderr is not None:
+        sys.stderr.write(visible(text) + end)
+        sys.stderr.flush()
+
+
+group.command("list")(list_sessions)
+group.command("show")(show)
+group.command("import")(exchange.import_session)
+group.command("export")(exchange.export_session)
+group.command("compress")(compress)
+group.command("delete")(delete)

@@ -1,0 +1,202 @@
+"""The store and the sessions in it, as the commands find and open them.
+
+Reading never makes a file: a store that is not there is an error. A session is named by its id, or
+by how the id begins.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from compact import wiring
+from compact.apps.cli.work import settings_of
+from compact.config import CompactConfig, did_you_mean
+from compact.core.profiles import profile_of
+from compact.core.protocols import SessionStore
+from compact.core.sessions import Branch, Session
+from compact.errors import InvalidConfig, NotFound, StoreFailed
+from compact.managers.opening import DEFAULT_WINDOW
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from compact.apps.cli.session_options import OpenOptions, StoreOptions
+    from compact.core.events import Event
+    from compact.managers.context import ContextManager
+
+DEFAULT_STORE = os.path.join(".compact", "sessions.db")
+MOST_NAMED = 5
+"""Ids that an error names."""
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """An open store, what it is called, and what of it may be seen."""
+
+    store: SessionStore
+    file: str
+    settings: CompactConfig
+    scope: str | None = None
+    """Only sessions of this scope; None for all."""
+
+    def sessions(self) -> list[Session]:
+        """The sessions, the one that changed last first."""
+        return self.store.sessions(scope=self.scope)
+
+    def find(self, name: str) -> Session:
+        """The session of that id, or the only one whose id begins so.
+
+        Raises:
+            NotFound: there is none, or there are several.
+        """
+        found = self.exact(name)
+        if found is not None:
+            return found
+        known = [session.id for session in self.sessions()]
+        where = self.file if self.scope is None else f"{self.file}, scope {self.scope!r}"
+        return self.store.session(one_of(name, known, what="session", where=where))
+
+    def exact(self, name: str) -> Session | None:
+        """The session of exactly that id; None where there is none in scope."""
+        try:
+            session = self.store.session(name)
+        except NotFound:
+            return None
+        return session if self.scope in (None, session.scope) else None
+
+    def branch(self, session: Session, name: str | None) -> Branch:
+        """A branch of the session; the one that is open where no name is given.
+
+        Raises:
+            NotFound: there is none of that name.
+        """
+        if name is None:
+            return session.branch
+        known = [branch.id for branch in self.store.branches(session.id)]
+        where = f"session {session.id!r}"
+        return self.store.branch(one_of(name, known, what="branch", where=where))
+
+    def window_of(self, session: Session) -> int:
+        """The window: the settings', else the one the session was used with last, else its
+        model's.
+        """
+        window = self.settings.window()
+        if window is not None:
+            return window.size
+        moves = self.store.moves(session.id, None, most=1)
+        if moves:
+            return moves[0].window
+        profile = profile_of(session.model or "")
+        return (profile and profile.window) or DEFAULT_WINDOW
+
+
+def one_of(name: str, known: Sequence[str], *, what: str, where: str) -> str:
+    """The known id that is meant: itself, or the only one that begins so.
+
+    Raises:
+        NotFound: none is, or several are; the text names what comes near.
+    """
+    if name in known:
+        return name
+    near = [each for each in known if name and each.startswith(name)]
+    if len(near) == 1:
+        return near[0]
+    if near:
+        names = ", ".join(repr(each) for each in near[:MOST_NAMED])
+        more = f" and {len(near) - MOST_NAMED} more" if len(near) > MOST_NAMED else ""
+        raise NotFound(f"{len(near)} {what} ids begin with {name!r}: {names}{more}")
+    hint = did_you_mean(name, known)
+    if not hint:
+        names = ", ".join(repr(each) for each in known[:MOST_NAMED])
+        hint = f"; there are {names}" if names else "; there is none at all"
+        hint += " …" if len(known) > MOST_NAMED else ""
+    raise NotFound(f"no {what} {name!r} in {where}{hint}")
+
+
+def name_of_store(settings: CompactConfig) -> str:
+    """The file that the settings mean."""
+    return settings.store or DEFAULT_STORE
+
+
+@contextmanager
+def opened(options: StoreOptions, *, create: bool = False) -> Iterator[Shelf]:
+    """The store that the options mean, open while the block lasts.
+
+    Raises:
+        NotFound: there is none, and none is to be made; names what to do.
+        StoreFailed: it cannot be opened.
+    """
+    settings = settings_of(options)
+    file = name_of_store(settings)
+    if create and settings.store is None:
+        _make_folder(Path(file).parent)
+    try:
+        store = wiring.store_at(file, create=create)
+    except NotFound as error:
+        raise NotFound(
+            f"{error}: name one with --store FILE (or COMPACT_STORE), or make one with: "
+            "compactctl sessions import FILE"
+        ) from None
+    try:
+        yield Shelf(store, file, settings, options.scope)
+    finally:
+        store.close()
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise StoreFailed(f"{folder} cannot be made: {error.strerror or error}") from None
+
+
+@contextmanager
+def entered(
+    options: OpenOptions, *, on_event: Callable[[Event], None] | None = None
+) -> Iterator[ContextManager]:
+    """The session that the options mean, open while the block lasts.
+
+    Raises:
+        NotFound, StoreFailed: there is no such store or session.
+    """
+    with opened(options) as shelf:
+        yield context_of(shelf, shelf.find(options.session), on_event=on_event)
+
+
+def context_of(
+    shelf: Shelf,
+    session: Session,
+    *,
+    window: int | None = None,
+    on_event: Callable[[Event], None] | None = None,
+) -> ContextManager:
+    """The session as it is used: with its own tokenizer and tool schemas, and the settings'
+    policy.
+
+    Raises:
+        InvalidConfig: no such tokenizer.
+    """
+    from compact.managers.context import ContextManager
+
+    settings = shelf.settings
+    tokenizer = settings.tokenizer or session.tokenizer
+    if tokenizer not in wiring.TOKENIZERS:
+        if settings.tokenizer:
+            raise InvalidConfig("tokenizer", f"no tokenizer named {tokenizer!r}")
+        tokenizer = wiring.token_counter_of(settings, session.wire).estimator.name
+    tools = session.metadata.get("tools")
+    return ContextManager(
+        window=window or shelf.window_of(session),
+        store=shelf.store,
+        session_id=session.id,
+        tokenizer=tokenizer,
+        format=session.wire,
+        tools=tools if isinstance(tools, list) else None,
+        policy=settings.policy(),
+        on_event=on_event,
+    )

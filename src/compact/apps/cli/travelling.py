@@ -1,0 +1,145 @@
+"""`compactctl snapshot`, `restore`, `undo`, `redo` and `branch`: going back, and on from there.
+
+Nothing is lost by any of them: what came after stays on its own branch, and `undo` takes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from compact.apps.cli.options import taking, whole_number
+from compact.apps.cli.session_options import OpenOptions
+
+if TYPE_CHECKING:
+    from compact.managers.context import ContextManager
+
+
+@dataclass(frozen=True, kw_only=True)
+class SnapshotOptions(OpenOptions):
+    """What `snapshot` takes."""
+
+    note: Annotated[str, typer.Option(metavar="TEXT", help="What it is for.")] = ""
+
+
+@taking(SnapshotOptions)
+def snapshot(options: SnapshotOptions) -> None:
+    """Keep where a session stands, to restore it later.
+
+    It prints the snapshot's id; `sessions show` lists all.
+
+    Examples:
+      compactctl snapshot harbour --note "before the migration"
+    """
+    from compact.apps.cli import output, shown, stores
+
+    with stores.entered(options) as ctx:
+        made = ctx.snapshot(options.note)
+        told = {"snapshot": made.id, **shown.standing_json(ctx)}
+    if options.json:
+        output.print_json(told)
+    else:
+        output.print_data(f"{made.id}\n")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RestoreOptions(OpenOptions):
+    """What `restore` takes."""
+
+    snapshot: Annotated[
+        str, typer.Argument(metavar="SNAPSHOT", help="The snapshot's id, or how it begins.")
+    ]
+
+
+@taking(RestoreOptions)
+def restore(options: RestoreOptions) -> None:
+    """Go on from a snapshot: its messages, checkpoints, goals and policy.
+
+    What came after it stays on its own branch; where the session stood is kept as a snapshot too.
+
+    Examples:
+      compactctl restore harbour sn-3f2a81b09c44
+    """
+    from compact.apps.cli import stores
+
+    with stores.opened(options) as shelf:
+        session = shelf.find(options.session)
+        known = {each.id: each for each in shelf.store.snapshots(session.id)}
+        where = f"session {session.id!r}"
+        name = stores.one_of(options.snapshot, list(known), what="snapshot", where=where)
+        window = options.window or known[name].window
+        ctx = stores.context_of(shelf, session, window=window)
+        ctx.restore(known[name])
+        _say_where(ctx, options, f"restored {name}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MoveOptions(OpenOptions):
+    """What `undo` and `redo` take."""
+
+
+@taking(MoveOptions)
+def undo(options: MoveOptions) -> None:
+    """Take back the last compression, restore or branch of a session.
+
+    Messages stay.
+
+    Examples:
+      compactctl undo harbour
+    """
+    _move(options, lambda ctx: ctx.undo(), "undone")
+
+
+@taking(MoveOptions)
+def redo(options: MoveOptions) -> None:
+    """Take the last undo back.
+
+    Examples:
+      compactctl redo harbour
+    """
+    _move(options, lambda ctx: ctx.redo(), "done again")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForkOptions(OpenOptions):
+    """What `branch` takes."""
+
+    at: Annotated[
+        int,
+        typer.Option(
+            parser=whole_number, metavar="N", help="How many messages the new branch begins with."
+        ),
+    ]
+
+
+@taking(ForkOptions)
+def branch(options: ForkOptions) -> None:
+    """Go on from where a session had N messages, on a branch of its own.
+
+    What came after stays on the branch it is on; `undo` goes back there.
+
+    Examples:
+      compactctl branch harbour --at 120
+    """
+    _move(options, lambda ctx: ctx.branch(at=options.at), "branched off")
+
+
+def _move(options: OpenOptions, go: Callable[[ContextManager], object], done: str) -> None:
+    from compact.apps.cli import stores
+
+    with stores.entered(options) as ctx:
+        go(ctx)
+        _say_where(ctx, options, done)
+
+
+def _say_where(ctx: ContextManager, options: OpenOptions, done: str) -> None:
+    from compact.apps.cli import drawing, output, shown
+
+    if options.json:
+        output.print_json(shown.standing_json(ctx))
+    else:
+        line = drawing.visible(f"{done}: {shown.standing_line(ctx)}")
+        output.print_data(line + "\n")

@@ -1,0 +1,215 @@
+"""`compactctl doctor`: what is there, what counts right, what can fire, what is whole (K-11)."""
+
+import json
+import sqlite3
+
+import pytest
+
+from compact import ContextManager, wiring
+from compact.apps.cli import checkup
+from compact.config import CompactConfig
+
+
+@pytest.fixture
+def look(run):
+    """Run the doctor; the exit code, and its findings by name, the first of each."""
+
+    def _look(*arguments):
+        done = run("doctor", "--json", *arguments)
+        told = json.loads(done.out)
+        found: dict = {}
+        for part in ("installed", "tokens", "trigger", "store"):
+            for each in told[part]:
+                found.setdefault(each["about"], each)
+        return done.code, found, told
+
+    return _look
+
+
+def test_a_healthy_machine_has_nothing_broken(run, look, tmp_path):
+    """K-11: packages with what they are for, and nothing is made by looking."""
+    done = run("doctor")
+    assert (done.code, done.err) == (0, "")
+    for words in ("apsw", "the store: SQLite of its own", "FTS5", "Nothing is broken.", "none yet"):
+        assert words in done.out
+    code, found, _ = look()
+    assert code == 0
+    assert found["sqlite"]["fts5"]
+    assert {each["state"] for each in found.values()} <= {"ok", "note"}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_missing_package_is_named_with_what_it_is_for(look, monkeypatch):
+    monkeypatch.setattr(checkup, "_version", lambda name: None if name == "orjson" else "1")
+    code, found, _ = look()
+    assert code == 2
+    assert found["orjson"]["state"] == "broken"
+    assert "needed for stored messages: pip install orjson" in found["orjson"]["text"]
+
+
+def test_a_sqlite_without_search_is_broken(look, monkeypatch):
+    engine = {"sqlite": "3.1", "apsw": "1", "fts5": False}
+    monkeypatch.setattr(wiring, "store_engine", lambda: engine)
+    code, found, _ = look()
+    assert (code, found["sqlite"]["state"]) == (2, "broken")
+
+
+# --- tokens ---------------------------------------------------------------------------------------
+
+
+def test_vocabularies_are_really_counted(look, monkeypatch):
+    """K-3: exact, or not; a wrong vocabulary is seen."""
+    _, found, _ = look()
+    assert found["o200k"]["counted"] == checkup.KNOWN_COUNTS["o200k"]
+    assert found["o200k"]["exact"]
+    assert not found["claude"]["exact"]
+    assert "13% above" in found["claude"]["text"]
+    monkeypatch.setattr(checkup, "KNOWN_TEXT", checkup.KNOWN_TEXT + " and more")
+    code, found, _ = look()
+    assert (code, found["o200k"]["state"], found["cl100k"]["state"]) == (2, "broken", "broken")
+
+
+def test_the_known_counts_are_those_of_tiktokens_other_port():
+    bpe = pytest.importorskip("bpe_openai")
+    for name, count in checkup.KNOWN_COUNTS.items():
+        encoding = bpe.get_encoding(f"{name}_base")
+        assert len(encoding.encode_ordinary(checkup.KNOWN_TEXT)) == count
+
+
+# --- the trigger ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("window", [1_000, 2_000, 4_096, 8_192, 32_768, 200_000])
+def test_the_trigger_is_seen_to_fire(look, window):
+    """C-7: at 70 % of the usable window, and down to about 40 %."""
+    code, found, _ = look("--window", window)
+    trigger = found["trigger"]
+    assert (code, trigger["state"]) == (0, "ok")
+    assert trigger["trigger"] < trigger["fired_at"] <= trigger["usable"]
+    assert trigger["floor"] <= trigger["after"] <= trigger["trigger"]
+
+
+@pytest.mark.parametrize(
+    ("setting", "about", "state", "words"),
+    [
+        ("OUTPUT_RESERVE=9000", "trigger", "broken", "can never fire: output_reserve 9,000"),
+        ("OUTPUT_RESERVE=8192", "trigger", "broken", "leaves nothing of a window of 8,192"),
+        ("TRIGGER_TOKENS=9000", "trigger_tokens", "note", "9,000 can never fire"),
+        ("TRIGGER_TOKENS=6000", "trigger_tokens", "note", "above what trigger_pct gives"),
+        ("TARGET_PCT=0.9", "trigger, target", "note", "lower target_pct"),
+        ("TRIGGER_TOKENS=500", "trigger, target", "note", "raise trigger_tokens"),
+        ("TRIGGER_TOKENS=5", "trigger", "note", "fire at every turn"),
+    ],
+)
+def test_settings_that_cannot_work_are_named(look, monkeypatch, setting, about, state, words):
+    """C-7: floor, trigger and usable, computed and tried."""
+    variable, _, value = setting.partition("=")
+    monkeypatch.setenv(f"COMPACT_{variable}", value)
+    code, found, _ = look()
+    assert found[about]["state"] == state
+    assert words in found[about]["text"]
+    assert code == (2 if state == "broken" else 0)
+
+
+def test_a_trigger_that_does_not_fire_is_broken(monkeypatch):
+    """The proof is one: a session that is never compressed fails it."""
+    monkeypatch.setattr(ContextManager, "get_context_for_model", lambda _: [])
+    *_, found = checkup.trigger(CompactConfig())
+    assert found.state == "broken"
+    assert "did not fire while 320 messages came" in found.text
+
+
+def test_a_floor_that_does_not_fit_is_broken(look, monkeypatch):
+    monkeypatch.setattr(checkup, "_piece", lambda *_: "word " * 9_000)
+    monkeypatch.setenv("COMPACT_ROLES_NEVER_PRUNED", "system,user,assistant")
+    code, found, _ = look()
+    assert (code, found["trigger"]["state"]) == (2, "broken")
+    assert "may not be shortened needs" in found["trigger"]["text"]
+
+
+def test_a_window_above_the_models_own_is_named(look, monkeypatch):
+    monkeypatch.setenv("COMPACT_MODEL", "gpt-4o")
+    _, found, _ = look()
+    assert (found["window"]["state"], found["window"]["size"]) == ("ok", 128_000)
+    _, found, _ = look("--window", "130000")
+    assert "gpt-4o has only 128,000" in found["window"]["text"]
+
+
+# --- the store ------------------------------------------------------------------------------------
+
+
+def test_the_store_is_told_with_size_log_and_schema(look, chat):
+    """S-1."""
+    code, found, _ = look("--store", chat)
+    assert code == 0
+    assert found["store"]["sessions"] == 1
+    assert found["store"]["bytes"] == chat.stat().st_size
+    assert found["store"]["schema"].startswith("00")
+    assert "integrity" not in found
+    _, found, _ = look("--store", chat, "--check")
+    assert found["integrity"]["state"] == "ok"
+
+
+def test_a_store_that_is_not_there_is_broken_only_if_it_was_named(look, tmp_path):
+    code, found, _ = look()
+    assert (code, found["store"]["state"]) == (0, "note")
+    code, found, _ = look("--store", "none.db")
+    assert (code, found["store"]["state"]) == (2, "broken")
+    assert list(tmp_path.iterdir()) == []
+
+
+def hurt(file):
+    """Change a message behind compact's back, as a bad disk or a curious person does."""
+    db = sqlite3.connect(file)
+    where = "content LIKE '%never write to the production%'"
+    db.execute(f"UPDATE messages SET content = 'always write to production' WHERE {where}")
+    db.commit()
+    db.close()
+
+
+def test_check_sees_what_was_changed_and_repair_saves_the_rest(run, look, chat):
+    """NFR-2: what is saved and what is lost is told; the old file is kept."""
+    hurt(chat)
+    assert look("--store", chat)[0] == 0, "a quick look does not read everything"
+    code, found, _ = look("--store", chat, "--check")
+    assert (code, found["integrity"]["state"]) == (2, "broken")
+    assert "message 5" in found["integrity"]["text"]
+    done = run("doctor", "--store", chat, "--repair")
+    assert done.code == 2, "a message is not what it was"
+    assert "the damaged file is kept as" in done.out
+    assert len(list(chat.parent.glob("chat.db.damaged-*"))) >= 1
+    code, found, told = look("--store", chat, "--repair")
+    assert (code, found["store"]["sessions"]) == (0, 1)
+    assert told["repair"]["kept_as"] is None, "nothing is wrong any more"
+    history = json.loads(run("history", "harbour", "--store", chat, "--json").out)
+    assert history["total"] == 120
+
+
+def test_repair_of_a_store_whose_pages_are_gone(run, look, chat):
+    data = bytearray(chat.read_bytes())
+    middle = len(data) // 2 // 4_096 * 4_096
+    data[middle : middle + 3 * 4_096] = b"\xff" * 3 * 4_096
+    chat.write_bytes(data)
+    code, _, told = look("--store", chat, "--repair")
+    assert told["repair"]["kept_as"]
+    saved = sum(branch["saved"] for branch in told["repair"]["branches"])
+    assert 0 < saved <= 120
+    assert (code == 0) == told["repair"]["complete"]
+    assert look("--store", chat, "--check")[0] == 0
+    assert run("sessions", "list", "--store", chat).code == 0
+
+
+def test_repair_of_nothing_is_refused_or_does_nothing(run, chat, tmp_path):
+    done = run("doctor", "--store", "none.db", "--repair")
+    assert (done.code, done.out) == (2, "")
+    assert len(done.err.splitlines()) == 1
+    done = run("doctor", "--store", chat, "--repair")
+    assert (done.code, "nothing was done" in done.out) == (0, True)
+    assert not list(tmp_path.glob("*.damaged*"))
+
+
+def test_lost_messages_are_named_by_number():
+    from compact.apps.cli.doctor import _spans
+
+    assert _spans([0, 1, 2, 5, 8, 9]) == "1-3, 6, 9-10"
+    assert _spans(range(0, 100, 2)).endswith("23 …")

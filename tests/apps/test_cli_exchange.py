@@ -1,0 +1,428 @@
+"""`compactctl sessions import` and `export`: without loss, never twice, all or nothing (US-8)."""
+
+import json
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from compact import ContextManager, wiring
+from compact.apps.cli import session_file, session_markdown
+from compact.core.formats.known import format_named
+from compact.core.goals import Goal
+from compact.core.messages import (
+    Image,
+    Message,
+    MessageMetadata,
+    Opaque,
+    Refusal,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+)
+from compact.core.sessions import Branch, Session
+from compact.errors import InvalidTranscript
+from tests.strategies import wild
+
+
+def refused(done, *reasons):
+    assert (done.code, done.out) == (2, ""), done
+    assert len(done.err.splitlines()) == 1, done.err
+    for reason in reasons:
+        assert reason in done.err
+
+
+def kept_in(file, name):
+    """The messages of a session as the store has them."""
+    store = wiring.store_at(file)
+    try:
+        session = store.session(name)
+        return [e.message for e in store.read(session.branch.id, 0, session.branch.messages)]
+    finally:
+        store.close()
+
+
+def everything(message):
+    """What makes two messages the same: fields, the provider's dictionary, parts as they are."""
+    whole = {name: getattr(message, name) for name in Message.model_fields}
+    whole["wire"] = None if message.wire is None else json.loads(json.dumps(dict(message.wire)))
+    return whole
+
+
+# --- import ---------------------------------------------------------------------------------------
+
+FILES = (
+    "anthropic_object.json",
+    "chat_object.json",
+    "claude_code.jsonl",
+    "gemini_cli.json",
+    "mini_swe_agent.traj.json",
+    "specstory_claude.md",
+    "swe_agent_tools.traj",
+    "tau2_bench.json",
+)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_format_comes_in_with_ids_times_and_title(run, fixtures, tmp_path, name):
+    """US-8: what was read is what is kept."""
+    done = run("sessions", "import", fixtures / name)
+    assert done.code == 0, done
+    read = wiring.read_transcript(fixtures / name)
+    session_id = done.out.strip()
+    assert session_id == name.split(".")[0]
+    kept = kept_in(".compact/sessions.db", session_id)
+    assert [m.id for m in kept] == [m.id for m in read.messages]
+    assert [m.content for m in kept] == [m.content for m in read.messages]
+    told = json.loads(run("sessions", "list", "--json").out)["sessions"][0]
+    assert (told["messages"], told["title"]) == (len(kept), read.title)
+    assert told["format"] == read.wire
+    for note in read.notes:
+        assert " ".join(note.split())[:60] in done.err
+    if name in ("claude_code.jsonl", "gemini_cli.json"):  # files with times
+        assert [m.timestamp for m in kept] == [m.timestamp for m in read.messages]
+        assert told["created_at"] == read.messages[0].timestamp.isoformat()
+
+
+def test_only_import_makes_a_store_and_says_where(run, sample, tmp_path):
+    done = run("sessions", "import", sample)
+    assert (done.code, done.out) == (0, "harbour\n")
+    assert "511 messages, 89,908 tokens" in done.err
+    assert (tmp_path / ".compact" / "sessions.db").is_file()
+    assert run("sessions", "import", sample, "--store", "other.db").code == 0
+    refused(run("sessions", "import", sample, "--store", "no/such/s.db"), "no folder no/such")
+
+
+def test_nothing_is_imported_twice_under_one_id(run, sample):
+    """A session is never touched by an import."""
+    run("sessions", "import", sample)
+    refused(run("sessions", "import", sample), "there is a session 'harbour'", "--as ID")
+    refused(run("sessions", "import", sample, "--scope", "b"), "there is a session 'harbour'")
+    assert run("sessions", "import", sample, "--as", "second", "--title", "Again").out == "second\n"
+    listed = json.loads(run("sessions", "list", "--json").out)["sessions"]
+    assert {s["id"]: (s["messages"], s["title"]) for s in listed} == {
+        "harbour": (511, None),
+        "second": (511, "Again"),
+    }
+
+
+def test_standard_input_wants_a_name(run, sample):
+    data = sample.read_bytes()
+    refused(run("sessions", "import", "-", stdin=data), "--as ID")
+    assert run("sessions", "import", "-", "--as", "piped", stdin=data).code == 0
+    assert len(kept_in(".compact/sessions.db", "piped")) == 511
+
+
+@pytest.mark.parametrize("name", ["", " ", "a\nb", "\x1b[2J", "x" * 201])
+def test_a_name_that_is_none_is_refused(run, sample, name):
+    refused(run("sessions", "import", sample, "--as", name), "--as ID")
+
+
+def test_one_of_several_conversations_is_chosen(run, fixtures):
+    file = fixtures / "chat_conversations.jsonl"
+    assert run("sessions", "import", file, "--conversation", "2").out == "chat_conversations-2\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "empty"),
+        (b"[]", "no messages"),
+        (bytes(range(256)), "binary"),
+        (b'{"hello": 1}', "unknown format"),
+    ],
+)
+def test_a_broken_file_makes_no_session_and_no_store(run, tmp_path, content, reason):
+    (tmp_path / "file.json").write_bytes(content)
+    refused(run("sessions", "import", "file.json"), reason)
+    refused(run("sessions", "import", "none.json"), "no such file")
+    refused(run("sessions", "import", "."), "directory")
+    assert [path.name for path in tmp_path.iterdir()] == ["file.json"]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError("full")])
+def test_what_fails_on_the_way_leaves_nothing(run, sample, monkeypatch, error):
+    """All of it or nothing."""
+    from compact.core.session_history import SessionHistory
+
+    with monkeypatch.context() as broken:
+
+        def fail(*_):
+            raise error
+
+        broken.setattr(SessionHistory, "append", fail)
+        assert run("sessions", "import", sample).code in (2, 130)
+    assert json.loads(run("sessions", "list", "--json").out)["total"] == 0
+    assert run("sessions", "import", sample).code == 0
+
+
+def test_another_process_that_was_faster_wins(run, sample, monkeypatch):
+    """Its session stays as it is."""
+    from compact.apps.cli import exchange
+
+    real = exchange._store
+
+    def slow(shelf, session, read):
+        with ContextManager(store=shelf.file, session_id=session.id) as ctx:
+            ctx.add_message(role="user", content="I was first.")
+        real(shelf, session, read)
+
+    monkeypatch.setattr(exchange, "_store", slow)
+    refused(run("sessions", "import", sample), "another process made a session 'harbour'")
+    assert [m.content for m in kept_in(".compact/sessions.db", "harbour")] == ["I was first."]
+
+
+def test_tool_schemas_come_along_and_are_counted(run, fixtures):
+    """FR-3: the whole prompt."""
+    run("sessions", "import", fixtures / "chat_object.json")
+    read = wiring.read_transcript(fixtures / "chat_object.json")
+    counter = wiring.token_counter(read.wire)
+    seen = json.loads(run("context", "chat_object", "--json").out)
+    assert seen["tokens"] == counter.messages(read.messages) + counter.tools(read.tools)
+
+
+# --- export and back ------------------------------------------------------------------------------
+
+
+def test_an_export_comes_back_as_it_was(run, chat, tmp_path):
+    """US-8: messages, times, title, goals and pins; nothing of it changed by compression."""
+    with ContextManager(window=4_000, store=chat, session_id="harbour") as ctx:
+        ctx.set_goals([Goal(text="Open on the 10th", id="g1")])
+        ctx.pin("m10")
+        pinned = list(ctx.history.fixed)
+    done = run("sessions", "export", "harb", "--store", chat, "-o", "h.json")
+    assert (done.code, done.out) == (0, "")
+    assert "wrote h.json (120 messages" in done.err
+    back = run("sessions", "import", "h.json", "--store", "other.db")
+    assert back.out == "harbour\n"
+    assert "checkpoints were not taken over" in back.err
+    one, two = kept_in(chat, "harbour"), kept_in("other.db", "harbour")
+    assert one == two
+    assert [everything(m) for m in one] == [everything(m) for m in two]
+    with ContextManager(window=4_000, store="other.db", session_id="harbour") as ctx:
+        assert ctx.goals == (Goal(text="Open on the 10th", id="g1"),)
+        assert list(ctx.history.fixed) == pinned
+    a, b = (wiring.store_at(file).session("harbour") for file in (chat, "other.db"))
+    assert (a.title, a.created_at, a.scope, a.tokenizer) == (
+        b.title, b.created_at, b.scope, b.tokenizer)  # fmt: skip
+    again = run("sessions", "export", "harb", "--store", "other.db").out
+    first = (tmp_path / "h.json").read_text(encoding="utf-8")
+    tail = '\n"messages": ['
+    assert again[again.index(tail) :] == first[first.index(tail) :]
+
+
+def test_an_export_goes_through_a_pipe(run, chat):
+    text = run("sessions", "export", "harbour", "--store", chat).out
+    done = run("sessions", "import", "-", "--as", "copy", "--store", chat, stdin=text.encode())
+    assert done.out == "copy\n"
+    assert kept_in(chat, "copy") == kept_in(chat, "harbour")
+
+
+def test_a_branch_can_be_exported(run, chat):
+    run("branch", "harbour", "--at", "30", "--store", chat)
+    run("sessions", "export", "harbour", "--store", chat, "-o", "b.json")
+    run("sessions", "export", "harbour", "--store", chat, "-o", "a.json", "--branch", "harbour")
+    read = [session_file.read(Path(name).read_bytes(), name) for name in ("a.json", "b.json")]
+    assert [len(each.messages) for each in read] == [120, 30]
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(wild())
+def test_whatever_a_history_holds_the_file_gives_it_back(history):
+    """Lone surrogates, unknown fields, broken calls: byte for byte."""
+    wire = format_named(history.wire)
+    messages = [wire.parse(raw, i) for i, raw in enumerate(history.messages)]
+    there_and_back(messages, history.wire)
+
+
+def there_and_back(messages, wire="chat_completions"):
+    session = Session(id="s", wire=wire, branch=Branch(id="s", session_id="s"))
+    kept = session_file.Kept(session, session.branch, (), (), ())
+    data = "".join(session_file.written(kept, messages)).encode()
+    assert session_file.is_session_file(data)
+    read = session_file.read(data, "s.json")
+    assert [everything(m) for m in read.messages] == [everything(m) for m in messages]
+
+
+PARTS = (
+    Text("a\u0085b"), Thinking("hm", "sig"), ToolCall("c", "run", '{"a": 1}'), Refusal("no"),
+    Image(3, 4, "low", raw={"x": 1}), Opaque("?", raw={"type": "odd", "y": [None]}),
+)  # fmt: skip
+
+
+def test_messages_that_no_provider_sent_come_back_too():
+    there_and_back(
+        [
+            Message(role="assistant", content=PARTS, importance_score=0.5, name="Bo", reply_id="r"),
+            Message(
+                role="tool",
+                content=(ToolResult("c", "out", "run", is_error=True, images=(Image(1, 2),)),),
+                timestamp=datetime(2020, 1, 1, tzinfo=timezone(timedelta(hours=5, minutes=30))),
+                metadata=MessageMetadata(pinned=True, tags=("a",)),
+                token_count=7,
+            ),
+            Message(role="user", content="", timestamp=datetime(1, 1, 1)),  # noqa: DTZ001
+            Message(
+                role="user", content="\ud800 \x00", timestamp=datetime(9999, 12, 31, tzinfo=UTC)
+            ),
+        ]
+    )
+
+
+# --- files that somebody changed ------------------------------------------------------------------
+
+
+@pytest.fixture
+def exported(run, tmp_path):
+    """A small exported file as a value."""
+    with ContextManager(store=tmp_path / "s.db", session_id="a") as ctx:
+        ctx.add_message(role="user", content="hi")
+        ctx.add_message(role="assistant", content="hello")
+    return json.loads(run("sessions", "export", "a", "--store", "s.db").out)
+
+
+CHANGES = {
+    "version": (lambda v: v.update(version=2), "newer version of compact"),
+    "odd version": (lambda v: v.update(version="x"), "version 'x'"),
+    "no session": (lambda v: v.pop("session"), "session and messages"),
+    "no id": (lambda v: v["session"].pop("id"), "'id' is missing"),
+    "id": (lambda v: v["session"].update(id=5), "valid string"),
+    "wire": (lambda v: v["session"].update(wire="x"), "no wire format 'x'"),
+    "created": (lambda v: v["session"].update(created_at="soon"), "created_at"),
+    "messages": (lambda v: v.update(messages={}), "session and messages"),
+    "message": (lambda v: v["messages"].append("x"), "messages[2]: expected a message"),
+    "role": (lambda v: v["messages"][1].update(role="wizard"), "messages[1]: role"),
+    "message id": (lambda v: v["messages"][1].update(id=None), "messages[1]: id"),
+    "time": (lambda v: v["messages"][1].update(at="noon"), "messages[1]: Invalid isoformat"),
+    "no time": (lambda v: v["messages"][1].pop("at"), "messages[1]: 'at' is missing"),
+    "content": (lambda v: v["messages"][1].update(content=[1]), "messages[1]: content"),
+    "payload": (lambda v: v["messages"][1].update(payload=[]), "messages[1]: expected a message"),
+    "part": (lambda v: v["messages"][1].update(payload={"p": [{"type": "x"}]}), "messages[1]: 'x'"),
+    "count": (lambda v: v["messages"][1].update(payload={"t": -1}), "messages[1]: token_count"),
+    "wire format": (
+        lambda v: v["messages"][1].update(payload={"w": {}, "f": "x"}), "messages[1]: "
+    ),
+    "score": (lambda v: v["messages"][1].update(score=7), "messages[1]: importance_score"),
+    "pin": (lambda v: v.update(pins=[9]), "a pin beyond the messages"),
+    "odd pins": (lambda v: v.update(pins="ab"), "session, goals or pins"),
+    "goal": (lambda v: v.update(goals=[{"text": ""}]), "session, goals or pins"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_changed_file_is_refused_with_the_place(run, exported, tmp_path, name):
+    change, reason = CHANGES[name]
+    change(exported)
+    (tmp_path / "e.json").write_text(json.dumps(exported))
+    refused(run("sessions", "import", "e.json", "--as", "b", "--store", "s.db"), "e.json", reason)
+    assert json.loads(run("sessions", "list", "--store", "s.db", "--json").out)["total"] == 1
+
+
+@pytest.mark.parametrize("cut", [0.2, 0.5, 0.9])
+def test_half_a_file_is_refused(run, chat, tmp_path, cut):
+    text = run("sessions", "export", "harbour", "--store", chat).out
+    (tmp_path / "h.json").write_text(text[: int(len(text) * cut)])
+    refused(
+        run("sessions", "import", "h.json", "--as", "b", "--store", chat), "line", "broken JSON"
+    )
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-2, 2) | st.text(max_size=3),
+    lambda v: (
+        st.lists(v, max_size=2) | st.dictionaries(st.sampled_from("wfpcxmnrte"), v, max_size=3)
+    ),
+    max_leaves=4,
+)
+
+
+@settings(max_examples=150)
+@given(
+    st.dictionaries(st.sampled_from(["role", "id", "at", "content", "payload", "score"]), VALUES)
+)
+def test_whatever_stands_for_a_message_it_is_one_or_an_error_of_ours(value):
+    row = {"role": "user", "id": "a", "at": "2025-01-01", "content": "x", "payload": {}, **value}
+    about = {"id": "s", "wire": "chat_completions"}
+    file = {"format": "compact-session", "version": 1, "session": about, "messages": [row]}
+    said = "messages[0]"
+    try:
+        read = session_file.read(json.dumps(file).encode(), "f")
+    except InvalidTranscript as error:
+        said = str(error)
+    else:
+        assert isinstance(read.messages[0], Message)
+    assert "messages[0]" in said
+    assert "\n" not in said
+
+
+# --- Markdown -------------------------------------------------------------------------------------
+
+
+def markdown(*messages, title=None):
+    session = Session(id="s", title=title, branch=Branch(id="s", session_id="s"))
+    return "".join(session_markdown.written(session, messages))
+
+
+def test_markdown_can_be_read(run, chat):
+    """US-8: roles, times, tool calls in fences; by the name of the file, or asked for."""
+    run("sessions", "export", "harbour", "--store", chat, "-o", "h.md")
+    text = Path("h.md").read_text(encoding="utf-8")
+    assert text == run("sessions", "export", "harbour", "--store", chat, "--format", "md").out
+    assert text.startswith("# A harbour\n\n- session: `harbour`\n- messages: 120\n")
+    heads = [line for line in text.splitlines() if line.startswith("## ")]
+    assert len([h for h in heads if " · " in h]) == 120
+    assert "**calls `run_shell`**" in text
+    assert '```json\n{\n  "command": ' in text
+    assert "**result of `run_shell`**" in text
+
+
+def test_nothing_in_a_message_can_break_out_of_its_fence():
+    text = markdown(
+        Message(role="assistant", content=(ToolCall("c", "a`b\n## 9", "```\n## x\n"),)),
+        Message(role="tool", content=(ToolResult("c", "````\nno\n```"),)),
+        Message(role="user", content="look:\n```py\nx = 1"),
+        Message(role="user", content="~~~\nopen\n```\nstill"),
+        title="a\n# b",
+    )
+    lines, fence, heads = text.splitlines(), "", []
+    for line in lines:
+        mark = line[: len(line) - len(line.lstrip("`~"))]
+        if fence:
+            if len(mark) >= len(fence) and mark[0] == fence[0] and line == mark:
+                fence = ""
+        elif len(mark) >= 3:
+            fence = mark
+        elif line.startswith("#"):
+            heads.append(line)
+    assert fence == ""
+    assert [head.split(" · ")[0] for head in heads] == ["# a # b", "## 1", "## 2", "## 3", "## 4"]
+
+
+def test_markdown_holds_every_kind_of_part_and_no_control_characters():
+    text = markdown(
+        Message(role="assistant", content=PARTS), Message(role="user", content="a\r\nb\x1b")
+    )
+    for words in (
+        "a\ufffdb",
+        "*reasoning*\n\n```\nhm\n```",
+        "no",
+        "[image 3 × 4]",
+        "?",
+        "a\nb\ufffd",
+    ):
+        assert words in text
+    family = "👩\u200d👧"
+    assert family in markdown(Message(role="user", content=family)), "what joins letters stays"
+
+
+def test_export_says_what_does_not_go_together(run, chat):
+    refused(run("sessions", "export", "harbour", "--store", chat, "--json"), "give -o OUT")
+    refused(run("sessions", "export", "harbour", "--store", chat, "-o", ""), "an empty name")
+    refused(run("sessions", "export", "harbour", "--store", chat, "-o", "."), "a directory")
+    told = json.loads(
+        run("sessions", "export", "harbour", "--store", chat, "-o", "x.json", "--json").out
+    )
+    assert (told["messages"], told["out"]) == (120, "x.json")

@@ -1,0 +1,322 @@
+"""What was said, what a model sees of it, and going back: history, context, recall, expand,
+checkpoints, snapshot, restore, undo, redo, branch (US-2, US-8, FR-10).
+"""
+
+import json
+import os
+import subprocess
+
+import pytest
+
+from compact import ContextManager, wiring
+from compact.core.checkpoints import is_checkpoint_text
+
+unix = pytest.mark.skipif(os.name == "nt", reason="pipes are Unix's")
+
+
+@pytest.fixture
+def told(run, chat):
+    """Run a command about the session, as JSON."""
+
+    def _told(command, *arguments):
+        done = run(command, "harbour", *arguments, "--store", chat, "--json")
+        assert (done.code, done.err) == (0, ""), done
+        return json.loads(done.out)
+
+    return _told
+
+
+@pytest.fixture
+def refused(run, chat):
+    """Run a command that is refused; its line."""
+
+    def _refused(command, *arguments):
+        done = run(command, "harbour", *arguments, "--store", chat)
+        assert (done.code, done.out) == (2, ""), done
+        assert len(done.err.splitlines()) == 1
+        return done.err
+
+    return _refused
+
+
+# --- history --------------------------------------------------------------------------------------
+
+
+def test_the_whole_history_can_be_read_whatever_was_compressed(told, sample):
+    """US-2, US-8: page by page, in order, with numbers that count from 1."""
+    wanted = wiring.read_transcript(sample).messages[:120]
+    rows = [row for n in (1, 51, 101) for row in told("history", "--from", n)["messages"]]
+    assert [row["number"] for row in rows] == list(range(1, 121))
+    assert [row["id"] for row in rows] == [message.id for message in wanted]
+    assert rows[1]["text"] == wanted[1].content
+
+
+def test_the_newest_page_is_shown_last_unless_another_is_asked_for(run, chat):
+    done = run("history", "harb", "--store", chat, "--most", "5")
+    lines = done.out.splitlines()
+    assert "messages 116 to 120 of 120" in lines[0]
+    assert [line.split()[0] for line in lines[1:]] == ["116", "117", "118", "119", "120"]
+    one = run("history", "harb", "--store", chat, "--from", "6", "--most", "1", "--full").out
+    assert "one rule that stands above the others: never write to the production database" in one
+    assert "none of 120" in run("history", "harb", "--store", chat, "--from", "999").out
+
+
+def test_another_branch_can_be_read(told, refused):
+    told("branch", "--at", "30")
+    assert told("history")["total"] == 30
+    assert told("history", "--branch", "harbour")["total"] == 120
+    assert told("history", "--branch", "harbour~2")["branch"] == "harbour~2"
+    assert "no branch 'x'" in refused("history", "--branch", "x")
+
+
+def test_nothing_a_session_holds_steers_the_terminal(run, tmp_path):
+    evil = "\x1b]0;owned\x07\x1b[2J[bold red]hi[/] \u202e"
+    with ContextManager(store=tmp_path / "s.db", session_id="a", title=evil) as ctx:
+        ctx.add_message(role="user", content=evil)
+        ctx.set_goals([evil])
+        ctx.snapshot(evil)
+    for command in (
+        ["sessions", "list"],
+        ["sessions", "show", "a"],
+        ["history", "a"],
+        ["history", "a", "--full"],
+        ["context", "a"],
+        ["recall", "a", "owned"],
+        ["expand", "a", "1"],
+        ["sessions", "export", "a", "--format", "md"],
+    ):
+        done = run(*command, "--store", "s.db")
+        assert done.code == 0
+        assert "[bold red]hi[/]" in done.out, command
+        assert not {"\x1b", "\x07"} & set(done.out), command
+
+
+# --- context --------------------------------------------------------------------------------------
+
+
+def test_context_shows_what_a_model_sees_and_changes_nothing(told, chat):
+    """Looking never compresses."""
+    seen = told("context")
+    with ContextManager(window=4_000, store=chat, session_id="harbour") as ctx:
+        assert seen["messages"] == ctx.get_context_for_model()
+        assert seen["tokens"] == ctx.active_context().tokens
+        assert seen["checkpoints"] == [checkpoint.id for checkpoint in ctx.checkpoints]
+        moves = len(ctx.store.moves("harbour", most=999))
+    told("context", "--window", "1000")
+    with ContextManager(window=4_000, store=chat, session_id="harbour") as ctx:
+        assert len(ctx.store.moves("harbour", most=999)) == moves
+
+
+def test_context_shows_what_a_model_saw_then(told, chat, refused):
+    seen = told("context", "--at", "60")
+    with ContextManager(window=4_000, store=chat, session_id="harbour") as ctx:
+        then = ctx.context_at(60)
+    assert seen["at"] == 60
+    assert seen["tokens"] == then.tokens
+    assert len(seen["messages"]) == len(then.messages)
+    assert "120 messages, not 500" in refused("context", "--at", "500")
+
+
+def test_context_as_text_is_exactly_what_a_model_sees(run, chat):
+    """K-11."""
+    text = run("context", "harb", "--store", chat, "--render", "text").out
+    with ContextManager(window=4_000, store=chat, session_id="harbour") as ctx:
+        assert text == ctx.context_at(120).render_text() + "\n"
+    table = run("context", "harb", "--store", chat).out
+    assert "now, with 120 messages" in table
+    assert "[Checkpoint ck-" in table
+    assert "[Checkpoint ck-" in run("context", "harb", "--store", chat, "--render", "full").out
+
+
+def test_context_says_where_the_next_prompt_will_be_smaller(run, chat):
+    assert "compressed first" in run("context", "harb", "--store", chat, "--window", "1500").out
+    assert "compressed first" not in run("context", "harb", "--store", chat).out
+
+
+# --- recall and expand ----------------------------------------------------------------------------
+
+
+def test_recall_finds_by_words_in_the_whole_history(run, told, chat):
+    """C-8: what left the view comes back."""
+    found = told("recall", "production", "database", "--most", "3")
+    assert len(found["messages"]) <= 3
+    assert any("never write to the production database" in row["text"] for row in found["messages"])
+    number = found["messages"][0]["number"]
+    assert (
+        told("history", "--from", number, "--most", "1")["messages"][0]["id"]
+        == (found["messages"][0]["id"])
+    )
+    none = run("recall", "harb", "xyzzyplugh", "--store", chat)
+    assert (none.code, "nothing in session" in none.out) == (0, True)
+
+
+def test_expand_gives_the_originals_of_a_checkpoint_a_message_or_a_call(told, refused):
+    """US-2: each checkpoint can be expanded to its original messages."""
+    checkpoint = told("checkpoints")["checkpoints"][0]
+    expanded = told("expand", checkpoint["id"])
+    assert expanded["whole"]
+    assert expanded["total"] == checkpoint["messages"] == len(expanded["messages"])
+    assert all(
+        checkpoint["first"] <= row["number"] <= checkpoint["last"] for row in expanded["messages"]
+    )
+    assert told("expand", checkpoint["id"][:8])["messages"] == expanded["messages"]
+    by_number, by_id = told("expand", "6"), told("expand", "m5")
+    assert by_number["messages"] == by_id["messages"]
+    some = told("expand", checkpoint["id"], "--max-tokens", "300")
+    assert some["tokens"] <= 300
+    assert not some["whole"]
+    assert "'nonsense'" in refused("expand", "nonsense")
+    assert "no checkpoint 'ck-zz'" in refused("expand", "ck-zz")
+    assert "'121'" in refused("expand", "121")
+
+
+# --- checkpoints ----------------------------------------------------------------------------------
+
+
+def test_checkpoints_are_a_tree_with_levels_spans_and_tokens(run, told, chat):
+    """US-2, FR-4: the live ones on top, below each those it was made of."""
+    told_of = told("checkpoints")
+    rows = {row["id"]: row for row in told_of["checkpoints"]}
+    live = [row for row in rows.values() if row["live"]]
+    aged = [row for row in live if row["parents"]]
+    assert aged, "some have aged"
+    lines = run("checkpoints", "harb", "--store", chat).out.splitlines()
+    for row in live:
+        line = next(line for line in lines if row["id"] in line)
+        assert row["level"] in line
+        assert f"messages {row['first']} to {row['last']}" in line
+        assert line.endswith(f"> {row['tokens']:,}")
+    for row in aged:
+        above = next(i for i, line in enumerate(lines) if row["id"] in line)
+        below = next(i for i, line in enumerate(lines) if row["parents"][0] in line)
+        depth = [lines[i].index("ck-") for i in (above, below)]
+        assert above < below
+        assert depth[0] < depth[1]
+
+
+def test_a_checkpoint_can_be_read(run, told, chat, refused):
+    """US-2."""
+    row = told("checkpoints")["checkpoints"][-1]
+    whole = told("checkpoints", row["id"])
+    assert whole["summary"]
+    done = run("checkpoints", "harb", row["id"][:9], "--store", chat)
+    assert whole["summary"].splitlines()[0] in done.out
+    assert "no checkpoint 'ck-q'" in refused("checkpoints", "ck-q")
+
+
+def test_all_checkpoints_are_those_of_other_windows_too(run, chat, told):
+    run("sessions", "compress", "harb", "--store", chat, "--window", "6000")
+    every = {row["id"] for row in told("checkpoints")["checkpoints"]}
+    out = run("checkpoints", "harb", "--store", chat, "--all", "--window", "4000").out
+    assert "not in this context" in out
+    assert all(name in out for name in every)
+
+
+def test_a_session_without_checkpoints_has_none_to_show(run, tmp_path):
+    with ContextManager(store=tmp_path / "s.db", session_id="a") as ctx:
+        ctx.add_message(role="user", content="hi")
+    assert "0 in the context" in run("checkpoints", "a", "--store", "s.db").out
+
+
+# --- going back -----------------------------------------------------------------------------------
+
+
+def test_undo_and_redo_go_back_and_forth(told, refused):
+    """FR-10: back to what was in force before, and on again."""
+    places = [told("context")["checkpoints"]]
+    while True:
+        try:
+            places.append(told("undo")["checkpoints"])
+        except AssertionError:
+            break
+    assert len(places) > 2
+    assert places[-1] == [], "the bare history"
+    assert "nothing to undo" in refused("undo")
+    for place in places[-2::-1]:
+        assert told("redo")["checkpoints"] == place
+    assert "nothing to redo" in refused("redo")
+
+
+def test_a_snapshot_is_restored_and_what_came_after_is_kept(run, told, chat, refused):
+    """FR-10: nothing is lost by going back."""
+    done = run("snapshot", "harb", "--store", chat, "--note", "before")
+    name = done.out.strip()
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith("sn-")
+    before = told("context")
+    with ContextManager(window=4_000, store=chat, session_id="harbour") as ctx:
+        ctx.add_message(role="user", content="And now for something else.")
+    assert told("history")["total"] == 121
+    told("restore", name[:7])
+    after = told("context")
+    assert (after["at"], after["messages"]) == (120, before["messages"])
+    assert told("history", "--branch", "harbour")["total"] == 121
+    assert "no snapshot 'sn-q'" in refused("restore", "sn-q")
+
+
+def test_a_snapshot_is_restored_for_its_own_window(told, chat):
+    name = told("snapshot")["snapshot"]
+    with ContextManager(window=8_000, store=chat, session_id="harbour") as ctx:
+        ctx.compress_conversation()
+    assert told("context")["window"] == 8_000, "the one it was used with last"
+    assert told("restore", name)["window"] == 4_000
+
+
+def test_a_branch_goes_on_from_where_the_session_was(told, refused, chat):
+    place = told("branch", "--at", "40")
+    assert (place["branch"], place["messages"]) == ("harbour~2", 40)
+    with ContextManager(window=4_000, store=chat, session_id="harbour") as ctx:
+        ctx.add_message(role="user", content="Let us try something else.")
+    assert told("history")["total"] == 41
+    assert told("undo")["branch"] == "harbour"
+    assert told("history")["total"] == 120
+    assert told("history", "--branch", "harbour~2")["total"] == 41
+    assert "120 messages, not 121" in refused("branch", "--at", "121")
+
+
+def test_plain_words_say_where_the_session_stands(run, chat):
+    line = run("branch", "harb", "--at", "40", "--store", chat).out
+    assert line.startswith("branched off: session 'harbour', branch 'harbour~2': 40 messages")
+    assert line.count("\n") == 1
+    assert run("undo", "harb", "--store", chat).out.startswith("undone: session 'harbour'")
+    assert run("redo", "harb", "--store", chat).out.startswith("done again: ")
+
+
+# --- pipes and poor terminals ---------------------------------------------------------------------
+
+
+@unix
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["history", "harbour", "--full"],
+        ["context", "harbour", "--render", "text"],
+        ["checkpoints", "harbour"],
+        ["sessions", "list", "--json"],
+        ["sessions", "export", "harbour"],
+    ],
+    ids=" ".join,
+)
+def test_a_reader_who_left_ends_without_a_traceback(process, chat, command):
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb") as pipe:
+        done = process(*command, "--store", chat, stdout=pipe, stderr=subprocess.PIPE)
+    assert done.code == 2
+    assert "Traceback" not in done.err
+    assert "Exception ignored" not in done.err
+    assert done.err.count("\n") <= 1
+
+
+def test_a_terminal_without_unicode_gets_a_readable_tree(process, chat):
+    env = {"PYTHONIOENCODING": "ascii"}
+    for command in (["checkpoints"], ["context"], ["history"]):
+        done = process(*command, "harbour", "--store", chat, env=env)
+        assert (done.code, done.err) == (0, "")
+        assert done.out.isascii()
+
+
+def test_what_comes_out_of_a_context_is_recognized_as_ours(told):
+    """K-6: the text of a checkpoint is never taken for a person's when it comes back."""
+    texts = [m["content"] for m in told("context")["messages"] if m["role"] == "user"]
+    assert any(isinstance(text, str) and is_checkpoint_text(text) for text in texts)

@@ -1,0 +1,356 @@
+"""`compactctl sessions`: kept in a file, listed, shown, compressed, deleted for good (US-8)."""
+
+import contextlib
+import json
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from compact import ContextManager, wiring
+from compact.apps.cli import stores
+from compact.core.messages import Message
+from compact.core.sessions import Branch, Entry, Session
+from compact.errors import NotFound
+
+unix = pytest.mark.skipif(os.name == "nt", reason="modes are Unix's")
+
+
+def refused(done, *reasons, code=2):
+    """One line on stderr that holds the reasons, nothing on stdout."""
+    assert done.code == code, done
+    assert done.out == ""
+    assert "Traceback" not in done.err
+    assert len(done.err.splitlines()) == 1, done.err
+    for reason in reasons:
+        assert reason in done.err
+    return done.err
+
+
+def made(file, *ids, scope="default"):
+    """A store with short sessions of those ids."""
+    for name in ids:
+        with ContextManager(store=file, session_id=name, scope=scope) as ctx:
+            ctx.add_message(role="user", content=f"I am in {name}.")
+
+
+READING = (
+    ["sessions", "list"],
+    ["sessions", "show", "x"],
+    ["sessions", "export", "x"],
+    ["sessions", "compress", "x"],
+    ["sessions", "delete", "x", "--yes"],
+    ["history", "x"],
+    ["context", "x"],
+    ["recall", "x", "y"],
+    ["expand", "x", "y"],
+    ["checkpoints", "x"],
+    ["snapshot", "x"],
+    ["restore", "x", "y"],
+    ["undo", "x"],
+    ["redo", "x"],
+    ["branch", "x", "--at", "1"],
+)
+
+
+# --- the store ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", READING, ids=" ".join)
+def test_a_store_that_is_not_there_is_an_error_and_never_made(run, tmp_path, command):
+    """K-11: the error names the option and the way to make one."""
+    refused(run(*command), ".compact", "--store FILE", "sessions import")
+    refused(run(*command, "--store", "chat.db"), "chat.db")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", READING, ids=" ".join)
+def test_what_is_no_store_is_refused_and_left_as_it_is(run, tmp_path, command):
+    (tmp_path / "text.db").write_text("Dear diary, today I wrote no database.\n" * 200)
+    (tmp_path / "empty.db").write_bytes(b"")
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    refused(run(*command, "--store", "text.db"), "text.db is damaged, or no database")
+    refused(run(*command, "--store", "empty.db"), "empty.db is an empty file")
+    refused(run(*command, "--store", tmp_path), "a folder")
+    refused(run(*command, "--store", "a\0b"), "a\\x00b")
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_a_store_whose_bytes_were_changed_names_the_repair(run, chat):
+    data = bytearray(chat.read_bytes())
+    for at in range(4_096, len(data), 4_096):
+        data[at : at + 200] = b"\xff" * 200
+    chat.write_bytes(data)
+    for name in (f"{chat}-wal", f"{chat}-shm"):
+        if os.path.exists(name):
+            os.remove(name)
+    refused(run("sessions", "list", "--store", chat), "doctor --store", "--repair")
+
+
+def test_the_store_may_come_from_the_settings(run, chat, monkeypatch, tmp_path):
+    """K-10: file, .env, environment, option; the later counts."""
+    (tmp_path / ".env").write_text("COMPACT_STORE=chat.db\n")
+    assert "harbour" in run("sessions", "list").out
+    monkeypatch.setenv("COMPACT_STORE", "other.db")
+    refused(run("sessions", "list"), "other.db")
+    assert "harbour" in run("sessions", "list", "--store", chat).out
+
+
+@contextlib.contextmanager
+def somebody_else():
+    """As a user whom modes stop, where this one is root; modules are loaded already."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.setresuid(65_534, 65_534, 0)  # the real id too: SQLite and we ask for both
+    try:
+        yield
+    finally:
+        os.setresuid(0, 0, 0)
+
+
+@unix
+@pytest.mark.parametrize("folder", [0o555, 0o777])
+def test_a_read_only_store_can_be_read_and_says_so_when_written(run, chat, monkeypatch, folder):
+    """A file that cannot be written, in a folder that can, and in one that cannot."""
+    writing = (["snapshot", "harbour"], ["undo", "harbour"], ["branch", "harbour", "--at", "1"],
+               ["sessions", "delete", "harbour", "--yes"])  # fmt: skip
+    for command in (
+        ["sessions", "list"],
+        *writing[:2],
+        ["history", "harbour"],
+        ["redo", "harbour"],
+    ):
+        assert run(*command, "--store", chat).code == 0  # everything is loaded
+    before = run("history", "harbour", "--store", chat).out
+    with tempfile.TemporaryDirectory() as name:  # pytest's own folder is closed to others
+        shelf = Path(name)
+        (shelf / "chat.db").write_bytes(chat.read_bytes())
+        (shelf / "chat.db").chmod(0o444)
+        shelf.chmod(folder)
+        monkeypatch.chdir(shelf)
+        with somebody_else():
+            for command in (["sessions", "list"], ["context", "harbour"], ["checkpoints", "harb"]):
+                assert run(*command, "--store", shelf / "chat.db").code == 0
+            assert run("history", "harbour", "--store", shelf / "chat.db").out == before
+            for command in writing:
+                refused(run(*command, "--store", shelf / "chat.db"), "read-only")
+        shelf.chmod(0o755)
+        monkeypatch.chdir("/")
+
+
+# --- names ----------------------------------------------------------------------------------------
+
+
+def test_a_session_is_named_by_its_id_or_by_how_it_begins(run, tmp_path):
+    made(tmp_path / "s.db", "alpha", "alphabet", "beta")
+    at = ("--store", "s.db")
+    assert "I am in alpha." in run("history", "alpha", *at).out, "a whole id counts first"
+    assert "I am in beta." in run("history", "b", *at).out
+    refused(run("history", "alp", *at), "2 session ids begin with 'alp'", "'alphabet'")
+    refused(run("history", "bata", *at), "did you mean 'beta'?")
+    refused(run("history", "zzz", *at), "there are 'beta', 'alphabet', 'alpha'")
+    refused(run("history", "", *at), "no session ''")
+
+
+def test_scopes_are_never_crossed(run, tmp_path):
+    """S-5: neither for reading nor for deleting."""
+    file = tmp_path / "s.db"
+    made(file, "one", scope="alice")
+    made(file, "two", scope="bob")
+    at = ("--store", file, "--scope", "alice")
+    listed = json.loads(run("sessions", "list", *at, "--json").out)
+    assert [s["id"] for s in listed["sessions"]] == ["one"]
+    refused(run("history", "two", *at), "no session 'two'", "scope 'alice'")
+    refused(run("sessions", "delete", "two", "--yes", *at), "no session 'two'")
+    assert "in scope 'carol'" in run("sessions", "list", "--store", file, "--scope", "carol").out
+    assert json.loads(run("sessions", "list", "--store", file, "--json").out)["total"] == 2
+
+
+# --- list and show --------------------------------------------------------------------------------
+
+
+def test_the_list_shows_the_newest_last_and_as_many_as_asked_for(run, tmp_path):
+    made(tmp_path / "s.db", *(f"s{number}" for number in range(8)))
+    done = run("sessions", "list", "--store", "s.db", "--most", "3")
+    lines = done.out.splitlines()
+    assert (done.code, done.err) == (0, "")
+    assert [line.split()[0] for line in lines if line.startswith("s")] == [
+        "session",
+        "s5",
+        "s6",
+        "s7",
+    ]
+    assert "5 older ones" in lines[0]
+    listed = json.loads(run("sessions", "list", "--store", "s.db", "--json").out)
+    assert (listed["total"], len(listed["sessions"])) == (8, 8)
+
+
+def test_an_empty_store_lists_nothing(run, tmp_path):
+    wiring.session_store(tmp_path / "s.db").close()
+    assert run("sessions", "list", "--store", "s.db").out == "s.db: no sessions\n"
+    assert json.loads(run("sessions", "list", "--store", "s.db", "--json").out)["sessions"] == []
+    refused(run("history", "x", "--store", "s.db"), "there is none at all")
+
+
+def test_show_says_what_a_session_consists_of(run, chat):
+    """US-8: branches and snapshots too, where there are any."""
+    short = run("sessions", "show", "harbour", "--store", chat).out
+    assert "A harbour" in short
+    assert "snapshot" not in short
+    run("snapshot", "harbour", "--store", chat, "--note", "before")
+    run("branch", "harbour", "--at", "50", "--store", chat)
+    done = run("sessions", "show", "harb", "--store", chat)
+    for words in ("A harbour", "120", "4,000", "o200k", "harbour~2 (open)", "sn-", "before"):
+        assert words in done.out
+    told = json.loads(run("sessions", "show", "harb", "--store", chat, "--json").out)
+    assert told["now"]["messages"] == 50
+    assert told["now"]["window"] == 4_000, "the window it was used with"
+    assert [branch["messages"] for branch in told["branches"]] == [120, 50]
+
+
+def test_ten_thousand_messages_are_listed_quickly(process, tmp_path):
+    """A page is read, whatever the length of the session; the interpreter's start included."""
+    file = tmp_path / "s.db"
+    store = wiring.session_store(file)
+    store.session("long", create=Session(id="long", branch=Branch(id="long", session_id="long")))
+    messages = [Message(role="user", content=f"message {n}", id=f"m{n}") for n in range(10_000)]
+    store.append("long", [Entry(message, 5) for message in messages])
+    store.close()
+    for command in (["sessions", "list"], ["history", "long"], ["history", "long", "--from", "2"]):
+        start = time.perf_counter()
+        done = process(*command, "--store", file)
+        assert done.code == 0
+        assert time.perf_counter() - start < 1.5
+    last = run_lines = process("history", "long", "--store", file).out.splitlines()
+    assert "message 9999" in last[-1]
+    assert len(run_lines) == 51
+
+
+# --- compress -------------------------------------------------------------------------------------
+
+
+def test_a_session_is_compressed_by_hand_and_can_be_taken_back(run, chat):
+    """K-6: the history stays."""
+    at = ("--store", chat)
+    before = json.loads(run("sessions", "show", "harbour", *at, "--json").out)
+    done = run("sessions", "compress", "harbour", *at, "--target-ratio", "0.2", "--json")
+    told = json.loads(done.out)
+    assert told["tokens"] < before["now"]["tokens"]
+    assert told["messages"] == 120
+    assert "'harbour': 120 messages" in run("sessions", "compress", "harbour", *at).out
+    assert run("undo", "harbour", *at).code == 0
+    assert run("undo", "harbour", *at).code == 0
+    after = json.loads(run("sessions", "show", "harbour", *at, "--json").out)
+    assert after["now"] == before["now"]
+
+
+@pytest.mark.parametrize("ratio", ["0", "1.1", "-1", "nan"])
+def test_a_share_that_is_none_is_refused(run, chat, ratio):
+    refused(run("sessions", "compress", "harbour", "--store", chat, f"--target-ratio={ratio}"),
+            "a share above 0")  # fmt: skip
+
+
+def test_what_cannot_fit_ends_with_1(run, tmp_path):
+    """FR-3."""
+    with ContextManager(window=8_192, store=tmp_path / "s.db", session_id="a") as ctx:
+        ctx.add_message(role="system", content="Rules. " * 2_000)
+        ctx.add_message(role="user", content="hi")
+    done = run("sessions", "compress", "a", "--store", "s.db", "--window", "1000")
+    assert refused(done, "cannot fit", "system prompt", code=1)
+
+
+# --- delete ---------------------------------------------------------------------------------------
+
+
+class Terminal:
+    """Standard input of a person who types an answer."""
+
+    def __init__(self, answer):
+        self._answer = answer
+
+    def isatty(self):
+        return True
+
+    def readline(self):
+        return self._answer
+
+
+def deleting(capsys, monkeypatch, answer, *arguments):
+    """Delete on a terminal; exit code and what was asked."""
+    from compact.apps.cli.main import main
+
+    monkeypatch.setattr(sys, "stdin", Terminal(answer))
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    code = main(["sessions", "delete", *map(str, arguments)])
+    return code, capsys.readouterr().err
+
+
+@pytest.mark.parametrize("answer", ["", "\n", "n\n", "no\n", "maybe\n"])
+def test_deleting_asks_and_anything_but_yes_means_no(capsys, monkeypatch, chat, answer):
+    code, asked = deleting(capsys, monkeypatch, answer, "harb", "--store", chat)
+    assert code == 0
+    assert "Delete session 'harbour' (A harbour), 120 messages, for good? [y/N] " in asked
+    assert "nothing was deleted" in asked
+    assert wiring.store_at(chat).session("harbour")
+
+
+@pytest.mark.parametrize("answer", ["y\n", "YES\n"])
+def test_deleting_really_deletes(capsys, monkeypatch, run, chat, answer):
+    """No word of it stays in the file or beside it, where others do."""
+    made(chat, "keep")
+    secret = b"never write to the production database"
+    assert secret in chat.read_bytes() + open_log(chat)
+    code, asked = deleting(capsys, monkeypatch, answer, "harb", "--store", chat)
+    assert code == 0
+    assert "deleted session 'harbour', 120 messages" in asked
+    left = chat.read_bytes() + open_log(chat)
+    assert secret not in left
+    assert b"Brammersund" not in left
+    assert b"I am in keep." in left
+    refused(run("history", "harbour", "--store", chat), "no session 'harbour'")
+
+
+def open_log(file):
+    log = file.with_name(file.name + "-wal")
+    return log.read_bytes() if log.exists() else b""
+
+
+def test_nobody_is_asked_where_there_is_no_terminal(run, chat):
+    refused(run("sessions", "delete", "harbour", "--store", chat, stdin=b"y\n"), "--yes")
+    assert wiring.store_at(chat).session("harbour")
+
+
+def test_yes_deletes_only_what_is_named_whole(run, chat):
+    refused(run("sessions", "delete", "harb", "--yes", "--store", chat), "the whole id: 'harbour'")
+    done = run("sessions", "delete", "harbour", "--yes", "--store", chat, "--json")
+    assert json.loads(done.out) == {"deleted": "harbour", "messages": 120}
+    with pytest.raises(NotFound):
+        wiring.store_at(chat).session("harbour")
+
+
+# --- endings --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "words"),
+    [
+        ("NotFound", 2, "gone"),
+        ("StoreFailed", 2, "gone"),
+        ("StoreDamaged", 2, "gone"),
+        ("Superseded", 2, "Try again"),
+        ("WrongLayer", 70, "a mistake of compact's own: WrongLayer"),
+    ],
+)
+def test_each_error_has_its_ending(run, chat, monkeypatch, error, code, words):
+    """NFR-4: one line; only what is ours is called ours."""
+    from compact import errors
+
+    def broken(*_, **__):
+        raise getattr(errors, error)("gone")
+
+    monkeypatch.setattr(stores, "context_of", broken)
+    refused(run("undo", "harbour", "--store", chat), words, code=code)
