@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from compact import ExtractiveSummarizer, Message
-from compact.compression import gate
+from compact.compression import echoes, gate
 from compact.compression.gate import RULES, Judged, judge
 from compact.core.checkpoints import REFERENCE_LINE, Summary, SummaryRequest
 from compact.core.formats.known import format_named
@@ -111,6 +111,7 @@ GARBAGE: dict[str, tuple[str, set[str]]] = {
         ),
         {"echo"},
     ),
+    "a good beginning, then the source": (GOOD + "\n\n" + SPOKEN[:2_000], {"echo"}),
     "a good beginning, then a loop": (GOOD + "\n\n" + "and so on and on, " * 120, {"echo"}),
     "Chinese in a loop": ("请检查缓存策略并给出修复方案。" * 60, {"echo"}),
     "a transcript": (
@@ -138,6 +139,16 @@ def test_short_honest_summaries_are_accepted(text):
     done = judged(text)
     assert done.accepted
     assert ("sections" in broken(done)) == ("##" not in text and text != REFERENCE_LINE)
+
+
+def test_quotations_are_no_copy():
+    """Sentence after sentence taken over word for word, as bullets: lists of a source too."""
+    quoted = "## Done\n" + "\n".join(f"- {m.text}" for m in TALK[1:20])
+    assert "echo" not in broken(judged(quoted))
+    listed = "\n".join(f"- {m.text}" for m in TALK)
+    assert "echo" not in broken(judged(quoted, asked([said("user", listed)], 4_000)))
+    assert echoes.copied(quoted, [listed]).share == 0
+    assert echoes.copied(listed.replace("\n- ", " "), [listed]).share > 0.9
 
 
 def test_each_rule_has_a_verdict_in_order():
@@ -356,7 +367,7 @@ PIECES = st.one_of(
 @settings(max_examples=300, deadline=None)
 def test_whatever_was_written_is_judged(pieces, cap, source, messages):
     """Never raises; what is accepted is within its cap, not larger than its source, and holds no
-    secret; a repaired summary is judged the same again."""
+    secret; once repaired, it needs no such repair again."""
     done = judged("".join(pieces), asked(messages, cap), source_tokens=source, goals=[GOAL])
     assert len(done.verdicts) == len(RULES)
     assert find_secrets(done.summary.text) == []
@@ -366,7 +377,10 @@ def test_whatever_was_written_is_judged(pieces, cap, source, messages):
         assert size <= cap
         assert size <= max(source, gate.SMALLEST)
         assert done.summary.text.strip()
-        assert judged("", asked(messages, cap), source_tokens=source, made=done.summary).accepted
+        again = judged(
+            "", asked(messages, cap), source_tokens=source, made=done.summary, goals=[GOAL]
+        )
+        assert not broken(again) & {"secrets", "goals", "size", "cap"}, again.verdicts
 
 
 # --- the extractive summarizer passes -------------------------------------------------------------

@@ -29,7 +29,7 @@ WORTH_READING = 0.25
 SPEAKER_LINES = 6
 """Lines that a transcript has at least."""
 _HITS = 4
-"""Places at which the same words are looked up in a source that repeats itself."""
+"""Runs that are followed at once where a source repeats itself."""
 _CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 _UNIT = re.compile(rf"[{_CJK}]{{1,2}}|[^\s{_CJK}]{{1,32}}")
 """A word; of languages without spaces two letters, of longer words pieces."""
@@ -76,28 +76,31 @@ def _runs(words: Sequence[str], source: Iterable[str]) -> list[range]:
     """Where the words run as in the source, in whole blocks: each source block is looked up at
     every word, so that a run of `2 × BLOCK − 1` words is always seen.
     """
-    if len(words) < BLOCK:
-        return []
-    blocks = _blocks_of(source)
-    starts: dict[tuple[int, int], int] = {}  # next block of the source and word expected → start
+    blocks, places = _blocks_of(source)
+    awaited: dict[int, dict[int, int]] = {}  # word → block that would go on there → start of run
     ends: dict[int, int] = {}
-    for at, gram in enumerate(zip(*(words[i:] for i in range(BLOCK)), strict=False)):
-        for block in blocks.get(gram, ()):
-            start = starts.pop((block, at), at)
-            starts[block + 1, at + BLOCK] = start
+    for at, block in enumerate(zip(*(words[i:] for i in range(BLOCK)), strict=False)):
+        runs = awaited.pop(at, {})
+        going = {n: start for n, start in runs.items() if n < len(blocks) and blocks[n] == block}
+        found = dict.fromkeys(places.get(block, ()), at) | going
+        for number, start in sorted(found.items(), key=lambda row: row[1])[:_HITS]:
+            awaited.setdefault(at + BLOCK, {})[number + 1] = start
             ends[start] = max(ends.get(start, 0), at + BLOCK)
     return [range(start, end) for start, end in ends.items()]
 
 
-def _blocks_of(source: Iterable[str]) -> dict[tuple[str, ...], list[int]]:
-    """The source's words as one stream, `BLOCK` at a time → the numbers of those blocks."""
+Block = tuple[str, ...]
+
+
+def _blocks_of(source: Iterable[str]) -> tuple[list[Block], dict[Block, list[int]]]:
+    """The source's words as one stream, `BLOCK` at a time, and the first places of each block."""
     stream = (word for text in source for word in _UNIT.findall(text) if word not in _BULLETS)
-    blocks: dict[tuple[str, ...], list[int]] = {}
-    for number, block in enumerate(zip(*[stream] * BLOCK, strict=False)):
-        places = blocks.setdefault(block, [])
-        if len(places) < _HITS:
-            places.append(number)
-    return blocks
+    blocks = list(zip(*[stream] * BLOCK, strict=False))
+    places: dict[Block, list[int]] = {}
+    for number, block in enumerate(blocks):
+        if len(known := places.setdefault(block, [])) < _HITS:
+            known.append(number)
+    return blocks, places
 
 
 def looped(text: str, source: Iterable[str]) -> float:
