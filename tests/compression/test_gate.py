@@ -151,6 +151,13 @@ def test_quotations_are_no_copy():
     assert echoes.copied(listed.replace("\n- ", " "), [listed]).share > 0.9
 
 
+def test_one_speaker_makes_no_transcript():
+    """Lines that begin with one label are a list."""
+    lines = [f"User: wants part {i * 7919}." for i in range(12)]
+    assert echoes.spoken("\n".join(lines)) == 0
+    assert echoes.spoken("\n".join([*lines, "AI: yes."])) == 1
+
+
 def test_each_rule_has_a_verdict_in_order():
     """All rules are asked, also after one has rejected; details are measured sentences."""
     for text in ("", GOOD, SPOKEN):
