@@ -146,7 +146,7 @@ def test_a_broken_file_makes_no_session_and_no_store(run, tmp_path, content, rea
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError("full")])
 def test_what_fails_on_the_way_leaves_nothing(run, sample, monkeypatch, error):
     """All of it or nothing."""
-    from compact.core.session_history import SessionHistory
+    from compact.managers.history import SessionHistory
 
     with monkeypatch.context() as broken:
 

@@ -1,8 +1,8 @@
 """What a provider's reported usage teaches about our token counts.
 
 The ratio is reported / counted. A prompt that cost more than the ratio says raises it at once; one
-that cost less lowers it slowly, and never below 1 where the tokenizer is exact: a prompt that is too
-small costs little, one that is too large is lost.
+that cost less lowers it slowly, and never below 1 where the tokenizer is exact: a prompt that is
+too small costs little, one that is too large is lost.
 """
 
 from __future__ import annotations

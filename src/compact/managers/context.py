@@ -25,12 +25,12 @@ from compact.core.profiles import window_of
 from compact.core.protocols import ChatModel, SessionStore
 from compact.core.recalls import Expansion, Recalled
 from compact.core.replies import Usage
-from compact.core.session_history import SessionHistory
 from compact.core.sessions import Branch, Purpose, Snapshot
 from compact.errors import InvalidMessage, NotFound
 from compact.managers import blocking, drafts, travel
 from compact.managers import recall as recalling
 from compact.managers.breaker import Breaker
+from compact.managers.history import SessionHistory
 from compact.managers.opening import SessionOptions, opened, parsed
 from compact.managers.post import Post
 from compact.managers.recognition import Recognized, recognized

@@ -16,9 +16,9 @@ from compact.core.levels import aged
 from compact.core.messages import Message
 from compact.core.policy import CompactPolicy
 from compact.core.protocols import Emit, SessionStore, Summarizer
-from compact.core.session_history import SessionHistory
 from compact.core.sessions import Branch, Projection
 from compact.core.tokens import TokenCounter
+from compact.managers.history import SessionHistory
 
 GOALS, PINS = "goals", "pins"
 """Names of the session's notes."""
