@@ -73,7 +73,7 @@ def test_a_refusal_teaches_the_ratio_and_the_smaller_prompt_is_sent() -> None:
     ctx = ContextManager(window=8_192, on_event=seen.append)
     model = ScriptedModel("ok", limit=8_192, count=_double)
     fill(ctx, 8)
-    assert 8_192 < 2 * ctx.active_context().tokens
+    assert 2 * ctx.active_context().tokens > 8_192
     assert ctx.send(model).text == "ok"
     assert len(model.contexts) == 2
     assert ctx._state.calibration.ratio == pytest.approx(2.0, abs=0.01)

@@ -2,7 +2,8 @@
 
 `check_token_estimator`, `check_summarizer`, `check_exporter` and `check_session_store` raise
 AssertionError with the broken promise; run them against an implementation of yours.
-`ScriptedSummarizer` and `ScriptedModel` stand in for models. Nothing in the product imports this package.
+`ScriptedSummarizer` and `ScriptedModel` stand in for models. Nothing in the product imports this
+package.
 """
 
 from compact.testing.fakes import ScriptedModel as ScriptedModel
