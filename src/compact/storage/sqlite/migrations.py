@@ -175,11 +175,23 @@ _STEPS = "CREATE TABLE migrations (name TEXT PRIMARY KEY, applied_at TEXT NOT NU
 
 
 def check(db: apsw.Connection, file: str) -> bool:
-    """Whether the file is new and empty; nothing is changed.
+    """Whether the file is new and empty; nothing is changed. All is read at one instant: between two
+    reads another process may turn a new file into one of ours.
 
     Raises:
         StoreFailed: it is another application's, or of a newer compact.
     """
+    if db.in_transaction:
+        return _check(db, file)
+    db.execute("BEGIN")
+    try:
+        return _check(db, file)
+    finally:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+
+
+def _check(db: apsw.Connection, file: str) -> bool:
     application = _number(db, "application_id")
     if application != APPLICATION_ID:
         if application or db.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall():
