@@ -2,6 +2,7 @@
 
 import io
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -76,19 +77,23 @@ def process():
     return _process
 
 
-@pytest.fixture
-def chat(tmp_path):
-    """A store with one session, `harbour`, of the sample's first 120 messages, compressed twice
-    for a window of 4,000 tokens as they came; its file.
-    """
+@pytest.fixture(scope="session")
+def _made_chat(tmp_path_factory, sample):
     from compact import ContextManager, wiring
 
-    sample = ROOT / "src/compact/apps/cli/sample/harbour.jsonl"
     messages = wiring.read_transcript(sample).messages[:120]
-    file = tmp_path / "chat.db"
+    file = tmp_path_factory.mktemp("chat") / "chat.db"
     with ContextManager(window=4_000, store=file, session_id="harbour", title="A harbour") as ctx:
         for number, message in enumerate(messages, 1):
             ctx.add_message(message)
             if number % 10 == 0:
                 ctx.get_context_for_model()
     return file
+
+
+@pytest.fixture
+def chat(_made_chat, tmp_path):
+    """A store with one session, `harbour`, of the sample's first 120 messages, compressed for a
+    window of 4,000 tokens as they came; its file.
+    """
+    return Path(shutil.copyfile(_made_chat, tmp_path / "chat.db"))

@@ -314,6 +314,17 @@ def test_deleting_really_deletes(capsys, monkeypatch, run, chat, answer):
     refused(run("history", "harbour", "--store", chat), "no session 'harbour'")
 
 
+def test_what_other_branches_hold_is_deleted_and_counted_too(run, chat):
+    run("branch", "harbour", "--at", "20", "--store", chat)
+    with ContextManager(window=4_000, store=chat, session_id="harbour") as ctx:
+        ctx.add_message(role="user", content="Let us try a lighthouse instead.")
+    done = run("sessions", "delete", "harbour", "--yes", "--store", chat, "--json")
+    assert json.loads(done.out)["messages"] == 121
+    left = chat.read_bytes() + open_log(chat)
+    assert b"lighthouse" not in left
+    assert b"Brammersund" not in left
+
+
 def open_log(file):
     log = file.with_name(file.name + "-wal")
     return log.read_bytes() if log.exists() else b""

@@ -4,6 +4,7 @@ and how the rest is brought back.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -15,8 +16,11 @@ from compact.apps.cli.session_options import PAGE, BranchOptions, OpenOptions
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from compact.apps.cli.shown import Row
     from compact.core.context import ActiveContext
+    from compact.core.messages import Message
     from compact.managers.context import ContextManager
+    from compact.managers.history import SessionHistory
 
 FOUND = 10
 """Messages that `recall` gives unless more are asked for."""
@@ -114,11 +118,7 @@ def context(options: ContextOptions) -> None:
         ctx = stores.context_of(shelf, session)
         at = len(ctx.history) if options.at is None else options.at
         seen = ctx.context_at(at)
-        numbers = {m.id: ctx.history.position_of(m.id) for m in seen.messages}
-        count = ctx.history.counter.message
-        rows: list[shown.Row] = [
-            (None if (p := numbers[m.id]) is None else p + 1, m, count(m)) for m in seen.messages
-        ]
+        rows = list(_placed(ctx.history, seen.messages))
     if options.json:
         sent = format_named(session.wire).render(seen.messages)
         ids = [checkpoint.id for checkpoint in seen.checkpoints]
@@ -132,6 +132,24 @@ def context(options: ContextOptions) -> None:
     out = drawing.console()
     _show_head(out, ctx, seen, at)
     (shown.show_whole if options.render == "full" else shown.show_rows)(out, rows)
+
+
+def _placed(history: SessionHistory, messages: Sequence[Message]) -> Iterator[Row]:
+    """Messages of a context with their numbers and tokens. They stand in the order of the history,
+    so that the next one is mostly the one after.
+    """
+    after = 0
+    for message in messages:
+        position: int | None = after
+        if after >= len(history) or history[after].id != message.id:
+            position = history.position_of(message.id)
+        if position is None:
+            yield None, message, history.counter.message(message)
+            continue
+        after = position + 1
+        whole = not message.edited
+        tokens = history.tokens(position) if whole else history.counter.message(message)
+        yield after, message, tokens
 
 
 def _show_head(out: Console, ctx: ContextManager, seen: ActiveContext, at: int) -> None:

@@ -240,17 +240,18 @@ def delete(options: DeleteOptions) -> None:
 
     with stores.opened(options) as shelf:
         session = shelf.find(options.session)
-        if not _is_wanted(shelf, session, options):
+        total = sum(each.messages - each.fork for each in shelf.store.branches(session.id))
+        if not _is_wanted(shelf, session, total, options):
             _tell("nothing was deleted")
             return
         shelf.store.delete_session(session.id)
     if options.json:
-        output.print_json({"deleted": session.id, "messages": session.branch.messages})
+        output.print_json({"deleted": session.id, "messages": total})
     else:
-        _tell(f"deleted session {session.id!r}, {session.branch.messages:,} messages")
+        _tell(f"deleted session {session.id!r}, {total:,} messages")
 
 
-def _is_wanted(shelf: Shelf, session: Session, options: DeleteOptions) -> bool:
+def _is_wanted(shelf: Shelf, session: Session, total: int, options: DeleteOptions) -> bool:
     """Whether the person says yes.
 
     Raises:
@@ -262,7 +263,7 @@ def _is_wanted(shelf: Shelf, session: Session, options: DeleteOptions) -> bool:
         return True
     if not all(s is not None and s.isatty() for s in (sys.stdin, sys.stderr)):
         raise Stop("deleting asks, and there is no terminal to ask on; --yes deletes without")
-    parts = [f"{session.branch.messages:,} messages"]
+    parts = [f"{total:,} messages"]
     kept = len(shelf.store.snapshots(session.id))
     parts += [f"{kept} snapshots"] if kept else []
     title = f" ({session.title})" if session.title else ""
