@@ -175,8 +175,9 @@ _STEPS = "CREATE TABLE migrations (name TEXT PRIMARY KEY, applied_at TEXT NOT NU
 
 
 def check(db: apsw.Connection, file: str) -> bool:
-    """Whether the file is new and empty; nothing is changed. All is read at one instant: between two
-    reads another process may turn a new file into one of ours.
+    """Whether the file is new and empty; nothing is changed.
+
+    All is read at one instant: between two reads another process may make a new file ours.
 
     Raises:
         StoreFailed: it is another application's, or of a newer compact.
