@@ -31,5 +31,6 @@ def sweep_if_due(pool: Pool) -> None:
         if not query(db, "SELECT 1 FROM chores WHERE name = ?", (_CHORE,)):
             return
         db.execute("VACUUM")
+        pool.empty_log()
+        # Last: to store it syncs the log, which must not come back as long as it was.
         db.execute("DELETE FROM chores WHERE name = ?", (_CHORE,))
-    pool.empty_log()
