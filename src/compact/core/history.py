@@ -8,6 +8,7 @@ keeps. Where one may cut lives in `core.boundaries`; what is kept in `core.parti
 from __future__ import annotations
 
 import bisect
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -171,7 +172,7 @@ class History:
         """How important the message there is, its age left out; asked once."""
         known = self._importance.get(position)
         if known is None:
-            known = self._importance[position] = importance(self[position], age=len(self))
+            known = self._importance[position] = importance(self[position], age=math.inf)
         return known
 
     def instruction_tokens(self, position: int) -> int:

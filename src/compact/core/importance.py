@@ -41,7 +41,7 @@ LOOKED_AT = 4_000
 """Characters of a message that are looked at."""
 
 
-def importance(message: Message, *, age: int = 0) -> float:
+def importance(message: Message, *, age: float = 0) -> float:
     """The importance of a message, 0 to 1; `age` is how many messages came after it."""
     if message.importance_score is not None:
         return message.importance_score
