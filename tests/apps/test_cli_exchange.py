@@ -190,7 +190,7 @@ def test_tool_schemas_come_along_and_are_counted(run, fixtures):
 def test_an_export_comes_back_as_it_was(run, chat, tmp_path):
     """US-8: messages, times, title, goals and pins; nothing of it changed by compression."""
     with ContextManager(window=4_000, store=chat, session_id="harbour") as ctx:
-        ctx.set_goals([Goal(text="Open on the 10th", id="g1")])
+        goals = ctx.set_goals([Goal(text="Open on the 10th", id="g1")])
         ctx.pin("m10")
         pinned = list(ctx.history.fixed)
     done = run("sessions", "export", "harb", "--store", chat, "-o", "h.json")
@@ -203,7 +203,7 @@ def test_an_export_comes_back_as_it_was(run, chat, tmp_path):
     assert one == two
     assert [everything(m) for m in one] == [everything(m) for m in two]
     with ContextManager(window=4_000, store="other.db", session_id="harbour") as ctx:
-        assert ctx.goals == (Goal(text="Open on the 10th", id="g1"),)
+        assert ctx.goals == goals
         assert list(ctx.history.fixed) == pinned
     a, b = (wiring.store_at(file).session("harbour") for file in (chat, "other.db"))
     assert (a.title, a.created_at, a.scope, a.tokenizer) == (

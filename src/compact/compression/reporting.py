@@ -70,6 +70,20 @@ def unchanged(history: History, budget: Budget, total: int) -> Plan | None:
     )
 
 
+def found(history: History, limit: int, before: int, context: ActiveContext) -> Plan:
+    """The plan where another writer was faster: its context is taken, and nothing was done."""
+    return Plan(
+        limit=limit,
+        tokens_before=before,
+        tokens_after=context.tokens,
+        messages_before=len(history),
+        floor={},
+        context=context,
+        tokenizer=history.counter.estimator.name,
+        exact=history.counter.exact,
+    )
+
+
 def _fates(selection: Selection) -> dict[int, Fate]:
     pinned = frozenset(selection.history.fixed)
     fates: dict[int, Fate] = {}

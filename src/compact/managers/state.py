@@ -20,8 +20,10 @@ from compact.core.sessions import Branch, Projection
 from compact.core.tokens import TokenCounter
 from compact.managers.history import SessionHistory
 
-GOALS, PINS = "goals", "pins"
-"""Names of the session's notes."""
+GOALS, PIN, CALIBRATION = "goals", "pin:", "calibration:"
+"""How the names of the session's notes begin. Each pin is a note of its own: of two writers that
+pin at once, neither undoes the other."""
+_TAKEN = (GOALS, PIN, CALIBRATION)
 
 
 @dataclass(slots=True)
@@ -45,6 +47,10 @@ class SessionState:
     lineage: tuple[tuple[str, int], ...] = ()
     """The branches it consists of, the oldest first, each with the position where it ends; the last
     one goes on."""
+    revision: int = 0
+    """Grows with each change of what prompts are made from, but for new messages."""
+    _noted: Mapping[str, Any] = field(default_factory=dict)
+    """The notes that goals, pins and calibration were taken from."""
 
     def open(self, branch: Branch) -> None:
         """Go on with a branch."""
@@ -57,23 +63,37 @@ class SessionState:
             counts=self.tokenizer == self.counter.estimator.name,
         )
         self.lineage = _lineage(self.store.branches(self.id), branch)
-        notes = self.store.notes(self.id)
-        for branch_id, end in self.lineage:
-            for position in notes.get(f"{PINS}:{branch_id}", {}).get("positions", ()):
-                if position < min(end, len(self.history)):
-                    self.history.pin(position)
-        self.goals = goals_at(notes.get(GOALS, {}), self.lineage, len(self.history))
-        self.calibration = Calibration.model_validate(notes.get(self._calibration_name, {}))
+        self._noted = {}
+        self._take_notes()
+        self.revision += 1
+
+    def catch_up(self) -> None:
+        """Take in what other writers did: their messages, goals, pins and calibration."""
+        self.history.catch_up()
+        self._take_notes()
+
+    def _take_notes(self) -> None:
+        found = {k: v for k, v in self.store.notes(self.id).items() if k.startswith(_TAKEN)}
+        if found == self._noted:
+            return
+        for name in found.keys() - self._noted.keys():
+            branch_id, _, position = name.removeprefix(PIN).rpartition(":")
+            if name.startswith(PIN) and self.covers(branch_id, int(position) + 1):
+                self.history.pin(int(position))
+        self._noted = found
+        self.goals = goals_at(found.get(GOALS, {}), self.lineage, len(self.history))
+        self.calibration = Calibration.model_validate(found.get(self._calibration_name, {}))
+        self.revision += 1
 
     @property
     def _calibration_name(self) -> str:
-        return f"calibration:{self.counter.estimator.name}"
+        return f"{CALIBRATION}{self.counter.estimator.name}"
 
     def learn(self, calibration: Calibration) -> None:
         """Correct counts from now on."""
         if calibration != self.calibration:
-            self.calibration = calibration
             self.store.note(self.id, self._calibration_name, calibration.model_dump())
+            self._take_notes()
 
     def window(self, size: int) -> ContextWindow:
         """The window of a size: the policy's, corrected by what providers reported."""
@@ -94,10 +114,8 @@ class SessionState:
 
     def pin(self, position: int) -> None:
         """Keep a message word for word from now on, on this branch."""
-        self.history.pin(position)
-        name = f"{PINS}:{self.branch_id}"
-        known = self.store.notes(self.id).get(name, {}).get("positions", ())
-        self.store.note(self.id, name, {"positions": sorted({*known, position})})
+        self.store.note(self.id, f"{PIN}{self.branch_id}:{position}", {})
+        self._take_notes()
 
     def set_goals(self, goals: Sequence[Goal]) -> None:
         """Have these goals from now on. What they were before is kept with the position."""
@@ -105,10 +123,10 @@ class SessionState:
         row = {
             "branch": self.branch_id,
             "at": len(self.history),
-            "goals": [g.model_dump() for g in goals],
+            "goals": [g.model_dump(mode="json") for g in goals],
         }
         self.store.note(self.id, GOALS, {"changes": [*changes, row]})
-        self.goals = tuple(goals)
+        self._take_notes()
 
     def goals_before(self, position: int) -> tuple[Goal, ...]:
         """The goals when the session had so many messages."""

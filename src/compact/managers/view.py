@@ -14,7 +14,7 @@ from dataclasses import replace
 from threading import Lock
 from typing import Any
 
-from compact.compression import pipeline
+from compact.compression import pipeline, reporting
 from compact.compression.emergency import Rung
 from compact.compression.extractive import ExtractiveSummarizer
 from compact.compression.fold import Fold
@@ -41,6 +41,8 @@ BACKLOG = 64
 appended."""
 MOST_MOVES = 200
 """Newest moves among which one of the open branch is looked for."""
+MOST_LOOKED_AT = 8
+"""Newest moves of which a window that is new to the session looks at each."""
 MOST_EVER = 100_000
 """Moves that are looked through for what was in force long ago."""
 MOST_ROUNDS = 5
@@ -62,6 +64,8 @@ class View:
         self._mutex = Lock()
         self._base = 0
         """The number of the window's newest move, of whatever branch."""
+        self._revision = -1
+        """The session's revision that this was made from."""
         self._due = False
         """Whether the trigger was passed and no compression has succeeded since."""
         self._trigger = self.window.trigger
@@ -130,6 +134,8 @@ class View:
     def reload(self) -> None:
         """Take what the store says is in force for the window."""
         state = self._state
+        state.catch_up()
+        self._revision = state.revision
         self.window = state.window(self.size)
         newest = state.store.moves(state.id, self.size, most=1)
         self._base = newest[0].number if newest else 0
@@ -191,9 +197,11 @@ class View:
             await self._refresh()
 
     def _is_current(self) -> bool:
-        """Take in what other writers appended; whether no other one has moved the window."""
+        """Take in what other writers did; whether nothing is in force that this has not seen."""
         state = self._state
-        state.history.catch_up()
+        state.catch_up()
+        if state.revision != self._revision:
+            return False
         newest = state.store.moves(state.id, self.size, most=1)
         return (newest[0].number if newest else 0) == self._base
 
@@ -239,20 +247,21 @@ class View:
             CannotFit: what may not be shortened exceeds the usable window.
         """
         async with self._alone():
-            return await self._compress(limit, self._fold.tokens, "asked for")
+            return await self._compress(limit, self._fold.tokens, asked=True)
 
-    async def _compress(self, limit: int, tokens: int, reason: str = "above the trigger") -> Plan:
-        self._decided(tokens, reason, triggered=True)
+    async def _compress(self, limit: int, tokens: int, *, asked: bool = False) -> Plan:
+        self._decided(tokens, "asked for" if asked else "above the trigger", triggered=True)
         for _ in range(MOST_ROUNDS):
             try:
                 proposal = await self._proposed(limit, tokens)
                 self.commit(proposal)
             except Superseded:
+                before = tokens
                 self.reload()  # the other one's result counts, where it is enough
                 self.follow()
-                if not self._due and self.plan is not None:
-                    return self.plan
                 tokens = self._fold.tokens
+                if tokens <= limit if asked else not self._due:
+                    return reporting.found(self._state.history, limit, before, self._fold.context())
                 continue
             self.follow()
             return proposal.plan
@@ -301,19 +310,28 @@ class View:
 
     def _standing(self, tokens: int) -> Standing:
         caps = Caps(self.window.usable)
-        other = None if self.projection else self._other_window()
-        if other is None:
+        if self.projection is not None:
             return standing_of(self.projection, caps, tokens=tokens)
         before = _start_of_tail(self._state.history, self.window.target - self._fold.aside)
-        return adopted(other, caps, before=before, tokens=tokens)
+        others = (
+            adopted(projection, caps, before=before, tokens=tokens)
+            for projection in self._of_other_windows(before)
+        )
+        bare = standing_of(None, caps, tokens=tokens)
+        return max(others, key=lambda standing: standing.cut, default=bare)
 
-    def _other_window(self) -> Projection | None:
-        """The newest projection of any window on the open branch."""
+    def _of_other_windows(self, before: int) -> Iterator[Projection]:
+        """Projections of any window on the open branch that this one may begin with: the newest
+        ones, and the newest of which nothing stands for messages from position `before` on.
+        """
         state = self._state
-        for move in state.store.moves(state.id, None, most=MOST_MOVES):
-            if move.projection_id is not None and state.covers(move.branch_id, move.at):
-                return state.projection(move.projection_id)
-        return None
+        for looked, move in enumerate(state.store.moves(state.id, None, most=MOST_MOVES)):
+            if move.projection_id is None or not state.covers(move.branch_id, move.at):
+                continue
+            if looked < MOST_LOOKED_AT or move.at <= before:
+                yield state.projection(move.projection_id)
+            if move.at <= before:
+                return
 
     def commit(self, proposal: Proposal) -> None:
         """Put a proposal in force.

@@ -81,7 +81,7 @@ def written(kept: Kept, messages: Sequence[Message]) -> Iterator[str]:
     yield f'{{"format": "{FORMAT}", "version": {VERSION},\n'
     yield f'"session": {_json(about)},\n'
     yield f'"branch": {_json(kept.branch.model_dump(mode="json"))},\n'
-    yield f'"goals": {_json([goal.model_dump() for goal in kept.goals])},\n'
+    yield f'"goals": {_json([goal.model_dump(mode="json") for goal in kept.goals])},\n'
     yield f'"pins": {_json(list(kept.pins))},\n'
     rows = [checkpoint.model_dump(mode="json") for checkpoint in kept.checkpoints]
     yield f'"checkpoints": [{_lines(rows)}],\n'

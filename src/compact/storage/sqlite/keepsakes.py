@@ -33,7 +33,7 @@ def save_snapshot(db: apsw.Connection, snapshot: Snapshot) -> None:
             snapshot.window,
             snapshot.projection_id,
             json_of(snapshot.checkpoint_ids),
-            json_of([goal.model_dump() for goal in snapshot.goals]),
+            json_of([goal.model_dump(mode="json") for goal in snapshot.goals]),
             json_of(snapshot.policy),
             snapshot.created_at.isoformat(),
         ),
