@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 
 from compact.compression import echoes
 from compact.compression.extractive import FILES, MENTIONED, NAMES, ORDER
-from compact.compression.notes import note_call
+from compact.compression.notes import note_call, note_result
 from compact.core.anchors import Ledger, Use
 from compact.core.checkpoints import (
     REFERENCE_LINE,
@@ -338,7 +338,7 @@ def _ledger(request: SummaryRequest) -> Ledger:
         for call in message.tool_calls:
             note_call(ledger, call, position)
         for result in message.tool_results:
-            ledger.note(result.text, "result", position)
+            note_result(ledger, result, position)
     return ledger
 
 

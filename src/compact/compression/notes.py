@@ -18,6 +18,8 @@ from compact.core.anchors import Ledger
 from compact.core.checkpoints import summary_of
 from compact.core.instructions import Instruction, find_instructions, score_of
 from compact.core.messages import Message, ToolCall, ToolResult
+from compact.core.own_text import kind_of
+from compact.core.recalls import asks
 from compact.core.sentences import Topic
 from compact.core.voices import person_text, voice_of
 
@@ -124,6 +126,8 @@ class Notes:
                 self.ledger.note(message.text, "result", self.position)
                 self.work.observed(message.text, self.position)
         for call in message.tool_calls:
+            if asks(call):
+                continue
             note_call(self.ledger, call, self.position)
             for file in self.work.call(call, self.position):
                 self.ledger.edited(file)
@@ -197,7 +201,9 @@ class Notes:
             self.lines.append(Line(sentence, topic, weight, self.position, named))
 
     def _read_result(self, result: ToolResult, message_id: str) -> None:
-        self.ledger.note(result.text, "result", self.position)
+        if kind_of(result.text):  # it was said before, and taken down there
+            return
+        note_result(self.ledger, result, self.position)
         self.work.result(result, self.position)
         if result.is_error and (said := _QUOTED_WORDS.search(result.text)):
             words = result.text[said.end() :]
@@ -224,9 +230,19 @@ class Notes:
 
 
 def note_call(ledger: Ledger, call: ToolCall, position: int) -> None:
-    """Note the anchors of a tool call's arguments; what is written to files weighs as an edit."""
+    """Note the anchors of a tool call's arguments; what is written to files weighs as an edit. Who
+    asks for what was said before names nothing new.
+    """
+    if asks(call):
+        return
     for key, value in anchors.strings_of(call.arguments):
         ledger.note(value, "edit" if key in EDIT_KEYS else "arguments", position)
+
+
+def note_result(ledger: Ledger, result: ToolResult, position: int) -> None:
+    """Note the anchors of a tool's output; not of what was recalled, which was said before."""
+    if kind_of(result.text) is None:
+        ledger.note(result.text, "result", position)
 
 
 def note_all(ledger: Ledger, messages: Iterable[Message], position: int) -> None:
@@ -236,4 +252,4 @@ def note_all(ledger: Ledger, messages: Iterable[Message], position: int) -> None
         for call in message.tool_calls:
             note_call(ledger, call, position)
         for result in message.tool_results:
-            ledger.note(result.text, "result", position)
+            note_result(ledger, result, position)

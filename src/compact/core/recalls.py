@@ -8,13 +8,14 @@ stores, the rules of what is searched in `core.terms`.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from compact.core.messages import Message, Role
+from compact.core.messages import Message, Role, ToolCall
 from compact.core.own_text import digest
 
 PAGE = 10
@@ -38,7 +39,7 @@ class Recalled(BaseModel):
 
 
 class Expansion(BaseModel):
-    """Original messages of a span, as many as fit."""
+    """A page of the original messages of a span: as many as fit, in order."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -46,11 +47,17 @@ class Expansion(BaseModel):
     tokens: int
     total: int
     """How many messages there are in all."""
+    start: int = 0
+    """How many of them stand before this page."""
+    next: int | None = None
+    """The `start` of the page that follows; None where this is the last one."""
+    clipped: bool = False
+    """Whether the page's only message is clipped, or left out: it does not fit alone."""
 
     @property
     def is_whole(self) -> bool:
-        """Whether all of them are here."""
-        return len(self.messages) == self.total
+        """Whether all of them are here, word for word."""
+        return len(self.messages) == self.total and not self.clipped
 
 
 def told(title: str, lines: Sequence[str]) -> str:
@@ -65,17 +72,30 @@ _RECALL_WORDS = (
 )
 _EXPAND_WORDS = (
     "Read original messages again, word for word: of a checkpoint (ck-…), of a message id, or of "
-    "a tool call whose output is masked."
+    "a tool call whose output is masked. Where not all fit, it says how to go on."
 )
+_ARGUMENTS = {RECALL: {"query"}, EXPAND: {"id", "start"}}
+
+
+def asks(call: ToolCall) -> bool:
+    """Whether a model asks for what was said before with this call, and says nothing itself."""
+    if call.name not in _ARGUMENTS:
+        return False
+    try:
+        given = json.loads(call.arguments)
+    except ValueError:
+        return False
+    return isinstance(given, dict) and given.keys() <= _ARGUMENTS[call.name]
 
 
 def tools(format: Literal["openai", "anthropic"] = "openai") -> list[dict[str, Any]]:
     """The tools `recall` and `expand` as a provider wants them declared."""
     query = {"type": "string", "description": "What to look for."}
     name = {"type": "string", "description": "The id that stands in the checkpoint or the stub."}
+    start = {"type": "integer", "description": "Where to go on, as the page before said; else 0."}
     declared = [
         (RECALL, _RECALL_WORDS, {"query": query}, ["query"]),
-        (EXPAND, _EXPAND_WORDS, {"id": name}, ["id"]),
+        (EXPAND, _EXPAND_WORDS, {"id": name, "start": start}, ["id"]),
     ]
     found: list[dict[str, Any]] = []
     for tool, words, properties, required in declared:

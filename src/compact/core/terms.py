@@ -10,8 +10,9 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
-from compact.core.messages import Message, Text, Thinking, ToolCall, ToolResult
+from compact.core.messages import Message, ToolCall, ToolResult
 from compact.core.own_text import kind_of
+from compact.core.recalls import asks
 
 _CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af"
 _EACH = re.compile(rf"([{_CJK}])")
@@ -19,6 +20,8 @@ _PIECE = re.compile(rf"[{_CJK}]|[^\W_{_CJK}]+")
 _NAME = re.compile(rf"[{_CJK}]+|[^\s{_CJK}]+")
 _LONGEST_NAME = 12
 """Pieces of the longest name that is looked for as one."""
+MOST_NAMES = 64
+"""Names of a question that are looked for; the rest of a longer one is left out."""
 STOP_WORDS = frozenset(
     """
     a about after all also am an and any are as at be because been before being between but by can
@@ -38,26 +41,32 @@ _CJK_STOP = frozenset("的了吗呢是在有和与我你他她它们这那什么
 
 def searchable(message: Message) -> str:
     """What of a message is searched: its words, its calls and its results, and their ids; nothing
-    that compact itself put there.
+    that compact itself put there, and no question to it.
     """
-    return "\n".join(_texts(message))
-
-
-def _texts(message: Message) -> Iterator[str]:
     if message.metadata.source in ("checkpoint", "goals"):
-        return
+        return ""
+    return "\n".join(_texts(message, own=False))
+
+
+def readable(message: Message) -> str:
+    """The same as one reads it, with nothing left out."""
+    return "\n".join(_texts(message, own=True))
+
+
+def _texts(message: Message, *, own: bool) -> Iterator[str]:
+    """The texts of a message. Of our own, only the ids unless `own`."""
     for part in message.parts:
         match part:
-            case Text() | Thinking():
-                text = part.text
             case ToolCall():
-                text = f"{part.name} {part.id} {part.arguments}"
+                silent = not own and asks(part)
+                yield part.id if silent else f"{part.name} {part.id} {part.arguments}"
             case ToolResult():
-                text = part.text if kind_of(part.text) else f"{part.call_id} {part.text}"
+                silent = not own and kind_of(part.text) is not None
+                yield part.call_id if silent else f"{part.call_id} {part.text}"
             case _:
                 text = getattr(part, "text", "")
-        if text and kind_of(text) is None:
-            yield text
+                if text and (own or kind_of(text) is None):
+                    yield text
 
 
 def spaced(text: str) -> str:
@@ -66,13 +75,13 @@ def spaced(text: str) -> str:
 
 
 def looked_for(question: str) -> list[tuple[str, ...]]:
-    """The names of a question, each as its pieces in lower case; stop words left out unless there
-    is nothing else.
+    """The first names of a question, each as its pieces in lower case; stop words left out unless
+    there is nothing else.
     """
     words = _NAME.findall(question)
     names = [name[:_LONGEST_NAME] for word in words for name in _names_in(word.lower()) if name]
     telling = [kept for name in names if (kept := _without_stop_words(name))]
-    return list(dict.fromkeys(telling or names))
+    return list(dict.fromkeys(telling or names))[:MOST_NAMES]
 
 
 def _names_in(word: str) -> list[tuple[str, ...]]:

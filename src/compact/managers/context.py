@@ -393,13 +393,15 @@ class ContextManager:
         """Messages of the whole history that share words with the query, the best first."""
         return recalling.recall(self._state, query, limit=limit)
 
-    def expand(self, id: str, *, max_tokens: int | None = None) -> Expansion:
-        """The original messages behind a checkpoint's id, a message's id or a tool call's id.
+    def expand(self, id: str, *, max_tokens: int | None = None, start: int = 0) -> Expansion:
+        """The original messages behind a checkpoint's id, a message's id or a tool call's id: as
+        many as fit into `max_tokens`, from the one numbered `start`. The page says where the next
+        one starts.
 
         Raises:
             NotFound: nothing in the session has that id.
         """
-        return recalling.expand(self._state, id, max_tokens=max_tokens)
+        return recalling.expand(self._state, id, max_tokens=max_tokens, start=start)
 
     def recall_tools(
         self, format: Literal["openai", "anthropic"] | None = None

@@ -5,28 +5,36 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from compact.compression import shorten
 from compact.core.checkpoints import Checkpoint
 from compact.core.messages import Message
 from compact.core.recalls import EXPAND, PAGE, RECALL, Expansion, Recalled, told
-from compact.core.terms import looked_for, searchable
+from compact.core.terms import looked_for, readable, searchable
 from compact.errors import InvalidInput, NotFound
+from compact.managers.history import SessionHistory
 from compact.managers.state import SessionState
 
 AROUND = 240
 """Characters that are shown before and after what was looked for."""
 TOLD_TOKENS = 1_500
 """Tokens of what a tool gives back, unless it is asked for more or less."""
+MOST_HITS = (2 * PAGE, 20 * PAGE, 200 * PAGE, 2_000 * PAGE)
+"""Messages that name a tool call's id, among which the call itself is looked for: more, where it is
+not among the first."""
+MOST_MOVES = 100_000
+"""Moves among which the one is looked for that made a checkpoint."""
 
 
 def recall(state: SessionState, query: str, *, limit: int = PAGE) -> list[Recalled]:
     """Messages of the history that share words with the query, the best first."""
     history = state.history
+    history.catch_up()
     found: list[Recalled] = []
-    for position, score in state.store.search(state.branch_id, query, most=limit):
+    for position, score in state.store.search(state.branch_id, query, most=max(0, limit)):
         message = history[position]
         found.append(
             Recalled(
@@ -50,7 +58,8 @@ def _around(text: str, query: str) -> str:
     places = sorted(i for word in words for i in _places(lower, word))
     if not places:
         return text[: 2 * AROUND] + " …"
-    best = max(places, key=lambda p: sum(1 for q in places if p <= q <= p + AROUND))
+    counts = [bisect_right(places, p + AROUND) - i for i, p in enumerate(places)]
+    best = places[counts.index(max(counts))]
     start, stop = max(0, best - AROUND), best + 2 * AROUND
     return ("… " if start else "") + text[start:stop] + (" …" if stop < len(text) else "")
 
@@ -64,44 +73,63 @@ def _places(text: str, word: str) -> Iterator[int]:
         at = text.find(word, at + 1)
 
 
-def expand(state: SessionState, id: str, *, max_tokens: int | None = None) -> Expansion:
-    """The original messages behind a checkpoint's id, a message's id, or a tool call's id.
+# --- expand ---------------------------------------------------------------------------------------
 
-    Messages that do not fit into `max_tokens` are left out, the first that does not is clipped.
+
+def expand(
+    state: SessionState, id: str, *, max_tokens: int | None = None, start: int = 0
+) -> Expansion:
+    """The original messages behind a checkpoint's id, a message's id, or a tool call's id, from the
+    one numbered `start`: as many as fit into `max_tokens`.
+
+    A message that does not fit alone has a page of its own, on which it is clipped, or left out
+    where that does not help either. A call's id brings back its result, and the call itself where a
+    view may clip its arguments. Ids that were used again bring back all they may mean, the newest
+    first; of messages, the newest.
 
     Raises:
         NotFound: nothing in the session has that id.
     """
-    positions = _positions(state, id)
-    history = state.history
+    state.history.catch_up()
+    history, positions = _behind(state, id)
+    start = max(0, start)
     taken: list[Message] = []
-    tokens = 0
-    for position in positions:
-        message, size = history[position], history.tokens(position)
+    tokens, clipped = 0, False
+    for position in positions[start:]:
+        size = history.tokens(position)
         if max_tokens is not None and tokens + size > max_tokens:
-            message = shorten.clipped(message, max_tokens - tokens, state.counter)
-            size = state.counter.message(message)
-            if tokens + size <= max_tokens:
-                taken.append(message)
-                tokens += size
+            clipped = not taken
             break
-        taken.append(message)
+        taken.append(history[position])
         tokens += size
-    return Expansion(messages=tuple(taken), tokens=tokens, total=len(positions))
+    if clipped and max_tokens is not None:
+        message = shorten.clipped(history[positions[start]], max_tokens, state.counter)
+        size = state.counter.message(message)
+        taken, tokens = ([message], size) if size <= max_tokens else ([], 0)
+    end = start + max(len(taken), int(clipped))
+    return Expansion(
+        messages=tuple(taken),
+        tokens=tokens,
+        total=len(positions),
+        start=start,
+        next=end if end < len(positions) else None,
+        clipped=clipped,
+    )
 
 
-def _positions(state: SessionState, id: str) -> list[int] | range:
+def _behind(state: SessionState, id: str) -> tuple[SessionHistory, Sequence[int]]:
+    """Where the originals behind an id stand."""
     checkpoint = find_checkpoint(state, id)
     if checkpoint is not None:
-        return checkpoint.covered()
+        return _history_of(state, checkpoint), checkpoint.covered()
     position = state.history.position_of(id)
-    if position is None:
-        position = _answer_of(state, id)
-    if position is None:
+    positions = _of_call(state, id) if position is None else [position]
+    if not positions:
         raise NotFound(
-            f"session {state.id!r} has no message, tool call or checkpoint with the id {id!r}"
+            f"session {state.id!r} has no message, tool call or checkpoint with the id "
+            f"{id[:80]!r}: take one that a heading or a stub names, or search with {RECALL}(query)"
         )
-    return [position]
+    return state.history, positions
 
 
 def find_checkpoint(state: SessionState, id: str) -> Checkpoint | None:
@@ -111,40 +139,75 @@ def find_checkpoint(state: SessionState, id: str) -> Checkpoint | None:
     return next((c for c in state.store.checkpoints(state.id) if c.id == id), None)
 
 
-def _answer_of(state: SessionState, call_id: str) -> int | None:
-    """Where the result of a tool call stands, else the call itself."""
-    called: int | None = None
-    for position, _ in state.store.search(state.branch_id, call_id, most=2 * PAGE):
-        message = state.history[position]
-        if any(result.call_id == call_id for result in message.tool_results):
-            return position
-        if any(call.id == call_id for call in message.tool_calls):
-            called = position
-    return called
+def _history_of(state: SessionState, checkpoint: Checkpoint) -> SessionHistory:
+    """The branch of which the checkpoint tells: the one that is open, or another one where that
+    left it before the checkpoint's end.
+    """
+    forks = [branch.fork for branch in state.store.branches(state.id) if branch.parent]
+    if checkpoint.span.last < min(forks, default=checkpoint.span.last + 1):
+        return state.history
+    for move in state.store.moves(state.id, None, most=MOST_MOVES):
+        if move.projection_id is None or move.at <= checkpoint.span.last:
+            continue
+        live = state.store.projection(move.projection_id).checkpoints
+        if checkpoint.id not in [each.id for each in live]:
+            continue
+        if state.covers(move.branch_id, move.at):
+            break
+        branch = state.store.branch(move.branch_id)
+        return SessionHistory(state.store, branch, state.wire, state.counter, counts=False)
+    return state.history
+
+
+def _of_call(state: SessionState, call_id: str) -> list[int]:
+    """Where the results of a tool call stand, the newest first, and the calls themselves where they
+    are long or have no result.
+    """
+    results: list[int] = []
+    calls: dict[int, bool] = {}
+    seen = 0
+    for most in MOST_HITS:
+        hits = state.store.search(state.branch_id, call_id, most=most)
+        for position, _ in hits[seen:]:
+            message = state.history[position]
+            if any(result.call_id == call_id for result in message.tool_results):
+                results.append(position)
+            sizes = [len(call.arguments) for call in message.tool_calls if call.id == call_id]
+            if sizes:
+                calls[position] = max(sizes) > shorten.LONG_ARGUMENT_CHARS
+        seen = len(hits)
+        if results or seen < most:
+            break
+    wanted = [position for position, long in calls.items() if long or not results]
+    return sorted(results, reverse=True) + sorted(wanted, reverse=True)
+
+
+# --- as tools -------------------------------------------------------------------------------------
 
 
 def answer_tool(
     state: SessionState, name: str, arguments: str | Mapping[str, Any], max_tokens: int | None
 ) -> str:
-    """What the tools `recall` and `expand` answer a model, as text under a heading of ours.
+    """What the tools `recall` and `expand` answer a model, as text under a heading of ours, within
+    so many tokens as far as a heading and a line are.
 
     Raises:
-        InvalidInput: there is no such tool, or its argument is missing.
-        NotFound: nothing has the id that was asked for.
+        InvalidInput: there is no such tool, or its argument is missing; the text is fit to be shown
+            to the model.
+        NotFound: nothing has the id that was asked for; the same.
     """
     given = _arguments(arguments)
     room = TOLD_TOKENS if max_tokens is None else max_tokens
     match name, given:
         case "recall", {"query": str(query)}:
-            found = recall(state, query)
-            lines = [f"({x.id}, {x.role}) {x.text}" for x in found]
-            return _fitted(state, f"{len(found)} messages for: {query[:80]}", lines, room)
-        case "expand", {"id": str(id)}:
-            whole = expand(state, id, max_tokens=room)
-            lines = [f"({m.id}, {m.role}) {searchable(m)}" for m in whole.messages]
-            return _fitted(state, f"{len(whole.messages)} of {whole.total} of {id}", lines, room)
+            return _told_search(state, query, room)
+        case "expand", {"id": str(id), "start": int(start)}:
+            return _told_page(state, id, start, room)
+        case "expand", {"id": str(id)} if "start" not in given:
+            return _told_page(state, id, 0, room)
     raise InvalidInput(
-        f"no tool {name!r} with {sorted(given)}: there are {RECALL}(query) and {EXPAND}(id)"
+        f"no tool {name!r} with {json.dumps(given, default=str)[:80]}: there are "
+        f"{RECALL}(query: text) and {EXPAND}(id: text, start: whole number, 0 if left out)"
     )
 
 
@@ -153,19 +216,56 @@ def _arguments(arguments: str | Mapping[str, Any]) -> Mapping[str, Any]:
         return arguments
     try:
         value = json.loads(arguments)
-    except ValueError:
+    except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):
         raise InvalidInput(f"the arguments of a tool are a JSON object, got {arguments[:80]!r}")
     return value
 
 
-def _fitted(state: SessionState, title: str, lines: list[str], room: int) -> str:
-    """As many of the lines as fit."""
-    title = " ".join(title.replace("]", ")").split())
-    while lines and state.counter.text(told(title, lines)) > room:
-        if len(lines) == 1 and len(lines[0]) > 2 * AROUND:
-            lines = [lines[0][: len(lines[0]) * 3 // 4] + " …"]
-        else:
-            lines = lines[:-1]
-    return told(title, lines or ["nothing was found"])
+def _told_search(state: SessionState, query: str, room: int) -> str:
+    found = recall(state, query)
+    lines = [f"({x.id}, {x.role}) {x.text}" for x in found]
+
+    def title(shown: int) -> str:
+        more = f"{shown} of " if shown < len(lines) else ""
+        return f"{more}{len(lines)} messages for: {query[:80]}"
+
+    return _fitted(state, title, lines, room) if lines else told(title(0), ["nothing was found"])
+
+
+def _told_page(state: SessionState, id: str, start: int, room: int) -> str:
+    page = expand(state, id, max_tokens=room, start=start)
+    lines = [f"({m.id}, {m.role}) {readable(m)}" for m in page.messages]
+    first = page.start + 1
+
+    def title(shown: int) -> str:
+        end = page.start + shown
+        if page.clipped or not shown:
+            end = first
+        which = f"message {first}" if end == first else f"messages {first} to {end}"
+        more = f", go on with start={end}" if end < page.total else ""
+        return f"{which} of the {page.total} of {id}{more}"
+
+    if start >= page.total:
+        return told(f"{id} has {page.total} messages", [f"none from start={start} on"])
+    return _fitted(state, title, lines, room)
+
+
+def _fitted(
+    state: SessionState, title: Callable[[int], str], lines: Sequence[str], room: int
+) -> str:
+    """As many of the lines as fit, but at least one, clipped; `title` says how many they are."""
+
+    def page(shown: Sequence[str]) -> str:
+        return told(" ".join(title(len(shown)).replace("]", ")").split()), shown)
+
+    shown = list(lines)
+    while len(shown) > 1 and state.counter.text(page(shown)) > room:
+        shown.pop()
+    whole = page(shown)
+    if shown and state.counter.text(whole) > room:
+        left = room - state.counter.text(page([""]))
+        about = "in the history"
+        shown = [shorten.clip_text(shown[0], max(0, left), about, state.counter)]
+    return page(shown or ["it does not fit: ask for more tokens"])
