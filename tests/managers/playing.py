@@ -1,38 +1,86 @@
 """Sessions that are played at random, and what must hold of them at every moment.
 
 A player appends generated messages (`tests.strategies`) to a session and does with it whatever an
-application may do: other windows, forks, undo, whole lists, goals, pins. The judges count and check
-with `tests.checker` alone.
+application may do: other windows and models, forks, undo, whole lists, goals, pins. The judges
+count and check with `tests.checker`; the size of a prompt is held against the window's arithmetic,
+written down again here.
 """
 
+import hashlib
 import json
 import random
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any, ClassVar
 
-from compact import CannotFit, ContextManager, Message
+from compact import CannotFit, ContextManager
 from compact.core.groups import group_at
 from compact.core.protocols import SessionStore
 from compact.errors import NotFound
+from compact.testing import ScriptedModel
 from tests import checker, strategies
+from tests.compression.judging import MARGIN, PICTURE
 
+Dict = dict[str, Any]
 TOKENIZER = "o200k"
+PRIMING = 3
+MOST = 1_000_000
+STUB = 300
+"""Tokens that a result beside what is held may still have."""
+PER_GOAL = 12
 WINDOWS = (4_096, 8_192, 16_384, 32_768, 128_000, 200_000, 1_000_000)
 MOSTLY = (30, 25, 15, 10, 8, 6, 6)
 """How often each window is chosen: the small ones compress most."""
+SMALLEST, LARGEST = 4_096, 1_000_000
+MODELS = {"gpt-4": 8_192, "gpt-4o": 128_000, "o1": 200_000, "gpt-5": 400_000, "gpt-4.1": 1_047_576}
+"""Models of which a window is known, and how large it is."""
 GOALS = (
     "Ship release 4.2 with the new scheduler.",
     "Keep the public API stable.",
     "检查所有缓存策略。",
     "Answer in German.",
 )
+TOOL_EVENTS = frozenset(
+    (
+        strategies.tool_step,
+        strategies.tool_loop,
+        strategies.parallel,
+        strategies.long_arguments,
+        strategies.thinking,
+        strategies.dead_call,
+        strategies.half_answered,
+        strategies.late_result,
+        strategies.orphan_result,
+        strategies.answered_twice,
+        strategies.same_id_again,
+        strategies.pinned_result,
+        strategies.pinned_dead_call,
+        strategies.reminder_between_results,
+        strategies.old_function_call,
+        strategies.split_reply,
+        strategies.unknown_parts,
+        strategies.result_and_words,
+    )
+)
 
 
 def key(message: Mapping[str, Any]) -> str:
     """A message as one comparable text."""
     return json.dumps(message, sort_keys=True, default=str)
+
+
+def digest(messages: Sequence[Mapping[str, Any]]) -> str:
+    """Few letters that stand for the bytes of provider dictionaries."""
+    return hashlib.blake2b("\n".join(map(key, messages)).encode(), digest_size=8).hexdigest()
+
+
+def usable(size: int) -> int:
+    """What a prompt may have of a window (C-7)."""
+    return size - min(1_500, size // 8)
+
+
+# --- judges ---------------------------------------------------------------------------------------
 
 
 def cover_faults(ctx: ContextManager) -> list[str]:
@@ -61,19 +109,54 @@ def cover_faults(ctx: ContextManager) -> list[str]:
     return found
 
 
-def prompt_faults(ctx: ContextManager, prompt: Sequence[Mapping[str, Any]], wire: str) -> list[str]:
-    """What is wrong with a prompt: too large, refused by a provider, goals missing."""
-    found = checker.broken_rules(prompt, wire)
-    size = checker.prompt_tokens(prompt) + 3
-    if size > ctx.window.usable:
-        found.append(f"{size} tokens, {ctx.window.usable} may be")
-    if size > ctx.active_context().tokens:
-        found.append(f"{size} tokens, it was said {ctx.active_context().tokens}")
+def prompt_faults(
+    ctx: ContextManager, prompt: Sequence[Mapping[str, Any]], size: int, held: Sequence[int]
+) -> list[str]:
+    """What is wrong with a prompt for a window of that size: too large, refused by a provider, or
+    goals or the words at `held` positions missing.
+    """
+    found = checker.broken_rules(prompt, ctx._state.wire.name)
+    tokens = checker.prompt_tokens(prompt) + PRIMING
+    if tokens > usable(size):
+        found.append(f"{tokens} tokens, {usable(size)} may be")
     texts = [text for m in prompt for text in checker.visible(m)]
-    for goal in ctx.goals:
-        if goal.status == "active" and not any(goal.text in text for text in texts):
-            found.append(f"the goal is missing: {goal.text}")
+    wanted = {goal.text: "a goal" for goal in ctx.goals if goal.status == "active"}
+    wanted |= {words: f"message {i}" for i in held for words in words_at(ctx, i)}
+    for words, whose in wanted.items():
+        if not any(words in text for text in texts):
+            found.append(f"{whose} is not there word for word: {words[:80]!r}")
     return found
+
+
+def words_at(ctx: ContextManager, position: int) -> list[str]:
+    """The texts of a message of the history; of a person's, without tool results beside them."""
+    rendered = ctx._state.wire.render([ctx.history[position]])
+    content = rendered[0].get("content")
+    if rendered[0]["role"] == "user" and isinstance(content, list):
+        spoken = [block for block in content if block.get("type") != "tool_result"]
+        if spoken:
+            return checker.visible({"role": "user", "content": spoken})
+    return [text for each in rendered for text in checker.visible(each)]
+
+
+def floor_tokens(ctx: ContextManager) -> int:
+    """Tokens of what may not be shortened, by the checker's count: system prompt, pins, goals, the
+    newest words of a person; of what cannot be parted from them, a stub each at most.
+    """
+    history, render = ctx.history, ctx._state.wire.render
+    picture = PICTURE[ctx._state.wire.name]
+    newest = next(history.persons(), None)
+    held = {*history.fixed} if newest is None else {*history.fixed, newest}
+    beside = {p for h in held for p in group_at(history, h)} - held
+
+    def tokens(position: int) -> int:
+        return checker.prompt_tokens(render([history[position]]), picture=picture)
+
+    goals = sum(checker.tokens(g.text) + PER_GOAL for g in ctx.goals if g.status == "active")
+    return PRIMING + goals + sum(map(tokens, held)) + sum(min(tokens(p), STUB) for p in beside)
+
+
+# --- the player -----------------------------------------------------------------------------------
 
 
 class Player:
@@ -87,22 +170,37 @@ class Player:
         self.id = session_id
         self.wire: strategies.Wire = r.choice(strategies.WIRES)
         wild = r.random() < 0.6
-        self.events = strategies.WILD_EVENTS if wild else strategies.ORDINARY_EVENTS
+        events = strategies.WILD_EVENTS if wild else strategies.ORDINARY_EVENTS
+        self.tools = [e for e in events if e in TOOL_EVENTS]
+        self.words = [e for e in events if e not in TOOL_EVENTS]
+        self.density = r.random()
+        """How often what happens is a tool's work."""
+        self.largest_pin = r.choice((300, 300, 3_000))
         makers = strategies.WILD if wild else strategies.ORDINARY
         self.writer = strategies.Writer(self.wire, r.randrange(2**32), makers)
         self.sizes = r.choice((strategies.SIZES[:4], strategies.SIZES[:5], strategies.SIZES))
         self.told = 0
         """Messages of the writer that were given to the session."""
         self.count: Counter[str] = Counter()
-        self.refused: CannotFit | None = None
         self.ever: dict[str, list[str]] = {}
-        """Branch → every message that it ever had, as far as this player knows."""
-        self.opened(r.choices(WINDOWS, MOSTLY)[0])
+        """Branch → a digest of every message that it ever had, as far as this player knows."""
+        self.pinned: dict[str, int] = {}
+        """Message id → the number of the newest move when it was pinned."""
+        self.opened(self.any_window())
         if r.random() < 0.5:
             self.writer.system(strategies.prose(r, 30))
 
+    def any_window(self) -> int:
+        """A window that models have, or any size between; the small ones more often."""
+        if self.r.random() < 0.5:
+            return self.r.choices(WINDOWS, MOSTLY)[0]
+        return int(SMALLEST * (LARGEST / SMALLEST) ** (self.r.random() ** 2))
+
     def opened(self, window: int) -> None:
-        self.ctx = ContextManager(
+        self.ctx = self.open(window)
+
+    def open(self, window: int) -> ContextManager:
+        return ContextManager(
             window=window,
             store=self.store,
             session_id=self.id,
@@ -114,7 +212,8 @@ class Player:
 
     def talk(self) -> None:
         for _ in range(self.r.randint(1, 4)):
-            self.r.choice(self.events)(self.writer, self.r.choice(self.sizes))
+            events = self.tools if self.r.random() < self.density else self.words
+            self.r.choice(events)(self.writer, self.r.choice(self.sizes))
         new = self.writer.made.messages[self.told :]
         self.told += len(new)
         if self.r.random() < 0.5:
@@ -122,19 +221,50 @@ class Player:
         else:
             for message in new:
                 self.ctx.add_message(message)
+        self.count["messages"] += len(new)
 
     def ask(self) -> None:
         self.judge()
 
     def switch(self) -> None:
-        self.opened(self.r.choices(WINDOWS, MOSTLY)[0])
+        """Another model from now on: the session is opened for its window."""
+        self.opened(self.any_window())
         self.judge()
+
+    def other_model(self) -> None:
+        """One prompt for another model, in between."""
+        model, size = self.r.choice(list(MODELS.items()))
+        try:
+            prompt = self.ctx.get_context_for_model(model)
+        except CannotFit as error:
+            self.cannot(error, size)
+            return
+        self.count["prompts"] += 1
+        faults = prompt_faults(self.ctx, prompt, size, self.held(size))
+        assert not faults, (model, faults[:5])
+
+    def send(self) -> None:
+        """To a model that refuses what is too large, and says what it counted."""
+        render = self.ctx._state.wire.render
+        model = ScriptedModel(
+            strategies.prose(self.r, 20),
+            limit=usable(self.ctx._view.size),
+            count=lambda context: checker.prompt_tokens(render(context.messages)) + PRIMING,
+        )
+        try:
+            self.ctx.send(model)
+        except CannotFit as error:
+            self.cannot(error, self.ctx._view.size)
+        assert len(model.contexts) <= 1, "it was refused"
+        self.count["prompts"] += len(model.contexts)
 
     def compress(self) -> None:
         try:
             self.ctx.compress_conversation(self.r.choice((None, 0.2, 0.5, 0.9)))
         except CannotFit as error:
-            self.cannot(error)
+            self.cannot(error, self.ctx._view.size)
+            return
+        self.judge()
 
     def set_goals(self) -> None:
         self.ctx.set_goals(self.r.sample(GOALS, self.r.randint(0, 3)))
@@ -142,8 +272,10 @@ class Player:
     def pin(self) -> None:
         if len(self.ctx.history):
             position = self.r.randrange(len(self.ctx.history))
-            if self.ctx.history.tokens(position) < 300:
-                self.ctx.pin(self.ctx.history[position])
+            if self.ctx.history.tokens(position) < self.largest_pin:
+                message = self.ctx.history[position]
+                self.pinned.setdefault(message.id, self.newest_move())
+                self.ctx.pin(message)
 
     def fork(self) -> None:
         length = len(self.ctx.history)
@@ -163,27 +295,40 @@ class Player:
             self.ctx.restore(self.r.choice(self.ctx.snapshots()))
 
     def sync(self) -> None:
-        wire = self.ctx._state.wire
+        """The whole list again, or the prompt, with something new at its end."""
         if self.r.random() < 0.5:
-            given = wire.render(tuple(self.ctx.history))
+            given = self.ctx._state.wire.render(tuple(self.ctx.history))
         else:
             try:
-                given = self.ctx.get_context_for_model()
+                given = self.prompt()
             except CannotFit as error:
-                self.cannot(error)
+                self.cannot(error, self.ctx._view.size)
                 return
         before, branch = len(self.ctx.history), self.ctx.branch_id
-        added = [{"role": "user", "content": strategies.prose(self.r, 12)}]
-        self.ctx.sync([*given, *added])
-        if self.ctx.branch_id == branch:
-            assert len(self.ctx.history) == before + 1, "only what is new is stored"
-        else:
-            self.count["branched by sync"] += 1
+        self.ctx.sync([*given, {"role": "user", "content": strategies.prose(self.r, 12)}])
+        assert self.ctx.branch_id == branch, "nothing was edited"
+        assert len(self.ctx.history) == before + 1, "only what is new is stored"
+        self.count["messages"] += 1
+
+    def edit(self) -> None:
+        """The whole list again, its end left out and said anew."""
+        before, given = self.ctx.branch_id, self.ctx._state.wire.render(tuple(self.ctx.history))
+        if len(given) < 2:
+            return
+        kept = given[: self.r.randint(max(1, len(given) - 30), len(given) - 1)]
+        added = {"role": "user", "content": f"{self.r.random()} {strategies.prose(self.r, 12)}"}
+        self.ctx.sync([*kept, added])
+        assert self.ctx.branch_id != before, "an edited past is a branch"
+        now = self.ctx._state.wire.render(tuple(self.ctx.history))
+        assert list(map(key, now)) == list(map(key, [*kept, added]))
+        self.count["messages"] += 1
 
     ACTIONS: ClassVar[dict[Callable[["Player"], None], int]] = {
         talk: 50,
         ask: 20,
         switch: 6,
+        other_model: 3,
+        send: 4,
         compress: 4,
         set_goals: 3,
         pin: 4,
@@ -191,6 +336,7 @@ class Player:
         undo: 4,
         snapshot: 3,
         sync: 3,
+        edit: 2,
     }
 
     def play(self, steps: int) -> None:
@@ -204,50 +350,69 @@ class Player:
             self.remember()
         self.judge()
         self.nothing_is_lost()
+        self.count["compressions"] = self.compressions()
+
+    def compressions(self) -> int:
+        return sum(m.kind == "compress" for m in self.store.moves(self.id, most=MOST))
+
+    def newest_move(self) -> int:
+        return max((move.number for move in self.store.moves(self.id, most=1)), default=0)
 
     # --- what must hold ---
 
-    def cannot(self, error: CannotFit) -> None:
+    def cannot(self, error: CannotFit, size: int) -> None:
         """The one legitimate error, proven to be so."""
-        assert error.total > error.limit, f"it would fit: {error}"
-        assert error.limit <= self.ctx.window.usable
-        assert error.total > self.ctx.window.usable, f"it would fit: {error}"
+        assert error.total > error.limit == usable(size), f"it would fit: {error}"
+        floor = floor_tokens(self.ctx)
+        assert floor + MARGIN > usable(size), f"it would fit, {floor} are needed: {error}"
         self.count["cannot fit"] += 1
         if self.r.random() < 0.5:  # somebody helps: a larger model
             self.opened(self.r.choice(WINDOWS[2:]))
 
+    def held(self, size: int) -> list[int]:
+        """Positions whose words are in every prompt. A pin that came when its message was covered
+        already is shown by the next compression.
+        """
+        history, projection = self.ctx.history, self.ctx._view_of(size).projection
+        made = 0
+        for move in self.store.moves(self.id, size, most=MOST) if projection else ():
+            if projection and move.kind == "compress" and move.projection_id == projection.id:
+                made = move.number
+        positions = [
+            i
+            for i in history.fixed
+            if not made or made > self.pinned.get(history[i].id, 0) or history[i].is_pinned
+        ]
+        return [*positions, *islice(history.persons(), 1)]
+
+    def prompt(self) -> list[Dict]:
+        """The prompt, judged."""
+        prompt = self.ctx.get_context_for_model()
+        self.count["prompts"] += 1
+        size = self.ctx._view.size
+        faults = prompt_faults(self.ctx, prompt, size, self.held(size)) + cover_faults(self.ctx)
+        if (said := self.ctx.active_context().tokens) < checker.prompt_tokens(prompt) + PRIMING:
+            faults.append(f"it was said to have {said} tokens")
+        assert not faults, faults[:5]
+        return prompt
+
     def judge(self) -> None:
         try:
-            prompt = self.ctx.get_context_for_model()
+            prompt = self.prompt()
         except CannotFit as error:
-            self.cannot(error)
+            self.cannot(error, self.ctx._view.size)
             return
-        faults = prompt_faults(self.ctx, prompt, self.wire) + cover_faults(self.ctx)
-        assert not faults, faults[:5]
-        again = ContextManager(
-            window=self.ctx.window.size,
-            store=self.store,
-            session_id=self.id,
-            format=self.wire,
-            tokenizer=TOKENIZER,
-        )
-        reopened = again.get_context_for_model()
+        reopened = self.open(self.ctx._view.size).get_context_for_model()
         assert list(map(key, reopened)) == list(map(key, prompt)), "reopened it is another prompt"
-        self.count["compressions"] = max(
-            self.count["compressions"],
-            self.ctx._view.projection.number if self.ctx._view.projection else 0,
-        )
 
     def remember(self) -> None:
         known = self.ever.setdefault(self.ctx.branch_id, [])
-        now = [m.id for m in _since(self.ctx, len(known))]
-        known += now
+        render, history = self.ctx._state.wire.render, self.ctx.history
+        known += [digest(render([history[i]])) for i in range(len(known), len(history))]
 
     def nothing_is_lost(self) -> None:
-        for branch_id, ids in self.ever.items():
-            stored = [e.message.id for e in self.store.read(branch_id, 0, 10**9)]
-            assert stored[: len(ids)] == ids, f"branch {branch_id} lost a message"
-
-
-def _since(ctx: ContextManager, start: int) -> list[Message]:
-    return [ctx.history[i] for i in range(start, len(ctx.history))]
+        render = self.ctx._state.wire.render
+        for branch_id, digests in self.ever.items():
+            entries = self.store.read(branch_id, 0, len(digests))
+            stored = [digest(render([entry.message])) for entry in entries]
+            assert stored == digests, f"branch {branch_id} lost a message, or changed it"
