@@ -1,4 +1,4 @@
-"""Sending, refusals and the emergency ladder (FR-3, FR-6, FR-10, FR-14)."""
+"""Sending, refusals and the emergency ladder (US-3, US-5, FR-3, FR-10)."""
 
 import asyncio
 from collections.abc import Sequence

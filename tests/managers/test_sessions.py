@@ -1,4 +1,4 @@
-"""A session in a store: reopened, shared, served to any window (FR-1, FR-5, C-9, S-2, NFR-2)."""
+"""A session in a store: reopened, shared, served to any window (US-1, FR-1, FR-5, S-2)."""
 
 import asyncio
 import re
