@@ -39,6 +39,9 @@ class Proposal:
     plan: Plan
     at: int
     """How many messages the history had when it was asked for."""
+    number: int = 1
+    """How many compressions led to it, those of another window among them whose checkpoints it has
+    taken over: their age goes on counting."""
     cut: int = 0
     kept: tuple[int, ...] = ()
     pieces: tuple[Piece, ...] = ()
@@ -70,13 +73,13 @@ async def compress(
         CannotFit: what may not be shortened exceeds the limit.
         SummaryRejected: the result broke an invariant; the history is untouched.
     """
-    at = len(history)
+    at, number = len(history), (standing.number if standing else 0) + 1
     if standing is None or not (standing.cut or standing.live):
         total = counted_until(history, budget.limit - budget.aside) + budget.aside
         emit(_estimate(history, budget, total))
         if total <= budget.limit and (fits := reporting.unchanged(history, budget, total)):
             pieces = stages.pieces_in_order(history, fits.context)
-            return Proposal(fits, at, pieces=pieces)
+            return Proposal(fits, at, number, pieces=pieces)
     with _stage("identify", emit):
         selection = stages.identify(history, policy, budget, standing)
     with _stage("prepare", emit):
@@ -95,6 +98,7 @@ async def compress(
     return Proposal(
         plan,
         at,
+        number,
         cut=selection.layout.cut,
         kept=tuple(sorted(i for i in selection.layout.held if i < selection.layout.cut)),
         pieces=update.pieces,

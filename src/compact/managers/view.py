@@ -342,7 +342,7 @@ class View:
         state, before = self._state, self.projection
         projection = Projection(
             window=self.size,
-            number=(before.number if before else 0) + 1,
+            number=proposal.number,
             at=proposal.at,
             cut=proposal.cut,
             kept=proposal.kept,
