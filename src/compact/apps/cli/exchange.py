@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from compact.apps.cli.ending import Stop
-from compact.apps.cli.options import CountOptions, taking, whole_number
+from compact.apps.cli.options import CountOptions, ReadOptions, taking
 from compact.apps.cli.session_options import BranchOptions, StoreOptions
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _LONGEST_ID = 200
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImportOptions(StoreOptions, CountOptions):
+class ImportOptions(StoreOptions, ReadOptions, CountOptions):
     """What `sessions import` takes."""
 
     file: Annotated[
@@ -39,18 +39,6 @@ class ImportOptions(StoreOptions, CountOptions):
     ] = None
     title: Annotated[
         str | None, typer.Option(metavar="TEXT", help="Its title. Default: the file's.")
-    ] = None
-    format: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="The file's format, where its content is not to decide."),
-    ] = None
-    conversation: Annotated[
-        int | None,
-        typer.Option(
-            parser=whole_number,
-            metavar="N",
-            help="Which conversation, of a file that holds several; from 1.",
-        ),
     ] = None
 
 

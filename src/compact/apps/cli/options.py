@@ -59,15 +59,9 @@ class CountOptions(SettingsOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FileOptions(CountOptions):
-    """What every command that reads a conversation takes."""
+class ReadOptions:
+    """How a file is read."""
 
-    file: Annotated[
-        str,
-        typer.Argument(
-            metavar="FILE", help="A conversation in any known format; - is standard input."
-        ),
-    ]
     format: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="The file's format, where its content is not to decide."),
@@ -80,6 +74,18 @@ class FileOptions(CountOptions):
             help="Which conversation, of a file that holds several; from 1.",
         ),
     ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileOptions(ReadOptions, CountOptions):
+    """What every command that reads a conversation takes."""
+
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE", help="A conversation in any known format; - is standard input."
+        ),
+    ]
     active: Annotated[
         bool, typer.Option("--active", help="Only what follows the file's last compaction.")
     ] = False
