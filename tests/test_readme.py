@@ -33,27 +33,25 @@ def test_the_python_examples_run_one_after_the_other(capsys, monkeypatch, tmp_pa
     assert printed in map(masked, blocks("text")), "what was printed stands below its example"
 
 
-def commands():
-    """The command lines of the page, each with the output shown below it."""
-    found = []
-    for block in blocks("console"):
-        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-            command, _, output = part.partition("\n")
-            found.append((command, output))
-    return found
+def commands(block):
+    """The command lines of a block, each with the output shown below it."""
+    for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+        command, _, output = part.partition("\n")
+        yield command, output
 
 
-@pytest.mark.parametrize(("command", "output"), [c for c in commands() if "compactctl" in c[0]])
-def test_the_commands_work_and_the_output_is_theirs(command, output, capsys, monkeypatch, tmp_path):
-    """K-11: shown lines are lines of the real output, numbers apart."""
+@pytest.mark.parametrize("block", [b for b in blocks("console") if "compactctl" in b])
+def test_the_commands_work_and_the_output_is_theirs(block, capsys, monkeypatch, tmp_path):
+    """K-11: one after the other; shown lines are lines of the real output, numbers apart."""
     from compact.apps.cli.main import main
 
     monkeypatch.chdir(tmp_path)
     (tmp_path / "harbour.jsonl").write_bytes(SAMPLE.read_bytes())
-    assert main(shlex.split(command)[1:]) == 0
-    real = {masked(line) for line in capsys.readouterr().out.splitlines()}
-    missing = [line for line in output.splitlines() if line != "…" and masked(line) not in real]
-    assert not missing, "\n".join(["not printed by the command:", *missing])
+    for command, output in commands(block):
+        assert main(shlex.split(command)[1:]) == 0, command
+        real = {masked(line) for line in capsys.readouterr().out.splitlines()}
+        missing = [line for line in output.splitlines() if line != "…" and masked(line) not in real]
+        assert not missing, "\n".join([f"not printed by {command}:", *missing])
 
 
 def masked(line):
