@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import json
-from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -55,13 +55,28 @@ def _around(text: str, query: str) -> str:
         return text
     lower = text.lower()
     words = {piece for name in looked_for(query) for piece in name}
-    places = sorted(i for word in words for i in _places(lower, word))
+    places = sorted((i, word) for word in words for i in _places(lower, word))
     if not places:
         return text[: 2 * AROUND] + " …"
-    counts = [bisect_right(places, p + AROUND) - i for i, p in enumerate(places)]
-    best = places[counts.index(max(counts))]
+    best = _densest(places)
     start, stop = max(0, best - AROUND), best + 2 * AROUND
     return ("… " if start else "") + text[start:stop] + (" …" if stop < len(text) else "")
+
+
+def _densest(places: Sequence[tuple[int, str]]) -> int:
+    """The first of the places after which most different words follow soon."""
+    near: Counter[str] = Counter()
+    best, most, end = 0, 0, 0
+    for at, word in places:
+        while end < len(places) and places[end][0] <= at + AROUND:
+            near[places[end][1]] += 1
+            end += 1
+        if len(near) > most:
+            best, most = at, len(near)
+        near[word] -= 1
+        if not near[word]:
+            del near[word]
+    return best
 
 
 def _places(text: str, word: str) -> Iterator[int]:
@@ -167,6 +182,7 @@ def _of_call(state: SessionState, call_id: str) -> list[int]:
     calls: dict[int, bool] = {}
     seen = 0
     for most in MOST_HITS:
+        before = len(results) + len(calls)
         hits = state.store.search(state.branch_id, call_id, most=most)
         for position, _ in hits[seen:]:
             message = state.history[position]
@@ -176,7 +192,9 @@ def _of_call(state: SessionState, call_id: str) -> list[int]:
             if sizes:
                 calls[position] = max(sizes) > shorten.LONG_ARGUMENT_CHARS
         seen = len(hits)
-        if results or seen < most:
+        was_used_again = max(len(results), len(calls)) > 1
+        goes_on = was_used_again and len(results) + len(calls) > before
+        if seen < most or (results and not goes_on):
             break
     wanted = [position for position, long in calls.items() if long or not results]
     return sorted(results, reverse=True) + sorted(wanted, reverse=True)
@@ -228,10 +246,10 @@ def _told_search(state: SessionState, query: str, room: int) -> str:
     lines = [f"({x.id}, {x.role}) {x.text}" for x in found]
 
     def title(shown: int) -> str:
-        more = f"{shown} of " if shown < len(lines) else ""
-        return f"{more}{len(lines)} messages for: {query[:80]}"
+        more = f"{shown} of " if shown < len(found) else ""
+        return f"{more}{len(found)} messages for: {query[:80]}"
 
-    return _fitted(state, title, lines, room) if lines else told(title(0), ["nothing was found"])
+    return _fitted(state, title, lines or ["nothing was found"], room)
 
 
 def _told_page(state: SessionState, id: str, start: int, room: int) -> str:
