@@ -1,6 +1,6 @@
 """Sessions to store, small and plain."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ from compact.core import chain
 from compact.core.checkpoints import Checkpoint, Span
 from compact.core.messages import Message
 from compact.core.protocols import SessionStore
-from compact.core.sessions import Branch, Entry, Projection, Run, Session, Stand, Step
+from compact.core.sessions import Branch, Entry, Projection, Run, Session, Snapshot, Stand, Step
 from compact.storage.sqlite.store import SQLiteManager
 
 
@@ -74,3 +74,40 @@ def opened(path: Path, **settings: Any) -> Iterator[SQLiteManager]:
     with SQLiteManager(path, **settings) as store:
         store.session("a", create=session("a"))
         yield store
+
+
+def everything(store: SQLiteManager) -> list[object]:
+    """All that a session consists of."""
+    return [
+        store.session("a"),
+        store.branches("a"),
+        store.read("a", 0, 10**6),
+        store.moves("a", most=10**6),
+        store.checkpoints("a"),
+        store.snapshots("a"),
+        store.notes("a"),
+    ]
+
+
+WRITES: dict[str, Callable[[SQLiteManager], object]] = {
+    "append": lambda store: store.append("a", [entry("long " * 99) for _ in range(300)]),
+    "commit": lambda store: store.commit(
+        step(store, "a", 99).model_copy(update={"forget": ("draft",)})
+    ),
+    "fork": lambda store: store.fork("a", 2),
+    "snapshot": lambda store: store.save_snapshot(
+        Snapshot(session_id="a", branch_id="a", at=1, window=8, note="long " * 9_999)
+    ),
+    "note": lambda store: store.note("a", "draft", {"x": "long " * 9_999}),
+    "session": lambda store: store.session("b", create=session("b", title="long " * 9_999)),
+    "importance": lambda store: store.update_importance_score("first", 0.5),
+    "deletion": lambda store: store.delete_session("a"),
+}
+
+
+def filled(store: SQLiteManager) -> None:
+    """Give the session `a` of `opened` something to lose."""
+    ids = ("first", "second", "third", "fourth", "fifth")
+    store.append("a", [Entry(Message(role="user", content=i, id=i), 3) for i in ids])
+    store.commit(step(store, "a", 1))
+    store.note("a", "draft", {"x": 1})

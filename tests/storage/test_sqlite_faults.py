@@ -5,60 +5,31 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import apsw
 import pytest
 
 from compact import SQLiteManager
-from compact.core.messages import Message
-from compact.core.sessions import Entry, Snapshot
 from compact.errors import StoreDamaged, StoreFailed, Superseded
 from compact.storage.sqlite import migrations
 from compact.storage.sqlite.failures import said
-from tests.storage.making import assert_chained, entry, opened, session, step, texts
+from tests.storage.making import (
+    WRITES,
+    assert_chained,
+    entry,
+    everything,
+    filled,
+    opened,
+    step,
+    texts,
+)
 
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     return tmp_path / "chat.db"
-
-
-def everything(store: SQLiteManager) -> list[object]:
-    """All that a session consists of."""
-    return [
-        store.session("a"),
-        store.branches("a"),
-        store.read("a", 0, 10**6),
-        store.moves("a", most=10**6),
-        store.checkpoints("a"),
-        store.snapshots("a"),
-        store.notes("a"),
-    ]
-
-
-WRITES: dict[str, Callable[[SQLiteManager], object]] = {
-    "append": lambda store: store.append("a", [entry("long " * 99) for _ in range(300)]),
-    "commit": lambda store: store.commit(
-        step(store, "a", 99).model_copy(update={"forget": ("draft",)})
-    ),
-    "fork": lambda store: store.fork("a", 2),
-    "snapshot": lambda store: store.save_snapshot(
-        Snapshot(session_id="a", branch_id="a", at=1, window=8, note="long " * 9_999)
-    ),
-    "note": lambda store: store.note("a", "draft", {"x": "long " * 9_999}),
-    "session": lambda store: store.session("b", create=session("b", title="long " * 9_999)),
-    "importance": lambda store: store.update_importance_score("first", 0.5),
-    "deletion": lambda store: store.delete_session("a"),
-}
-
-
-def filled(store: SQLiteManager) -> None:
-    ids = ("first", "second", "third", "fourth", "fifth")
-    store.append("a", [Entry(Message(role="user", content=i, id=i), 3) for i in ids])
-    store.commit(step(store, "a", 1))
-    store.note("a", "draft", {"x": 1})
 
 
 # --- no room --------------------------------------------------------------------------------------
