@@ -12,10 +12,20 @@ import compact
 from compact import SQLiteManager
 from compact.core import defaults
 from compact.core.messages import Message
-from compact.core.sessions import Entry, Snapshot
+from compact.core.sessions import Entry, Snapshot, Stand
 from compact.errors import InvalidInput, InvalidMessage, NotFound, StoreFailed
 from compact.storage.sqlite import migrations
-from tests.storage.making import assert_chained, entry, opened, session, step, texts
+from tests.storage.making import (
+    assert_chained,
+    checkpoint,
+    entry,
+    opened,
+    session,
+    step,
+    texts,
+)
+
+NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -47,6 +57,25 @@ def test_what_is_stored_outlives_the_store(file: Path) -> None:
             again.checkpoints("a")
         )
         assert again.notes("a") == {"draft": {"x": 1}}
+        assert again.integrity_check() == []
+
+
+def test_a_checkpoint_that_only_got_older_is_so_after_the_store_was_closed(file: Path) -> None:
+    """Its words stay, so its id does; its level is that of each projection (FR-4)."""
+    with opened(file) as store:
+        projections = []
+        for number, level in enumerate(("detailed", "moderate", "compact", "merged"), 1):
+            made = step(store, "a", number)
+            assert made.projection is not None
+            aged = checkpoint(1).model_copy(update={"level": level, "until": NOON})
+            projection = made.projection.model_copy(
+                update={"pieces": (Stand(aged.id),), "checkpoints": (aged,)}
+            )
+            store.commit(made.model_copy(update={"projection": projection}))
+            projections.append(projection)
+    with SQLiteManager(file) as again:
+        assert [again.projection(each.id) for each in projections] == projections
+        assert [each.level for each in again.checkpoints("a")] == ["detailed"]
         assert again.integrity_check() == []
 
 

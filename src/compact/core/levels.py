@@ -55,7 +55,12 @@ def aged(checkpoint: Checkpoint, number: int) -> Checkpoint:
 
     So the level follows from what is stored, and is the same after the session was opened again.
     """
-    level = older(checkpoint.level, level_at(max(0, number - checkpoint.number)))
+    level = level_at(max(0, number - checkpoint.number))
+    return at_level(checkpoint, older(checkpoint.level, level))
+
+
+def at_level(checkpoint: Checkpoint, level: Level) -> Checkpoint:
+    """The same checkpoint, said to be of another level."""
     if level == checkpoint.level:
         return checkpoint
     return checkpoint.model_copy(update={"level": level})

@@ -12,6 +12,7 @@ from typing import Any
 
 from compact.core import chain, codec, defaults
 from compact.core.checkpoints import Checkpoint
+from compact.core.levels import at_level
 from compact.core.sessions import (
     SHORTEST_ID,
     Branch,
@@ -258,9 +259,11 @@ class InMemoryStore:
             return move
 
     def _keep(self, session_id: str, projection: Projection) -> None:
-        """What is known by its id stays as it was first."""
+        """What is known by its id stays as it was first, but for a checkpoint's level, which each
+        projection knows.
+        """
         known = self._checkpoints[session_id]
-        live = tuple(known.setdefault(c.id, c) for c in projection.checkpoints)
+        live = tuple(at_level(known.setdefault(c.id, c), c.level) for c in projection.checkpoints)
         kept = projection.model_copy(update={"checkpoints": live})
         self._projections.setdefault(projection.id, kept)
 

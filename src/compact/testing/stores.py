@@ -240,7 +240,7 @@ def _check_commits(store: SessionStore) -> None:
 
 
 def _check_projections(store: SessionStore) -> None:
-    """A projection comes back equal; a checkpoint is never changed."""
+    """A projection comes back equal; a checkpoint's words are never changed."""
     for name in ("a", "b"):
         store.session(name, create=_session(name))
     odd = _odd_messages()
@@ -264,6 +264,12 @@ def _check_projections(store: SessionStore) -> None:
     store.commit(_step("a", changed, base=store.moves("a", 8, most=1)[0].number))
     assert store.checkpoints("a") == [ck, later], "a checkpoint stays what it was first"
     assert store.projection(changed.id).checkpoints == (later, ck), "in its order, everywhere"
+    older = ck.model_copy(update={"level": "compact"})
+    relabelled = _projection(10, checkpoints=(older, later))
+    store.commit(_step("a", relabelled, base=store.moves("a", 8, most=1)[0].number))
+    assert store.projection(relabelled.id) == relabelled, "its level is the projection's"
+    assert store.projection(whole.id) == whole, "and each projection has its own"
+    assert store.checkpoints("a") == [ck, later], "the checkpoint stays what it was first"
     store.commit(_step("b", _projection(7, checkpoints=(again,))))
     assert store.checkpoints("b") == [again], "sessions share no checkpoints"
     with _refusing(NotFound, "a projection that nobody committed is not found"):

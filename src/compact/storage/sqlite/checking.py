@@ -132,7 +132,7 @@ def _of_references(db: apsw.Connection) -> Iterator[str]:
         ),
         (
             "SELECT p.id FROM projections p, json_each(p.checkpoints) c WHERE NOT EXISTS "
-            "(SELECT 1 FROM checkpoints k WHERE k.session = p.session AND k.id = c.value)",
+            "(SELECT 1 FROM checkpoints k WHERE k.session = p.session AND k.id = c.key)",
             "projection {}: a checkpoint is missing",
         ),
     ):

@@ -108,7 +108,7 @@ _SESSIONS = (
         parent TEXT,
         made_at TEXT NOT NULL,
         kept TEXT NOT NULL,
-        checkpoints TEXT NOT NULL, -- ids, oldest span first
+        checkpoints TEXT NOT NULL, -- ids with their levels, oldest span first
         pieces TEXT NOT NULL -- [first, last], a checkpoint's id, or a message
     ) STRICT
     """,

@@ -7,7 +7,8 @@ from typing import Any
 import apsw
 
 from compact.core import codec, defaults
-from compact.core.checkpoints import Checkpoint, Span, Verdict
+from compact.core.checkpoints import Checkpoint, Level, Span, Verdict
+from compact.core.levels import at_level
 from compact.core.sessions import Move, Piece, Projection, Run, Shown, Stand, Step
 from compact.errors import InvalidInput, NotFound, Superseded
 from compact.storage.sqlite import lines, sessions
@@ -84,7 +85,9 @@ def _branch_key(db: apsw.Connection, session: int, step: Step) -> int:
 
 
 def _keep(db: apsw.Connection, session: int, projection: Projection) -> None:
-    """Store a projection and its checkpoints; what is known by its id stays as it was first."""
+    """Store a projection and its checkpoints; what is known by its id stays as it was first, but
+    for a checkpoint's level, which each projection knows.
+    """
     for checkpoint in projection.checkpoints:
         _keep_checkpoint(db, session, checkpoint)
     known = first(db, "SELECT session FROM projections WHERE id = ?", (projection.id,))
@@ -108,7 +111,7 @@ def _keep(db: apsw.Connection, session: int, projection: Projection) -> None:
             projection.parent,
             projection.made_at.isoformat(),
             json_of(projection.kept),
-            json_of([each.id for each in projection.checkpoints]),
+            json_of({each.id: each.level for each in projection.checkpoints}),
             json_of([_value_of_piece(piece) for piece in projection.pieces]),
         ),
     )
@@ -224,9 +227,10 @@ def projection(db: apsw.Connection, projection_id: str) -> Projection:
     if row is None:
         raise NotFound(f"no projection {projection_id!r} in this store")
     session, window, number, at, cut, tokens, parent, made_at, kept, named, pieces = row
-    sql = f"{_CHECKPOINT} WHERE session = ? AND id IN (SELECT value FROM json_each(?))"
+    sql = f"{_CHECKPOINT} WHERE session = ? AND id IN (SELECT key FROM json_each(?))"
     found = [_checkpoint_of(each) for each in query(db, sql, (session, named))]
     by_id = {checkpoint.id: checkpoint for checkpoint in found}
+    levels: dict[str, Level] = value_of(named)
     return Projection(
         id=projection_id,
         window=window,
@@ -235,7 +239,7 @@ def projection(db: apsw.Connection, projection_id: str) -> Projection:
         cut=cut,
         kept=tuple(value_of(kept)),
         pieces=tuple(_piece_of(value) for value in value_of(pieces)),
-        checkpoints=tuple(by_id[name] for name in value_of(named)),
+        checkpoints=tuple(at_level(by_id[name], level) for name, level in levels.items()),
         tokens=tokens,
         parent=parent,
         made_at=time_of(made_at),

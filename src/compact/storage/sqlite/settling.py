@@ -301,8 +301,8 @@ def tidy(db: apsw.Connection) -> list[str]:
             session NOT IN (SELECT key FROM sessions) OR NOT json_valid(checkpoints)
             OR NOT json_valid(pieces) OR EXISTS (
                 SELECT 1 FROM json_each(CASE json_valid(checkpoints) WHEN 1 THEN checkpoints
-                    ELSE '[]' END) c
-                WHERE c.value NOT IN (
+                    ELSE '{}' END) c
+                WHERE c.key IS NULL OR c.key NOT IN (
                     SELECT id FROM checkpoints k WHERE k.session = projections.session
                 )
             )
