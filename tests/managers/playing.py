@@ -375,7 +375,7 @@ class Player:
         """
         history, projection = self.ctx.history, self.ctx._view_of(size).projection
         made = 0
-        for move in self.store.moves(self.id, size, most=MOST) if projection else ():
+        for move in self.store.moves(self.id, most=MOST) if projection else ():
             if projection and move.kind == "compress" and move.projection_id == projection.id:
                 made = move.number
         positions = [

@@ -19,6 +19,7 @@ import pytest
 from compact import CannotFit, ContextManager, SQLiteManager
 from compact.core.protocols import SessionStore
 from compact.storage.inmemory import InMemoryStore
+from tests import checker
 from tests.managers.playing import Player
 
 QUICK, LONG = 40, 1_000
@@ -115,3 +116,20 @@ def test_a_player_sees_a_prompt_that_lost_a_pin(monkeypatch):
     monkeypatch.setattr(ContextManager, "get_context_for_model", lambda self: given)
     with pytest.raises(AssertionError, match="'keep'"):
         player.prompt()
+
+
+@pytest.mark.parametrize("calls", [1, 8, 40])
+def test_what_answers_open_calls_is_counted(calls):
+    """FR-3: calls that wait for their results have notes in their place, and those take room."""
+    asked = [
+        {"id": f"call_{i}", "type": "function", "function": {"name": "run", "arguments": "{}"}}
+        for i in range(calls)
+    ]
+    for words in range(0, 3_000, 60):
+        ctx = ContextManager(window=4_096, tokenizer="o200k")
+        ctx.add_message(role="user", content="What is it?")
+        ctx.add_message(role="assistant", content="word " * words)
+        ctx.add_message({"role": "assistant", "content": None, "tool_calls": asked})
+        prompt = ctx.get_context_for_model()
+        assert checker.prompt_tokens(prompt) <= ctx.window.usable, words
+        assert ctx.budget.used_tokens == ctx.active_context().tokens

@@ -30,7 +30,7 @@ class Fold:
         self.checkpoints: tuple[Checkpoint, ...] = ()
         self.seen = 0
         """Messages of the history that are in it, or that it has passed."""
-        self.tokens = self.aside
+        self._tokens = self.aside
         """Tokens of the whole prompt, but for the note that answers open calls."""
         self._messages: list[Message] = []
         self._places: list[int | None] = []
@@ -38,6 +38,12 @@ class Fold:
         self._rendered: list[dict[str, Any]] = []
         self._open: dict[str, ToolCall] = {}
         self._asker: Message | None = None
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of the whole prompt as it would be sent now."""
+        note = self._history.counter.message(self._note()) if self._open else 0
+        return self._tokens + note
 
     def take(self, projection: Projection) -> None:
         """Go on from a projection. A note that answers a call still open at its end is left out
@@ -48,10 +54,10 @@ class Fold:
         self.checkpoints = projection.checkpoints
         self.seen = projection.at
         self._open, self._asker = {}, None
-        self.tokens = projection.tokens + self.aside
+        self._tokens = projection.tokens + self.aside
         if messages and shorten.is_answer(messages[-1]):
             note = messages.pop()
-            self.tokens -= self._history.counter.message(note)
+            self._tokens -= self._history.counter.message(note)
             waiting = {result.call_id for result in note.tool_results}
             asker = next(m for m in reversed(messages) if m.tool_calls)
             self._open = {c.id: c for c in asker.tool_calls if c.id in waiting}
@@ -99,7 +105,7 @@ class Fold:
         self._messages.append(message)
         self._places.append(position)
         self._rendered += self._history.wire.render((message,))
-        self.tokens += tokens
+        self._tokens += tokens
 
     def _goes_on(self, message: Message) -> bool:
         """Whether the message is another piece of the reply that made the open calls."""
@@ -150,10 +156,9 @@ class Fold:
 
     def context(self) -> ActiveContext:
         """The active context as a value."""
-        note = self._history.counter.message(self._note()) if self._open else 0
         return ActiveContext(
             messages=tuple(self.messages()),
-            tokens=self.tokens + note,
+            tokens=self.tokens,
             checkpoints=self.checkpoints,
         )
 
