@@ -27,7 +27,7 @@ PAGE = 32
 MOST_FIXED = 10_000
 """System messages and pins that are looked for when a session is opened."""
 MOST_TRIES = 100
-MOST_PERSONS = 1_000
+MOST_PERSONS = 200
 """Positions of a person's newest messages that stay in memory."""
 
 
