@@ -18,6 +18,13 @@ _NEWEST = (
     "WHERE marks & 2 AND key BETWEEN ? AND ?",
     "SELECT max(id) FROM words_docsize WHERE id BETWEEN ? AND ?",
 )
+_COUNTED = {
+    "checkpoints": "SELECT id FROM checkpoints INDEXED BY sqlite_autoindex_checkpoints_1",
+    "projections": "SELECT id FROM projections INDEXED BY sqlite_autoindex_projections_1",
+    "moves": "SELECT number FROM moves INDEXED BY moves_by_window",
+    "snapshots": "SELECT id FROM snapshots INDEXED BY sqlite_autoindex_snapshots_1",
+}
+"""Rows of other tables than that of messages, as an index knows them."""
 
 
 class Hints:
@@ -56,6 +63,10 @@ class Hints:
         keys = branch << BITS, branch << BITS | LAST
         found = [row[0] for sql in _NEWEST for row in self._rows(sql, keys) if row[0] is not None]
         return max(((key & LAST) + 1 for key in found), default=0)
+
+    def counts(self) -> dict[str, int]:
+        """Table → how many rows it had at least."""
+        return {table: len(self._rows(sql)) for table, sql in _COUNTED.items()}
 
     def _names(self, sql: str) -> dict[int, str]:
         return {key: text_of(name) for key, name in self._rows(sql)}

@@ -143,6 +143,7 @@ def _rebuilt(file: Path, folder: Path) -> RepairReport:
         with pool.write() as db:
             remarks = salvage(copy, db)
             with Hints(copy) as hints:
+                remarks += settling.lost(db, hints)
                 remarks += settling.adopt(db, hints)
                 branches = settling.settle(db, hints)
             if not branches:

@@ -59,6 +59,8 @@ def salvage(copy: Path, db: apsw.Connection) -> list[str]:
         remarks.append(
             "messages after the newest one that is left of a branch may be lost without a trace"
         )
+    if "notes" in stopped:
+        remarks.append("notes of sessions may be lost: goals, pins and what else stands there")
     if stopped:
         with copy.open("rb") as file:
             for rowid, values in pages.leaf_rows(file):
