@@ -160,7 +160,7 @@ REFUSALS = {
     ),
     "vllm": (
         "This model's maximum context length is 8192 tokens. However, you requested 12000 tokens "
-        "(11500 in the messages, 500 in the completion). Please reduce the length of the messages "
+        "(12000 in the messages, 0 in the completion). Please reduce the length of the messages "
         "or completion.",
         12_000,
         8_192,
