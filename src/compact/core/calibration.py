@@ -1,13 +1,20 @@
-"""What a provider's reported usage teaches about our token counts.
+"""What a provider's reported usage and its refusals teach: how far our token counts are off, and
+that a window is smaller than was said.
 
-The ratio is reported / counted. A prompt that cost more than the ratio says raises it at once; one
-that cost less lowers it slowly, and never below 1 where the tokenizer is exact: a prompt that is
-too small costs little, one that is too large is lost.
+The ratio is reported / counted, and belongs to the tokenizer. A prompt that cost more than the
+ratio says raises it at once; one that cost less lowers it slowly, and never below 1 where the
+tokenizer is exact: a prompt that is too small costs little, one that is too large is lost. A limit
+belongs to the size of the window that was asked for: another window is another model, or another
+server.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pydantic import BaseModel, ConfigDict, Field
+
+from compact.core.overflow import Refusal
 
 LEAST_PROMPT = 200
 """Counted tokens below which a report says little: framing outweighs text."""
@@ -16,17 +23,21 @@ SLOWLY = 0.1
 LOWEST, HIGHEST = 0.6, 4.0
 UNSAID = 1.25
 """Factor for an overflow that does not say how many tokens there were."""
+LEAST_LIMIT = 512
+"""Tokens below which no window lies: a smaller number is not the window's (some servers name what
+is left of it beside the answer)."""
 
 
 class Calibration(BaseModel):
-    """The learned ratio, and the limit a provider has shown to have."""
+    """The learned ratio, and the limits that providers have shown to have."""
 
     model_config = ConfigDict(frozen=True)
 
     ratio: float = Field(default=1.0, ge=LOWEST, le=HIGHEST)
     reports: int = 0
-    limit: int | None = None
-    """Tokens of the provider's window, where an error told that it is smaller than was said."""
+    limits: Mapping[int, int] = Field(default_factory=dict)
+    """Tokens of a provider's window, by the size that was asked for, where an error told that it is
+    smaller."""
 
     def after(self, counted: int, reported: int, *, exact: bool) -> Calibration:
         """What is known after a prompt that we counted so, and the provider so."""
@@ -37,11 +48,31 @@ class Calibration(BaseModel):
         ratio = min(max(ratio, 1.0 if exact else LOWEST), HIGHEST)
         return self.model_copy(update={"ratio": ratio, "reports": self.reports + 1})
 
+    def window(self, size: int) -> int:
+        """The size of a window that was asked for, as far as a provider's errors bear it out."""
+        return min(size, self.limits.get(size, size))
+
     def after_overflow(
-        self, counted: int, reported: int | None, limit: int | None, *, exact: bool
+        self, counted: int, refusal: Refusal, *, size: int, exact: bool
     ) -> Calibration:
-        """What is known after a prompt was refused as too large."""
-        told = reported if reported is not None else int(counted * self.ratio * UNSAID)
-        known = self.after(counted, told, exact=exact)
-        smaller = limit if self.limit is None or limit is None else min(limit, self.limit)
-        return known.model_copy(update={"limit": smaller if smaller is not None else self.limit})
+        """What is known after a prompt for a window of that size was refused as too large.
+
+        The newest word on a window counts.
+        """
+        known = self.after(counted, self._told(counted, refusal), exact=exact)
+        limit = refusal.limit
+        if limit is None or limit < LEAST_LIMIT:
+            return known
+        limits = {asked: least for asked, least in self.limits.items() if asked != size}
+        if limit < size:
+            limits[size] = limit
+        return known.model_copy(update={"limits": limits})
+
+    def _told(self, counted: int, refusal: Refusal) -> int:
+        """Tokens of the prompt, as far as a refusal tells; 0 where it teaches nothing of them."""
+        expected = int(counted * self.ratio)
+        if refusal.tokens is not None:
+            return max(refusal.tokens, expected) if refusal.at_least else refusal.tokens
+        if refusal.limit is not None and expected > refusal.limit:
+            return 0  # the limit alone explains it
+        return int(expected * UNSAID)

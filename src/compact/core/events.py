@@ -153,6 +153,17 @@ class BreakerOpened(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WindowCapped(Event):
+    """A window is smaller than was asked for, because a provider said so: now, or in an earlier
+    life of the session.
+    """
+
+    name: ClassVar[str] = "compact.window_capped"
+    asked: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RatioLearned(Event):
     """A provider reported what a prompt cost; counts are corrected by it."""
 

@@ -6,7 +6,7 @@ What providers report corrects our counts; a refusal triggers the ladder once, a
 from __future__ import annotations
 
 from compact.core.context import ActiveContext
-from compact.core.events import RatioLearned
+from compact.core.events import RatioLearned, WindowCapped
 from compact.core.overflow import refusal_of
 from compact.core.plan import Plan
 from compact.core.protocols import ChatModel
@@ -100,8 +100,9 @@ class Post:
         counted = self._taken or view.tokens_now
         take_snapshot(state, view, purpose="emergency", note="a provider refused the prompt")
         known, exact = state.calibration, state.counter.exact
-        limit = refusal.limit if refusal.limit and refusal.limit < view.size else None
-        state.learn(known.after_overflow(counted, refusal.tokens, limit, exact=exact))
+        state.learn(known.after_overflow(counted, refusal, size=view.size, exact=exact))
+        if (size := state.window(view.size).size) < view.window.size:
+            state.emit(WindowCapped(asked=view.size, size=size))
         self._tell(known.ratio, refusal.tokens or 0)
         view.reload()
         view.follow()

@@ -92,14 +92,14 @@ class SessionState:
     def learn(self, calibration: Calibration) -> None:
         """Correct counts from now on."""
         if calibration != self.calibration:
-            self.store.note(self.id, self._calibration_name, calibration.model_dump())
+            self.store.note(self.id, self._calibration_name, calibration.model_dump(mode="json"))
             self._take_notes()
 
     def window(self, size: int) -> ContextWindow:
         """The window of a size: the policy's, corrected by what providers reported."""
         policy, known = self.policy, self.calibration
         return ContextWindow(
-            size=size if known.limit is None else min(size, known.limit),
+            size=known.window(size),
             output_reserve=policy.output_reserve,
             trigger_pct=policy.trigger_pct,
             target_pct=policy.target_pct,

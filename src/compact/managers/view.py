@@ -23,7 +23,7 @@ from compact.compression.stages import Budget
 from compact.compression.standing import Standing, adopted, standing_of
 from compact.core.checkpoints import Checkpoint
 from compact.core.context import ActiveContext
-from compact.core.events import Committed, TriggerDecision
+from compact.core.events import Committed, TriggerDecision, WindowCapped
 from compact.core.history import History
 from compact.core.levels import Caps
 from compact.core.plan import Plan
@@ -54,6 +54,8 @@ class View:
 
     def __init__(self, state: SessionState, size: int, breaker: Breaker) -> None:
         self.window = state.window(size)
+        if self.window.size < size:
+            state.emit(WindowCapped(asked=size, size=self.window.size))
         self.plan: Plan | None = None
         """What the last compression did."""
         self.projection: Projection | None = None
