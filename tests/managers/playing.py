@@ -256,7 +256,12 @@ class Player:
         except CannotFit as error:
             self.cannot(error, self.ctx._view.size)
         assert len(model.contexts) <= 1, "it was refused"
-        self.count["prompts"] += len(model.contexts)
+        size = self.ctx._view.size
+        for context in model.contexts:
+            prompt = render(context.messages)
+            faults = prompt_faults(self.ctx, prompt, size, self.held(size))
+            assert not faults, faults[:5]
+            self.count["prompts"] += 1
 
     def compress(self) -> None:
         try:

@@ -5,13 +5,15 @@ Real turns are replayed over and over, each time with other names, paths and rul
 in a SQLite file (`durability="normal"`: what is measured is our work, not the disk's). What is
 measured at each compression: tokens of the prompt, time of a turn, what the session holds in
 memory, what it reads from its store, bytes of the file for each message. Time is the processor's,
-so that whoever else uses the machine is not measured. Goals, pins and the first instruction are in
+and judged beside that of a fixed piece of work at the same moments, so that whoever else uses the
+machine is not measured. Goals, pins and the first instruction are in
 each prompt word for word.
 
 The sessions are those of COMPACT_DATA, else of the shared folder beside the project.
 """
 
 import gc
+import json
 import os
 import sys
 import time
@@ -175,6 +177,14 @@ def resident() -> int:
         return 0
 
 
+def pace() -> float:
+    """Milliseconds that the machine takes for the same piece of work now."""
+    start = time.process_time()
+    for _ in range(20):
+        json.dumps([{"role": "user", "content": "word " * i} for i in range(20)])
+    return (time.process_time() - start) * 1_000
+
+
 @dataclass(slots=True)
 class Cycle:
     """What happened up to a compression since the one before."""
@@ -182,6 +192,7 @@ class Cycle:
     ordinary: list[float] = field(default_factory=list)
     """Milliseconds of each turn that compressed nothing."""
     compressing: float = 0
+    pace: float = 0
     tokens: int = 0
     held: int = 0
     resident: int = 0
@@ -225,7 +236,7 @@ class Endless:
             if self.ctx.compressions == before:
                 cycle.ordinary.append(took)
                 continue
-            cycle.compressing = took
+            cycle.compressing, cycle.pace = took, pace()
             cycle.calls, cycle.entries = self.store.calls - calls, self.store.entries - entries
             self.weigh(cycle, prompt)
             self.judge(prompt)
@@ -261,10 +272,15 @@ Figures = Mapping[str, float]
 def figures(cycles: Sequence[Cycle], before: Cycle) -> Figures:
     """Medians of some cycles; `before` is the one before them."""
     new = cycles[-1].messages - before.messages
+    ordinary = median(t for c in cycles for t in c.ordinary)
+    compressing = median(c.compressing for c in cycles)
+    unit = median(c.pace for c in cycles)
     return {
         "tokens": median(c.tokens for c in cycles),
-        "ordinary ms": median(t for c in cycles for t in c.ordinary),
-        "compressing ms": median(c.compressing for c in cycles),
+        "ordinary ms": ordinary,
+        "compressing ms": compressing,
+        "ordinary/pace": ordinary / unit,
+        "compress./pace": compressing / unit,
         "held kB": median(c.held for c in cycles) / 1_000,
         "resident MB": median(c.resident for c in cycles) / 1e6,
         "file B/message": (cycles[-1].file - before.file) / new,
@@ -312,7 +328,7 @@ REAL = {
 }
 """Wire format → folders of real sessions."""
 SPACE = ("tokens", "held kB", "resident MB", "file B/message", "store calls", "entries read")
-TIME = ("ordinary ms", "compressing ms")
+TIME = ("ordinary/pace", "compress./pace")
 
 
 def test_sixty_compressions_cost_what_the_first_ones_did(tmp_path, capsys):

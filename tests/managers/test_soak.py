@@ -125,7 +125,7 @@ def test_what_answers_open_calls_is_counted(calls):
         {"id": f"call_{i}", "type": "function", "function": {"name": "run", "arguments": "{}"}}
         for i in range(calls)
     ]
-    for words in range(0, 3_000, 60):
+    for words in range(0, 3_000, 150):
         ctx = ContextManager(window=4_096, tokenizer="o200k")
         ctx.add_message(role="user", content="What is it?")
         ctx.add_message(role="assistant", content="word " * words)
