@@ -7,13 +7,14 @@ an ordinary store finds afterwards is what was there before the call that was go
 import random
 import shutil
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
-from compact import SQLiteManager
+from compact import ContextManager, SQLiteManager
 from compact.core.sessions import FIXED, PERSON, Snapshot
 from tests.storage.making import assert_chained, entry, opened, session, step
 from tests.storage.power import Disk, Event, recording
@@ -164,6 +165,48 @@ def test_what_was_promised_outlives_the_power(tmp_path: Path) -> None:
 def test_what_was_promised_outlives_the_power_again_and_again(tmp_path: Path, seed: int) -> None:
     work = worked(tmp_path / "disk", 250, seed=seed)
     assert_promises_are_kept(work, tmp_path, 500, seed=seed)
+
+
+def test_the_view_is_the_old_one_or_the_new_one(tmp_path: Path) -> None:
+    """A session that is compressed, undone and restored while the power may fail (FR-5)."""
+    rng = random.Random(6)
+    (tmp_path / "disk").mkdir()
+    file = tmp_path / "disk" / "chat.db"
+    with recording(tmp_path / "disk") as record:
+        with ContextManager(window=2_000, store=str(file), session_id="a") as ctx:
+            done, views = [len(record.events)], [view_of(ctx)]
+            for turn in turns(ctx, rng, 60):
+                turn()
+                done.append(len(record.events))
+                views.append(view_of(ctx))
+            assert ctx.compressions > 5
+        work = Work(record.events, done, [])
+    for loss in losses(work, tmp_path, 60, seed=7):
+        with SQLiteManager(loss.file) as store:
+            is_there = bool(store.sessions())
+        if loss.promised < 0 and not is_there:
+            continue
+        with ContextManager(window=2_000, store=str(loss.file), session_id="a") as ctx:
+            assert view_of(ctx) in views[max(0, loss.promised) : loss.promised + 2]
+
+
+def turns(ctx: ContextManager, rng: random.Random, count: int) -> Iterator[Callable[[], object]]:
+    """Calls of a session, each of which puts one thing in force at most."""
+    for number in range(count):
+        said = f"{number} " + " ".join(rng.choices(WORDS, k=rng.choice((40, 150))))
+        yield partial(ctx.add_message, role=rng.choice(("user", "assistant")), content=said)
+        yield ctx.get_context_for_model
+        if number % 10 == 9:
+            yield ctx.snapshot
+        if number % 20 == 19:
+            yield ctx.undo
+            yield partial(ctx.restore, ctx.snapshots()[-1])
+
+
+def view_of(ctx: ContextManager) -> tuple[str, int, str]:
+    """Branch, length, and what a model would see of it."""
+    seen = ctx.context_at(len(ctx.history))
+    return ctx.branch_id, len(ctx.history), seen.render_text()
 
 
 def test_a_new_file_is_whole_or_not_there(tmp_path: Path) -> None:
