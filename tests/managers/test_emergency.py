@@ -2,29 +2,23 @@
 
 import asyncio
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from compact import CannotFit, ContextManager, Message, SQLiteManager
+from compact import CannotFit, ContextManager, Message
 from compact.compression.emergency import RUNGS
-from compact.core import defaults
 from compact.core.context import ActiveContext
 from compact.core.events import (
-    BreakerOpened,
     EmergencyRung,
-    PrunedMessages,
     RatioLearned,
-    SummaryReplaced,
 )
 from compact.core.replies import Usage
 from compact.errors import ContextOverflow, WrongLayer
-from compact.managers import breaker
 from compact.managers.rescue import tried
 from compact.storage.inmemory import InMemoryStore
-from compact.testing import ScriptedModel, ScriptedSummarizer
+from compact.testing import ScriptedModel
 from tests import checker
 
 
@@ -370,100 +364,3 @@ def test_a_wrong_token_count_of_a_message_is_not_believed() -> None:
         text = f"Part {i}: " + "the roof holds. " * 60
         ctx.add_message(Message(role="user", content=text, token_count=1))
     assert checker.prompt_tokens(ctx.get_context_for_model()) <= ctx.window.usable
-
-
-# --- the breaker ----------------------------------------------------------------------------------
-
-
-class Clock:
-    """A clock that goes where it is told."""
-
-    def __init__(self) -> None:
-        self.time = datetime(2026, 5, 1, 12, tzinfo=UTC)
-
-    def __call__(self) -> datetime:
-        self.time += timedelta(milliseconds=1)
-        return self.time
-
-
-def test_a_summarizer_that_fails_again_and_again_is_left_alone() -> None:
-    """Every turn is served; after three failures it is not asked until the pause is over, which a
-    reopen does not shorten (FR-6)."""
-    clock, store, seen = Clock(), InMemoryStore(), list[object]()
-    failing = ScriptedSummarizer(ConnectionError("down"))
-
-    def opened() -> ContextManager:
-        return ContextManager(
-            window=4_096, store=store, session_id="s", summarizer=failing, on_event=seen.append
-        )
-
-    def turn(ctx: ContextManager) -> int:
-        before, pruned = len(failing.requests), len(of_kind(seen, PrunedMessages))
-        while len(of_kind(seen, PrunedMessages)) == pruned:
-            fill(ctx, 3, words=25)
-            assert checker.prompt_tokens(ctx.get_context_for_model()) <= ctx.window.usable
-        return len(failing.requests) - before
-
-    with defaults.using(clock=clock):
-        ctx = opened()
-        while not of_kind(seen, BreakerOpened):
-            assert turn(ctx) > 0
-        assert of_kind(seen, BreakerOpened)[0].failures == breaker.MOST_FAILURES
-        assert len(of_kind(seen, SummaryReplaced)) >= breaker.MOST_FAILURES
-        assert turn(ctx) == 0
-        ctx = opened()
-        assert turn(ctx) == 0
-        clock.time += breaker.FIRST_PAUSE
-        assert turn(ctx) > 0, "after the pause it is asked once more"
-        assert turn(ctx) == 0, "it failed again: a longer pause"
-        until = of_kind(seen, BreakerOpened)[-1].until
-        assert until - clock.time > breaker.FIRST_PAUSE
-
-
-def test_a_summarizer_that_recovers_is_asked_again() -> None:
-    """One success closes the breaker and forgets the failures (FR-6)."""
-    clock, down = Clock(), ConnectionError("down")
-    script = ScriptedSummarizer(down, down, down, "All about roofs.")
-    with defaults.using(clock=clock):
-        ctx = ContextManager(window=4_096, summarizer=script)
-        while not ctx._breaker.is_open:
-            fill(ctx, 9, words=25)
-            ctx.get_context_for_model()
-        clock.time += breaker.FIRST_PAUSE
-        calls = len(script.requests)
-        while len(script.requests) == calls:
-            fill(ctx, 9, words=25)
-            ctx.get_context_for_model()
-        assert ctx._breaker.failures == 0
-        assert not ctx._breaker.is_open
-
-
-def test_a_clock_that_goes_backwards_keeps_no_breaker_open_for_ever() -> None:
-    """However far the clock jumps, the longest pause is the longest (FR-6)."""
-    clock, failing = Clock(), ScriptedSummarizer(ConnectionError("down"))
-    with defaults.using(clock=clock):
-        ctx = ContextManager(window=4_096, summarizer=failing)
-        while not ctx._breaker.is_open:
-            fill(ctx, 9, words=25)
-            ctx.get_context_for_model()
-        clock.time -= timedelta(days=400)
-        calls = len(failing.requests)
-        while len(failing.requests) == calls:
-            fill(ctx, 9, words=25)
-            ctx.get_context_for_model()
-        clock.time -= timedelta(minutes=30)
-        assert ctx._breaker.is_open
-
-
-def test_the_breaker_outlives_the_process(tmp_path: Path) -> None:
-    """It is a note of the session, in the file (FR-6)."""
-    failing = ScriptedSummarizer(ConnectionError("down"))
-    store = SQLiteManager(tmp_path / "a.db")
-    ctx = ContextManager(window=4_096, store=store, session_id="s", summarizer=failing)
-    while not ctx._breaker.is_open:
-        fill(ctx, 9, words=25)
-        ctx.get_context_for_model()
-    ctx.close()
-    other = ContextManager(window=4_096, store=tmp_path / "a.db", session_id="s")
-    assert other._breaker.is_open
-    other.close()

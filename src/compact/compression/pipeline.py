@@ -45,6 +45,8 @@ class Proposal:
     cut: int = 0
     kept: tuple[int, ...] = ()
     pieces: tuple[Piece, ...] = ()
+    asked: int = 0
+    """Summaries that the summarizer was asked for."""
     replaced: int = 0
     """Summaries that the gate refused, or that never came, and that the extractive one stands in
     for."""
@@ -102,6 +104,7 @@ async def compress(
         cut=selection.layout.cut,
         kept=tuple(sorted(i for i in selection.layout.held if i < selection.layout.cut)),
         pieces=update.pieces,
+        asked=sum(1 for task in tasks if task.request is not None),
         replaced=sum(1 for _, x in drafts if any(v.rule == STANDS_IN for v in x.verdicts)),
     )
 

@@ -1,7 +1,8 @@
 """The circuit breaker: a summarizer that fails again and again is left alone for a while.
 
 Meanwhile the extractive one writes, so that every turn is served. What it knows is kept with the
-session, so that a restart does not begin the storm again.
+session under the summarizer's name, so that a restart does not begin the storm again, and another
+summarizer is not blamed.
 """
 
 from __future__ import annotations
@@ -10,11 +11,14 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
+from compact.compression.extractive import ExtractiveSummarizer
 from compact.core import defaults
 from compact.core.events import BreakerOpened
+from compact.core.protocols import Summarizer
 from compact.managers.state import SessionState
 
-NAME = "breaker"
+PREFIX = "breaker:"
+"""How the note's name begins; the summarizer's name follows."""
 MOST_FAILURES = 3
 """Failures in a row after which it opens."""
 FIRST_PAUSE, LONGEST_PAUSE = timedelta(minutes=1), timedelta(hours=1)
@@ -22,11 +26,16 @@ FIRST_PAUSE, LONGEST_PAUSE = timedelta(minutes=1), timedelta(hours=1)
 
 
 class Breaker:
-    """Counts a summarizer's failures in a row."""
+    """Counts the failures in a row of the session's summarizer.
+
+    It never opens for the extractive one: nothing else could take its place.
+    """
 
     def __init__(self, state: SessionState) -> None:
         self._state = state
-        note: Mapping[str, Any] = state.store.notes(state.id).get(NAME, {})
+        self._is_last = isinstance(state.summarizer, ExtractiveSummarizer)
+        self._name = f"{PREFIX}{_name_of(state.summarizer)}"
+        note: Mapping[str, Any] = state.store.notes(state.id).get(self._name, {})
         self.failures = int(note.get("failures", 0))
         self.until = datetime.fromisoformat(note["until"]) if note.get("until") else None
         self._pauses = int(note.get("pauses", 0))
@@ -36,7 +45,7 @@ class Breaker:
         """Whether the summarizer is left alone now. A clock that went backwards cannot keep it open
         longer than its longest pause.
         """
-        if self.until is None:
+        if self.until is None or self._is_last:
             return False
         left = self.until - defaults.now()
         return timedelta() < left <= LONGEST_PAUSE
@@ -49,6 +58,8 @@ class Breaker:
 
     def failed(self) -> None:
         """It has not; after some times in a row the breaker opens."""
+        if self._is_last:
+            return
         self.failures += 1
         if self.failures >= MOST_FAILURES:
             pause = min(FIRST_PAUSE * 2**self._pauses, LONGEST_PAUSE)
@@ -60,4 +71,10 @@ class Breaker:
     def _keep(self) -> None:
         until = self.until.isoformat() if self.until else None
         value = {"failures": self.failures, "until": until, "pauses": self._pauses}
-        self._state.store.note(self._state.id, NAME, value if self.failures else None)
+        self._state.store.note(self._state.id, self._name, value if self.failures else None)
+
+
+def _name_of(summarizer: Summarizer) -> str:
+    """Its name; the name of its class where it has none."""
+    name = getattr(summarizer, "name", None)
+    return name if isinstance(name, str) and name else type(summarizer).__name__

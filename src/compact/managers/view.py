@@ -292,7 +292,7 @@ class View:
         if rung is not None:
             standing = replace(standing, pressure=rung.pressure)
             hard = limit if rung.tight else hard
-        resting = state.summarizer.waits and breaker.is_open
+        resting = breaker.is_open
         drafts.begin_draft(state, self.size, self._base)
         try:
             proposal = await pipeline.compress(
@@ -306,7 +306,7 @@ class View:
         except BaseException:
             drafts.end_draft(state, self.size)
             raise
-        if not resting:
+        if proposal.asked and not resting:
             breaker.failed() if proposal.replaced else breaker.succeeded()
         return proposal
 
