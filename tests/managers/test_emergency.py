@@ -317,7 +317,7 @@ def test_each_rung_takes_a_snapshot_frees_no_less_and_commits_nothing() -> None:
     assert [r.rung for r in rungs] == [r.name for r in RUNGS]
     assert [r.snapshot_id for r in rungs] == [s.id for s in ctx.snapshots()]
     assert [r.tokens_after for r in rungs] == [
-        p.plan.tokens_after for p in proposals if p is not None
+        p.proposal.plan.tokens_after for p in proposals if p is not None
     ]
     lowered, merged, *_, rolled = (p for p in proposals if p is not None)
     assert len(merged.checkpoints) <= len(lowered.checkpoints) < 6

@@ -11,7 +11,7 @@ Positions count from 0 along a branch, its ancestors' messages included.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
@@ -57,6 +57,14 @@ class Branch(BaseModel):
     tokens: int = 0
     """Tokens of those that were counted."""
     created_at: datetime = Field(default_factory=defaults.now)
+
+
+def free_branch_id(session_id: str, taken: Container[str]) -> str:
+    """The id of the session's next branch."""
+    number = 2
+    while (name := f"{session_id}~{number}") in taken:
+        number += 1
+    return name
 
 
 class Session(BaseModel):
@@ -148,7 +156,12 @@ class Step(BaseModel):
     at: int
     """How many messages the branch had."""
     projection: Projection | None
-    """What is in force afterwards; None for the bare history."""
+    """What is in force afterwards; None for the bare history. A compression leaves the session on
+    the branch it is on; every other step puts its own in force."""
+    begins: Branch | None = None
+    """The branch that begins with it; its id is the step's, its parent and fork say where."""
+    notes: Mapping[str, Mapping[str, Any]] = Field(default_factory=dict)
+    """Notes of the session that are kept with it."""
     forget: tuple[str, ...] = ()
     """Notes of the session that end with it, such as the draft it was."""
 

@@ -189,7 +189,7 @@ class ContextManager:
     def set_goals(self, goals: Sequence[Goal | str]) -> tuple[Goal, ...]:
         """Have these goals from now on; a text is an active goal."""
         self._state.set_goals([g if isinstance(g, Goal) else Goal(text=g) for g in goals])
-        self._reload()
+        self._view.reload()
         return self.goals
 
     # --- what comes out ---------------------------------------------------------------------------
@@ -209,8 +209,7 @@ class ContextManager:
     async def aget_context_for_model(self, model_key: str | None = None) -> list[dict[str, Any]]:
         """`get_context_for_model` for async callers."""
         view = self._view if model_key is None else self._view_of(window_of(model_key))
-        await self._post.fitted(view)
-        return view.rendered()
+        return await self._post.fitted(view, view.rendered)
 
     def active_context(self) -> ActiveContext:
         """The typed value behind `get_context_for_model`: the only one that a model may be given.
@@ -222,8 +221,7 @@ class ContextManager:
 
     async def aactive_context(self) -> ActiveContext:
         """`active_context` for async callers."""
-        await self._post.fitted(self._view)
-        return self._view.context()
+        return await self._post.fitted(self._view, self._view.context)
 
     def compress_conversation(self, target_ratio: float | None = None) -> Plan:
         """Compress now; the plan says what was done and why.
@@ -242,12 +240,15 @@ class ContextManager:
             raise ValueError(
                 f"target_ratio must lie above 0 and be at most 1, got {target_ratio!r}"
             )
-        await self._post.fitted(self._view)
-        limit = self.window.target
-        if target_ratio is not None:
-            floor = Ladder(self.history, self.policy).floor() + self._view.aside
-            limit = floor + int(target_ratio * max(0, self._view.tokens - floor))
-        return await self._view.compress(min(limit, self.window.usable))
+        view = self._view
+
+        def limit() -> int:
+            if target_ratio is None:
+                return view.window.target
+            floor = Ladder(self.history, self.policy).floor() + view.aside
+            return floor + int(target_ratio * max(0, view.tokens - floor))
+
+        return await view.compress(limit)
 
     def estimate_tokens(self, text: str) -> int:
         """Tokens of a text by the session's tokenizer."""
@@ -300,7 +301,6 @@ class ContextManager:
         counts are corrected by it.
         """
         self._post.reported(usage if isinstance(usage, int) else usage.prompt_tokens)
-        self._reload()
 
     def report_overflow(self, error: object) -> Plan:
         """Say that the provider refused the prompt that was taken last as too large, with its
@@ -317,9 +317,7 @@ class ContextManager:
 
     async def areport_overflow(self, error: object) -> Plan:
         """`report_overflow` for async callers."""
-        plan = await self._post.refused(error)
-        self._reload()
-        return plan
+        return await self._post.refused(error)
 
     # --- going back -------------------------------------------------------------------------------
 
@@ -342,7 +340,6 @@ class ContextManager:
         wanted = snapshot if isinstance(snapshot, str) else snapshot.id
         found = travel.find_snapshot(self._state, wanted)
         travel.restore(self._state, self._view, found)
-        self._reload()
 
     def branch(self, *, at: int) -> Branch:
         """Go on from where the session had `at` messages, on a branch of its own.
@@ -350,9 +347,7 @@ class ContextManager:
         Raises:
             NotFound: the session has fewer messages.
         """
-        branch = travel.branch_off(self._state, self._view, at)
-        self._reload()
-        return branch
+        return travel.branch_off(self._state, self._view, at)
 
     def branches(self) -> list[Branch]:
         """The session's branches, the oldest first."""
@@ -366,7 +361,6 @@ class ContextManager:
             NotFound: there is nothing to undo.
         """
         travel.undo(self._state, self._view)
-        self._reload()
 
     def redo(self) -> None:
         """Take the last undo back.
@@ -375,7 +369,6 @@ class ContextManager:
             NotFound: nothing was undone, or something else came since.
         """
         travel.redo(self._state, self._view)
-        self._reload()
 
     def context_at(self, at: int) -> ActiveContext:
         """What a model saw when the session had `at` messages.
@@ -428,16 +421,11 @@ class ContextManager:
     # --- inside -----------------------------------------------------------------------------------
 
     def _view_of(self, size: int) -> View:
-        view = self._views.get(size)
-        if view is None:
-            view = self._views[size] = View(self._state, size, self._breaker)
-        return view
-
-    def _reload(self) -> None:
-        """Forget what other windows showed: branch, goals or counts are others now."""
-        self._views = {self._view.size: self._view}
-        self._view.reload()
+        with self._state.lock:
+            view = self._views.get(size)
+            if view is None:
+                view = self._views[size] = View(self._state, size, self._breaker)
+            return view
 
     def _run(self, work: Coroutine[Any, Any, T], instead: str) -> T:
-        waits = self.policy.strategy == "task_state" and self._state.summarizer.waits
-        return blocking.run(work, waits=waits, instead=instead)
+        return blocking.run(work, waits=self._state.waits, instead=instead)

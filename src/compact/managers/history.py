@@ -65,8 +65,9 @@ class SessionHistory(History):
         if not 0 <= position < self._length:
             raise IndexError(f"this branch has {self._length} messages, none at {position}")
         start = position - position % PAGE
-        self._keep(start, self._store.read(self.branch_id, start, start + PAGE))
-        return self._messages[position]
+        entries = self._store.read(self.branch_id, start, start + PAGE)
+        self._keep(start, entries)
+        return self._messages.get(position) or entries[position - start].message
 
     def _keep(self, start: int, entries: Sequence[Entry]) -> None:
         for position, entry in enumerate(entries, start):
@@ -126,7 +127,7 @@ class SessionHistory(History):
         """Leave what stands before a position to the store, but for some positions."""
         with self._lock:
             for kept in (self._messages, self._tokens, self._importance, self._instructions):
-                gone = [i for i in kept if i < before and i not in keep]
+                gone = [i for i in list(kept) if i < before and i not in keep]
                 for position in gone:
                     del kept[position]
             self.masked.clear()

@@ -5,17 +5,23 @@ What providers report corrects our counts; a refusal triggers the ladder once, a
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
+
 from compact.core.context import ActiveContext
 from compact.core.events import RatioLearned, WindowCapped
 from compact.core.overflow import refusal_of
 from compact.core.plan import Plan
 from compact.core.protocols import ChatModel
 from compact.core.replies import Reply
-from compact.errors import CannotFit, ContextOverflow, SummaryRejected
+from compact.errors import CannotFit, ContextOverflow
 from compact.managers.rescue import rescue
 from compact.managers.state import SessionState
 from compact.managers.travel import take_snapshot
 from compact.managers.view import View
+
+T = TypeVar("T")
 
 
 class Post:
@@ -23,23 +29,23 @@ class Post:
 
     def __init__(self, state: SessionState, view: View) -> None:
         self._state = state
-        self._view = view
-        self._taken = 0
-        """Tokens of the prompt that was taken last."""
+        self._main = view
+        self._taken: tuple[View, int] | None = None
+        """The view whose prompt was taken last, and its tokens."""
 
-    async def fitted(self, view: View) -> None:
-        """Bring a view up to date, by emergency rungs where nothing else helps.
+    async def fitted(self, view: View, take: Callable[[], T]) -> T:
+        """What `take` gives when the view is up to date and fits, by emergency rungs where nothing
+        else helps.
 
         Raises:
             CannotFit: what may not be shortened exceeds the usable window.
         """
-        try:
-            await view.refresh()
-        except (CannotFit, SummaryRejected) as error:
-            if view.is_hopeless(error):
-                raise
-            await rescue(self._state, view, since=error)
-        self._taken = view.tokens
+
+        def taken() -> T:
+            self._taken = view, view.tokens
+            return take()
+
+        return await view.fit(taken, partial(rescue, self._state, view))
 
     async def sent(self, model: ChatModel) -> Reply:
         """The model's answer to the active context.
@@ -63,16 +69,17 @@ class Post:
         Raises:
             CannotFit: it is larger than the usable window after all that could be done.
         """
-        view = self._view
-        await self.fitted(view)
-        context, usable = view.context(), view.window.usable
-        if (counted := self.count(context)) > usable:
+        view = self._main
+        context = await self.fitted(view, view.context)
+        if (counted := self.count(context)) > view.window.usable:
             self._state.history.recount()
-            await rescue(self._state, view, since=CannotFit({"prompt": counted}, usable))
-            context = view.context()
-            if (counted := self.count(context)) > usable:
-                raise CannotFit({"prompt": counted}, usable)
-        self._taken = counted
+            async with view.alone():
+                error = CannotFit({"prompt": counted}, view.window.usable)
+                await rescue(self._state, view, error)
+            context = await self.fitted(view, view.context)
+            if (counted := self.count(context)) > view.window.usable:
+                raise CannotFit({"prompt": counted}, view.window.usable)
+        self._taken = view, counted
         return context
 
     def count(self, context: ActiveContext) -> int:
@@ -82,9 +89,10 @@ class Post:
     def reported(self, tokens: int) -> None:
         """Learn from what a provider counted for the prompt that was taken last."""
         if self._taken:
-            state, before = self._state, self._state.calibration
-            state.learn(before.after(self._taken, tokens, exact=state.counter.exact))
-            self._tell(before.ratio, tokens)
+            (view, counted), state = self._taken, self._state
+            before = state.calibration
+            state.learn(before.after(counted, tokens, exact=state.counter.exact))
+            self._tell(view, before.ratio, tokens)
 
     async def refused(self, error: object) -> Plan:
         """Make the context fit after a provider refused it as too large; what was done.
@@ -96,25 +104,19 @@ class Post:
         refusal = refusal_of(error)
         if refusal is None:
             raise ValueError(f"this error says nothing of a context that is too large: {error}")
-        state, view = self._state, self._view
-        counted = self._taken or view.tokens_now
+        state = self._state
+        view, counted = self._taken or (self._main, self._main.tokens_now)
         take_snapshot(state, view, purpose="emergency", note="a provider refused the prompt")
         known, exact = state.calibration, state.counter.exact
         state.learn(known.after_overflow(counted, refusal, size=view.size, exact=exact))
         if (size := state.window(view.size).size) < view.window.size:
             state.emit(WindowCapped(asked=view.size, size=size))
-        self._tell(known.ratio, refusal.tokens or 0)
-        view.reload()
-        view.follow()
-        try:
-            return await view.compress(view.window.target)
-        except (CannotFit, SummaryRejected) as failed:
-            if view.is_hopeless(failed):
-                raise
-            return await rescue(state, view, since=failed)
+        self._tell(view, known.ratio, refusal.tokens or 0)
+        return await view.compress(lambda: view.window.target, partial(rescue, state, view))
 
-    def _tell(self, before: float, reported: int) -> None:
+    def _tell(self, view: View, before: float, reported: int) -> None:
         ratio = self._state.calibration.ratio
         if ratio != before:
-            self._state.emit(RatioLearned(counted=self._taken, reported=reported, ratio=ratio))
-        self._view.corrected()
+            counted = self._taken[1] if self._taken else 0
+            self._state.emit(RatioLearned(counted=counted, reported=reported, ratio=ratio))
+        view.corrected()

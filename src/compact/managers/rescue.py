@@ -7,44 +7,43 @@ force. If none does, the error with the floor's breakdown.
 from __future__ import annotations
 
 from compact.compression.emergency import ROLL_OVER_SHARE, RUNGS, Rung
-from compact.compression.pipeline import Proposal
 from compact.core.events import EmergencyRung
 from compact.core.plan import Plan
 from compact.errors import CannotFit, SummaryRejected
 from compact.managers.state import SessionState
 from compact.managers.travel import take_snapshot
-from compact.managers.view import View
+from compact.managers.view import Draft, View
 
 
-async def rescue(state: SessionState, view: View, *, since: CannotFit | SummaryRejected) -> Plan:
-    """Make the view fit its usable window by emergency rungs.
+async def rescue(state: SessionState, view: View, error: CannotFit | SummaryRejected) -> Plan:
+    """Make the view fit its usable window by emergency rungs, after an error; for whoever
+    compresses it `alone`.
 
     Raises:
         CannotFit: not even the last rung was enough; nothing is lost, the snapshots are there.
+        Superseded: something else came in between, and counts.
     """
-    error: CannotFit | SummaryRejected = since
     for rung in RUNGS:
         try:
-            proposal = await tried(state, view, rung)
+            draft = await tried(state, view, rung)
         except (CannotFit, SummaryRejected) as failed:
             error = failed if isinstance(failed, CannotFit) else error
             continue
-        if proposal is not None:
-            view.commit(proposal)
-            view.follow()
-            return proposal.plan
+        if draft is not None:
+            view.commit(draft)
+            return draft.proposal.plan
     raise error
 
 
-async def tried(state: SessionState, view: View, rung: Rung) -> Proposal | None:
+async def tried(state: SessionState, view: View, rung: Rung) -> Draft | None:
     """What a rung brings, a snapshot taken before it; None where that does not fit."""
     needed = view.window.usable
     limit = int(needed * ROLL_OVER_SHARE) if rung.rolls_over else needed
     snapshot = take_snapshot(state, view, purpose="emergency", note=rung.name)
     before, after = view.tokens_now, None
     try:
-        proposal = await _fitted(view, limit, before, rung)
-        after = proposal.plan.tokens_after
+        draft = await _fitted(view, limit, before, rung)
+        after = draft.proposal.plan.tokens_after
     finally:
         state.emit(
             EmergencyRung(
@@ -55,11 +54,11 @@ async def tried(state: SessionState, view: View, rung: Rung) -> Proposal | None:
                 needed=needed,
             )
         )
-    return proposal if after <= needed else None
+    return draft if after <= needed else None
 
 
-async def _fitted(view: View, limit: int, before: int, rung: Rung) -> Proposal:
-    """A proposal within the limit, else within the usable window."""
+async def _fitted(view: View, limit: int, before: int, rung: Rung) -> Draft:
+    """A draft within the limit, else within the usable window."""
     try:
         return await view.propose(limit, before, rung)
     except (CannotFit, SummaryRejected):

@@ -6,8 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from threading import RLock
 from typing import Any, Literal
 
+from compact.core import defaults
 from compact.core.budget import ContextWindow
 from compact.core.calibration import Calibration
 from compact.core.formats.wire import WireFormat
@@ -16,11 +18,11 @@ from compact.core.levels import aged
 from compact.core.messages import Message
 from compact.core.policy import CompactPolicy
 from compact.core.protocols import Emit, SessionStore, Summarizer
-from compact.core.sessions import Branch, Projection
+from compact.core.sessions import Branch, Projection, free_branch_id
 from compact.core.tokens import TokenCounter
 from compact.managers.history import SessionHistory
 
-GOALS, PIN, CALIBRATION = "goals", "pin:", "calibration:"
+GOALS, PIN, CALIBRATION = "goals:", "pin:", "calibration:"
 """How the names of the session's notes begin. Each pin is a note of its own: of two writers that
 pin at once, neither undoes the other."""
 _TAKEN = (GOALS, PIN, CALIBRATION)
@@ -48,7 +50,9 @@ class SessionState:
     """The branches it consists of, the oldest first, each with the position where it ends; the last
     one goes on."""
     revision: int = 0
-    """Grows with each change of what prompts are made from, but for new messages."""
+    """Grows with each change of branch, goals or pins."""
+    lock: RLock = field(default_factory=RLock)
+    """Held, never while waiting, by whoever changes what is shown or takes it."""
     _noted: Mapping[str, Any] = field(default_factory=dict)
     """The notes that goals, pins and calibration were taken from."""
 
@@ -76,14 +80,19 @@ class SessionState:
         found = {k: v for k, v in self.store.notes(self.id).items() if k.startswith(_TAKEN)}
         if found == self._noted:
             return
-        for name in found.keys() - self._noted.keys():
-            branch_id, _, position = name.removeprefix(PIN).rpartition(":")
-            if name.startswith(PIN) and self.covers(branch_id, int(position) + 1):
-                self.history.pin(int(position))
-        self._noted = found
-        self.goals = goals_at(found.get(GOALS, {}), self.lineage, len(self.history))
-        self.calibration = Calibration.model_validate(found.get(self._calibration_name, {}))
-        self.revision += 1
+        with self.lock:
+            for name in found.keys() - self._noted.keys():
+                branch_id, _, position = name.removeprefix(PIN).rpartition(":")
+                if name.startswith(PIN) and self.covers(branch_id, int(position) + 1):
+                    self.history.pin(int(position))
+            shown, calibrated = [k for k in found if k != self._calibration_name], self.calibration
+            if {k: found[k] for k in shown} != {k: self._noted.get(k) for k in shown}:
+                self.revision += 1
+            self._noted = found
+            self.goals = goals_at(found, self.lineage, len(self.history))
+            known = Calibration.model_validate(found.get(self._calibration_name, {}))
+            if known != calibrated:
+                self.calibration = known
 
     @property
     def _calibration_name(self) -> str:
@@ -119,18 +128,34 @@ class SessionState:
 
     def set_goals(self, goals: Sequence[Goal]) -> None:
         """Have these goals from now on. What they were before is kept with the position."""
-        changes = list(self.store.notes(self.id).get(GOALS, {}).get("changes", ()))
-        row = {
-            "branch": self.branch_id,
-            "at": len(self.history),
-            "goals": [g.model_dump(mode="json") for g in goals],
-        }
-        self.store.note(self.id, GOALS, {"changes": [*changes, row]})
+        for name, row in self.goals_noted(goals, self.branch_id, len(self.history)).items():
+            self.store.note(self.id, name, row)
         self._take_notes()
+
+    def goals_noted(
+        self, goals: Sequence[Goal], branch_id: str, at: int
+    ) -> dict[str, Mapping[str, Any]]:
+        """The note that says which goals a branch has from a position on: one of its own for each
+        change, so that of two writers neither undoes the other.
+        """
+        number = sum(1 for name in self.store.notes(self.id) if name.startswith(GOALS)) + 1
+        rows = [goal.model_dump(mode="json") for goal in goals]
+        name = f"{GOALS}{number:06}:{defaults.new_id()[:8]}"
+        return {name: {"branch": branch_id, "at": at, "goals": rows}}
 
     def goals_before(self, position: int) -> tuple[Goal, ...]:
         """The goals when the session had so many messages."""
-        return goals_at(self.store.notes(self.id).get(GOALS, {}), self.lineage, position)
+        return goals_at(self.store.notes(self.id), self.lineage, position)
+
+    def branch_from(self, parent_id: str, at: int) -> Branch:
+        """A branch that is to begin there."""
+        name = free_branch_id(self.id, {branch.id for branch in self.store.branches(self.id)})
+        return Branch(id=name, session_id=self.id, parent=parent_id, fork=at)
+
+    @property
+    def waits(self) -> bool:
+        """Whether compressing may wait for something outside."""
+        return self.policy.strategy == "task_state" and self.summarizer.waits
 
     def projection(self, projection_id: str) -> Projection:
         """A projection of the session, its checkpoints at the levels they had in it."""
@@ -153,14 +178,12 @@ class SessionState:
 
 
 def goals_at(
-    note: Mapping[str, Any], lineage: Sequence[tuple[str, int]], position: int
+    notes: Mapping[str, Mapping[str, Any]], lineage: Sequence[tuple[str, int]], position: int
 ) -> tuple[Goal, ...]:
-    """The goals that a session's note says it had at a position of the newest branch of a lineage.
-
-    The newest change on the branch counts, as each branch notes what it began with; before a
-    branch begins, its parent's.
+    """The goals that a session's notes say it had at a position of the newest branch of a lineage:
+    the newest change on the branch counts; before a branch begins, its parent's.
     """
-    changes: Sequence[Mapping[str, Any]] = note.get("changes", ())
+    changes = [notes[name] for name in sorted(notes) if name.startswith(GOALS)]
     for branch_id, end in reversed(lineage):
         for change in reversed(changes):
             if change["branch"] == branch_id and change["at"] <= min(position, end):

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+
+from compact.core.goals import Goal
 from compact.core.policy import CompactPolicy
 from compact.core.sessions import Branch, Move, MoveKind, Projection, Purpose, Snapshot
 from compact.errors import NotFound
@@ -14,7 +18,10 @@ MOST_MOVES = 100_000
 def take_snapshot(
     state: SessionState, view: View, *, purpose: Purpose = "recovery", note: str = ""
 ) -> Snapshot:
-    """Keep where the session stands: a position and ids, whatever the session's size."""
+    """Keep where the session stands: a position and ids, whatever the session's size.
+
+    An emergency that comes again and again at the same place is kept once.
+    """
     projection = view.projection
     snapshot = Snapshot(
         session_id=state.id,
@@ -28,8 +35,18 @@ def take_snapshot(
         goals=state.goals,
         policy=state.policy.model_dump(mode="json"),
     )
+    if purpose == "emergency" and (known := _same(state, snapshot)):
+        return known
     state.store.save_snapshot(snapshot)
     return snapshot
+
+
+def _same(state: SessionState, snapshot: Snapshot) -> Snapshot | None:
+    """The snapshot that says the same already, but for its id and time."""
+    own = {"id": "", "created_at": snapshot.created_at}
+    wanted = snapshot.model_copy(update=own)
+    known = reversed(state.store.snapshots(state.id))
+    return next((each for each in known if each.model_copy(update=own) == wanted), None)
 
 
 def find_snapshot(state: SessionState, snapshot_id: str) -> Snapshot:
@@ -50,13 +67,17 @@ def restore(state: SessionState, view: View, snapshot: Snapshot) -> None:
     """Go on from a snapshot: position, checkpoints, goals and policy. What came after it stays on
     its own branch.
     """
+    state.catch_up()
     take_snapshot(state, view, purpose="rollback", note=f"before restoring {snapshot.id}")
     projection = _projection(state, snapshot.projection_id)
+    here = (state.branch_id, len(state.history), state.goals)
+    if here == (snapshot.branch_id, snapshot.at, snapshot.goals):
+        view.go("restore", projection)
+    else:
+        start = partial(_on_new_branch, state, snapshot.branch_id, snapshot.at, snapshot.goals)
+        view.go("restore", projection, start)
     state.policy = CompactPolicy.model_validate(snapshot.policy)
-    if snapshot.branch_id != state.branch_id or snapshot.at < len(state.history):
-        state.open(state.store.fork(snapshot.branch_id, snapshot.at))
-    state.set_goals(snapshot.goals)
-    view.go("restore", projection, at=snapshot.at)
+    view.reload()
 
 
 def branch_off(state: SessionState, view: View, at: int) -> Branch:
@@ -65,16 +86,24 @@ def branch_off(state: SessionState, view: View, at: int) -> Branch:
     Raises:
         NotFound: the session has fewer messages.
     """
+    state.catch_up()
     if not 0 <= at <= len(state.history):
         raise NotFound(f"session {state.id!r} has {len(state.history)} messages, not {at}")
-    goals = state.goals_before(at)
     move = view.move_at(at)
     projection = _projection(state, move.projection_id if move else None)
-    branch = state.store.fork(state.branch_id, at)
-    state.open(branch)
-    state.set_goals(goals)
-    view.go("restore", projection, at=at)
-    return state.store.branch(branch.id)
+    view.go("restore", projection, partial(_on_new_branch, state, state.branch_id, at))
+    return state.store.branch(state.branch_id)
+
+
+def _on_new_branch(
+    state: SessionState, parent_id: str, at: int, goals: Sequence[Goal] | None = None
+) -> dict[str, object]:
+    """What a step changes that begins a branch; with goals, those it begins with instead of its
+    parent's.
+    """
+    branch = state.branch_from(parent_id, at)
+    notes = {} if goals is None else state.goals_noted(goals, branch.id, at)
+    return {"branch_id": branch.id, "begins": branch, "at": at, "notes": notes}
 
 
 def undo(state: SessionState, view: View) -> Move:
@@ -109,18 +138,26 @@ Place = tuple[str, str | None]
 
 def _go(state: SessionState, view: View, kind: MoveKind, place: Place) -> Move:
     branch_id, projection_id = place
-    projection = _projection(state, projection_id)
-    if branch_id != state.branch_id:
-        state.open(state.store.branch(branch_id))
-    return view.go(kind, projection, at=len(state.history))
+    at = state.store.branch(branch_id).messages
+    there = {"branch_id": branch_id, "at": at}
+    return view.go(kind, _projection(state, projection_id), lambda: there)
 
 
 def _places(state: SessionState, view: View) -> tuple[list[Place], list[Place]]:
-    """The places one can go back to, the present one last, and those that were undone."""
-    moves = state.store.moves(state.id, view.size, most=MOST_MOVES)[::-1]
-    done: list[Place] = [_before(state, moves[0])] if moves else []
+    """The places one can go back to, the present one last, and those that were undone. What was
+    compressed on a branch that others had left was never in force.
+    """
+    moves = state.store.moves(state.id, most=MOST_MOVES)[::-1]
+    own = [move for move in moves if move.window == view.size]
+    done: list[Place] = [_before(state, own[0])] if own else []
     undone: list[Place] = []
+    open_branch = state.id
     for move in moves:
+        left = move.kind == "compress" and move.branch_id != open_branch
+        if move.kind != "compress":
+            open_branch = move.branch_id
+        if left or move.window != view.size:
+            continue
         match move.kind:
             case "undo":
                 undone.append(done.pop())

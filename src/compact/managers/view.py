@@ -8,11 +8,11 @@ messages, whatever the length of the history.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 from compact.compression import pipeline, reporting
 from compact.compression.emergency import Rung
@@ -20,16 +20,14 @@ from compact.compression.extractive import ExtractiveSummarizer
 from compact.compression.fold import Fold
 from compact.compression.pipeline import Proposal
 from compact.compression.stages import Budget
-from compact.compression.standing import Standing, adopted, standing_of
 from compact.core.checkpoints import Checkpoint
 from compact.core.context import ActiveContext
 from compact.core.events import Committed, TriggerDecision, WindowCapped
-from compact.core.history import History
-from compact.core.levels import Caps
 from compact.core.plan import Plan
 from compact.core.sessions import Move, MoveKind, Projection, Step
 from compact.errors import CannotFit, SummaryRejected, Superseded
 from compact.managers import drafts
+from compact.managers.adoption import standing_in
 from compact.managers.breaker import Breaker
 from compact.managers.state import SessionState
 from compact.wiring import nobody
@@ -41,12 +39,32 @@ BACKLOG = 64
 appended."""
 MOST_MOVES = 200
 """Newest moves among which one of the open branch is looked for."""
-MOST_LOOKED_AT = 8
-"""Newest moves of which a window that is new to the session looks at each."""
 MOST_EVER = 100_000
 """Moves that are looked through for what was in force long ago."""
 MOST_ROUNDS = 5
 """Compressions in a row that other writers may win before this one gives up."""
+
+
+T = TypeVar("T")
+LastResort = Callable[[CannotFit | SummaryRejected], Awaitable[Plan]]
+"""What is done where a compression could not make the prompt fit."""
+
+
+class Ground(NamedTuple):
+    """What a draft is made over: if any of it changes meanwhile, the draft is void."""
+
+    base: int
+    """The window's newest move."""
+    branch_id: str
+    revision: int
+
+
+class Draft(NamedTuple):
+    """A proposal that is not in force yet."""
+
+    proposal: Proposal
+    ground: Ground
+    aside: int
 
 
 class View:
@@ -68,6 +86,7 @@ class View:
         """The number of the window's newest move, of whatever branch."""
         self._revision = -1
         """The session's revision that this was made from."""
+        self._calibration = state.calibration
         self._due = False
         """Whether the trigger was passed and no compression has succeeded since."""
         self._trigger = self.window.trigger
@@ -106,6 +125,7 @@ class View:
 
     def corrected(self) -> None:
         """Take a window that was corrected by what a provider reported."""
+        self._calibration = self._state.calibration
         self.window = self._state.window(self.size)
         self._trigger = self.window.trigger
         self._due = self._fold.tokens > self._trigger
@@ -137,7 +157,7 @@ class View:
         """Take what the store says is in force for the window."""
         state = self._state
         state.catch_up()
-        self._revision = state.revision
+        self._revision, self._calibration = state.revision, state.calibration
         self.window = state.window(self.size)
         newest = state.store.moves(state.id, self.size, most=1)
         self._base = newest[0].number if newest else 0
@@ -185,40 +205,96 @@ class View:
 
     # --- keeping it up to date --------------------------------------------------------------------
 
-    async def refresh(self) -> None:
-        """Take in new messages, and compress if the trigger is passed.
+    async def fit(self, take: Callable[[], T], otherwise: LastResort) -> T:
+        """What `take` gives, called at a moment when every new message is in view and the prompt
+        fits. Compresses if the trigger is passed; `otherwise` is what is done where that fails.
 
         Raises:
             CannotFit: what may not be shortened exceeds the usable window.
         """
-        if self._is_current() and self._fold.seen == len(self._state.history) and not self._due:
-            return
-        async with self._alone():
-            if not self._is_current():
-                self.reload()
-            await self._refresh()
+        for _ in range(MOST_ROUNDS):
+            with self._state.lock:
+                if self._settle():
+                    self._decided(self._fold.tokens, "below the trigger")
+                    return take()
+            async with self.alone():
+                await self._round(otherwise)
+        with self._state.lock:
+            if self._fold.tokens <= self.window.usable:
+                return take()
+        raise Superseded("other writers changed this session faster, again and again")
 
-    def _is_current(self) -> bool:
-        """Take in what other writers did; whether nothing is in force that this has not seen."""
+    async def _round(self, otherwise: LastResort) -> None:
+        with self._state.lock:
+            if self._settle():
+                return  # another caller did it meanwhile
+            tokens = max(self._fold.tokens, self._trigger)
+        with suppress(Superseded):  # the other one's result counts, where it is enough
+            try:
+                await self._compress(self.window.target, tokens, "above the trigger")
+            except (CannotFit, SummaryRejected) as error:
+                if self.is_hopeless(error):
+                    raise
+                await otherwise(error)
+
+    async def compress(self, limit: Callable[[], int], otherwise: LastResort | None = None) -> Plan:
+        """Compress now to what `limit` says, in tokens, when new messages are in view; where the
+        floor needs more, to what it needs, up to the usable window.
+
+        Raises:
+            CannotFit: what may not be shortened exceeds the usable window.
+        """
+        async with self.alone():
+            for _ in range(MOST_ROUNDS):
+                with self._state.lock:
+                    if not self._settle() and self._is_behind():
+                        wanted, reason = self.window.target, "above the trigger"
+                    else:
+                        wanted, reason = min(limit(), self.window.usable), "asked for"
+                    before = self._fold.tokens
+                try:
+                    plan = await self._compress(wanted, before, reason)
+                except Superseded:
+                    if found := self._found(wanted, before):
+                        return found
+                    continue
+                except (CannotFit, SummaryRejected) as error:
+                    if otherwise is None or self.is_hopeless(error):
+                        raise
+                    return await otherwise(error)
+                if reason == "asked for":
+                    return plan
+        raise Superseded("other writers compressed this session faster, again and again")
+
+    def _found(self, limit: int, before: int) -> Plan | None:
+        """What another writer's compression left, where that is within the limit."""
+        with self._state.lock:
+            if not self._settle() or self._fold.tokens > limit:
+                return None
+            return reporting.found(self._state.history, limit, before, self._fold.context())
+
+    def _settle(self) -> bool:
+        """Take in what is new, under the session's lock; whether the trigger was not passed.
+
+        Of many new messages the newest are counted first: where they alone pass the trigger, the
+        others are not looked at.
+        """
         state = self._state
         state.catch_up()
-        if state.revision != self._revision:
-            return False
         newest = state.store.moves(state.id, self.size, most=1)
-        return (newest[0].number if newest else 0) == self._base
-
-    async def _refresh(self) -> None:
-        if len(self._state.history) - self._fold.seen > BACKLOG:
-            total = self._tokens_until(self._trigger)
-            if total > self._trigger:
-                self._due = True
-                await self._compress(self.window.target, total)
-                return
+        base = newest[0].number if newest else 0
+        if (base, state.revision) != (self._base, self._revision):
+            self.reload()
+        elif state.calibration is not self._calibration:
+            self.corrected()
+        if self._is_behind() and self._tokens_until(self._trigger) > self._trigger:
+            self._due = True
+            return False
         self.follow()
-        if self._due:
-            await self._compress(self.window.target, self._fold.tokens)
-        else:
-            self._decided(self._fold.tokens, "below the trigger")
+        return not self._due
+
+    def _is_behind(self) -> bool:
+        return len(self._state.history) - self._fold.seen > BACKLOG
 
     def follow(self) -> None:
         """Take in new messages without compressing."""
@@ -226,11 +302,12 @@ class View:
         self._due = self._fold.tokens > self._trigger
 
     @asynccontextmanager
-    async def _alone(self) -> AsyncIterator[None]:
-        """One compression at a time: where the summarizer waits, others wait for it, in whatever
-        loop or thread they run.
+    async def alone(self) -> AsyncIterator[None]:
+        """One compression at a time. Where the summarizer waits, others wait for it without
+        blocking their loop; else they wait in their threads.
         """
-        while not self._mutex.acquire(blocking=False):
+        waits = self._state.waits
+        while not self._mutex.acquire(blocking=not waits):
             import asyncio
 
             await asyncio.sleep(POLL_SECONDS)
@@ -241,35 +318,20 @@ class View:
 
     # --- compressing ------------------------------------------------------------------------------
 
-    async def compress(self, limit: int) -> Plan:
-        """Compress to `limit` tokens now; where the floor needs more, to what it needs, up to the
-        usable window.
+    async def _compress(self, limit: int, tokens: int, reason: str) -> Plan:
+        """Compress over what is there now.
 
         Raises:
+            Superseded: something else came in between, and counts.
             CannotFit: what may not be shortened exceeds the usable window.
+            SummaryRejected: no context could be made that fits.
         """
-        async with self._alone():
-            return await self._compress(limit, self._fold.tokens, asked=True)
+        self._decided(tokens, reason, triggered=True)
+        draft = await self._drafted(limit, tokens)
+        self.commit(draft)
+        return draft.proposal.plan
 
-    async def _compress(self, limit: int, tokens: int, *, asked: bool = False) -> Plan:
-        self._decided(tokens, "asked for" if asked else "above the trigger", triggered=True)
-        for _ in range(MOST_ROUNDS):
-            try:
-                proposal = await self._proposed(limit, tokens)
-                self.commit(proposal)
-            except Superseded:
-                before = tokens
-                self.reload()  # the other one's result counts, where it is enough
-                self.follow()
-                tokens = self._fold.tokens
-                if tokens <= limit if asked else not self._due:
-                    return reporting.found(self._state.history, limit, before, self._fold.context())
-                continue
-            self.follow()
-            return proposal.plan
-        raise Superseded("other writers compressed this session faster, again and again")
-
-    async def _proposed(self, limit: int, tokens: int) -> Proposal:
+    async def _drafted(self, limit: int, tokens: int) -> Draft:
         try:
             return await self.propose(limit, tokens)
         except CannotFit:
@@ -277,7 +339,7 @@ class View:
                 raise
             return await self.propose(self.window.usable, tokens)
 
-    async def propose(self, limit: int, tokens: int, rung: Rung | None = None) -> Proposal:
+    async def propose(self, limit: int, tokens: int, rung: Rung | None = None) -> Draft:
         """A new context over the history as it is now; nothing is in force yet.
 
         `tokens` are those of the prompt now. `rung` tightens what is kept.
@@ -286,8 +348,11 @@ class View:
             CannotFit, SummaryRejected: there is none; the context before stays.
         """
         state, breaker = self._state, self._breaker
-        goals = tuple(g.text for g in state.goals if g.status == "active")
-        standing = replace(self._standing(tokens), goals=goals)
+        with state.lock:
+            ground, aside, history = self._ground(), self._fold.aside, state.history
+            goals = tuple(g.text for g in state.goals if g.status == "active")
+            found = standing_in(state, self.projection, self.window, aside=aside, tokens=tokens)
+            standing = replace(found, goals=goals)
         hard = self.window.usable
         if rung is not None:
             standing = replace(standing, pressure=rung.pressure)
@@ -296,9 +361,9 @@ class View:
         drafts.begin_draft(state, self.size, self._base)
         try:
             proposal = await pipeline.compress(
-                state.history,
+                history,
                 rung.tightened(state.policy) if rung else state.policy,
-                budget=Budget(limit, self._fold.aside, hard=hard),
+                budget=Budget(limit, aside, hard=hard),
                 summarizer=ExtractiveSummarizer(state.counter) if resting else state.summarizer,
                 emit=state.emit,
                 standing=standing,
@@ -308,85 +373,88 @@ class View:
             raise
         if proposal.asked and not resting:
             breaker.failed() if proposal.replaced else breaker.succeeded()
-        return proposal
+        return Draft(proposal, ground, aside)
 
-    def _standing(self, tokens: int) -> Standing:
-        caps = Caps(self.window.usable)
-        if self.projection is not None:
-            return standing_of(self.projection, caps, tokens=tokens)
-        before = _start_of_tail(self._state.history, self.window.target - self._fold.aside)
-        others = (
-            adopted(projection, caps, before=before, tokens=tokens)
-            for projection in self._of_other_windows(before)
-        )
-        bare = standing_of(None, caps, tokens=tokens)
-        return max(others, key=lambda standing: standing.cut, default=bare)
-
-    def _of_other_windows(self, before: int) -> Iterator[Projection]:
-        """Projections of any window on the open branch that this one may begin with: the newest
-        ones, and the newest of which nothing stands for messages from position `before` on.
-        """
+    def _ground(self) -> Ground:
         state = self._state
-        for looked, move in enumerate(state.store.moves(state.id, None, most=MOST_MOVES)):
-            if move.projection_id is None or not state.covers(move.branch_id, move.at):
-                continue
-            if looked < MOST_LOOKED_AT or move.at <= before:
-                yield state.projection(move.projection_id)
-            if move.at <= before:
-                return
+        return Ground(self._base, state.branch_id, state.revision)
 
-    def commit(self, proposal: Proposal) -> None:
-        """Put a proposal in force.
+    def commit(self, draft: Draft) -> None:
+        """Put a draft in force, and take in the messages that came meanwhile.
 
         Raises:
-            Superseded: another one came in between.
+            Superseded: what it was made over is no longer what is there.
         """
-        state, before = self._state, self.projection
-        projection = Projection(
-            window=self.size,
-            number=proposal.number,
-            at=proposal.at,
-            cut=proposal.cut,
-            kept=proposal.kept,
-            pieces=proposal.pieces,
-            checkpoints=proposal.checkpoints,
-            tokens=proposal.plan.tokens_after - self._fold.aside,
-            parent=before.id if before else None,
-        )
-        move = self._step("compress", projection, proposal.at)
+        state, proposal = self._state, draft.proposal
+        with state.lock:
+            before = self.projection
+            projection = Projection(
+                window=self.size,
+                number=proposal.number,
+                at=proposal.at,
+                cut=proposal.cut,
+                kept=proposal.kept,
+                pieces=proposal.pieces,
+                checkpoints=proposal.checkpoints,
+                tokens=proposal.plan.tokens_after - draft.aside,
+                parent=before.id if before else None,
+            )
+            try:
+                move = self._committed(draft.ground, projection)
+            except Superseded:
+                drafts.end_draft(state, self.size)
+                raise
+            self.plan, self._base = proposal.plan, move.number
+            self._take(projection)
+            state.history.forget(proposal.cut, frozenset(proposal.kept))
+            self.follow()
         state.emit(
             Committed(move=move.number, window=self.size, checkpoints=len(proposal.checkpoints))
         )
-        self.plan = proposal.plan
-        self._base = move.number
-        self._take(projection)
-        state.history.forget(proposal.cut, frozenset(proposal.kept))
 
-    def go(self, kind: MoveKind, projection: Projection | None, *, at: int) -> Move:
-        """Put another projection in force, on the branch that is open now."""
-        self.reload()
-        move = self._step(kind, projection, at)
-        self.reload()
-        return move
+    def _committed(self, ground: Ground, projection: Projection) -> Move:
+        if ground != self._ground():
+            raise Superseded(f"window {self.size}: the session changed in between")
+        return self._state.store.commit(self._step("compress", projection, projection.at))
 
-    def _step(self, kind: MoveKind, projection: Projection | None, at: int) -> Move:
-        """Commit a change of what is in force for the window.
+    def go(
+        self,
+        kind: MoveKind,
+        projection: Projection | None,
+        changes: Callable[[], Mapping[str, Any]] = dict,
+    ) -> Move:
+        """Put another projection in force in one transaction. `changes` says what else the step
+        changes, such as the branch.
 
         Raises:
-            Superseded: another one came in between.
+            Superseded: other writers were faster, again and again.
         """
         state = self._state
-        return state.store.commit(
-            Step(
-                kind=kind,
-                session_id=state.id,
-                branch_id=state.branch_id,
-                window=self.size,
-                base=self._base,
-                at=at,
-                projection=projection,
-                forget=(f"{drafts.PREFIX}{self.size}",),
-            )
+        with state.lock:
+            for _ in range(MOST_ROUNDS):
+                self.reload()
+                step = self._step(kind, projection, len(state.history))
+                try:
+                    move = state.store.commit(step.model_copy(update=changes()))
+                except Superseded:
+                    continue
+                if move.branch_id != state.branch_id:
+                    state.open(state.store.branch(move.branch_id))
+                self.reload()
+                return move
+        raise Superseded("other writers changed this session faster, again and again")
+
+    def _step(self, kind: MoveKind, projection: Projection | None, at: int) -> Step:
+        state = self._state
+        return Step(
+            kind=kind,
+            session_id=state.id,
+            branch_id=state.branch_id,
+            window=self.size,
+            base=self._base,
+            at=at,
+            projection=projection,
+            forget=(f"{drafts.PREFIX}{self.size}",),
         )
 
     def _decided(self, tokens: int, reason: str, *, triggered: bool = False) -> None:
@@ -396,12 +464,3 @@ class View:
         self._state.emit(
             TriggerDecision(triggered=triggered, tokens=tokens, trigger=trigger, reason=reason)
         )
-
-
-def _start_of_tail(history: History, room: int) -> int:
-    """Where the newest messages start that take so many tokens."""
-    position, total = len(history), 0
-    while position > 0 and total <= room:
-        position -= 1
-        total += history.tokens(position)
-    return position

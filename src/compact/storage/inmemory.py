@@ -23,6 +23,7 @@ from compact.core.sessions import (
     Session,
     Snapshot,
     Step,
+    free_branch_id,
 )
 from compact.core.terms import looked_for, pieces_of, searchable
 from compact.errors import InvalidInput, NotFound, Superseded
@@ -98,17 +99,22 @@ class InMemoryStore:
     def fork(self, branch_id: str, at: int) -> Branch:
         """A new branch from a position of another one, in force from now on."""
         with self._lock:
-            parent = self._line(branch_id)
-            if not 0 <= at <= parent.stop:
-                raise NotFound(f"branch {branch_id!r} has {parent.stop} messages, not {at}")
-            session = self._sessions[parent.branch.session_id]
-            number = len(self.branches(session.id)) + 1
-            while (name := f"{session.id}~{number}") in self._lines:
-                number += 1
+            session = self._sessions[self._line(branch_id).branch.session_id]
+            name = free_branch_id(session.id, self._lines)
             branch = Branch(id=name, session_id=session.id, parent=branch_id, fork=at)
-            self._lines[name] = _Line(branch)
+            self._begin(branch)
             self._sessions[session.id] = session.model_copy(update={"branch": branch})
             return self.branch(name)
+
+    def _begin(self, branch: Branch) -> None:
+        parent = self._line(branch.parent or "")
+        if not 0 <= branch.fork <= parent.stop:
+            raise NotFound(
+                f"branch {branch.parent!r} has {parent.stop} messages, not {branch.fork}"
+            )
+        if branch.id in self._lines:
+            raise Superseded(f"another branch {branch.id!r} came in between")
+        self._lines[branch.id] = _Line(branch)
 
     def delete_session(self, session_id: str) -> None:
         """Remove a session for good."""
@@ -236,6 +242,8 @@ class InMemoryStore:
             if (last[0].number if last else 0) != step.base:
                 raise Superseded(f"window {step.window}: another move came in between")
             session = self._known(step.session_id)
+            if step.begins is not None:
+                self._begin(step.begins)
             branch = self._line(step.branch_id).branch
             if branch.session_id != step.session_id:
                 raise NotFound(f"session {step.session_id!r} has no branch {step.branch_id!r}")
@@ -253,7 +261,10 @@ class InMemoryStore:
                 made_at=defaults.now(),
             )
             self._moves[step.session_id].append(move)
-            self._sessions[step.session_id] = session.model_copy(update={"branch": branch})
+            if step.kind != "compress":
+                self._sessions[step.session_id] = session.model_copy(update={"branch": branch})
+            for name, value in step.notes.items():
+                self._notes[step.session_id][name] = dict(value)
             for name in step.forget:
                 self._notes[step.session_id].pop(name, None)
             return move

@@ -11,7 +11,7 @@ from compact.core.checkpoints import Checkpoint, Level, Span, Verdict
 from compact.core.levels import at_level
 from compact.core.sessions import Move, Piece, Projection, Run, Shown, Stand, Step
 from compact.errors import InvalidInput, NotFound, Superseded
-from compact.storage.sqlite import lines, sessions
+from compact.storage.sqlite import keepsakes, lines, sessions
 from compact.storage.sqlite.rows import (
     Column,
     Row,
@@ -42,6 +42,8 @@ def commit(db: apsw.Connection, step: Step) -> Move:
         NotFound: the session has no such branch.
     """
     session = sessions.key_of(db, step.session_id)
+    if step.begins is not None:
+        sessions.begin(db, step.begins)
     branch = _branch_key(db, session, step)
     newest = "SELECT number, projection FROM moves WHERE session = ? AND window = ?"
     last = first(db, f"{newest} ORDER BY number DESC LIMIT 1", (session, step.window))
@@ -60,7 +62,10 @@ def commit(db: apsw.Connection, step: Step) -> Move:
         (session, step.window, step.kind, branch, step.at, projection, before, made_at.isoformat()),
     )
     number = db.last_insert_rowid()
-    sessions.put_in_force(db, session, branch)
+    if step.kind != "compress":
+        sessions.put_in_force(db, session, branch)
+    for name, value in step.notes.items():
+        keepsakes.note(db, step.session_id, name, value)
     for name in step.forget:
         db.execute("DELETE FROM notes WHERE session = ? AND name = ?", (session, text(name)))
     return Move(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import apsw
 
-from compact.core import chain, codec, defaults
-from compact.core.sessions import Branch, Session
-from compact.errors import InvalidInput, NotFound
+from compact.core import chain, codec
+from compact.core.sessions import Branch, Session, free_branch_id
+from compact.errors import InvalidInput, NotFound, Superseded
 from compact.storage.sqlite import lines, search, sweeping
 from compact.storage.sqlite.rows import (
     BITS,
@@ -103,12 +103,14 @@ def create(db: apsw.Connection, given: Session) -> None:
         ),
     )
     session_key = db.last_insert_rowid()
-    _add_branch(db, session_key, branch, tokens=0, link=chain.START)
+    begun = _add_branch(db, session_key, branch, tokens=0, link=chain.START)
+    put_in_force(db, session_key, begun)
 
 
 def _add_branch(
     db: apsw.Connection, session_key: int, branch: Branch, *, tokens: int, link: bytes
-) -> None:
+) -> int:
+    """Add the row of a branch; its key."""
     parent = None if branch.parent is None else lines.tail(db, branch.parent).key
     fork = branch.fork if branch.parent else 0
     db.execute(
@@ -127,7 +129,7 @@ def _add_branch(
             branch.created_at.isoformat(),
         ),
     )
-    put_in_force(db, session_key, db.last_insert_rowid())
+    return db.last_insert_rowid()
 
 
 def put_in_force(db: apsw.Connection, session_key: int, branch_key: int) -> None:
@@ -142,28 +144,32 @@ def fork(db: apsw.Connection, branch_id: str, at: int) -> Branch:
     Raises:
         NotFound: there is no such branch or position.
     """
-    parent = lines.branch(db, branch_id)
+    session_id = lines.branch(db, branch_id).session_id
+    taken = {branch.id for branch in lines.branches(db, session_id)}
+    name = free_branch_id(session_id, taken)
+    while first(db, "SELECT 1 FROM branches WHERE id = ?", (text(name),)):
+        taken.add(name)
+        name = free_branch_id(session_id, taken)
+    begun = begin(db, Branch(id=name, session_id=session_id, parent=branch_id, fork=at))
+    put_in_force(db, key_of(db, session_id), begun)
+    return lines.branch(db, name)
+
+
+def begin(db: apsw.Connection, branch: Branch) -> int:
+    """Add a branch that goes on from its parent's position; its key.
+
+    Raises:
+        NotFound: there is no such parent or position.
+        Superseded: there is a branch of its id already.
+    """
+    parent = lines.branch(db, branch.parent or "")
+    at = branch.fork
     if not 0 <= at <= parent.messages:
-        raise NotFound(f"branch {branch_id!r} has {parent.messages} messages, not {at}")
-    branch = Branch(
-        id=_free_branch_id(db, parent.session_id),
-        session_id=parent.session_id,
-        parent=branch_id,
-        fork=at,
-        messages=at,
-        tokens=lines.total_at(db, branch_id, at),
-        created_at=defaults.now(),
-    )
-    link = lines.chain_at(db, branch_id, at)
-    _add_branch(db, key_of(db, parent.session_id), branch, tokens=branch.tokens, link=link)
-    return branch
-
-
-def _free_branch_id(db: apsw.Connection, session_id: str) -> str:
-    number = len(lines.branches(db, session_id)) + 1
-    while first(db, "SELECT 1 FROM branches WHERE id = ?", (text(f"{session_id}~{number}"),)):
-        number += 1
-    return f"{session_id}~{number}"
+        raise NotFound(f"branch {parent.id!r} has {parent.messages} messages, not {at}")
+    if first(db, "SELECT 1 FROM branches WHERE id = ?", (text(branch.id),)):
+        raise Superseded(f"another branch {branch.id!r} came in between")
+    tokens, link = lines.total_at(db, parent.id, at), lines.chain_at(db, parent.id, at)
+    return _add_branch(db, key_of(db, parent.session_id), branch, tokens=tokens, link=link)
 
 
 def delete(db: apsw.Connection, session_id: str) -> None:

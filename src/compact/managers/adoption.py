@@ -1,0 +1,59 @@
+"""Where a window stands: what it goes on from, and what a new one takes over of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from compact.compression.standing import Standing, adopted, standing_of
+from compact.core.budget import ContextWindow
+from compact.core.history import History
+from compact.core.levels import Caps
+from compact.core.sessions import Projection
+from compact.managers.state import SessionState
+
+MOST_MOVES = 200
+"""Newest moves among which one is looked for."""
+MOST_LOOKED_AT = 8
+"""Newest moves each of which is looked at."""
+
+
+def standing_in(
+    state: SessionState,
+    projection: Projection | None,
+    window: ContextWindow,
+    *,
+    aside: int,
+    tokens: int,
+) -> Standing:
+    """Where a window stands that goes on from a projection. From none, it goes on from the
+    checkpoints of another window that reach furthest and leave it a tail of its own.
+    """
+    caps = Caps(window.usable)
+    if projection is not None:
+        return standing_of(projection, caps, tokens=tokens)
+    before = _start_of_tail(state.history, window.target - aside)
+    others = (adopted(p, caps, before=before, tokens=tokens) for p in _others(state, before))
+    bare = standing_of(None, caps, tokens=tokens)
+    return max(others, key=lambda standing: standing.cut, default=bare)
+
+
+def _others(state: SessionState, before: int) -> Iterator[Projection]:
+    """Projections of any window on the open branch: the newest ones, and the newest of which
+    nothing stands for messages from position `before` on.
+    """
+    for looked, move in enumerate(state.store.moves(state.id, None, most=MOST_MOVES)):
+        if move.projection_id is None or not state.covers(move.branch_id, move.at):
+            continue
+        if looked < MOST_LOOKED_AT or move.at <= before:
+            yield state.projection(move.projection_id)
+        if move.at <= before:
+            return
+
+
+def _start_of_tail(history: History, room: int) -> int:
+    """Where the newest messages start that take so many tokens."""
+    position, total = len(history), 0
+    while position > 0 and total <= room:
+        position -= 1
+        total += history.tokens(position)
+    return position
