@@ -112,6 +112,20 @@ def test_the_oldest_ages_first_where_there_is_no_room() -> None:
     assert one.cap == 1_000, "never more than the room there is"
 
 
+def test_what_stands_before_a_merged_one_is_merged() -> None:
+    """Levels never grow younger towards the past (FR-4)."""
+    live = [checkpoint(0, 9, 9_000), checkpoint(1, 9, 9_000, "merged"), checkpoint(2, 9, 900)]
+    ageing = age(live, number=9, caps=LARGE, room=LARGE.together)
+    assert levels_of(ageing) == [("merged", 2), ("detailed", 1)]
+
+
+def test_all_together_have_a_cap() -> None:
+    """30 % of the usable window; no level may take more than half of that (FR-4)."""
+    for usable in (800, 3_584, 28_672, 1_000_000):
+        assert Caps(usable).together == usable * 3 // 10
+        assert all(Caps(usable).of(level) <= usable * 3 // 20 for level in ORDER)
+
+
 def test_a_text_within_its_new_cap_keeps_its_words() -> None:
     """What a model has seen changes only where room must be freed (decision 012)."""
     live = [checkpoint(0, 1, LARGE.of("compact")), checkpoint(1, 1, LARGE.of("compact") + 1)]

@@ -77,12 +77,15 @@ class Life:
         """Goes on until it was compressed so many times more; each prompt after one."""
         last = self.ctx.compressions
         end = last + times
-        while self.ctx.compressions < end:
+        for _ in range(400 * times):
+            if self.ctx.compressions >= end:
+                return
             self.talk()
             prompt = self.ctx.get_context_for_model()
             if self.ctx.compressions > last:
                 last = self.ctx.compressions
                 yield prompt
+        raise AssertionError(f"not compressed {times} times more: {self.ctx.compressions}")
 
     def faults(self) -> list[str]:
         """What checkpoints in view break of what is promised of them."""

@@ -192,6 +192,7 @@ def test_a_summary_takes_no_facts_from_what_was_recalled() -> None:
     writer = ExtractiveSummarizer(counter)
     assert "zircon" in writer.extracted(plain).text
     assert "zircon" not in writer.extracted(own).text
+    assert "recall" not in writer.extracted(own).text, "nor from the question"
     other = Summary(text="## Goal\n- Look at the roof.", made_by="model")
     for asked, missing in ((plain, True), (own, False)):
         judged = judge(other, asked, counter, source_tokens=2_000)
