@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from compact import ContextManager
 from compact.apps.cli import output
 from compact.apps.cli.ending import Stop
 
@@ -93,6 +94,47 @@ def test_the_input_is_replaced_only_when_told_to(run, sample, tmp_path):
     assert path.read_bytes() == sample.read_bytes()
     assert run("compact", path, "--max-tokens", "8000", "-o", path, "--force").code == 0
     assert path.stat().st_size < 60_000
+
+
+@pytest.mark.parametrize("ending", ["", "-wal", "-shm", "-journal"])
+@pytest.mark.parametrize("force", [[], ["--force"]])
+def test_a_store_is_never_replaced(run, sample, chat, tmp_path, ending, force):
+    """Neither by an export nor by a conversation, whatever its name, forced or not."""
+    (tmp_path / "link").symlink_to(f"{chat}{ending}")
+    before = chat.read_bytes()
+    export = ["sessions", "export", "harbour", "--store", chat]
+    for out in (f"{chat}{ending}", f"chat.db{ending}", "link"):
+        for command in (export, ["compact", sample, "--max-tokens", "8000"]):
+            done = run(*command, "-o", out, *force)
+            assert (done.code, done.out) == (2, ""), done
+            assert "a store" in done.err
+    assert chat.read_bytes() == before
+    assert "harbour" in run("sessions", "list", "--store", chat).out
+
+
+def test_the_files_of_the_store_are_known_under_any_name(run, chat, tmp_path):
+    """The log beside a store may be linked, and looks like no database."""
+    (tmp_path / "other").hardlink_to(chat)
+    with ContextManager(window=4_000, store=chat, session_id="harbour") as ctx:
+        ctx.add_message(role="user", content="Somebody is writing.")
+        (tmp_path / "log").hardlink_to(f"{chat}-wal")
+        for out in ("other", "log"):
+            done = run("sessions", "export", "harbour", "--store", chat, "-o", out, "--force")
+            assert done.code == 2
+            assert "store" in done.err
+
+
+def test_an_export_replaces_exports_and_nothing_else_unless_told_to(run, chat, tmp_path):
+    export = ["sessions", "export", "harbour", "--store", chat, "-o"]
+    for name in ("h.json", "h.md"):
+        assert [run(*export, name).code for _ in range(2)] == [0, 0], "its own may be replaced"
+    for name, text in (("mine.json", '{"a": 1}'), ("mine.md", "# Notes\n\n- session: none\n")):
+        (tmp_path / name).write_text(text)
+        done = run(*export, name)
+        assert (done.code, "--force" in done.err) == (2, True)
+        assert (tmp_path / name).read_text() == text
+        assert run(*export, name, "--force").code == 0
+        assert (tmp_path / name).stat().st_size > 10_000
 
 
 @full

@@ -146,10 +146,15 @@ def _show_repair(out: Console, repaired: RepairReport) -> None:
     names = ("saved", "lost", "altered", "not provable")
     rows = table("branch", *names, "which", right=names)
     for branch in repaired.branches:
-        wrong = (branch.missing, branch.altered, branch.unproven)
+        lost = f"{len(branch.missing):,}" if branch.missing else ""
+        if branch.lost is None:
+            lost = f"at least {lost}" if lost else "unknown"
+        wrong = (branch.altered, branch.unproven)
         which = _spans(sorted({*branch.missing, *branch.altered}))
         name = Text(one_line(branch.branch_id, 60))
-        rows.add_row(name, f"{branch.saved:,}", *(f"{len(each):,}" for each in wrong), which)
+        rows.add_row(
+            name, f"{branch.saved:,}", lost or "0", *(f"{len(each):,}" for each in wrong), which
+        )
     out.print(rows)
     for remark in repaired.remarks:
         out.print(Text(visible(f"- {remark}")), soft_wrap=True)

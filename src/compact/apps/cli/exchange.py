@@ -228,6 +228,9 @@ class ExportOptions(BranchOptions):
             "json."
         ),
     ] = None
+    force: Annotated[
+        bool, typer.Option("--force", help="Let OUT replace a file that is no exported session.")
+    ] = False
 
 
 @taking(ExportOptions)
@@ -250,6 +253,8 @@ def export_session(options: ExportOptions) -> None:
         raise Stop("-o: an empty name")
     by_name = "md" if (options.out or "").lower().endswith((".md", ".markdown")) else "json"
     with Progress("Reading") as progress, stores.opened(options) as shelf:
+        if options.out is not None:
+            _check_out(options.out, shelf, force=options.force)
         session = shelf.find(options.session)
         branch = shelf.branch(session, options.branch)
         messages = [e.message for e in shelf.store.read(branch.id, 0, branch.messages)]
@@ -269,6 +274,24 @@ def export_session(options: ExportOptions) -> None:
         return
     line = f"wrote {options.out} ({len(messages):,} messages, {size:,} bytes)"
     drawing.console(on_stderr=True).print(drawing.Text(line), soft_wrap=True)
+
+
+def _check_out(out: str, shelf: Shelf, *, force: bool) -> None:
+    """Refuse what a session must not take the place of, before any work.
+
+    Raises:
+        Stop: OUT is the store, a file of its, or a file that no export wrote.
+    """
+    from compact.apps.cli import output, session_file, session_markdown
+
+    output.refuse_store(out)
+    store = str(Path(shelf.file).expanduser())
+    if any(output.is_same_file(out, store + ending) for ending in ("", *output.BESIDE)):
+        raise Stop(f"{out} belongs to the store itself; name another file")
+    start = output.beginning_of(out, session_markdown.SNIFFED)
+    known = session_file.is_session_file(start) or session_markdown.is_session_markdown(start)
+    if start and not known and not force:
+        raise Stop(f"{out} is there, and no export wrote it; --force replaces it")
 
 
 def _kept(shelf: Shelf, session: Session, branch: Branch) -> Kept:

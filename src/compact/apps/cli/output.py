@@ -13,6 +13,11 @@ from pathlib import Path
 
 from compact.apps.cli.ending import Stop
 
+DATABASE = b"SQLite format 3\0"
+"""How every store begins."""
+BESIDE = ("-wal", "-shm", "-journal")
+"""How the names of the files end that belong to a store."""
+
 
 def print_data(text: str) -> None:
     """Write text to stdout as UTF-8, whatever the terminal's encoding: a file may be behind it.
@@ -40,8 +45,9 @@ def write_file(name: str, text: str) -> int:
     A device or a pipe is written as it is; a link keeps pointing where it points.
 
     Raises:
-        Stop: it could not be written; what was there before is untouched.
+        Stop: it could not be written, or a store is there; what was there before is untouched.
     """
+    refuse_store(name)
     data = text.encode("utf-8", "replace")
     with _explained(name):
         path = Path(os.path.realpath(name))
@@ -54,6 +60,32 @@ def write_file(name: str, text: str) -> int:
             with path.open("wb") as stream:
                 stream.write(data)
     return len(data)
+
+
+def refuse_store(name: str) -> None:
+    """Refuse to write where a store is, or a file that belongs to one.
+
+    Raises:
+        Stop: saying so.
+    """
+    try:
+        path = os.path.realpath(name)
+    except (OSError, ValueError):  # whoever writes there says what is wrong with the name
+        return
+    for ending in ("", *BESIDE):
+        store = path.removesuffix(ending)
+        if path.endswith(ending) and beginning_of(store, len(DATABASE)) == DATABASE:
+            what = "belongs to a store" if ending else "is a store"
+            raise Stop(f"{name} {what} (an SQLite database), which is never replaced: name another")
+
+
+def beginning_of(name: str, size: int) -> bytes:
+    """The first bytes of a file; none where there is no such file, or one that is no plain file."""
+    with contextlib.suppress(OSError, ValueError):
+        if os.path.isfile(name):
+            with open(name, "rb") as stream:
+                return stream.read(size)
+    return b""
 
 
 def _replace(path: Path, data: bytes, mode: int | None) -> None:

@@ -23,6 +23,9 @@ from compact.core.sessions import Session
 from compact.core.voices import voice_of
 
 _FENCE = re.compile(r"^ {0,3}(?P<fence>`{3,}|~{3,})(?P<rest>[^\n]*)$", re.MULTILINE)
+SNIFFED = 4_096
+"""Bytes within which a document says that it is one."""
+_HEAD = re.compile(rb"(\xef\xbb\xbf)?# [^\n]*\r?\n\r?\n- session: `[^\n]*`\r?\n")
 _NAMES = {"injected": "injected reminder", "checkpoint": "checkpoint"}
 
 
@@ -42,6 +45,11 @@ def written(session: Session, messages: Sequence[Message]) -> Iterator[str]:
         yield f"\n## {number:,} · {who}{name} · {when}\n"
         for text in _parts(message):
             yield f"\n{text}\n"
+
+
+def is_session_markdown(start: bytes) -> bool:
+    """Whether bytes begin like such a document."""
+    return _HEAD.match(start[:SNIFFED]) is not None
 
 
 def _parts(message: Message) -> Iterator[str]:
