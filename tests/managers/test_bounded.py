@@ -4,17 +4,17 @@
 Real turns are replayed over and over, each time with other names, paths and rules, into a session
 in a SQLite file (`durability="normal"`: what is measured is our work, not the disk's). What is
 measured at each compression: tokens of the prompt, time of a turn, what the session holds in
-memory, what it reads from its store, bytes of the file for each message. Time is the processor's,
-and judged beside that of a fixed piece of work at the same moments, so that whoever else uses the
-machine is not measured. Goals, pins and the first instruction are in
-each prompt word for word.
+memory, what it reads from its store, bytes of the file for each message. Time is the processor's;
+for it the session is copied when it is young, and the copy gets the same turns at the same moments
+as the old one, so that whoever else uses the machine is not measured. Goals, pins and the first
+instruction are in each prompt word for word.
 
 The sessions are those of COMPACT_DATA, else of the shared folder beside the project.
 """
 
 import gc
-import json
 import os
+import shutil
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -177,14 +177,6 @@ def resident() -> int:
         return 0
 
 
-def pace() -> float:
-    """Milliseconds that the machine takes for the same piece of work now."""
-    start = time.process_time()
-    for _ in range(20):
-        json.dumps([{"role": "user", "content": "word " * i} for i in range(20)])
-    return (time.process_time() - start) * 1_000
-
-
 @dataclass(slots=True)
 class Cycle:
     """What happened up to a compression since the one before."""
@@ -192,7 +184,6 @@ class Cycle:
     ordinary: list[float] = field(default_factory=list)
     """Milliseconds of each turn that compressed nothing."""
     compressing: float = 0
-    pace: float = 0
     tokens: int = 0
     held: int = 0
     resident: int = 0
@@ -215,33 +206,49 @@ class Endless:
         self.ctx = ContextManager(
             window=window,
             store=self.store,
+            session_id="endless",
             format=wire,
             tokenizer="o200k",
             system="You keep a marina's books.",
         )
+        if not len(self.ctx.history):
+            self.begin()
+        self.cycles: list[Cycle] = []
+        self.cycle, self.before = Cycle(), (0, 0)
+
+    def begin(self) -> None:
         self.ctx.set_goals([GOAL])
         self.ctx.add_message(role="user", content=FIRST)
         self.ctx.add_message({"role": "user", "content": PINS[0], "metadata": {"pinned": True}})
         self.ctx.pin(self.ctx.add_message(role="user", content=PINS[1]))
-        self.cycles: list[Cycle] = []
+
+    def copied(self, file: Path) -> "Endless":
+        """The session as it is now, in a file of its own."""
+        self.sqlite.db.pragma("wal_checkpoint(TRUNCATE)")
+        shutil.copy(self.file, file)
+        return Endless(file, self.wire, self.ctx.window.size)
 
     def run(self, steps: Iterator[Step], compressions: int) -> None:
-        cycle, calls, entries = Cycle(), self.store.calls, self.store.entries
         while len(self.cycles) < compressions:
-            step, before = next(steps), self.ctx.compressions
-            start = time.process_time()
-            self.ctx.add_messages(step)
-            prompt = self.ctx.get_context_for_model()
-            took = (time.process_time() - start) * 1_000
-            if self.ctx.compressions == before:
-                cycle.ordinary.append(took)
-                continue
-            cycle.compressing, cycle.pace = took, pace()
-            cycle.calls, cycle.entries = self.store.calls - calls, self.store.entries - entries
-            self.weigh(cycle, prompt)
-            self.judge(prompt)
-            self.cycles.append(cycle)
-            cycle, calls, entries = Cycle(), self.store.calls, self.store.entries
+            self.turn(next(steps))
+
+    def turn(self, step: Step) -> None:
+        before = self.ctx.compressions
+        start = time.process_time()
+        self.ctx.add_messages(step)
+        prompt = self.ctx.get_context_for_model()
+        took = (time.process_time() - start) * 1_000
+        cycle = self.cycle
+        if self.ctx.compressions == before:
+            cycle.ordinary.append(took)
+            return
+        cycle.compressing = took
+        cycle.calls = self.store.calls - self.before[0]
+        cycle.entries = self.store.entries - self.before[1]
+        self.weigh(cycle, prompt)
+        self.judge(prompt)
+        self.cycles.append(cycle)
+        self.cycle, self.before = Cycle(), (self.store.calls, self.store.entries)
 
     def weigh(self, cycle: Cycle, prompt: Sequence[Dict]) -> None:
         cycle.tokens = checker.prompt_tokens(prompt)
@@ -272,15 +279,10 @@ Figures = Mapping[str, float]
 def figures(cycles: Sequence[Cycle], before: Cycle) -> Figures:
     """Medians of some cycles; `before` is the one before them."""
     new = cycles[-1].messages - before.messages
-    ordinary = median(t for c in cycles for t in c.ordinary)
-    compressing = median(c.compressing for c in cycles)
-    unit = median(c.pace for c in cycles)
     return {
         "tokens": median(c.tokens for c in cycles),
-        "ordinary ms": ordinary,
-        "compressing ms": compressing,
-        "ordinary/pace": ordinary / unit,
-        "compress./pace": compressing / unit,
+        "ordinary ms": median(t for c in cycles for t in c.ordinary),
+        "compressing ms": median(c.compressing for c in cycles),
         "held kB": median(c.held for c in cycles) / 1_000,
         "resident MB": median(c.resident for c in cycles) / 1e6,
         "file B/message": (cycles[-1].file - before.file) / new,
@@ -328,7 +330,7 @@ REAL = {
 }
 """Wire format → folders of real sessions."""
 SPACE = ("tokens", "held kB", "resident MB", "file B/message", "store calls", "entries read")
-TIME = ("ordinary/pace", "compress./pace")
+TIME = ("ordinary ms", "compressing ms")
 
 
 def test_sixty_compressions_cost_what_the_first_ones_did(tmp_path, capsys):
@@ -351,9 +353,27 @@ def test_a_thousand_compressions_cost_what_the_first_ones_did(wire, tmp_path, ca
         pytest.skip("no real conversations here: set COMPACT_DATA to their folder")
     messages = openings(REAL[wire], 40)
     assert len(messages) > 200, f"too few conversations in {FOLDER}"
-    session = Endless(tmp_path / "endless.db", wire, 8_192)
-    session.run(endless(messages), 1_000)
-    parts = parts_of(session.cycles, 10)
+    steps = endless(messages)
+    old = Endless(tmp_path / "old.db", wire, 8_192)
+    old.run(steps, 100)
+    young = old.copied(tmp_path / "young.db")
+    old.run(steps, 900)
+    last_hundred_beside_second(young, old, steps)
+    parts = parts_of(old.cycles[:1_000], 10)
+    beside = [figures(each.cycles[-100:], each.cycles[-101]) for each in (young, old)]
     with capsys.disabled():
         print(f"\n{wire}, medians of each hundred\n{told(parts)}")
-    assert grown(parts, SPACE + TIME) == []
+        print(f"the second hundred again, beside the last\n{told(beside)}")
+    assert grown(parts, SPACE) == []
+    assert grown([{}, *beside], TIME) == []
+
+
+def last_hundred_beside_second(young: Endless, old: Endless, steps: Iterator[Step]) -> None:
+    """Give two sessions the same turns, now one first and now the other, for a hundred compressions
+    of each and one more.
+    """
+    for number, step in enumerate(steps):
+        for session in (young, old) if number % 2 else (old, young):
+            session.turn(step)
+        if len(young.cycles) > 100 and len(old.cycles) > 1_000:
+            return
