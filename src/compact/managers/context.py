@@ -21,7 +21,6 @@ from compact.core.goals import Goal
 from compact.core.messages import Message
 from compact.core.plan import Plan
 from compact.core.policy import CompactPolicy
-from compact.core.profiles import window_of
 from compact.core.protocols import ChatModel, SessionStore
 from compact.core.recalls import Expansion, Recalled
 from compact.core.replies import Usage
@@ -30,9 +29,9 @@ from compact.errors import InvalidMessage, NotFound
 from compact.managers import blocking, drafts, travel
 from compact.managers import recall as recalling
 from compact.managers.breaker import Breaker
+from compact.managers.desk import Desk, Desks
 from compact.managers.history import SessionHistory
 from compact.managers.opening import SessionOptions, opened, parsed
-from compact.managers.post import Post
 from compact.managers.recognition import Recognized, recognized
 from compact.managers.view import View
 
@@ -60,20 +59,28 @@ class ContextManager:
         store: str | Path | SessionStore | None = None,
         **options: Unpack[SessionOptions],
     ) -> None:
-        self._state, size = opened(model, window, store, options)
+        self._state, size, self._owns_store, counted_for = opened(model, window, store, options)
         self.id = self._state.id
         """The session's id, which its events carry."""
         self.store = self._state.store
         """Where the session is kept."""
-        drafts.drop_abandoned(self._state)
-        self._breaker = Breaker(self._state)
-        self._views: dict[int, View] = {}
-        self._view = self._view_of(size)
-        self._post = Post(self._state, self._view)
+        try:
+            drafts.drop_abandoned(self._state)
+            self._desk = Desk(self._state, size)
+        except BaseException:
+            self.close()
+            raise
+        self._view, self._post = self._desk.view(size), self._desk.post
+        self._desks = Desks(self._desk, counted_for)
+        self._asked = self._post
+        """Who took the last prompt, and is told what became of it."""
 
     def close(self) -> None:
-        """Let go of the store. What was added is there already."""
-        self.store.close()
+        """Let go of the store, unless it was handed over open: then whoever opened it closes it.
+        What was added is there already.
+        """
+        if self._owns_store:
+            self.store.close()
 
     def __enter__(self) -> ContextManager:
         return self
@@ -197,7 +204,8 @@ class ContextManager:
     def get_context_for_model(self, model_key: str | None = None) -> list[dict[str, Any]]:
         """The prompt for the model, as provider dictionaries that are to be read only.
 
-        Compresses if the trigger was passed. With a model key, the prompt for that model's window.
+        Compresses if the trigger was passed. With a model key, the prompt for that model's window,
+        by that model's tokenizer.
 
         Raises:
             CannotFit: what may not be shortened exceeds the usable window.
@@ -208,8 +216,9 @@ class ContextManager:
 
     async def aget_context_for_model(self, model_key: str | None = None) -> list[dict[str, Any]]:
         """`get_context_for_model` for async callers."""
-        view = self._view if model_key is None else self._view_of(window_of(model_key))
-        return await self._post.fitted(view, view.rendered)
+        desk, view = (self._desk, self._view) if model_key is None else self._desks.of(model_key)
+        self._asked = desk.post
+        return await desk.post.fitted(view, view.rendered)
 
     def active_context(self) -> ActiveContext:
         """The typed value behind `get_context_for_model`: the only one that a model may be given.
@@ -221,6 +230,7 @@ class ContextManager:
 
     async def aactive_context(self) -> ActiveContext:
         """`active_context` for async callers."""
+        self._asked = self._post
         return await self._post.fitted(self._view, self._view.context)
 
     def compress_conversation(self, target_ratio: float | None = None) -> Plan:
@@ -293,6 +303,7 @@ class ContextManager:
 
     async def asend(self, model: ChatModel) -> Message:
         """`send` for async callers."""
+        self._asked = self._post
         reply = await self._post.sent(model)
         return self.add_message(reply.message)
 
@@ -300,7 +311,7 @@ class ContextManager:
         """Say what the provider reported for the prompt that was taken last, in tokens; later
         counts are corrected by it.
         """
-        self._post.reported(usage if isinstance(usage, int) else usage.prompt_tokens)
+        self._asked.reported(usage if isinstance(usage, int) else usage.prompt_tokens)
 
     def report_overflow(self, error: object) -> Plan:
         """Say that the provider refused the prompt that was taken last as too large, with its
@@ -317,7 +328,7 @@ class ContextManager:
 
     async def areport_overflow(self, error: object) -> Plan:
         """`report_overflow` for async callers."""
-        return await self._post.refused(error)
+        return await self._asked.refused(error)
 
     # --- going back -------------------------------------------------------------------------------
 
@@ -420,12 +431,12 @@ class ContextManager:
 
     # --- inside -----------------------------------------------------------------------------------
 
+    @property
+    def _breaker(self) -> Breaker:
+        return self._desk.breaker
+
     def _view_of(self, size: int) -> View:
-        with self._state.lock:
-            view = self._views.get(size)
-            if view is None:
-                view = self._views[size] = View(self._state, size, self._breaker)
-            return view
+        return self._desk.view(size)
 
     def _run(self, work: Coroutine[Any, Any, T], instead: str) -> T:
         return blocking.run(work, waits=self._state.waits, instead=instead)

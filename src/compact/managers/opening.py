@@ -1,10 +1,14 @@
-"""Opening a session: what a caller says in words becomes an open `SessionState`."""
+"""Opening a session: what a caller says in words becomes an open `SessionState`.
+
+Whatever can be wrong is looked at before the store is touched, and what was opened here is closed
+again when opening fails.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 from compact import wiring
 from compact.core import defaults
@@ -13,10 +17,11 @@ from compact.core.formats.known import format_named, told_by
 from compact.core.formats.wire import WireFormat
 from compact.core.messages import Message
 from compact.core.policy import CompactPolicy
-from compact.core.profiles import window_of
+from compact.core.profiles import profile_of, window_of
 from compact.core.protocols import SessionStore, Summarizer, TokenEstimator
 from compact.core.sessions import Branch, Session
-from compact.errors import InvalidMessage
+from compact.core.tokens import TokenCounter
+from compact.errors import InvalidConfig, InvalidMessage
 from compact.managers.compress import aside_of, check_options, checked_size
 from compact.managers.state import SessionState
 
@@ -32,7 +37,8 @@ class SessionOptions(TypedDict, total=False):
     """Tool schemas that are sent along: counted, never changed."""
     tokenizer: str | TokenEstimator | None
     format: str | None
-    """The wire format of message dictionaries: `chat_completions` or `anthropic`."""
+    """The wire format of message dictionaries: `chat_completions` or `anthropic`. A session has one
+    for life; opening it in another one is an error."""
     policy: CompactPolicy | None
     summarizer: str | Summarizer | None
     """`extractive` (the default), an object of yours, or None for a receipt alone."""
@@ -40,9 +46,21 @@ class SessionOptions(TypedDict, total=False):
     session_id: str
     """Opens the session of that id where the store has one, else makes it."""
     scope: str
-    """The user, tenant or project that a new session belongs to; `default` where one person uses
-    the store."""
+    """The user, tenant or project that the session belongs to; `default` where one person uses the
+    store. Where it is given, no session of another one is opened."""
     title: str | None
+
+
+class Opened(NamedTuple):
+    """A session that is open, and what it was opened with."""
+
+    state: SessionState
+    size: int
+    """Tokens of its window."""
+    owns_store: bool
+    """Whether its store was opened here."""
+    counted_for: Callable[[str], SessionState | None]
+    """The session as a model counts it; None where the session's own counts are that model's."""
 
 
 def opened(
@@ -50,52 +68,107 @@ def opened(
     window: int | None,
     store: str | Path | SessionStore | None,
     options: SessionOptions,
-) -> tuple[SessionState, int]:
-    """The session that is asked for, made where the store has none, and the size of its window.
+) -> Opened:
+    """The session that is asked for, made where the store has none.
 
     Raises:
-        InvalidConfig, UnknownModel, TypeError, ValueError: an option is wrong.
+        InvalidConfig, UnknownModel, TypeError, ValueError: an option is wrong, or the session that
+            is there is in another format or scope.
         StoreFailed: the store cannot be opened.
     """
     check_options(options, SessionOptions, "ContextManager()")
+    size = _size_of(window, model)
+    asked = format_named(options.get("format") or _format_for(model))
+    otherwise = None if window is None else "chars"
+    counter = _counter(asked.name, options, model, otherwise)
+    wiring.summarizer(options.get("summarizer"), counter)  # refused before a file is made
+    opened_store = wiring.session_store(store)
+    owns = store is None or isinstance(store, str | Path)
+    try:
+        session = _session_in(opened_store, options, asked.name, counter, model)
+        if session.wire != asked.name:
+            counter = _counter(session.wire, options, model, otherwise)
+        state = _state(opened_store, session, options, counter)
+    except BaseException:
+        if owns:
+            opened_store.close()
+        raise
+    known = profile_of(model) if model else None
+    own = known.tokenizer if known else counter.estimator.name
+
+    def counted_for(other: str) -> SessionState | None:
+        profile = profile_of(other)
+        if profile is None or profile.tokenizer == own:
+            return None
+        branch = opened_store.branch(state.branch_id)
+        there = session.model_copy(update={"branch": branch})
+        return _state(opened_store, there, options, wiring.token_counter(session.wire, model=other))
+
+    return Opened(state, size, owns, counted_for)
+
+
+def _counter(
+    wire: str, options: SessionOptions, model: str | None, otherwise: str | None
+) -> TokenCounter:
+    tokenizer = options.get("tokenizer")
+    return wiring.token_counter(wire, tokenizer=tokenizer, model=model, otherwise=otherwise)
+
+
+def _session_in(
+    store: SessionStore,
+    options: SessionOptions,
+    wire: str,
+    counter: TokenCounter,
+    model: str | None,
+) -> Session:
+    """The store's session of that id, made where there is none.
+
+    Raises:
+        InvalidConfig: the one that is there is in another format, or of another scope.
+    """
+    session_id = options.get("session_id") or defaults.new_id()
+    new = Session(
+        id=session_id,
+        scope=options.get("scope") or "default",
+        title=options.get("title"),
+        model=model,
+        wire=wire,
+        tokenizer=counter.estimator.name,
+        branch=Branch(id=session_id, session_id=session_id),
+    )
+    session = store.session(session_id, create=new)
+    if options.get("scope") and session.scope != new.scope:
+        raise InvalidConfig(
+            "scope", f"the session {session_id!r} of this store does not belong to {new.scope!r}"
+        )
+    if options.get("format") and session.wire != wire:
+        raise InvalidConfig(
+            "format",
+            f"the session {session_id!r} is in {session.wire!r}, not in {wire!r}: "
+            "leave format out, or give another session_id",
+        )
+    return session
+
+
+def _state(
+    store: SessionStore, session: Session, options: SessionOptions, counter: TokenCounter
+) -> SessionState:
     policy = options.get("policy") or CompactPolicy()
     if "summarizer" in options and options["summarizer"] is None:
         policy = policy.model_copy(update={"strategy": "off"})
-    size = _size_of(window, model)
-    opened_store = wiring.session_store(store)
-    session_id = options.get("session_id") or defaults.new_id()
-    asked = format_named(options.get("format") or _format_for(model))
-    counter = wiring.token_counter(
-        asked.name,
-        tokenizer=options.get("tokenizer"),
-        model=model,
-        otherwise=None if window is None else "chars",
-    )
-    session = opened_store.session(
-        session_id,
-        create=Session(
-            id=session_id,
-            scope=options.get("scope") or "default",
-            title=options.get("title"),
-            model=model,
-            wire=asked.name,
-            tokenizer=counter.estimator.name,
-            branch=Branch(id=session_id, session_id=session_id),
-        ),
-    )
     state = SessionState(
-        id=session_id,
-        store=opened_store,
+        id=session.id,
+        store=store,
         wire=format_named(session.wire),
         counter=counter,
         policy=policy,
         summarizer=wiring.summarizer(options.get("summarizer"), counter),
-        emit=wiring.emitter(options.get("on_event"), session_id=session_id),
+        emit=wiring.emitter(options.get("on_event"), session_id=session.id),
         beside=aside_of(counter, options.get("system"), options.get("tools")),
         tokenizer=session.tokenizer,
     )
     state.open(session.branch)
-    return state, size
+    return state
 
 
 def parsed(wire: WireFormat, raw: Message | Mapping[str, Any], position: int) -> Message:
