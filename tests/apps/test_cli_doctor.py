@@ -2,12 +2,15 @@
 
 import json
 import sqlite3
+from pathlib import Path
 
 import pytest
 
-from compact import ContextManager, wiring
+from compact import ContextManager, SQLiteManager, wiring
 from compact.apps.cli import checkup
 from compact.config import CompactConfig
+from compact.core.messages import Message
+from compact.core.sessions import Branch, Entry, Session
 
 
 @pytest.fixture
@@ -197,6 +200,31 @@ def test_repair_of_a_store_whose_pages_are_gone(run, look, chat):
     assert (code == 0) == told["repair"]["complete"]
     assert look("--store", chat, "--check")[0] == 0
     assert run("sessions", "list", "--store", chat).code == 0
+
+
+@pytest.fixture
+def imported(chat):
+    """Five sessions of which nothing tells how long they were."""
+    with SQLiteManager(chat.with_name("imported.db")) as store:
+        for name in "abcde":
+            store.session(name, create=Session(id=name, branch=Branch(id=name, session_id=name)))
+            said = [f"{name} {i} " + "lime and slate " * 20 for i in range(99)]
+            store.append(name, [Entry(Message(role="user", content=text)) for text in said])
+    return Path(store.path)
+
+
+def test_repair_of_a_file_that_was_cut_in_half_is_not_complete(run, look, imported):
+    """NFR-2: nobody is told that nothing is lost where nobody knows."""
+    raw = imported.read_bytes()
+    imported.write_bytes(raw[: len(raw) // 2])
+    done = run("doctor", "--store", imported, "--repair")
+    assert done.code == 2
+    assert "unknown" in done.out
+    assert "no message of its own is left" in " ".join(done.out.split())
+    imported.write_bytes(raw[: len(raw) // 2])
+    code, _, told = look("--store", imported, "--repair")
+    assert (code, told["repair"]["complete"]) == (2, False)
+    assert {branch["lost"] for branch in told["repair"]["branches"]} == {0, None}
 
 
 def test_repair_of_nothing_is_refused_or_does_nothing(run, chat, tmp_path):

@@ -179,6 +179,9 @@ def messages_lost(store: SQLiteManager, report: RepairReport) -> set[tuple[int, 
             assert found.message.text == LOST
         own = store.branch(branch.branch_id)
         assert branch.saved + len(branch.missing) == own.messages - own.fork
+        assert branch.lost in (None, len(branch.missing))
+    if any(each.missing or each.altered or each.lost is None for each in report.branches):
+        assert not report.is_complete
     return {(keys[b.branch_id], p) for b in report.branches for p in (*b.missing, *b.altered)}
 
 
@@ -226,3 +229,61 @@ def test_the_rest_of_every_page_is_saved(before: Before, tmp_path: Path, fill: s
     noticed = [assert_page_is_survived(before, tmp_path, page, fill) for page in pages]
     assert sum(noticed) > before.pages * 0.9
     assert sum("messages" in rows for rows in before.rows.values()) > 20
+
+
+# --- what nothing tells of ------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Five sessions as an import makes them: no index, mark or compression tells of a message."""
+    file = tmp_path_factory.mktemp("plain") / "chat.db"
+    with SQLiteManager(file, durability="normal") as store:
+        for name in "abcde":
+            store.session(name, create=session(name))
+            said = (f"{name} {i} " + "mortar and slate " * 20 for i in range(200))
+            store.append(name, [Entry(Message(role="user", content=text), 7) for text in said])
+        store.note("e", "goals", {"words": "roof"})
+    return file
+
+
+@pytest.mark.parametrize("share", [0.25, 0.5, 0.9])
+def test_nothing_is_said_of_what_a_file_that_was_cut_off_may_have_held(
+    plain: Path, tmp_path: Path, share: float
+) -> None:
+    """A repair that lost most of the messages is not complete (NFR-2)."""
+    raw = plain.read_bytes()
+    file = tmp_path / "chat.db"
+    file.write_bytes(raw[: int(len(raw) * share)])
+    report = repair(file)
+    assert not report.is_complete
+    assert not report.is_whole
+    assert any("the file has" in line and "and had" in line for line in report.remarks)
+    said = {each.branch_id: each for each in report.branches}
+    assert len(said) == 5, "their rows stand at the file's beginning"
+    assert {each.lost for each in said.values()} <= {0, None}
+    for name, each in said.items():
+        assert (each.lost == 0) == (each.saved == 200), name
+        is_told = f"branch {name!r}: no message of its own is left" in report.remarks
+        assert is_told == (each.saved == 0), name
+    assert sum(each.saved for each in said.values()) > 1_000 * (share - 0.2)
+    with SQLiteManager(file) as store:
+        assert store.integrity_check() == []
+        assert store.notes("e") == {"goals": {"words": "roof"}}, "what was not cut off is there"
+
+
+def test_a_table_that_was_read_from_both_ends_tells_where_branches_end(
+    plain: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "chat.db"
+    rows = rows_by_page(plain)
+    middle = max(page for page in rows if {k >> 32 for k in rows[page].get("messages", ())} == {3})
+    data = bytearray(plain.read_bytes())
+    data[(middle - 1) * PAGE : middle * PAGE] = bytes(PAGE)
+    file.write_bytes(data)
+    report = repair(file)
+    assert not report.is_complete
+    assert [each.lost for each in report.branches if each.branch_id != "c"] == [0] * 4
+    [hurt_one] = [each for each in report.branches if each.branch_id == "c"]
+    assert hurt_one.lost == len(rows[middle]["messages"])
+    assert not any("no message of its own" in line for line in report.remarks)

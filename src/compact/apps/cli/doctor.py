@@ -146,19 +146,23 @@ def _show_repair(out: Console, repaired: RepairReport) -> None:
     names = ("saved", "lost", "altered", "not provable")
     rows = table("branch", *names, "which", right=names)
     for branch in repaired.branches:
-        lost = f"{len(branch.missing):,}" if branch.missing else ""
-        if branch.lost is None:
-            lost = f"at least {lost}" if lost else "unknown"
         wrong = (branch.altered, branch.unproven)
         which = _spans(sorted({*branch.missing, *branch.altered}))
         name = Text(one_line(branch.branch_id, 60))
-        rows.add_row(
-            name, f"{branch.saved:,}", lost or "0", *(f"{len(each):,}" for each in wrong), which
-        )
+        lost = _lost(branch.lost, len(branch.missing))
+        counts = (f"{branch.saved:,}", lost, *(f"{len(each):,}" for each in wrong))
+        rows.add_row(name, *counts, which)
     out.print(rows)
     for remark in repaired.remarks:
         out.print(Text(visible(f"- {remark}")), soft_wrap=True)
     out.print()
+
+
+def _lost(lost: int | None, least: int) -> str:
+    """How many messages of a branch are lost, as far as that is known."""
+    if lost is not None:
+        return f"{lost:,}"
+    return f"at least {least:,}" if least else "unknown"
 
 
 def _spans(positions: Sequence[int]) -> str:

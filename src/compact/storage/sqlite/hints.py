@@ -34,6 +34,7 @@ class Hints:
         self._db: apsw.Connection | None = None
         with suppress(apsw.Error):
             self._db = apsw.Connection(str(copy), flags=apsw.SQLITE_OPEN_READONLY)
+            query(self._db, "PRAGMA writable_schema = on")  # as in `salvage`
         by_id = "SELECT key, id FROM {0} INDEXED BY sqlite_autoindex_{0}_1"
         self.branches = self._names(by_id.format("branches"))
         """Key of a branch → its id."""

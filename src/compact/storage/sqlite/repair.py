@@ -45,11 +45,14 @@ class RepairReport:
     branches: tuple[SavedBranch, ...] = ()
     remarks: tuple[str, ...] = ()
     """What could not be read, and what was done about it, as sentences."""
+    is_whole: bool = True
+    """Whether all messages could be looked for. Where not, even a whole session may be lost without
+    a trace."""
 
     @property
     def is_complete(self) -> bool:
-        """Whether no message is missing or altered."""
-        return all(branch.is_complete for branch in self.branches)
+        """Whether no message is missing or altered, nor may be."""
+        return self.is_whole and all(branch.is_complete for branch in self.branches)
 
 
 def repair(path: str | Path) -> RepairReport:
@@ -141,21 +144,27 @@ def _rebuilt(file: Path, folder: Path) -> RepairReport:
     pool = Pool(str(folder / "new"), durability="full", busy_timeout=_BUSY)
     try:
         with pool.write() as db:
-            remarks = salvage(copy, db)
+            saved = salvage(copy, db)
+            remarks = saved.remarks
             with Hints(copy) as hints:
                 remarks += settling.lost(db, hints)
                 remarks += settling.adopt(db, hints)
-                branches = settling.settle(db, hints)
+                branches = settling.settle(db, hints, saved.knows_end_of)
             if not branches:
                 raise StoreFailed(f"nothing of a store is left in {file}, which stays as it is")
             remarks += settling.tidy(db)
+            remarks += [
+                f"branch {each.branch_id!r}: no message of its own is left"
+                for each in branches
+                if not each.saved and not each.is_complete
+            ]
         for (name,) in query(pool.writer, "SELECT id FROM branches"):
             search.catch_up(pool, text_of(name))
         remarks += [f"after the repair: {line}" for line in checking.findings(pool)]
         pool.empty_log()
     finally:
         pool.close()
-    return RepairReport(str(file), None, tuple(branches), tuple(remarks))
+    return RepairReport(str(file), None, tuple(branches), tuple(remarks), saved.is_whole)
 
 
 def _exchange(file: Path, new: Path) -> Path:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import apsw
 
@@ -46,18 +46,38 @@ TABLES = (
 )
 
 
-def salvage(copy: Path, db: apsw.Connection) -> list[str]:
-    """Fill the new database from a copy of the damaged one, whose log is worked off here; what
-    could not be read by SQL, as sentences.
-    """
+class Salvage(NamedTuple):
+    """How far the damaged file could be read."""
+
+    remarks: list[str]
+    """What could not be read by SQL, as sentences."""
+    is_whole: bool
+    """Whether the file is as long as it was, and its messages were read from one end to the other.
+    Where not, messages and whole sessions may be lost without a trace."""
+    before: int = 0
+    """Branches with a key below it were read to their ends."""
+    since: int = 1 << BITS
+    """So were those from it on."""
+
+    def knows_end_of(self, branch: int) -> bool:
+        """Whether no message after the newest one that is left of a branch can have been lost."""
+        return branch < self.before or branch >= self.since
+
+
+def salvage(copy: Path, db: apsw.Connection) -> Salvage:
+    """Fill the new database from a copy of the damaged one, whose log is worked off here."""
     remarks: list[str] = []
     if _give_head(copy):
         remarks.append("the file's head was lost and has been made anew")
-    remarks += _of_length(copy)
-    stopped = _by_sql(copy, db, remarks)
-    if "messages" in stopped:
+    found = _by_sql(copy, db, remarks)
+    short = _of_length(copy)
+    remarks += short
+    stopped = {name for name, extent in found.items() if not extent.is_whole}
+    is_whole = not short and "messages" not in stopped
+    if not is_whole:
         remarks.append(
-            "messages after the newest one that is left of a branch may be lost without a trace"
+            "messages after the newest one that is left of a branch may be lost without a trace, "
+            "and so may whole sessions"
         )
     if "notes" in stopped:
         remarks.append("notes of sessions may be lost: goals, pins and what else stands there")
@@ -67,36 +87,49 @@ def salvage(copy: Path, db: apsw.Connection) -> list[str]:
                 for table in TABLES:
                     if table.name in stopped and len(values) == table.columns:
                         _insert_raw(db, table, rowid, values)
-    return remarks
+    read = found["messages"]
+    return Salvage(remarks, is_whole, read.up >> BITS, read.down >> BITS)
 
 
-def _by_sql(copy: Path, db: apsw.Connection, remarks: list[str]) -> set[str]:
-    """Copy the tables as far as SQL reads them; the names of those that it did not read whole."""
-    stopped: set[str] = set()
+class _Extent(NamedTuple):
+    """How far SQL reads a table."""
+
+    is_whole: bool = False
+    up: int = 0
+    """The first value of the last row that was read from the beginning."""
+    down: int = 1 << 2 * BITS
+    """That of the last row that was read from the end."""
+
+
+def _by_sql(copy: Path, db: apsw.Connection, remarks: list[str]) -> dict[str, _Extent]:
+    """Copy the tables as far as SQL reads them; how far that was, by their names."""
+    found: dict[str, _Extent] = {}
     source = None
     try:
         source = apsw.Connection(str(copy), flags=apsw.SQLITE_OPEN_READWRITE)
+        # Else nothing is read of a file that is shorter than its head says.
+        query(source, "PRAGMA writable_schema = on")
         query(source, "PRAGMA wal_checkpoint(TRUNCATE)")
     except apsw.Error as error:
         remarks.append(f"the log beside the file could not be worked off: {error}")
     for table in TABLES:
-        try:
-            if source is None:
-                raise apsw.CantOpenError("it cannot be opened")
-            _copy(source, db, table.name)
-        except (apsw.Error, UnicodeDecodeError) as error:
-            stopped.add(table.name)
+        if source is None:
+            error: Exception | None = apsw.CantOpenError("it cannot be opened")
+            found[table.name] = _Extent()
+        else:
+            found[table.name], error = _copy(source, db, table.name)
+        if error is not None:
             remarks.append(f"table {table.name}: {error}")
     if source is not None:
         source.close(True)
-    return stopped
+    return found
 
 
-def _copy(source: apsw.Connection, db: apsw.Connection, table: str) -> None:
-    """Copy a table from its beginning, and where that stops, from its end.
-
-    Raises:
-        apsw.Error: what stopped it.
+def _copy(
+    source: apsw.Connection, db: apsw.Connection, table: str
+) -> tuple[_Extent, Exception | None]:
+    """Copy a table from its beginning, and where that stops, from its end; how far it came, and
+    what stopped it.
     """
     info = query(db, f"SELECT name, pk FROM pragma_table_info('{table}') ORDER BY cid")
     names = [name for name, _ in info]
@@ -107,14 +140,18 @@ def _copy(source: apsw.Connection, db: apsw.Connection, table: str) -> None:
         for n in names
     ]
     sql = f"SELECT {', '.join(columns)} FROM {table} ORDER BY "
+    ends: dict[str, Any] = {}
     try:
         for row in source.execute(sql + ", ".join(keys)):
             _insert(db, table, _texts(row))
-    except apsw.Error:
-        with suppress(apsw.Error):
+            ends["up"] = row[0]
+    except (apsw.Error, UnicodeDecodeError) as error:
+        with suppress(apsw.Error, UnicodeDecodeError):
             for row in source.execute(sql + ", ".join(f"{key} DESC" for key in keys)):
                 _insert(db, table, _texts(row))
-        raise
+                ends["down"] = row[0]
+        return _Extent(**ends), error
+    return _Extent(is_whole=True, down=0), None
 
 
 def _texts(row: Sequence[Value]) -> list[Value]:

@@ -4,7 +4,7 @@ hashes and sums are made anew.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -46,6 +46,8 @@ class SavedBranch:
     session_id: str
     branch_id: str
     saved: int
+    lost: int | None = 0
+    """How many are missing; None where more may be, after the newest one that is left."""
     missing: tuple[int, ...] = ()
     """A placeholder stands there."""
     altered: tuple[int, ...] = ()
@@ -55,8 +57,8 @@ class SavedBranch:
 
     @property
     def is_complete(self) -> bool:
-        """Whether none is missing or altered."""
-        return not self.missing and not self.altered
+        """Whether none is missing or altered, nor may be."""
+        return self.lost == 0 and not self.altered
 
 
 # --- owners ---------------------------------------------------------------------------------------
@@ -154,13 +156,18 @@ def _make_session(db: apsw.Connection, key: int, branch: int, hints: Hints, name
 # --- messages -------------------------------------------------------------------------------------
 
 
-def settle(db: apsw.Connection, hints: Hints) -> list[SavedBranch]:
+def settle(
+    db: apsw.Connection, hints: Hints, knows_end_of: Callable[[int], bool]
+) -> list[SavedBranch]:
     """Make every branch a history without gaps; what was saved of each."""
     sql = """
         SELECT b.key, b.id, b.parent, b.fork, b.fork_hash, s.id, b.created_at
         FROM branches b JOIN sessions s ON s.key = b.session ORDER BY b.key
     """
-    return [_Branch(db, row).settled(_least_length(db, hints, row[0])) for row in query(db, sql)]
+    return [
+        _Branch(db, row).settled(_least_length(db, hints, row[0]), has_end=knows_end_of(row[0]))
+        for row in query(db, sql)
+    ]
 
 
 def _least_length(db: apsw.Connection, hints: Hints, branch: int) -> int:
@@ -196,7 +203,7 @@ class _Branch:
             (self._total, self._link, self._key),
         )
 
-    def settled(self, least: int) -> SavedBranch:
+    def settled(self, least: int, *, has_end: bool) -> SavedBranch:
         low = self._key << BITS | self._fork
         self._db.execute(
             "DELETE FROM messages WHERE key >= ? AND key < ?", (self._key << BITS, low)
@@ -213,6 +220,7 @@ class _Branch:
             session_id=self._session,
             branch_id=self._name,
             saved=self._position - self._fork - len(self._missing),
+            lost=len(self._missing) if has_end else None,
             missing=tuple(self._missing),
             altered=tuple(self._altered),
             unproven=tuple(self._unproven),
