@@ -3,6 +3,7 @@
 What stood on which page is asked of SQLite before, not of the code that repairs.
 """
 
+import os
 import random
 import shutil
 from collections import defaultdict
@@ -287,3 +288,15 @@ def test_a_table_that_was_read_from_both_ends_tells_where_branches_end(
     [hurt_one] = [each for each in report.branches if each.branch_id == "c"]
     assert hurt_one.lost == len(rows[middle]["messages"])
     assert not any("no message of its own" in line for line in report.remarks)
+
+
+def test_a_file_that_is_too_short_is_never_complete(plain: Path, tmp_path: Path) -> None:
+    """Even where all messages that are known of could be read."""
+    file = tmp_path / "chat.db"
+    shutil.copy(plain, file)
+    with SQLiteManager(file) as store:
+        store.search("a", "slate", most=1)
+    os.truncate(file, file.stat().st_size - PAGE)
+    report = repair(file)
+    assert [each.lost for each in report.branches] == [0] * 5
+    assert not report.is_complete
