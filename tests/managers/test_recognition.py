@@ -8,6 +8,7 @@ import pytest
 
 from compact import ContextManager, Message
 from compact.core.checkpoints import is_checkpoint_text
+from compact.core.events import BranchTaken, Event
 from compact.core.messages import Text, ToolCall, ToolResult
 from compact.core.own_text import kind_of
 from compact.storage.inmemory import InMemoryStore
@@ -209,16 +210,19 @@ def test_a_prompt_of_before_the_last_compression_is_known_too() -> None:
 def test_an_edit_of_a_kept_message_in_a_compressed_prompt_loses_no_checkpoint() -> None:
     """The list leaves the history inside what a checkpoint stands for: what the client knows of
     that is the checkpoint, and it goes on with it (NFR-2)."""
-    ctx = compressed()
+    seen: list[Event] = []
+    ctx = compressed(on_event=seen.append)
     prompt = deepcopy(ctx.get_context_for_model())
     old = ctx.branch_id
-    prompt[0]["content"] = "You are a plumber."
+    assert prompt[1]["content"].startswith("[Checkpoint ")
+    assert prompt[2]["content"].startswith("Question 0")
+    prompt[2]["content"] = "What of the cellar?"
     ctx.sync(prompt)
     shown = ctx.get_context_for_model()
     assert ctx.branch_id != old
     assert any(is_checkpoint_text(str(m["content"])) for m in shown)
-    assert "You are a plumber." in [m["content"] for m in shown]
-    assert "You are a roofer." not in [m["content"] for m in shown]
+    assert "What of the cellar?" in [m["content"] for m in shown]
+    assert [e.reason for e in seen if isinstance(e, BranchTaken)] == ["unknown"]
     before = len(ctx.history)
     ctx.sync([*prompt, {"role": "user", "content": "go on"}])
     assert len(ctx.history) == before + 1

@@ -171,3 +171,20 @@ class RatioLearned(Event):
     counted: int
     reported: int
     ratio: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BranchTaken(Event):
+    """A list that was sent whole left the history before its end; it goes on as a branch."""
+
+    name: ClassVar[str] = "compact.branch_taken"
+    branch_id: str
+    known: int
+    """Messages of the history that it goes on from."""
+    left: int
+    """Messages of the history that stay on the branch before."""
+    new: int
+    """Messages that it adds."""
+    reason: str
+    """`edited`; or `unknown`, where nothing but a system prompt was known of it, or a checkpoint in
+    it has no place in this history and is kept as what it says."""

@@ -9,13 +9,14 @@ in an emergency in `rescue`, bringing back in `recall`.
 from __future__ import annotations
 
 from collections.abc import Coroutine, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Unpack
 
 from compact.compression.ladder import Ladder
 from compact.core import recalls
 from compact.core.budget import ContextBudget, ContextWindow
-from compact.core.checkpoints import Checkpoint, SummaryRequest
+from compact.core.checkpoints import Checkpoint
 from compact.core.context import ActiveContext
 from compact.core.goals import Goal
 from compact.core.messages import Message
@@ -25,8 +26,8 @@ from compact.core.protocols import ChatModel, SessionStore
 from compact.core.recalls import Expansion, Recalled
 from compact.core.replies import Usage
 from compact.core.sessions import Branch, Purpose, Snapshot
-from compact.errors import InvalidMessage, NotFound
-from compact.managers import blocking, drafts, travel
+from compact.errors import InvalidMessage, NotFound, Superseded
+from compact.managers import blocking, drafts, syncing, telling, travel
 from compact.managers import recall as recalling
 from compact.managers.breaker import Breaker
 from compact.managers.desk import Desk, Desks
@@ -36,8 +37,6 @@ from compact.managers.recognition import Recognized, recognized
 from compact.managers.view import View
 
 T = TypeVar("T")
-SUMMARY_TOKENS = 800
-"""Size of the summary that is written where no checkpoint exists yet."""
 
 
 class ContextManager:
@@ -163,18 +162,26 @@ class ContextManager:
 
     def sync(self, messages: Sequence[Message | Mapping[str, Any]]) -> Recognized:
         """Take the list that a client sends whole at every turn: what is known is recognized, only
-        what is new is stored. A list whose past was edited goes on as a branch.
+        what is new is stored. The same list once more, from whomever, adds nothing.
+
+        A list whose past was edited goes on as a branch, said by the event `BranchTaken`. A list
+        whose beginning was cut off goes on from the history's end. Where the system prompt says
+        something else, prompts carry its new words from now on; the history keeps the first ones.
 
         Raises:
-            InvalidMessage, StoreFailed: as `add_message`.
+            InvalidMessage: one is malformed, named by its place in the list, or the list is empty;
+                nothing was changed.
+            StoreFailed: as `add_message`.
+            Superseded: other writers were faster, again and again.
         """
-        self._state.history.catch_up()
-        found = recognized(self._state, self._view, messages)
-        if found.known < len(self._state.history):
-            self.branch(at=found.known)
-        if found.new:
-            self.add_messages(found.new)
-        return found
+        state, given = self._state, syncing.checked(messages)
+        for _ in range(syncing.MOST_TRIES):
+            with state.lock, suppress(Superseded):
+                state.history.catch_up()
+                found = recognized(state, self._view, given)
+                syncing.take(state, self._view, given, found)
+                return found
+        raise Superseded("other writers were faster, again and again")
 
     def pin(self, message: Message | str) -> None:
         """Keep a message word for word from now on, by itself or by its id.
@@ -280,12 +287,7 @@ class ContextManager:
             return "\n\n".join(c.summary for c in self.checkpoints)
         if not len(self.history):
             return ""
-        request = SummaryRequest(
-            messages=tuple(self.history),
-            max_tokens=SUMMARY_TOKENS,
-            max_instruction_tokens=SUMMARY_TOKENS // 3,
-        )
-        return (await self._state.summarizer.summarize(request)).text
+        return await telling.summary_of(self._state, self._breaker)
 
     # --- sending ----------------------------------------------------------------------------------
 

@@ -27,6 +27,10 @@ PAGE = 32
 MOST_FIXED = 10_000
 """System messages and pins that are looked for when a session is opened."""
 MOST_TRIES = 100
+SYSTEM = "system"
+"""The name of the note that says which words stand in the place of the system prompt."""
+SLACK = 32
+"""Tokens that a system prompt may be shorter than the one before and count the same."""
 MOST_PERSONS = 200
 """Positions of a person's newest messages that stay in memory."""
 
@@ -52,6 +56,9 @@ class SessionHistory(History):
         self._counts = counts
         """Whether the store's counts were made with this counter."""
         self._lock = RLock()
+        self._instead: dict[int, tuple[Message, int]] = {}
+        """Other words for the leading system messages, and their tokens."""
+        self._take_system(store.notes(branch.session_id).get(SYSTEM))
         fixed = store.marked(branch.id, FIXED, before=self._length, most=MOST_FIXED)
         self.fixed = fixed[::-1]
         self._person_positions: list[int] = []
@@ -71,18 +78,28 @@ class SessionHistory(History):
 
     def _keep(self, start: int, entries: Sequence[Entry]) -> None:
         for position, entry in enumerate(entries, start):
+            if (other := self._instead.get(position)) is not None:
+                self._messages[position], self._tokens[position] = other
+                continue
             self._messages.setdefault(position, entry.message)
             if entry.tokens is not None and self._counts:
                 self._tokens.setdefault(position, entry.tokens)
 
-    def append(self, make: Callable[[int], Sequence[Message]]) -> list[Message]:
+    def append(
+        self, make: Callable[[int], Sequence[Message]], *, expected: int | None = None
+    ) -> list[Message]:
         """Append the messages that `make` gives for the position of the first; durable when this
         returns.
 
         Another writer may be faster: then its messages are taken in, and `make` is asked again.
+
+        Raises:
+            Superseded: the branch does not have `expected` messages any more; nothing was stored.
         """
         with self._lock:
             for _ in range(MOST_TRIES):
+                if expected is not None and expected != self._length:
+                    raise Superseded(f"the branch has {self._length} messages, not {expected}")
                 messages = list(make(self._length))
                 entries = [self._entry(message) for message in messages]
                 try:
@@ -108,6 +125,42 @@ class SessionHistory(History):
             if entry.marks & PERSON:
                 self._person_positions.append(position)
         self._length += len(entries)
+
+    def show_system(self, messages: Sequence[Message], session_id: str) -> int:
+        """Have other words in the place of the leading system messages, from now on and on every
+        branch that begins with them; how many tokens more they are. What was said stays stored.
+
+        A few tokens less count as none: where only the time changes, no count does.
+        """
+        with self._lock:
+            before = [self.tokens(position) for position in range(len(messages))]
+            counts = [
+                old if old - SLACK <= new <= old else new
+                for old, new in zip(before, map(self.counter.message, messages), strict=True)
+            ]
+            note = {
+                "of": self._store.chain(self.branch_id, len(messages)).hex(),
+                "messages": self.wire.render(list(messages)),
+                "tokens": counts,
+            }
+            self._store.note(session_id, SYSTEM, note)
+            self._take_system(note)
+            return sum(counts) - sum(before)
+
+    def _take_system(self, note: Mapping[str, Any] | None) -> None:
+        """Show the system prompt that a note names, if it stands for the one of this branch."""
+        if note is None or self._length < len(note["messages"]):
+            return
+        if self._store.chain(self.branch_id, len(note["messages"])).hex() != note["of"]:
+            return
+        for position, (wire, tokens) in enumerate(
+            zip(note["messages"], note["tokens"], strict=True)
+        ):
+            message = self.wire.parse(wire, position)
+            self._instead[position] = (message, tokens)
+            self._messages[position], self._tokens[position] = message, tokens
+            self._importance.pop(position, None)
+            self._instructions.pop(position, None)
 
     def extend(self, items: Sequence[Item]) -> None:
         """Append messages, as `append` does."""

@@ -1,13 +1,18 @@
 """Recognition: what is new in a list that a client sends whole at every turn.
 
-A list that goes on from the history is matched by its longest known prefix (`core.chain`); a list
-that goes on from a prompt it was given, by what was in view: checkpoints, goals and notes of ours
-are left out, a shortened message stands for its original. Only the rest is new. Where the list
-leaves the history before its end, the past was edited: that is a branch.
+A list is matched in three ways, and the one that knows most of it counts: by its beginning, as the
+history was said (`core.chain`); by the projection whose checkpoints it carries, as a prompt was
+shown; and, where its beginning was cut off, by the place in the history where it starts.
+Checkpoints and goals of ours are left out, a shortened message stands for its original. Only the
+rest is new. Where a list leaves the history before its end, the past was edited: that is a branch.
+
+The system prompt is matched by itself: other words there are no edited past (decision 015). What
+is then done with the session lives in `syncing`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -17,11 +22,24 @@ from compact.core import chain
 from compact.core.messages import Message
 from compact.core.own_text import kind_of
 from compact.core.sessions import Projection
+from compact.errors import InvalidMessage
 from compact.managers.state import SessionState
 from compact.managers.view import View
 
 MOST_PROMPTS = 12
-"""Newest projections among which the one is looked for that a list goes on from."""
+"""Projections that are looked at for one list, but for the one in force."""
+MOST_EVER = 100_000
+"""Newest moves among which a projection is looked for."""
+SURE = 8
+"""Messages at the beginning of a list that say that nothing was cut off before them."""
+MARGIN = 64
+"""Messages of the history beyond a list's own number among which its beginning is looked for."""
+LEAST_RUN = 3
+"""Messages that tell a place inside the history; at its end one is enough."""
+
+SYSTEM = frozenset(("system", "developer"))
+_OURS = ("Checkpoint", "Goals")
+_HEADING = re.compile(r"\[Checkpoint (?P<id>ck-[0-9a-f]+) · [^\]\n]* to (?P<last>[\d,]+)")
 
 Given = Message | Mapping[str, Any]
 
@@ -35,99 +53,286 @@ class Recognized(NamedTuple):
     """What it adds to them."""
     ours: int
     """Messages of compact's own making that were in it, and are not stored."""
+    system: tuple[Given, ...] = ()
+    """The system prompt that takes the place of the one shown until now; none where it is the
+    same."""
+    is_lost: bool = False
+    """Whether a checkpoint in it has no place in this history, and is kept as what it says."""
 
 
 class _Match(NamedTuple):
-    """How far a list is known."""
+    """How far the words of a list are known."""
 
     used: int
-    """Messages of the list that are known."""
+    """How many of them."""
     known: int
     """Messages of the history that they are."""
-    ours: int = 0
-    """How many of the known ones are of our making."""
+    notes: int = 0
+    """How many of them are notes of our making."""
     loses: bool = False
-    """Whether the list was edited before the end of what a checkpoint in it stands for: then that
-    is all the list has of the rest, and it is taken as it is."""
+    """Whether the list was edited before the end of what a checkpoint in it stands for."""
+
+
+class _List:
+    """A list by its parts: the system prompt, and what else was said."""
+
+    def __init__(self, state: SessionState, given: Sequence[Given]) -> None:
+        self.given = given
+        self.kinds = [kind_of(_text(m)) for m in given]
+        self.lead = _stored_lead(state)
+        """The leading system messages of the history, as they are stored."""
+        own = _lead(given, self.kinds)
+        self.system = _as_many([given[i] for i in own], len(self.lead))
+        if own and not self.system:
+            self.lead = []
+        self.start = own[-1] + 1 if self.lead and own else 0
+        """Where the rest of the list begins."""
+
+    def words(self, *, without: Sequence[str]) -> list[int]:
+        """Where in the list the words stand that are not ours."""
+        indexes = range(self.start, len(self.given))
+        return [i for i in indexes if self.kinds[i] not in without]
+
+    def checkpoints(self) -> dict[str, int]:
+        """The ids of the checkpoints in the list, each with how many messages end with its span."""
+        found: dict[str, int] = {}
+        for message, kind in zip(self.given, self.kinds, strict=True):
+            heading = _HEADING.match(_text(message)) if kind == "Checkpoint" else None
+            if heading is not None:
+                found[heading["id"]] = int(heading["last"].replace(",", ""))
+        return found
+
+    def link(self, index: int, before: bytes = chain.START) -> bytes:
+        """The chain's hash after the message there."""
+        try:
+            return chain.link(before, self.given[index])
+        except (TypeError, ValueError) as error:
+            raise InvalidMessage(f"messages[{index}]", f"cannot be stored: {error}") from None
 
 
 def recognized(state: SessionState, view: View, given: Sequence[Given]) -> Recognized:
     """What of the list is known, and what is new."""
-    best = plain = _plain(state, given)
-    if _may_be_a_prompt(state, best, given):
-        for projection in _prompts(state, view):
-            match = _matched(state, projection, given)
-            if (match.used, match.loses) > (best.used, best.loses):
-                best = match
-            if best.known == len(state.history):
-                break
-    not_said = ("Goals",) if best.loses else ("Checkpoint", "Goals")
-    best = plain if best.loses else best
-    rest = given[best.used :]
-    new = [m for m in rest if _own_kind(m) not in not_said]
-    return Recognized(best.known, new, best.ours + len(rest) - len(new))
+    asked = _List(state, given)
+    named = asked.checkpoints()
+    plain_words = asked.words(without=("Goals",))
+    plain = _plain(state, asked, plain_words)
+    without: Sequence[str] = ("Goals",)
+    words, best = plain_words, plain
+    if plain.known < len(state.history) or _is_note(asked, plain_words[plain.used :][:1]):
+        shown_words = asked.words(without=_OURS)
+        shown = _as_shown(state, view, asked, named, shown_words)
+        if shown is not None and (named or shown.used > plain.used) and not shown.loses:
+            without, words, best = _OURS, shown_words, shown
+        elif plain.used < len(plain_words):
+            best = _cut_off(state, asked, plain_words, plain)
+    rest = words[best.used :]
+    return Recognized(
+        best.known,
+        [given[i] for i in rest],
+        best.notes + sum(kind in without for kind in asked.kinds),
+        asked.system if _differs(state, asked) else (),
+        is_lost=any(asked.kinds[i] == "Checkpoint" for i in rest),
+    )
 
 
-def _may_be_a_prompt(state: SessionState, plain: _Match, given: Sequence[Given]) -> bool:
-    """Whether the list may go on from a prompt, rather than from the history as it was said."""
-    if plain.used == len(given):
-        return False
-    rest = given[plain.used]
-    note = isinstance(rest, Mapping) and shorten.NO_RESULT in str(rest.get("content"))
-    return note or plain.known < len(state.history)
+# --- the system prompt ----------------------------------------------------------------------------
 
 
-def _own_kind(message: Given) -> str | None:
-    """What kind of text of ours a message is."""
-    return kind_of(_text(message))
+def _stored_lead(state: SessionState) -> list[Message]:
+    """The leading system messages of the history, as they were first said."""
+    lead: list[Message] = []
+    for entry in state.store.read(state.branch_id, 0, MARGIN):
+        if entry.message.role not in SYSTEM:
+            break
+        lead.append(entry.message)
+    return lead
 
 
-def _text(message: Given) -> str:
-    content = message.content if isinstance(message, Message) else message.get("content")
-    if isinstance(content, list) and len(content) == 1 and isinstance(content[0], Mapping):
-        content = content[0].get("text")
-    return content if isinstance(content, str) else ""
+def _lead(given: Sequence[Given], kinds: Sequence[str | None]) -> list[int]:
+    """Where in a list its leading system messages stand; goals of ours may stand among them."""
+    found: list[int] = []
+    for i, message in enumerate(given):
+        role = message.role if isinstance(message, Message) else message.get("role")
+        if role not in SYSTEM:
+            break
+        if kinds[i] is None:
+            found.append(i)
+    return found
 
 
-def _plain(state: SessionState, given: Sequence[Given]) -> _Match:
-    """How far a list is known that begins as the history does, goals of ours left out."""
-    said = [i for i, m in enumerate(given) if _own_kind(m) != "Goals"]
-    known = state.history.known_prefix([given[i] for i in said])
-    used = said[known - 1] + 1 if known else 0
-    return _Match(used, known, used - known)
+def _as_many(system: Sequence[Given], count: int) -> tuple[Given, ...]:
+    """The system messages as `count` of them, the last ones joined; none where there are fewer."""
+    if not 0 < count <= len(system):
+        return ()
+    first, *others = system[count - 1 :]
+    if not others:
+        return tuple(system)
+    blocks = [block for message in (first, *others) for block in _blocks(message)]
+    texts = [b["text"] if b.keys() == {"type", "text"} else None for b in blocks]
+    joined = blocks if None in texts else "\n\n".join(map(str, texts))
+    role = first.role if isinstance(first, Message) else first["role"]
+    return (*system[: count - 1], {"role": role, "content": joined})
 
 
-def _prompts(state: SessionState, view: View) -> Iterator[Projection | None]:
-    """What the session's prompts went on from, the newest first."""
-    if view.projection is None:
+def _blocks(message: Given) -> list[Mapping[str, Any]]:
+    content = message.text if isinstance(message, Message) else message.get("content")
+    if isinstance(content, Sequence) and not isinstance(content, str):
+        return [block for block in content if isinstance(block, Mapping)]
+    return [{"type": "text", "text": content or ""}]
+
+
+def _differs(state: SessionState, asked: _List) -> bool:
+    """Whether the list's system prompt is another one than is shown."""
+    shown = [chain.link(chain.START, state.history[i]) for i in range(len(asked.system))]
+    return [chain.link(chain.START, m) for m in asked.system] != shown
+
+
+# --- as the history was said ----------------------------------------------------------------------
+
+
+def _plain(state: SessionState, asked: _List, words: Sequence[int]) -> _Match:
+    """How far a list is known that begins as the history does."""
+    lead = asked.lead
+    for index in words:
+        asked.link(index)
+    known = state.history.known_prefix([*lead, *(asked.given[i] for i in words)])
+    return _Match(max(0, known - len(lead)), known)
+
+
+def _cut_off(state: SessionState, asked: _List, words: Sequence[int], plain: _Match) -> _Match:
+    """How far a list is known whose beginning was cut off: from where it starts in the history.
+
+    The longest run counts; one that goes to the history's end before one that does not, unless
+    that is longer and too long for chance. A beginning that is known as well counts more.
+    """
+    if plain.used >= SURE:
+        return plain
+    length = len(state.history)
+    start = max(len(asked.lead), length - len(words) - MARGIN)
+    links = [asked.link(i) for i in words]
+    inner, last = _Match(0, 0), 0
+    for end, run in _runs(links, _links(state, start, length), start):
+        last = run if end == length else 0
+        if run >= inner.used and run >= LEAST_RUN:
+            inner = _Match(run, end)
+    best = inner if inner.used > last else _Match(last, length)
+    return best if best.used > plain.used else plain
+
+
+def _links(state: SessionState, start: int, stop: int) -> Iterator[bytes]:
+    for page in range(start, stop, 1_000):
+        entries = state.store.read(state.branch_id, page, min(stop, page + 1_000))
+        yield from (chain.link(chain.START, entry.message) for entry in entries)
+
+
+def _runs(wanted: Sequence[bytes], links: Iterator[bytes], start: int) -> Iterator[tuple[int, int]]:
+    """For each message of the history the position after it, and how many of the wanted ones, from
+    the first on, end there (the search of Knuth, Morris and Pratt).
+    """
+    back = [0] * len(wanted)
+    run = 0
+    for i in range(1, len(wanted)):
+        while run and wanted[i] != wanted[run]:
+            run = back[run - 1]
+        run += wanted[i] == wanted[run]
+        back[i] = run
+    run = 0
+    for end, link in enumerate(links, start + 1):
+        while run and (run == len(wanted) or link != wanted[run]):
+            run = back[run - 1]
+        run += link == wanted[run]
+        yield end, run
+
+
+# --- as a prompt was shown ------------------------------------------------------------------------
+
+
+def _is_note(asked: _List, words: Sequence[int]) -> bool:
+    """Whether the first of these words is the note that answers open calls."""
+    message = asked.given[words[0]] if words else None
+    return isinstance(message, Mapping) and shorten.NO_RESULT in str(message.get("content"))
+
+
+def _as_shown(
+    state: SessionState,
+    view: View,
+    asked: _List,
+    named: Mapping[str, int],
+    words: Sequence[int],
+) -> _Match | None:
+    """How far a list is known that goes on from a prompt; None where no prompt is like it."""
+    best: _Match | None = None
+    for projection in _prompts(state, view, named):
+        match = _matched(state, projection, asked, words)
+        if best is None or (match.used, not match.loses) > (best.used, not best.loses):
+            best = match
+        if best.known == len(state.history):
+            break
+    return best
+
+
+def _prompts(
+    state: SessionState, view: View, named: Mapping[str, int]
+) -> Iterator[Projection | None]:
+    """What prompts with these checkpoints went on from: the projection in force first, then the
+    one that was made first; with none, the newest ones without checkpoints.
+    """
+    if not named:
         yield None
     seen: set[str] = set()
-    for move in state.store.moves(state.id, None, most=MOST_PROMPTS):
-        name = move.projection_id
-        if name is not None and name not in seen and state.covers(move.branch_id, move.at):
+    if view.projection is not None and _carries(view.projection, named):
+        seen.add(view.projection.id)
+        yield view.projection
+    for name in _names(state, max(named.values(), default=None)):
+        if name not in seen and len(seen) <= MOST_PROMPTS:
             seen.add(name)
-            yield state.projection(name)
+            projection = state.projection(name)
+            if _carries(projection, named):
+                yield projection
 
 
-def _matched(state: SessionState, projection: Projection | None, given: Sequence[Given]) -> _Match:
+def _carries(projection: Projection, named: Mapping[str, int]) -> bool:
+    live = {c.id for c in projection.checkpoints}
+    return named.keys() <= live if named else not live
+
+
+def _names(state: SessionState, cut: int | None) -> Sequence[str]:
+    """The projections of this branch that may cover messages up to a cut, the oldest first; with
+    no cut, the newest first.
+    """
+    most = MARGIN
+    rows = state.store.moves(state.id, None, most=most)
+    while cut is not None and len(rows) == most < MOST_EVER and rows[-1].at >= cut:
+        most *= 8
+        rows = state.store.moves(state.id, None, most=most)
+    found = [
+        move.projection_id
+        for move in rows
+        if move.projection_id is not None
+        and move.at >= (cut or 0)
+        and state.covers(move.branch_id, move.at)
+    ]
+    return found if cut is None else found[::-1]
+
+
+def _matched(
+    state: SessionState, projection: Projection | None, asked: _List, words: Sequence[int]
+) -> _Match:
     """How far a list is known that goes on from a prompt."""
     cut = projection.cut if projection else 0
-    used = known = ours = 0
-    rows = list(_rows(state, projection))
-    live = tuple(f"[Checkpoint {c.id} " for c in projection.checkpoints) if projection else ()
-    headed = any(_text(m).startswith(live) for m in given)
+    used = notes = 0
+    known = len(asked.lead)
+    rows = list(_rows(state, projection, known))
     covered = max((i for i, row in enumerate(rows) if 0 < row.ends <= cut), default=-1)
     for i, row in enumerate(rows):
-        while used < len(given) and _own_kind(given[used]) in ("Checkpoint", "Goals"):
-            used, ours = used + 1, ours + 1
-        if used < len(given) and chain.link(chain.START, given[used]) == row.hash:
+        if used < len(words) and asked.link(words[used]) == row.hash:
             used += 1
-            ours += row.is_note
+            notes += row.is_note
             known = max(known, row.ends)
         elif not row.is_note:
-            known = max(known, cut) if headed and i > covered else known
-            return _Match(used, known, ours, loses=headed and known < cut)
-    return _Match(used, len(state.history), ours)
+            known = max(known, cut) if i > covered else known
+            return _Match(used, known, notes, loses=known < cut)
+    return _Match(used, len(state.history), notes)
 
 
 class _Row(NamedTuple):
@@ -140,15 +345,25 @@ class _Row(NamedTuple):
     """Whether it is a note of ours, which a client may leave out."""
 
 
-def _rows(state: SessionState, projection: Projection | None) -> Iterator[_Row]:
+def _rows(state: SessionState, projection: Projection | None, lead: int) -> Iterator[_Row]:
+    """What a prompt shows behind the system prompt, but for checkpoints and goals."""
     fold = Fold(state.history, aside=0)
     if projection is not None:
         fold.take(projection)
     fold.follow(len(state.history))
     for position, message in fold.placed():
-        if message.metadata.source == "checkpoint" and position is None:
+        if position is None and message.metadata.source == "checkpoint":
+            continue
+        if position is not None and position < lead:
             continue
         wires = state.wire.render((message,))
         for i, wire in enumerate(wires, 1):
             ends = position + 1 if position is not None and i == len(wires) else 0
             yield _Row(chain.link(chain.START, wire), ends, shorten.is_answer(message))
+
+
+def _text(message: Given) -> str:
+    content = message.content if isinstance(message, Message) else message.get("content")
+    if isinstance(content, list) and len(content) == 1 and isinstance(content[0], Mapping):
+        content = content[0].get("text")
+    return content if isinstance(content, str) else ""

@@ -1,0 +1,173 @@
+"""Taking in a list that was recognized: its new messages, the branch where its past was edited, and
+its system prompt. What in it is new is decided in `recognition`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from compact.core import chain, defaults
+from compact.core.events import BranchTaken
+from compact.core.messages import Message
+from compact.core.sessions import Branch, Projection, Run, Step
+from compact.errors import InvalidMessage, Superseded
+from compact.managers.opening import parsed
+from compact.managers.recognition import SYSTEM, Given, Recognized
+from compact.managers.state import SessionState
+from compact.managers.view import View
+
+MOST_TRIES = 100
+"""How often a list is recognized again because other writers were faster."""
+MOST_BRANCHES = 64
+"""Newest branches of which one may say what a list says."""
+MOST_MOVES = 200
+"""Newest moves of a window among which one of a branch is looked for."""
+
+
+def checked(messages: Sequence[Given]) -> list[Given]:
+    """The list, if every one in it may be a message.
+
+    Raises:
+        InvalidMessage: one is none, or there are none: an empty list tells nothing, least of all
+            that a conversation is to begin again.
+    """
+    given = list(messages)
+    if not given:
+        raise InvalidMessage("messages", "the list is empty; open another session to begin again")
+    for i, message in enumerate(given):
+        if not isinstance(message, Message | Mapping):
+            what = type(message).__name__
+            raise InvalidMessage(f"messages[{i}]", f"expected a message or a mapping, got {what}")
+    return given
+
+
+def take(state: SessionState, view: View, given: Sequence[Given], found: Recognized) -> None:
+    """Take in what is new, durably.
+
+    Raises:
+        InvalidMessage: one of the new messages is malformed; nothing was changed.
+        Superseded: the history is another one by now; the list is to be recognized again.
+    """
+    new = _parsed(state, given, found.new)
+    system = _parsed(state, given, found.system)
+    if found.known < len(state.history):
+        _branch_off(state, view, found)
+    if new:
+        state.history.append(lambda _: new, expected=found.known)
+    if system:
+        _show(state, system)
+
+
+def _parsed(state: SessionState, given: Sequence[Given], chosen: Sequence[Given]) -> list[Message]:
+    """These messages of the list; one that is wrong is named by its place in it."""
+    places = {id(message): i for i, message in enumerate(given)}
+    return [parsed(state.wire, m, places.get(id(m), 0)) for m in chosen]
+
+
+# --- an edited past -------------------------------------------------------------------------------
+
+
+def _branch_off(state: SessionState, view: View, found: Recognized) -> None:
+    """Go on from where the list leaves the history: on a branch that says what it says, as after
+    another delivery of the same list, else on a new one. All or nothing.
+    """
+    known, left = found.known, len(state.history) - found.known
+    unknown = found.is_lost or not _says_more(state, known)
+    links = [state.store.chain(state.branch_id, known)]
+    for message in found.new:
+        links.append(chain.link(links[-1], message))
+    move = view.move_at(known)
+    projection = state.projection(move.projection_id) if move and move.projection_id else None
+    parent = state.branch_id
+
+    def there() -> dict[str, Any]:
+        same = _same_branch(state, parent, links, known)
+        if same is not None:
+            in_force = _in_force(state, view.size, same.id)
+            return {"branch_id": same.id, "at": same.messages, "projection": in_force}
+        begun = state.branch_from(parent, known)
+        return {"branch_id": begun.id, "begins": begun, "at": known}
+
+    view.go("restore", projection, there)
+    if len(state.history) != known:
+        raise Superseded("another branch says more of the list")
+    event = BranchTaken(
+        branch_id=state.branch_id,
+        known=known,
+        left=left,
+        new=len(found.new),
+        reason="unknown" if unknown else "edited",
+    )
+    state.emit(event)
+
+
+def _says_more(state: SessionState, known: int) -> bool:
+    """Whether the beginning of the history is more than a system prompt."""
+    return known > 0 and state.history[known - 1].role not in SYSTEM
+
+
+def _same_branch(
+    state: SessionState, parent: str, links: Sequence[bytes], known: int
+) -> Branch | None:
+    """The branch that has most of what the list says and nothing else."""
+    same = [
+        branch
+        for branch in state.store.branches(state.id)[-MOST_BRANCHES:]
+        if branch.id != parent
+        and 0 <= branch.messages - known < len(links)
+        and state.store.chain(branch.id, branch.messages) == links[branch.messages - known]
+    ]
+    return max(same, key=lambda branch: branch.messages, default=None)
+
+
+def _in_force(state: SessionState, window: int, branch_id: str) -> Projection | None:
+    """What was in force for a window on a branch."""
+    rows = state.store.moves(state.id, window, most=MOST_MOVES)
+    names = (move.projection_id for move in rows if move.branch_id == branch_id)
+    name = next(names, None)
+    return None if name is None else state.projection(name)
+
+
+# --- the system prompt ----------------------------------------------------------------------------
+
+
+def _show(state: SessionState, system: Sequence[Message]) -> None:
+    """Show this system prompt from now on. Where it is longer, what is in force counts it so."""
+    more = state.history.show_system(system, state.id)
+    state.revision += 1
+    if more == 0:
+        return
+    rows = state.store.moves(state.id, None, most=MOST_MOVES)
+    for window in {move.window for move in rows if state.covers(move.branch_id, move.at)}:
+        for _ in range(MOST_TRIES):
+            with suppress(Superseded):
+                _recount(state, window, len(system), more)
+                break
+
+
+def _recount(state: SessionState, window: int, lead: int, more: int) -> None:
+    """Put what is in force for a window in force again, with its count corrected."""
+    rows = state.store.moves(state.id, window, most=MOST_MOVES)
+    here = (move for move in rows if state.covers(move.branch_id, move.at))
+    move = next(here, None)
+    if move is None or move.projection_id is None:
+        return
+    projection = state.projection(move.projection_id)
+    runs = [piece for piece in projection.pieces if isinstance(piece, Run)]
+    if not all(any(run.first <= i <= run.last for run in runs) for i in range(lead)):
+        return
+    counted = {"id": defaults.new_id(), "parent": projection.id}
+    step = Step(
+        kind="compress" if move.kind == "compress" else "restore",
+        session_id=state.id,
+        branch_id=state.branch_id,
+        window=window,
+        base=rows[0].number,
+        at=len(state.history),
+        projection=projection.model_copy(
+            update={**counted, "tokens": max(0, projection.tokens + more)}
+        ),
+    )
+    state.store.commit(step)

@@ -1,0 +1,275 @@
+"""`sync` under trouble: delivered twice, malformed, cut off, another system prompt, or a prompt of
+long ago (K-6, FR-1)."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from copy import deepcopy
+from pathlib import Path
+from threading import Barrier
+from typing import Any
+
+import pytest
+
+from compact import ContextManager, SQLiteManager
+from compact.core.events import BranchTaken, Event
+from compact.core.protocols import SessionStore
+from compact.core.sessions import Entry
+from compact.errors import InvalidMessage
+from compact.managers import context
+from compact.managers.recognition import recognized
+from compact.storage.inmemory import InMemoryStore
+from tests.managers.test_recognition import Dict, compressed, found_text, stored, talk
+
+
+def stores(kind: str, folder: Path) -> SessionStore:
+    return InMemoryStore() if kind == "memory" else SQLiteManager(folder / "chat.db")
+
+
+in_both = pytest.mark.parametrize("kind", ["memory", "sqlite"])
+
+
+def at_once(*works: Callable[[], object]) -> None:
+    """Run these at the same time; what one raises is raised."""
+    with ThreadPoolExecutor(len(works)) as pool:
+        for done in [pool.submit(work) for work in works]:
+            done.result()
+
+
+@in_both
+@pytest.mark.parametrize("edited", [False, True])
+def test_one_list_that_is_delivered_twice_is_taken_once(
+    kind: str, edited: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two deliveries, recognized before either is stored: one message, one branch (K-6)."""
+    store = stores(kind, tmp_path)
+    one = ContextManager(store=store, session_id="s")
+    one.sync(talk(0, 3))
+    two = ContextManager(store=store, session_id="s")
+    barrier = Barrier(2)
+    tries: list[int] = []
+
+    def both_first(*arguments: Any) -> Any:
+        found = recognized(*arguments)
+        tries.append(found.known)
+        if len(tries) <= 2:
+            barrier.wait(10)
+        return found
+
+    monkeypatch.setattr(context, "recognized", both_first)
+    known = talk(0, 2) if edited else talk(0, 3)
+    wanted = [*known, {"role": "user", "content": "Charge my card."}]
+    at_once(lambda: one.sync(wanted), lambda: two.sync(wanted))
+    assert len(tries) > 2
+    for ctx in (one, two):
+        ctx.history.catch_up()
+        assert stored(ctx) == wanted
+    assert one.branch_id == two.branch_id
+    assert len(one.branches()) == 1 + edited
+
+
+@in_both
+def test_an_edited_list_sent_again_to_another_process_makes_no_second_branch(
+    kind: str, tmp_path: Path
+) -> None:
+    """The other one still has the old branch open (FR-1, K-6)."""
+    store = stores(kind, tmp_path)
+    one = ContextManager(store=store, session_id="s")
+    one.sync(talk(0, 3))
+    two = ContextManager(store=store, session_id="s")
+    edited = [*talk(0, 1), {"role": "user", "content": "Something else?"}]
+    one.sync(edited)
+    assert two.sync(edited).new == []
+    assert two.branch_id == one.branch_id
+    one.sync(talk(0, 3))
+    assert one.branch_id == "s"
+    assert len(one.branches()) == 2
+
+
+@in_both
+def test_a_list_with_a_malformed_message_changes_nothing(kind: str, tmp_path: Path) -> None:
+    """It is refused before a branch is made, and named by its place in the list (FR-1)."""
+    ctx = ContextManager(store=stores(kind, tmp_path), session_id="s")
+    ctx.sync(talk(0, 3))
+    bad: list[tuple[Any, str]] = [
+        (["hello"], "messages[0]"),
+        ([None], "messages[0]"),
+        ([*talk(0, 1), 5], "messages[2]"),
+        ([*talk(0, 1), {"role": "nobody", "content": "x"}], "messages[2].role"),
+        ([{"content": "x"}], "messages[0]"),
+        ([*talk(0, 3), {"role": "user", "content": object()}], "messages[6]"),
+        ([], "messages"),
+    ]
+    for messages, path in bad:
+        with pytest.raises(InvalidMessage) as refused:
+            ctx.sync(messages)
+        assert refused.value.path.startswith(path)
+        assert (ctx.branch_id, len(ctx.history), len(ctx.branches())) == ("s", 6, 1)
+
+
+def timed(minute: int, words: int = 0) -> Dict:
+    more = " Be kind." * words
+    return {"role": "system", "content": f"You are a roofer. It is 12:{minute:02}.{more}"}
+
+
+@in_both
+def test_a_system_prompt_with_the_time_in_it_is_no_edited_past(kind: str, tmp_path: Path) -> None:
+    """The conversation is stored once, and each prompt has the newest system prompt alone (K-6)."""
+    store = stores(kind, tmp_path)
+    ctx = ContextManager(window=4_096, tokenizer="o200k", store=store, session_id="s")
+    said: list[Dict] = []
+    for turn in range(40):
+        said += talk(turn, turn + 1)
+        ctx.sync([timed(turn), *said])
+        prompt = ctx.get_context_for_model()
+        assert [m for m in prompt if m["role"] == "system"] == [timed(turn)]
+        assert prompt[0] == timed(turn)
+    assert ctx.compressions > 1
+    assert [b.messages for b in ctx.branches()] == [1 + len(said)]
+    again = ContextManager(window=4_096, tokenizer="o200k", store=store, session_id="s")
+    assert again.get_context_for_model() == prompt
+    assert stored(again)[0] == timed(39)
+    assert store.read("s", 0, 1)[0].message.text == timed(0)["content"]
+
+
+def test_a_longer_system_prompt_is_counted_wherever_it_is_shown() -> None:
+    """What is sent fits, in each window, also where the system prompt grew since the compression
+    (FR-2)."""
+    ctx = ContextManager(window=4_096, tokenizer="o200k")
+    said = talk(0, 30)
+    ctx.sync([timed(0), *said])
+    ctx.get_context_for_model()
+    ctx.get_context_for_model("gpt-4")
+    for words in (400, 10, 500):
+        ctx.sync([timed(1, words), *said])
+        view = ctx._view
+        prompt = ctx.get_context_for_model()
+        assert prompt[0] == timed(1, words)
+        counted = view.context().tokens
+        exact = ctx._state.beside + sum(map(ctx._state.counter.message, view.context().messages))
+        assert exact <= counted <= exact + 32
+        assert counted <= ctx.window.usable
+
+
+def test_a_prompt_that_comes_back_with_another_system_prompt_is_known() -> None:
+    """Checkpoints and all (K-6)."""
+    ctx = compressed()
+    length, prompt = len(ctx.history), deepcopy(ctx.get_context_for_model())
+    prompt[0]["content"] = "You are a plumber."
+    found = ctx.sync([*prompt, {"role": "user", "content": "And now?"}])
+    assert (found.known, len(found.new), len(ctx.branches())) == (length, 1, 1)
+    shown = [m["content"] for m in ctx.get_context_for_model()]
+    assert shown[0] == "You are a plumber."
+    assert "You are a roofer." not in shown
+
+
+def test_more_system_messages_than_before_are_shown_as_one() -> None:
+    """What a client puts beside its system prompt now and then is no edited past (K-6)."""
+    ctx = ContextManager()
+    first = {"role": "system", "content": "You are a roofer."}
+    beside = {"role": "system", "content": "The user likes slate."}
+    ctx.sync([first, *talk(0, 1)])
+    ctx.sync([first, beside, *talk(0, 2)])
+    shown = ctx.get_context_for_model()[0]
+    assert shown == {"role": "system", "content": "You are a roofer.\n\nThe user likes slate."}
+    ctx.sync([first, *talk(0, 2)])
+    assert ctx.get_context_for_model()[0] == first
+    ctx.sync(talk(0, 3))
+    assert ctx.get_context_for_model()[0] == first
+    assert [b.messages for b in ctx.branches()] == [7]
+
+
+@in_both
+@pytest.mark.parametrize("kept", [3, 11])
+@pytest.mark.parametrize("system", [False, True])
+def test_a_list_whose_beginning_was_cut_off_goes_on(
+    kind: str, kept: int, system: bool, tmp_path: Path
+) -> None:
+    """A client sends its newest messages only: each is stored once, on one branch (K-6)."""
+    ctx = ContextManager(window=4_096, tokenizer="o200k", store=stores(kind, tmp_path))
+    lead = [timed(0)] * system
+    said: list[Dict] = []
+    for turn in range(30):
+        question, answer = talk(turn, turn + 1)
+        ok: list[Dict] = [{"role": "user", "content": "ok"}, {"role": "assistant", "content": "ok"}]
+        for message in (question, answer, *ok):
+            said.append(message)
+            if message["role"] == "user":
+                ctx.sync([*lead, *said[-kept:]])
+                ctx.get_context_for_model()
+    ctx.sync([*lead, *said[-kept:]])
+    assert stored(ctx) == [*lead, *said]
+    assert len(ctx.branches()) == 1
+
+
+def test_an_edit_in_a_list_whose_beginning_was_cut_off_branches_where_it_is() -> None:
+    """Not at the beginning: what was said before is shared (FR-1)."""
+    ctx = ContextManager()
+    ctx.sync(talk(0, 20))
+    found = ctx.sync([*talk(16, 19), {"role": "user", "content": "Something else?"}])
+    assert found.known == 38
+    found = ctx.sync([*talk(12, 18)])
+    assert (found.known, found.new) == (36, [])
+    assert [b.fork for b in ctx.branches()] == [0, 38, 36]
+
+
+def test_a_list_of_which_nothing_is_known_says_so() -> None:
+    """It begins anew on a branch of its own, with an event that names it (NFR-2)."""
+    seen: list[Event] = []
+    ctx = ContextManager(on_event=seen.append)
+    ctx.sync([timed(0), *talk(0, 3)])
+    ctx.sync([timed(0), *talk(7, 9)])
+    ctx.sync([timed(0), *talk(7, 8), {"role": "user", "content": "Other words."}])
+    events = [e for e in seen if isinstance(e, BranchTaken)]
+    assert [(e.known, e.left, e.new, e.reason) for e in events] == [
+        (1, 6, 4, "unknown"),
+        (3, 2, 1, "edited"),
+    ]
+    assert events[1].branch_id == ctx.branch_id
+
+
+@in_both
+def test_a_prompt_of_long_ago_is_known_by_its_checkpoints(kind: str, tmp_path: Path) -> None:
+    """Whatever number of compressions came since (K-6, NFR-2)."""
+    store = stores(kind, tmp_path)
+    one = compressed(store=store, session_id="s")
+    mine, length = [*one.get_context_for_model()], len(one.history)
+    two = ContextManager(window=4_096, tokenizer="o200k", store=store, session_id="s")
+    since: list[Dict] = []
+    for i in range(1, 21):
+        since += talk(100 * i, 100 * i + 15)
+        two.add_messages(talk(100 * i, 100 * i + 15))
+        two.get_context_for_model()
+    assert two.compressions > 15
+    whole = one.sync([*mine, *since, {"role": "user", "content": "And now?"}])
+    assert (whole.known, found_text(whole)) == (length + len(since), "And now?")
+    assert len(one.branches()) == 1
+    edited = one.sync([*mine, {"role": "user", "content": "And then?"}])
+    assert (edited.known, found_text(edited)) == (length, "And then?")
+    assert one.get_context_for_model() == [*mine, {"role": "user", "content": "And then?"}]
+
+
+def test_a_checkpoint_of_another_session_is_kept_as_what_it_says() -> None:
+    """It stands for nothing here, and would be lost (NFR-2)."""
+    prompt = compressed().get_context_for_model()
+    ctx = ContextManager()
+    ctx.sync(prompt)
+    assert stored(ctx) == prompt
+
+
+def test_what_recognition_reads_follows_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A short list in a long history is compared with the end of the history (FR-5)."""
+    ctx = ContextManager(window=100_000, tokenizer="chars")
+    ctx.sync(talk(0, 2_000, words=1))
+    read = 0
+    original = ctx.store.read
+
+    def counted(branch_id: str, start: int, stop: int) -> list[Entry]:
+        nonlocal read
+        found = original(branch_id, start, stop)
+        read += len(found)
+        return found
+
+    monkeypatch.setattr(ctx.store, "read", counted)
+    ctx.sync([*talk(1_995, 2_000, words=1), {"role": "user", "content": "And now?"}])
+    assert len(ctx.history) == 4_001
+    assert read < 300
