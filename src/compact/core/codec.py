@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
@@ -233,15 +234,20 @@ def _part_of(value: Mapping[str, Any]) -> Part:
 def dump(value: object) -> bytes:
     """A JSON value as bytes; what orjson refuses (lone surrogates, huge numbers) the slower way.
 
+    NaN and the infinities are no JSON: orjson writes them as null, so where one stands it is asked
+    whether it was one.
+
     Raises:
         InvalidMessage: it holds something that JSON cannot carry.
     """
+    data = None
+    with suppress(TypeError, ValueError):
+        data = orjson.dumps(value, default=_plain, option=_STRICT)
+        if b"null" not in data:
+            return data
     try:
-        return orjson.dumps(value, default=_plain, option=_STRICT)
-    except (TypeError, ValueError):
-        pass
-    try:
-        return _SLOW + json.dumps(value, default=_plain, separators=(",", ":")).encode()
+        slow = json.dumps(value, default=_plain, separators=(",", ":"), allow_nan=False)
+        return data or _SLOW + slow.encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidMessage("message", f"cannot be stored: {error}") from None
 

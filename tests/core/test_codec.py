@@ -1,0 +1,49 @@
+"""What stored bytes can carry: JSON, and nothing that would come back as something else (C-3)."""
+
+import json
+
+import pytest
+
+from compact import ContextManager, SQLiteManager
+from compact.core import codec
+from compact.errors import InvalidMessage
+
+NO_NUMBERS = (float("nan"), float("inf"), float("-inf"))
+
+
+@pytest.mark.parametrize("number", NO_NUMBERS)
+@pytest.mark.parametrize("beside", [None, "null", "\ud800", 10**30])
+def test_what_is_no_number_is_refused(number: float, beside: object) -> None:
+    """It came back as null, or as a word that no other reader of JSON takes; whatever else makes
+    the slower way necessary (C-3)."""
+    with pytest.raises(InvalidMessage, match="cannot be stored"):
+        codec.dump({"deep": [{"number": number}], "beside": beside})
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"content": None, "text": "null and NaN"},
+        {"content": None, "text": "\ud800"},
+        [None, 10**30, 1e308, -0.0, True],
+        {"none": None, "nested": {"none": [None]}},
+    ],
+)
+def test_what_json_has_comes_back(value: object) -> None:
+    """Null itself is looked at, and stays null (C-3)."""
+    data = codec.dump(value)
+    assert codec.load(data) == value
+    assert json.loads(data) == value
+
+
+def test_a_message_with_what_is_no_number_is_refused_and_the_session_goes_on() -> None:
+    """Nothing of the call is stored; the next message is (C-3)."""
+    store = SQLiteManager(":memory:")
+    ctx = ContextManager(store=store, session_id="s")
+    wrong = {"role": "user", "content": "x", "extra": {"score": float("nan")}}
+    with pytest.raises(InvalidMessage):
+        ctx.add_messages([{"role": "user", "content": "fine"}, wrong])
+    ctx.add_message(role="user", content="next")
+    assert [m.text for m in ctx.history] == ["next"]
+    assert [m.text for m in ContextManager(store=store, session_id="s").history] == ["next"]
+    store.close()
