@@ -243,7 +243,6 @@ def test_a_session_is_compressed_by_hand_and_can_be_taken_back(run, chat):
     assert told["messages"] == 120
     assert "'harbour': 120 messages" in run("sessions", "compress", "harbour", *at).out
     assert run("undo", "harbour", *at).code == 0
-    assert run("undo", "harbour", *at).code == 0
     after = json.loads(run("sessions", "show", "harbour", *at, "--json").out)
     assert after["now"] == before["now"]
 

@@ -312,17 +312,19 @@ def test_each_rung_takes_a_snapshot_frees_no_less_and_commits_nothing() -> None:
         fill(ctx, 1, words=20)
         ctx.get_context_for_model()
     before = ctx._view.projection
-    proposals = [asyncio.run(tried(ctx._state, ctx._view, rung)) for rung in RUNGS]
+    drafts = [asyncio.run(tried(ctx._state, ctx._view, rung)) for rung in RUNGS]
+    proposals = [None if draft is None else draft.proposal for draft in drafts]
     rungs = of_kind(seen, EmergencyRung)
     assert [r.rung for r in rungs] == [r.name for r in RUNGS]
     assert [r.snapshot_id for r in rungs] == [s.id for s in ctx.snapshots()]
     assert [r.tokens_after for r in rungs] == [
-        p.proposal.plan.tokens_after for p in proposals if p is not None
+        p.plan.tokens_after for p in proposals if p is not None
     ]
-    lowered, merged, *_, rolled = (p for p in proposals if p is not None)
+    lowered, merged, *_, rolled, receipt = (p for p in proposals if p is not None)
     assert len(merged.checkpoints) <= len(lowered.checkpoints) < 6
     assert {c.level for c in merged.checkpoints[:-1]} <= {"merged"}
     assert rolled.plan.tokens_after <= 0.15 * ctx.window.usable + ctx._view.aside
+    assert [c.made_by for c in receipt.checkpoints] == ["receipt"]
     texts = [m.text for m in rolled.plan.context.messages]
     assert texts[0] == "You are a roofer."
     assert any(text.startswith("Question 0") for text in texts)

@@ -1,9 +1,8 @@
 """The emergency rungs, from mild to drastic: what is tightened where the usual ladder is not enough
 (FR-10).
 
-Data only: whoever runs them takes a snapshot before each and measures what it brought. Each rung
-keeps what the rungs before it tightened. Not even the last one touches the system prompt, goals,
-pins or the newest message of a person.
+Data only: whoever runs them takes a snapshot before each and measures what it brought. Not even the
+last one touches the system prompt, goals, pins or the newest message of a person.
 """
 
 from __future__ import annotations
@@ -31,6 +30,8 @@ class Rung:
     tight: bool = False
     """Whether an oversized newest group is clipped to the limit."""
     rolls_over: bool = False
+    bare: bool = False
+    """Whether a receipt alone stands for what is not shown."""
 
     def tightened(self, policy: CompactPolicy) -> CompactPolicy:
         """The policy as this rung has it."""
@@ -43,6 +44,8 @@ class Rung:
             changes["keep_tool_pairs"] = min(policy.keep_tool_pairs, self.pairs)
         if self.rolls_over:
             changes["pin_first_request"] = False
+        if self.bare:
+            changes["strategy"] = "off"
         return policy.model_copy(update=changes)
 
 
@@ -53,4 +56,5 @@ RUNGS: Sequence[Rung] = (
     Rung("lower keep counts", "merge", users=1, turns=2, pairs=1),
     Rung("clip", "merge", users=1, turns=1, pairs=0, tight=True),
     Rung("roll over", "merge", users=3, turns=1, pairs=0, tight=True, rolls_over=True),
+    Rung("receipt", "merge", users=1, turns=1, pairs=0, tight=True, rolls_over=True, bare=True),
 )

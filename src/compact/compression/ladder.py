@@ -210,6 +210,8 @@ class Ladder:
             new = pairs < policy.keep_tool_pairs or piece.start >= layout.recent
             if new and piece.tokens <= min(verbatim, room):
                 verbatim -= piece.tokens if piece.pairs else 0
+            elif not layout.tail and piece.pairs and self._clip(piece, min(verbatim, room)):
+                verbatim -= piece.tokens  # no model has seen it yet
             elif masks and (piece.pairs or piece.tokens > room):
                 self._mask(piece)
             pairs += piece.pairs
@@ -283,7 +285,7 @@ class Ladder:
 
     def fill(self, layout: Layout, room: int, *, clip: bool) -> int:
         """Use room that is left: show the newest masked output again, the last of it clipped to
-        measure if `clip`.
+        measure if `clip`; the newest group always is.
 
         Returns the room that remains.
         """
@@ -292,7 +294,7 @@ class Ladder:
         for piece in short:
             if layout.tokens + piece.whole - piece.tokens <= most:
                 layout.reshape(piece, self._verbatim(piece), piece.whole, "verbatim")
-        for piece in short if clip else ():
+        for piece in short if clip else [p for p in layout.tail[:1] if p in short]:
             if most - layout.tokens < FILL_LEAST:
                 break
             if piece.form != "verbatim":

@@ -70,8 +70,8 @@ def unchanged(history: History, budget: Budget, total: int) -> Plan | None:
     )
 
 
-def found(history: History, limit: int, before: int, context: ActiveContext) -> Plan:
-    """The plan where another writer was faster: its context is taken, and nothing was done."""
+def as_it_is(history: History, limit: int, before: int, context: ActiveContext) -> Plan:
+    """The plan where the context is within the limit, and nothing is done."""
     return Plan(
         limit=limit,
         tokens_before=before,

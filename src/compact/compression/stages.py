@@ -192,7 +192,8 @@ def prepare(selection: Selection) -> list[Task]:
     live = selection.standing.live if selection.standing else ()
     new = _newly_covered(selection)
     if selection.policy.strategy != "task_state":
-        if not new:
+        pressed = selection.standing is not None and selection.standing.pressure == "merge"
+        if not (new or (live and pressed)):
             return []
         return [Task("merged", None, None, sources=live, positions=new)]
     rewrites = selection.ageing.rewrites

@@ -91,18 +91,19 @@ def branch_off(state: SessionState, view: View, at: int) -> Branch:
         raise NotFound(f"session {state.id!r} has {len(state.history)} messages, not {at}")
     move = view.move_at(at)
     projection = _projection(state, move.projection_id if move else None)
-    view.go("restore", projection, partial(_on_new_branch, state, state.branch_id, at))
+    start = partial(_on_new_branch, state, state.branch_id, at, state.goals_before(at))
+    view.go("restore", projection, start)
     return state.store.branch(state.branch_id)
 
 
 def _on_new_branch(
-    state: SessionState, parent_id: str, at: int, goals: Sequence[Goal] | None = None
+    state: SessionState, parent_id: str, at: int, goals: Sequence[Goal]
 ) -> dict[str, object]:
-    """What a step changes that begins a branch; with goals, those it begins with instead of its
-    parent's.
+    """What a step changes that begins a branch. It notes the goals that the branch begins with: its
+    parent may get others at the same position later.
     """
     branch = state.branch_from(parent_id, at)
-    notes = {} if goals is None else state.goals_noted(goals, branch.id, at)
+    notes = state.goals_noted(goals, branch.id, at)
     return {"branch_id": branch.id, "begins": branch, "at": at, "notes": notes}
 
 
@@ -116,7 +117,7 @@ def undo(state: SessionState, view: View) -> Move:
     """
     done, _ = _places(state, view)
     if len(done) < 2:
-        raise NotFound(f"nothing to undo: session {state.id!r} was never compressed or moved")
+        raise NotFound(_nothing("undo", state, view))
     return _go(state, view, "undo", done[-2])
 
 
@@ -128,8 +129,16 @@ def redo(state: SessionState, view: View) -> Move:
     """
     _, undone = _places(state, view)
     if not undone:
-        raise NotFound(f"nothing to redo in session {state.id!r}")
+        raise NotFound(_nothing("redo", state, view))
     return _go(state, view, "redo", undone[-1])
+
+
+def _nothing(what: str, state: SessionState, view: View) -> str:
+    said = f"nothing to {what} in session {state.id!r} for a window of {view.size:,} tokens"
+    last = state.store.moves(state.id, most=1)
+    if last and last[0].window != view.size:
+        return f"{said}; its last {last[0].kind} was for a window of {last[0].window:,}"
+    return said
 
 
 Place = tuple[str, str | None]

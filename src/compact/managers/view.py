@@ -239,7 +239,8 @@ class View:
 
     async def compress(self, limit: Callable[[], int], otherwise: LastResort | None = None) -> Plan:
         """Compress now to what `limit` says, in tokens, when new messages are in view; where the
-        floor needs more, to what it needs, up to the usable window.
+        floor needs more, to what it needs, up to the usable window. What is within the limit stays
+        as it is.
 
         Raises:
             CannotFit: what may not be shortened exceeds the usable window.
@@ -252,12 +253,12 @@ class View:
                     else:
                         wanted, reason = min(limit(), self.window.usable), "asked for"
                     before = self._fold.tokens
+                    if before <= wanted and reason == "asked for":
+                        return self._as_it_is(wanted, before)
                 try:
                     plan = await self._compress(wanted, before, reason)
                 except Superseded:
-                    if found := self._found(wanted, before):
-                        return found
-                    continue
+                    continue  # the other one's result counts, where it is enough
                 except (CannotFit, SummaryRejected) as error:
                     if otherwise is None or self.is_hopeless(error):
                         raise
@@ -266,12 +267,8 @@ class View:
                     return plan
         raise Superseded("other writers compressed this session faster, again and again")
 
-    def _found(self, limit: int, before: int) -> Plan | None:
-        """What another writer's compression left, where that is within the limit."""
-        with self._state.lock:
-            if not self._settle() or self._fold.tokens > limit:
-                return None
-            return reporting.found(self._state.history, limit, before, self._fold.context())
+    def _as_it_is(self, limit: int, before: int) -> Plan:
+        return reporting.as_it_is(self._state.history, limit, before, self._fold.context())
 
     def _settle(self) -> bool:
         """Take in what is new, under the session's lock; whether the trigger was not passed.
