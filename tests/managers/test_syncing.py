@@ -150,6 +150,29 @@ def test_a_longer_system_prompt_is_counted_wherever_it_is_shown() -> None:
         assert counted <= ctx.window.usable
 
 
+def test_a_system_prompt_of_about_the_same_length_moves_nothing() -> None:
+    """Only one that is longer than any before is counted anew."""
+    ctx = ContextManager(window=4_096, tokenizer="o200k")
+    ctx.sync([timed(0, 12), *talk(0, 30)])
+    ctx.get_context_for_model()
+    for words in (10, 12, 11):
+        ctx.sync([timed(1, words), *talk(0, 30)])
+    assert len(ctx.store.moves(ctx.id, most=10)) == 1
+    ctx.sync([timed(1, 13), *talk(0, 30)])
+    assert len(ctx.store.moves(ctx.id, most=10)) == 2
+
+
+def test_fewer_system_messages_are_an_edited_past() -> None:
+    """And are shown as they are said, whatever was shown for the others."""
+    ctx = ContextManager()
+    ctx.sync([timed(0), timed(1), *talk(0, 1)])
+    ctx.sync([timed(2), timed(3), *talk(0, 1)])
+    assert ctx.get_context_for_model() == [timed(2), timed(3), *talk(0, 1)]
+    ctx.sync([timed(4), *talk(0, 1)])
+    assert ctx.get_context_for_model() == [timed(4), *talk(0, 1)]
+    assert [b.fork for b in ctx.branches()] == [0, 0]
+
+
 def test_a_prompt_that_comes_back_with_another_system_prompt_is_known() -> None:
     """Checkpoints and all (K-6)."""
     ctx = compressed()
@@ -235,11 +258,12 @@ def test_a_prompt_of_long_ago_is_known_by_its_checkpoints(kind: str, tmp_path: P
     mine, length = [*one.get_context_for_model()], len(one.history)
     two = ContextManager(window=4_096, tokenizer="o200k", store=store, session_id="s")
     since: list[Dict] = []
-    for i in range(1, 21):
+    for i in range(1, 81):
         since += talk(100 * i, 100 * i + 15)
         two.add_messages(talk(100 * i, 100 * i + 15))
         two.get_context_for_model()
-    assert two.compressions > 15
+    assert len(store.moves("s", most=1_000)) > 64
+    one = ContextManager(window=4_096, tokenizer="o200k", store=store, session_id="s")
     whole = one.sync([*mine, *since, {"role": "user", "content": "And now?"}])
     assert (whole.known, found_text(whole)) == (length + len(since), "And now?")
     assert len(one.branches()) == 1
