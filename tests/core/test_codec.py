@@ -36,6 +36,12 @@ def test_what_json_has_comes_back(value: object) -> None:
     assert json.loads(data) == value
 
 
+def test_only_what_needs_it_goes_the_slower_way() -> None:
+    """A null alone does not: it is in most calls of a tool (NFR-1)."""
+    assert codec.dump({"a": None}) == b'{"a":null}'
+    assert codec.dump({"a": None, "b": 10**30})[:1] == b" "
+
+
 def test_a_message_with_what_is_no_number_is_refused_and_the_session_goes_on() -> None:
     """Nothing of the call is stored; the next message is (C-3)."""
     store = SQLiteManager(":memory:")

@@ -1,5 +1,6 @@
 """The circuit breaker: who fails again and again is left alone, and nobody else (FR-6)."""
 
+import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -188,7 +189,7 @@ def test_a_compression_that_asks_for_nothing_forgives_nothing() -> None:
     ctx = ContextManager(window=4_096, summarizer=failing)
     fill(ctx, 1, words=5)
     ctx._breaker.failed()
-    ctx.compress_conversation(1.0)
+    asyncio.run(ctx._view.propose(ctx.window.usable, ctx._view.tokens_now))
     assert failing.calls == 0
     assert ctx._breaker.failures == 1
 

@@ -1,4 +1,4 @@
-"""`get_conversation_summary` before the first checkpoint passes the gate like any other (C-5, FR-6)."""
+"""`get_conversation_summary` before the first checkpoint passes the gate (C-5, FR-6)."""
 
 import pytest
 
@@ -42,7 +42,6 @@ def test_pinned_messages_are_told_of_too() -> None:
     """Nothing is covered by this summary, so they refuse nothing (C-5)."""
     seen: list[object] = []
     ctx = talked(summarizer=ScriptedSummarizer("## Goal\nTo deploy."), on_event=seen.append)
-    for message in list(ctx.history):
-        ctx.pin(message)
+    ctx.add_message(role="user", content="Never on a Friday.", metadata={"pinned": True})
     assert ctx.get_conversation_summary().startswith("## Goal\nTo deploy.")
     assert not any(isinstance(event, SummaryReplaced) for event in seen)

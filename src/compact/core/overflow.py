@@ -86,7 +86,7 @@ _RATE = re.compile(
 
 
 def _compiled(sentences: Mapping[str, str]) -> tuple[re.Pattern[str], ...]:
-    number = r"\d[\d,_]*(?:\.0)?"
+    number = r"\d[\d,_]*"
     return tuple(re.compile(s.replace("#", number), re.IGNORECASE) for s in sentences.values())
 
 
@@ -142,5 +142,5 @@ def _text_of(error: object) -> str:
 
 
 def _number(text: str | None) -> int | None:
-    digits = re.sub(r"\D", "", (text or "").split(".")[0])
+    digits = re.sub(r"\D", "", text or "")
     return int(digits) if digits else None

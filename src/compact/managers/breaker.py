@@ -45,7 +45,7 @@ class Breaker:
         """Whether the summarizer is left alone now. A clock that went backwards cannot keep it open
         longer than its longest pause.
         """
-        if self.until is None or self._is_last:
+        if self.until is None:
             return False
         left = self.until - defaults.now()
         return timedelta() < left <= LONGEST_PAUSE
