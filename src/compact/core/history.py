@@ -73,7 +73,8 @@ class History:
     def __getitem__(self, position: int) -> Message:
         message = self._messages.get(position)
         if message is None:
-            message = self._messages[position] = self._message_at(position)
+            at = position if position >= 0 else position + len(self)
+            message = self._messages[at] = self._message_at(at)
         return message
 
     def _message_at(self, position: int) -> Message:

@@ -22,27 +22,33 @@ def standing_in(
     projection: Projection | None,
     window: ContextWindow,
     *,
+    size: int,
     aside: int,
     tokens: int,
 ) -> Standing:
-    """Where a window stands that goes on from a projection. From none, it goes on from the
-    checkpoints of another window that reach furthest and leave it a tail of its own.
+    """Where a window stands, which the session knows by its `size`, that goes on from a projection.
+
+    From none, it goes on from the checkpoints of another window that reach furthest and leave it a
+    tail of its own.
     """
     caps = Caps(window.usable)
     if projection is not None:
         return standing_of(projection, caps, tokens=tokens)
     before = _start_of_tail(state.history, window.target - aside)
-    others = (adopted(p, caps, before=before, tokens=tokens) for p in _others(state, before))
+    projections = _others(state, size, before)
+    others = (adopted(each, caps, before=before, tokens=tokens) for each in projections)
     bare = standing_of(None, caps, tokens=tokens)
     return max(others, key=lambda standing: standing.cut, default=bare)
 
 
-def _others(state: SessionState, before: int) -> Iterator[Projection]:
-    """Projections of any window on the open branch: the newest ones, and the newest of which
+def _others(state: SessionState, size: int, before: int) -> Iterator[Projection]:
+    """Projections of other windows on the open branch: the newest ones, and the newest of which
     nothing stands for messages from position `before` on.
     """
     for looked, move in enumerate(state.store.moves(state.id, None, most=MOST_MOVES)):
-        if move.projection_id is None or not state.covers(move.branch_id, move.at):
+        if move.window == size or move.projection_id is None:
+            continue
+        if not state.covers(move.branch_id, move.at):
             continue
         if looked < MOST_LOOKED_AT or move.at <= before:
             yield state.projection(move.projection_id)

@@ -32,6 +32,8 @@ from compact.managers.breaker import Breaker
 from compact.managers.state import SessionState
 from compact.wiring import nobody
 
+MOST_WINDOWS = 10
+"""Windows full of new messages that are counted to say how large a prompt was."""
 POLL_SECONDS = 0.005
 """How often a caller looks whether another one's compression has ended."""
 BACKLOG = 64
@@ -228,7 +230,7 @@ class View:
         with self._state.lock:
             if self._settle():
                 return  # another caller did it meanwhile
-            tokens = max(self._fold.tokens, self._trigger)
+            tokens = self._tokens_before()
         with suppress(Superseded):  # the other one's result counts, where it is enough
             try:
                 await self._compress(self.window.target, tokens, "above the trigger")
@@ -245,6 +247,7 @@ class View:
         Raises:
             CannotFit: what may not be shortened exceeds the usable window.
         """
+        plan: Plan | None = None
         async with self.alone():
             for _ in range(MOST_ROUNDS):
                 with self._state.lock:
@@ -252,9 +255,9 @@ class View:
                         wanted, reason = self.window.target, "above the trigger"
                     else:
                         wanted, reason = min(limit(), self.window.usable), "asked for"
-                    before = self._fold.tokens
+                    before = self._tokens_before()
                     if before <= wanted and reason == "asked for":
-                        return self._as_it_is(wanted, before)
+                        return plan or self._as_it_is(wanted, before)
                 try:
                     plan = await self._compress(wanted, before, reason)
                 except Superseded:
@@ -289,6 +292,14 @@ class View:
             return False
         self.follow()
         return not self._due
+
+    def _tokens_before(self) -> int:
+        """Tokens of the prompt with everything new; of very many new messages a part."""
+        if not self._is_behind():
+            return self._fold.tokens
+        if self._fold.seen == 0:
+            return self._fold.aside + self._state.history.total()
+        return self._tokens_until(MOST_WINDOWS * self.window.usable)
 
     def _is_behind(self) -> bool:
         return len(self._state.history) - self._fold.seen > BACKLOG
@@ -348,7 +359,8 @@ class View:
         with state.lock:
             ground, aside, history = self._ground(), self._fold.aside, state.history
             goals = tuple(g.text for g in state.goals if g.status == "active")
-            found = standing_in(state, self.projection, self.window, aside=aside, tokens=tokens)
+            given = {"size": self.size, "aside": aside, "tokens": tokens}
+            found = standing_in(state, self.projection, self.window, **given)
             standing = replace(found, goals=goals)
         hard = self.window.usable
         if rung is not None:
