@@ -1,6 +1,9 @@
 """`compactctl sessions import` and `export`: without loss, never twice, all or nothing (US-8)."""
 
 import json
+import os
+import threading
+import time
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
@@ -26,6 +29,8 @@ from compact.core.messages import (
 from compact.core.sessions import Branch, Session
 from compact.errors import InvalidTranscript
 from tests.strategies import wild
+
+unix = pytest.mark.skipif(os.name == "nt", reason="pipes with names are Unix's")
 
 
 def refused(done, *reasons):
@@ -116,6 +121,65 @@ def test_standard_input_wants_a_name(run, sample):
     assert len(kept_in(".compact/sessions.db", "piped")) == 511
 
 
+@unix
+def test_a_pipe_is_read_once_and_whole(run, sample, tmp_path):
+    """It gives its bytes only once, and not all of them at once."""
+    pipe = tmp_path / "pipe.jsonl"
+    os.mkfifo(pipe)
+    data = sample.read_bytes()
+    first = data.index(b"\n") + 1
+
+    def write():
+        with pipe.open("wb") as stream:
+            stream.write(data[:first])
+            stream.flush()
+            time.sleep(0.2)
+            stream.write(data[first:])
+
+    for arguments, reason in ((["--as", "whole"], None), ([], "--as ID")):
+        writer = threading.Thread(target=write)
+        writer.start()
+        done = run("sessions", "import", pipe, *arguments)
+        writer.join()
+        if reason:
+            refused(done, reason)
+        else:
+            assert done.out == "whole\n"
+    read = wiring.read_transcript(sample)
+    kept = kept_in(".compact/sessions.db", "whole")
+    assert [m.content for m in kept] == [m.content for m in read.messages]
+
+
+@unix
+def test_standard_input_has_a_file_name_too(process, sample):
+    if not os.path.exists("/dev/stdin"):
+        pytest.skip("no /dev/stdin here")
+    command = ["sessions", "import", "/dev/stdin", "--as", "piped"]
+    assert process(*command, input=sample.read_bytes()).code == 0
+    assert len(kept_in(".compact/sessions.db", "piped")) == 511
+
+
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [
+        ("chat.2024-01.json", "chat.2024-01"),
+        ("chat.2024-02.json", "chat.2024-02"),
+        ("a.traj.json", "a"),
+        ("b.MD.JSONL", "b"),
+        (".json", ".json"),
+        ("notes", "notes"),
+        ("v1.2", "v1.2"),
+    ],
+)
+def test_a_name_loses_known_endings_only(run, tmp_path, file, name):
+    (tmp_path / file).write_text('[{"role": "user", "content": "hi"}]')
+    assert run("sessions", "import", file).out == f"{name}\n"
+
+
+def test_a_name_has_no_blanks_around_it(run, sample):
+    assert run("sessions", "import", sample, "--as", "  my chat ").out == "my chat\n"
+
+
 @pytest.mark.parametrize("name", ["", " ", "a\nb", "\x1b[2J", "x" * 201])
 def test_a_name_that_is_none_is_refused(run, sample, name):
     refused(run("sessions", "import", sample, "--as", name), "--as ID")
@@ -144,16 +208,16 @@ def test_a_broken_file_makes_no_session_and_no_store(run, tmp_path, content, rea
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError("full")])
-def test_what_fails_on_the_way_leaves_nothing(run, sample, monkeypatch, error):
+@pytest.mark.parametrize("where", ["history.SessionHistory.append", "store.SQLiteManager.append"])
+def test_what_fails_on_the_way_leaves_nothing(run, sample, monkeypatch, error, where):
     """All of it or nothing."""
-    from compact.managers.history import SessionHistory
-
+    room = "compact.managers" if where.startswith("history") else "compact.storage.sqlite"
     with monkeypatch.context() as broken:
 
-        def fail(*_):
+        def fail(*_, **__):
             raise error
 
-        broken.setattr(SessionHistory, "append", fail)
+        broken.setattr(f"{room}.{where}", fail)
         assert run("sessions", "import", sample).code in (2, 130)
     assert json.loads(run("sessions", "list", "--json").out)["total"] == 0
     assert run("sessions", "import", sample).code == 0
@@ -173,6 +237,54 @@ def test_another_process_that_was_faster_wins(run, sample, monkeypatch):
     monkeypatch.setattr(exchange, "_store", slow)
     refused(run("sessions", "import", sample), "another process made a session 'harbour'")
     assert [m.content for m in kept_in(".compact/sessions.db", "harbour")] == ["I was first."]
+
+
+def test_a_session_is_made_when_all_is_counted(run, sample, monkeypatch):
+    """A process that is killed while it counts leaves nothing behind."""
+    from compact.managers.history import SessionHistory
+
+    seen: list[list[str]] = []
+    real = SessionHistory._entry
+
+    def look(self, message):
+        if not seen:
+            store = wiring.store_at(".compact/sessions.db")
+            seen.append([session.id for session in store.sessions()])
+            store.close()
+        return real(self, message)
+
+    monkeypatch.setattr(SessionHistory, "_entry", look)
+    assert run("sessions", "import", sample).code == 0
+    assert seen == [[]]
+
+
+def test_what_a_killed_import_left_makes_room(run, sample, tmp_path):
+    """An empty session holds nothing that could be lost; one with goals is somebody's."""
+    store = wiring.session_store(tmp_path / "s.db")
+    empty = Session(id="x", wire="anthropic", branch=Branch(id="harbour", session_id="harbour"))
+    store.session("harbour", create=empty)
+    assert run("sessions", "import", sample, "--store", "s.db").out == "harbour\n"
+    assert len(kept_in("s.db", "harbour")) == 511
+    assert store.session("harbour").wire == "chat_completions"
+    with ContextManager(store=store, session_id="mine") as ctx:
+        ctx.set_goals(["Stay."])
+    refused(run("sessions", "import", sample, "--as", "mine", "--store", "s.db"), "there is a")
+    with ContextManager(store=store, session_id="bob", scope="bob"):
+        pass
+    refused(run("sessions", "import", sample, "--as", "bob", "--store", "s.db"), "there is a")
+
+
+def test_a_session_that_is_deleted_meanwhile_is_said(run, sample, monkeypatch):
+    from compact.storage.sqlite.store import SQLiteManager
+
+    real = SQLiteManager.append
+
+    def late(self, *arguments, **options):
+        self.delete_session("harbour")
+        return real(self, *arguments, **options)
+
+    monkeypatch.setattr(SQLiteManager, "append", late)
+    refused(run("sessions", "import", sample), "another process deleted session 'harbour'")
 
 
 def test_tool_schemas_come_along_and_are_counted(run, fixtures):
@@ -198,7 +310,7 @@ def test_an_export_comes_back_as_it_was(run, chat, tmp_path):
     assert "wrote h.json (120 messages" in done.err
     back = run("sessions", "import", "h.json", "--store", "other.db")
     assert back.out == "harbour\n"
-    assert "checkpoints were not taken over" in back.err
+    assert "left out: 11 checkpoints: the next compression makes new ones" in back.err
     one, two = kept_in(chat, "harbour"), kept_in("other.db", "harbour")
     assert one == two
     assert [everything(m) for m in one] == [everything(m) for m in two]
@@ -227,6 +339,61 @@ def test_a_branch_can_be_exported(run, chat):
     run("sessions", "export", "harbour", "--store", chat, "-o", "a.json", "--branch", "harbour")
     read = [session_file.read(Path(name).read_bytes(), name) for name in ("a.json", "b.json")]
     assert [len(each.messages) for each in read] == [120, 30]
+
+
+def test_what_an_export_leaves_out_is_said(run, chat):
+    """One branch is in the file, whole; the others and the snapshots are counted."""
+    export = ["sessions", "export", "harbour", "--store", chat]
+    assert run(*export).err == ""
+    run("branch", "harbour", "--at", "30", "--store", chat)
+    note = "note: 1 other branch is not in it; for a branch: --branch harbour"
+    assert run(*export).err == note + "\n"
+    for _ in range(2):
+        run("snapshot", "harbour", "--store", chat)
+    note = "note: 1 other branch and 2 snapshots are not in it; for a branch: --branch harbour"
+    for more in ([], ["-o", "h.md"], ["-o", "h.json"]):
+        assert run(*export, *more).err.splitlines()[-1] == note
+    told = json.loads(run(*export, "-o", "h.json", "--json").out)
+    assert told["left_out"] == {"branches": ["harbour"], "snapshots": 2}
+
+
+def test_a_file_that_was_written_anew_is_still_a_session(run, chat, tmp_path):
+    """Sorted keys, a mark of UTF-8 in front: it is known by what it says."""
+    value = json.loads(run("sessions", "export", "harbour", "--store", chat).out)
+    texts = {
+        "sorted": json.dumps(value, sort_keys=True, indent=1),
+        "last": json.dumps({**{k: v for k, v in value.items() if k != "format"},
+                            "format": value["format"]}),
+        "marked": "\ufeff\n" + json.dumps(value, sort_keys=True),
+    }  # fmt: skip
+    for name, text in texts.items():
+        (tmp_path / f"{name}.json").write_text(text, encoding="utf-8")
+        run("sessions", "import", f"{name}.json", "--as", name, "--store", chat)
+        assert kept_in(chat, name) == kept_in(chat, "harbour"), name
+
+
+def test_an_exported_session_is_never_read_as_a_chat(run, chat):
+    """Half of what it holds would be lost."""
+    run("sessions", "export", "harbour", "--store", chat, "-o", "h.json")
+    back = ["sessions", "import", "h.json", "--as", "b", "--store", chat]
+    refused(run(*back, "--format", "chat"), "--format", "an exported session")
+    refused(run(*back, "--conversation", "2"), "--conversation", "an exported session")
+    for command in ("tokens", "dry-run", "compact", "diff"):
+        limit = [] if command == "tokens" else ["--max-tokens", "4000"]
+        refused(run(command, "h.json", *limit), "an exported session", "sessions import")
+
+
+def test_a_chat_that_speaks_of_sessions_is_a_chat(run, tmp_path):
+    rows = [{"name": "compact-session", "role": "user", "content": '"format": "compact-session"'}]
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows * 2)))
+    (tmp_path / "b.json").write_text(json.dumps({"title": "compact-session", "messages": rows}))
+    assert [run("tokens", name).code for name in ("a.jsonl", "b.json")] == [0, 0]
+    assert [run("sessions", "import", name).out for name in ("a.jsonl", "b.json")] == ["a\n", "b\n"]
+
+
+def test_exported_markdown_is_for_reading(run, chat):
+    run("sessions", "export", "harbour", "--store", chat, "-o", "h.md")
+    refused(run("sessions", "import", "h.md", "--as", "b"), "h.md", "reading only", "JSON")
 
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -292,6 +459,9 @@ CHANGES = {
     "id": (lambda v: v["session"].update(id=5), "valid string"),
     "wire": (lambda v: v["session"].update(wire="x"), "no wire format 'x'"),
     "created": (lambda v: v["session"].update(created_at="soon"), "created_at"),
+    "tools": (lambda v: v["session"].update(metadata={"tools": [5]}), "tools"),
+    "tool": (lambda v: v["session"].update(metadata={"tools": [{"function": 5}]}), "tools"),
+    "no tools": (lambda v: v["session"].update(metadata={"tools": {}}), "tools"),
     "messages": (lambda v: v.update(messages={}), "session and messages"),
     "message": (lambda v: v["messages"].append("x"), "messages[2]: expected a message"),
     "role": (lambda v: v["messages"][1].update(role="wizard"), "messages[1]: role"),

@@ -15,6 +15,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text as Text
 
+from compact.apps.cli.words import one_line as one_line
+from compact.apps.cli.words import visible as visible
+
 NARROW = 100
 """Columns where the output is no terminal."""
 
@@ -48,16 +51,9 @@ def console(*, on_stderr: bool = False) -> Console:
     return Console(file=stream, width=width, highlight=False)
 
 
-def one_line(text: str, limit: int = 80) -> str:
-    """The text's first words on one line, free of what would steer a terminal."""
-    words = " ".join(text[: limit * 8].split())
-    clean = visible(words)
-    return clean if len(clean) <= limit else clean[: limit - 1].rstrip() + "…"
-
-
-def visible(text: str) -> str:
-    """The text without control characters; line ends and tabs stay."""
-    return "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in text)
+def tell(text: str, *, style: str = "") -> None:
+    """Say one thing to a person on stderr, on one line however long it is."""
+    console(on_stderr=True).print(Text(one_line(text, 400), style=style), soft_wrap=True)
 
 
 def table(*columns: str, right: Sequence[str] = ()) -> Table:

@@ -7,6 +7,7 @@ checkpoints come along for readers; whoever imports the file makes new ones.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -14,6 +15,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from compact import wiring
 from compact.core.checkpoints import Checkpoint
 from compact.core.codec import decode_whole, encode_whole
 from compact.core.formats.known import FORMATS
@@ -24,8 +26,10 @@ from compact.errors import CompactError, InvalidTranscript
 
 FORMAT, VERSION = "compact-session", 1
 _MARK = f'"{FORMAT}"'.encode()
+_OURS = re.compile(rb'"format": *' + _MARK)
+_BOM = b"\xef\xbb\xbf"
 _SNIFFED = 200
-"""Bytes within which a file says that it is one."""
+"""Bytes within which a file that we wrote says that it is one."""
 _WRONG = (KeyError, TypeError, ValueError, AttributeError, LookupError, CompactError)
 
 
@@ -48,9 +52,18 @@ class SessionFile:
     checkpoints: int = 0
 
 
-def is_session_file(start: bytes) -> bool:
-    """Whether bytes begin like such a file."""
-    return start.lstrip()[:1] == b"{" and _MARK in start[:_SNIFFED]
+def is_session_file(data: bytes) -> bool:
+    """Whether bytes are such a file, however it is written, or begin like one of ours."""
+    body = data.removeprefix(_BOM).lstrip()
+    if body[:1] != b"{" or _MARK not in body:
+        return False
+    if _OURS.search(body, 0, _SNIFFED):
+        return True
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(value, dict) and value.get("format") == FORMAT
 
 
 @dataclass(frozen=True)
@@ -166,6 +179,20 @@ def _reason(error: Exception) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
+def check_tools(tools: object) -> None:
+    """Whether these are schemas of tools, which can be counted.
+
+    Raises:
+        ValueError: one is none.
+    """
+    if not isinstance(tools, list | tuple):
+        raise ValueError("tools: expected a list")  # noqa: TRY004 - what is wrong with a file
+    try:
+        wiring.token_counter("chat_completions", tokenizer="chars").tools(tools)
+    except (AttributeError, TypeError, ValueError, LookupError, RecursionError):
+        raise ValueError("tools: one is no schema of a tool") from None
+
+
 def _made(
     about: dict[str, Any], value: dict[str, Any], messages: tuple[Message, ...]
 ) -> SessionFile:
@@ -174,6 +201,7 @@ def _made(
     session = Session.model_validate({**about, "branch": branch})
     if session.wire not in FORMATS:
         raise ValueError(f"no wire format {session.wire!r}")
+    check_tools(session.metadata.get("tools", []))
     goals = [Goal.model_validate(goal) for goal in value.get("goals", [])]
     pins = sorted({int(position) for position in value.get("pins", [])})
     if any(not 0 <= position < len(messages) for position in pins):

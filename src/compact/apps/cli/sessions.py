@@ -1,6 +1,6 @@
 """`compactctl sessions`: which there are, what one consists of, compressing and deleting one.
 
-Bringing them in and out of files lives in `exchange`.
+Bringing them in from files lives in `exchange`, out to files in `exporting`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from compact.apps.cli import exchange
+from compact.apps.cli import exchange, exporting
 from compact.apps.cli.ending import Stop
 from compact.apps.cli.options import taking, whole_number
 from compact.apps.cli.session_options import PAGE, OpenOptions, SessionOptions, StoreOptions
@@ -284,6 +284,6 @@ def _tell(text: str, end: str = "\n") -> None:
 group.command("list")(list_sessions)
 group.command("show")(show)
 group.command("import")(exchange.import_session)
-group.command("export")(exchange.export_session)
+group.command("export")(exporting.export_session)
 group.command("compress")(compress)
 group.command("delete")(delete)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from compact import plan, wiring
 from compact.apps.cli import options as given
+from compact.apps.cli import session_file
 from compact.apps.cli.ending import Stop
 from compact.apps.cli.env_file import with_env_file
 from compact.apps.cli.pins import positions_of
@@ -18,7 +20,7 @@ from compact.config import CompactConfig, did_you_mean
 from compact.core.messages import Message
 from compact.core.plan import Plan
 from compact.core.tokens import TokenCounter
-from compact.errors import InvalidInput
+from compact.errors import InvalidInput, InvalidTranscript
 
 STDIN = "-"
 
@@ -72,16 +74,17 @@ def job_of(options: given.FileOptions) -> Job:
     settings = settings_of(options)
     if options.format is not None:
         check_choice("--format", options.format, wiring.file_formats())
-    if not options.file:
-        raise Stop("FILE: an empty name")
-    from_stdin = options.file == STDIN
+    source, data = source_of(options.file), bytes_of(options.file)
+    if session_file.is_session_file(data):
+        raise Stop(f"{source} is an exported session; bring it in with: sessions import")
     transcript = wiring.read_transcript(
-        "standard input" if from_stdin else options.file,
-        data=read_stdin() if from_stdin else None,
+        source,
+        data=data,
         format=options.format,
         conversation=options.conversation,
         active=options.active,
     )
+    checked_tools(transcript.tools, source)
     return Job(settings, transcript, wiring.token_counter_of(settings, transcript.wire))
 
 
@@ -144,6 +147,51 @@ def check_choice(option: str, name: str, known: Sequence[str] | dict[str, str]) 
     if name not in known:
         hint = did_you_mean(name, known) or f"; there are {', '.join(known)}"
         raise Stop(f"{option}: nothing is called {name!r}{hint}")
+
+
+def source_of(file: str) -> str:
+    """What a file is called where something is said of it.
+
+    Raises:
+        Stop: it has no name.
+    """
+    if not file:
+        raise Stop("FILE: an empty name")
+    return "standard input" if file == STDIN else file
+
+
+def bytes_of(file: str) -> bytes:
+    """What a file holds; it is read once, since a pipe gives its bytes only once.
+
+    Raises:
+        InvalidInput: it cannot be read.
+    """
+    if file == STDIN:
+        return read_stdin()
+    try:
+        return Path(file).read_bytes()
+    except FileNotFoundError:
+        reason = "no such file"
+    except IsADirectoryError:
+        reason = "a directory, not a file"
+    except ValueError:
+        reason = "not a file's name"
+    except OSError as error:
+        reason = f"cannot be read: {error.strerror or error}"
+    raise InvalidTranscript(file, reason)
+
+
+def checked_tools(tools: Sequence[Mapping[str, Any]], source: str) -> Sequence[Mapping[str, Any]]:
+    """The tool schemas, if they can be counted.
+
+    Raises:
+        InvalidTranscript: one is none.
+    """
+    try:
+        session_file.check_tools(tools)
+    except ValueError as error:
+        raise InvalidTranscript(source, str(error)) from None
+    return tools
 
 
 def read_stdin() -> bytes:

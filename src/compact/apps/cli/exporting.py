@@ -1,0 +1,138 @@
+"""`compactctl sessions export`: a session into a file, for import or for reading."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from compact.apps.cli.ending import Stop
+from compact.apps.cli.options import taking
+from compact.apps.cli.session_options import BranchOptions
+from compact.apps.cli.words import counted
+
+if TYPE_CHECKING:
+    from compact.apps.cli.session_file import Kept
+    from compact.apps.cli.stores import Shelf
+    from compact.core.sessions import Branch, Session
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportOptions(BranchOptions):
+    """What `sessions export` takes."""
+
+    out: Annotated[
+        str | None,
+        typer.Option("--out", "-o", metavar="OUT", help="Where it goes. Default: stdout."),
+    ] = None
+    format: Annotated[
+        Literal["json", "md"] | None,
+        typer.Option(
+            help="json: without loss, for import; md: for reading. Default: by OUT's name, else "
+            "json."
+        ),
+    ] = None
+    force: Annotated[
+        bool, typer.Option("--force", help="Let OUT replace a file that is no exported session.")
+    ] = False
+
+
+@taking(ExportOptions)
+def export_session(options: ExportOptions) -> None:
+    """Write a session to a file: everything said on one branch, whatever was compressed.
+
+    JSON can be imported again without loss; Markdown is for people. The branch is the one that is
+    open, or --branch; other branches and snapshots are not in the file, and standard error says how
+    many there are. With --json a report is printed on standard output, and OUT must be given.
+
+    Examples:
+      compactctl sessions export harbour > harbour.json
+      compactctl sessions export harbour -o harbour.md
+    """
+    from compact.apps.cli import drawing, output, session_file, session_markdown, stores
+    from compact.apps.cli.progress import Progress
+
+    if options.json and options.out is None:
+        raise Stop("--json prints a report where the session would go: give -o OUT")
+    if options.out == "":
+        raise Stop("-o: an empty name")
+    by_name = "md" if (options.out or "").lower().endswith((".md", ".markdown")) else "json"
+    with Progress("Reading") as progress, stores.opened(options) as shelf:
+        if options.out is not None:
+            _check_out(options.out, shelf, force=options.force)
+        session = shelf.find(options.session)
+        branch = shelf.branch(session, options.branch)
+        messages = [e.message for e in shelf.store.read(branch.id, 0, branch.messages)]
+        left = _left_out(shelf, branch)
+        progress.now("Writing")
+        if (options.format or by_name) == "md":
+            text = "".join(session_markdown.written(session, messages))
+        else:
+            kept = _kept(shelf, session, branch)
+            text = "".join(session_file.written(kept, messages))
+    size = None if options.out is None else output.write_file(options.out, text)
+    if size is None:
+        output.print_data(text)
+    if options.json:
+        told = {"session": session.id, "branch": branch.id, "messages": len(messages)}
+        output.print_json({**told, "out": options.out, "bytes": size, "left_out": left})
+        return
+    if size is not None:
+        drawing.tell(f"wrote {options.out} ({counted(len(messages), 'message')}, {size:,} bytes)")
+    if any(left.values()):
+        drawing.tell(_in_words(left), style="yellow")
+
+
+def _left_out(shelf: Shelf, branch: Branch) -> dict[str, Any]:
+    """What the session has beside the branch: ids of other branches, and how many snapshots."""
+    others = [each.id for each in shelf.store.branches(branch.session_id) if each.id != branch.id]
+    return {"branches": others, "snapshots": len(shelf.store.snapshots(branch.session_id))}
+
+
+def _in_words(left: dict[str, Any]) -> str:
+    branches, snapshots = left["branches"], left["snapshots"]
+    parts = [counted(len(branches), "other branch", "other branches")] if branches else []
+    parts += [counted(snapshots, "snapshot")] if snapshots else []
+    single = len(branches) + snapshots == 1
+    advice = f"; for a branch: --branch {branches[0]}" if branches else ""
+    return f"note: {' and '.join(parts)} {'is' if single else 'are'} not in it{advice}"
+
+
+def _check_out(out: str, shelf: Shelf, *, force: bool) -> None:
+    """Refuse what a session must not take the place of, before any work.
+
+    Raises:
+        Stop: OUT is the store, a file of its, or a file that no export wrote.
+    """
+    from compact.apps.cli import output, session_file, session_markdown
+
+    output.refuse_store(out)
+    store = str(Path(shelf.file).expanduser())
+    if any(output.is_same_file(out, store + ending) for ending in ("", *output.BESIDE)):
+        raise Stop(f"{out} belongs to the store itself; name another file")
+    start = output.beginning_of(out, session_markdown.SNIFFED)
+    known = session_file.is_session_file(start) or session_markdown.is_session_markdown(start)
+    if start and not known and not force:
+        raise Stop(f"{out} is there, and no export wrote it; --force replaces it")
+
+
+def _kept(shelf: Shelf, session: Session, branch: Branch) -> Kept:
+    """What is written beside the messages. Goals and pins are those of the branch that is open, and
+    stay out of another one's file.
+    """
+    from compact.apps.cli import session_file, stores
+
+    ctx = stores.context_of(shelf, session)
+    is_open = branch.id == ctx.branch_id
+    never = ctx.policy.roles_never_pruned
+    fixed = ((position, ctx.history[position]) for position in ctx.history.fixed)
+    pins = [p for p, message in fixed if not message.is_pinned and message.role not in never]
+    return session_file.Kept(
+        session=session,
+        branch=branch,
+        goals=ctx.goals if is_open else (),
+        pins=pins if is_open else (),
+        checkpoints=shelf.store.checkpoints(session.id),
+    )

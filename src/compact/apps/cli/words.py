@@ -1,0 +1,20 @@
+"""Words for people, free of what would steer a terminal. Needs nothing but Python."""
+
+from __future__ import annotations
+
+
+def one_line(text: str, limit: int = 80) -> str:
+    """The text's first words on one line, free of what would steer a terminal."""
+    words = " ".join(text[: limit * 8].split())
+    clean = visible(words)
+    return clean if len(clean) <= limit else clean[: limit - 1].rstrip() + "…"
+
+
+def visible(text: str) -> str:
+    """The text without control characters; line ends and tabs stay."""
+    return "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in text)
+
+
+def counted(count: int, one: str, many: str = "") -> str:
+    """A number with its noun: `1 message`, `2,000 messages`."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
