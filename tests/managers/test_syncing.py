@@ -164,13 +164,16 @@ def test_a_system_prompt_of_about_the_same_length_moves_nothing() -> None:
 
 def test_fewer_system_messages_are_an_edited_past() -> None:
     """And are shown as they are said, whatever was shown for the others."""
-    ctx = ContextManager()
+    store = InMemoryStore()
+    ctx = ContextManager(store=store, session_id="s")
     ctx.sync([timed(0), timed(1), *talk(0, 1)])
     ctx.sync([timed(2), timed(3), *talk(0, 1)])
     assert ctx.get_context_for_model() == [timed(2), timed(3), *talk(0, 1)]
     ctx.sync([timed(4), *talk(0, 1)])
     assert ctx.get_context_for_model() == [timed(4), *talk(0, 1)]
     assert [b.fork for b in ctx.branches()] == [0, 0]
+    again = ContextManager(store=store, session_id="s")
+    assert again.get_context_for_model() == [timed(4), *talk(0, 1)]
 
 
 def test_a_prompt_that_comes_back_with_another_system_prompt_is_known() -> None:
