@@ -11,6 +11,7 @@ import pytest
 import compact
 from compact import SQLiteManager
 from compact.core import defaults
+from compact.core.goals import Goal
 from compact.core.messages import Message
 from compact.core.sessions import Entry, Snapshot, Stand
 from compact.errors import InvalidInput, InvalidMessage, NotFound, StoreFailed
@@ -309,6 +310,13 @@ def test_traces_are_swept_when_the_file_is_opened_again(
         ("DELETE FROM checkpoints", "a checkpoint is missing"),
         ("DELETE FROM projections", "projection 'a-8000-1' is missing"),
         ("UPDATE sessions SET branch = 99", "session 'a': the branch in force is missing"),
+        ("UPDATE checkpoints SET summary = 'x'", "checkpoint 'ck-000000000001' is not the one"),
+        ("UPDATE checkpoints SET kept = '[4]'", "checkpoint 'ck-000000000001' is not the one"),
+        ("UPDATE projections SET pieces = '[]'", "projection 'a-8000-1' is not the one"),
+        ("UPDATE moves SET at = 3", "move 1 is not the one"),
+        ("UPDATE snapshots SET goals = '[]'", "snapshot 'sn' is not the one"),
+        ("UPDATE notes SET value = '{}'", "note 'goal' is not the one"),
+        ("UPDATE notes SET name = 'pin'", "note 'pin' is not the one"),
     ],
 )
 def test_the_check_finds_what_was_changed(file: Path, change: str, finding: str) -> None:
@@ -316,6 +324,11 @@ def test_the_check_finds_what_was_changed(file: Path, change: str, finding: str)
         store.append("a", [entry(f"message {i}") for i in range(9)])
         store.commit(step(store, "a", 1))
         store.fork("a", 5)
+        store.note("a", "goal", {"words": "roof"})
+        kept = Snapshot(
+            id="sn", session_id="a", branch_id="a", at=1, window=8, goals=(Goal(text="roof"),)
+        )
+        store.save_snapshot(kept)
         assert store.integrity_check() == []
         store.db.execute(change)
         assert any(finding in line for line in store.integrity_check()), store.integrity_check()
@@ -368,9 +381,8 @@ def test_the_plans_of_queries_use_indexes(file: Path) -> None:
         messages._with_mark(1) + " ORDER BY key DESC LIMIT 3": (0, 9),
         messages._with_mark(2) + " ORDER BY key LIMIT 1": (0, 9),
         "SELECT max(key) FROM messages WHERE id = ? AND key BETWEEN ? AND ?": ("x", 0, 9),
-        projections._MOVE + "WHERE m.session = 1 AND m.window = ? ORDER BY m.number DESC LIMIT 1": (
-            1,
-        ),
+        projections._MOVE
+        + "WHERE moves.session = 1 AND moves.window = ? ORDER BY moves.number DESC LIMIT 1": (1,),
     }
     with opened(file) as store:
         for sql, bindings in plans.items():

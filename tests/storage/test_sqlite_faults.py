@@ -5,7 +5,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import apsw
@@ -15,6 +15,7 @@ from compact import SQLiteManager
 from compact.errors import StoreDamaged, StoreFailed, Superseded
 from compact.storage.sqlite import migrations
 from compact.storage.sqlite.failures import said
+from compact.storage.sqlite.repair import repair
 from tests.storage.making import (
     WRITES,
     assert_chained,
@@ -320,6 +321,89 @@ def test_a_row_that_nobody_wrote_is_damage(file: Path, column: str) -> None:
         with pytest.raises(StoreDamaged, match="--repair"):
             store.read("a", 0, 9)
         assert len(store.read("a", 0, 3)) == 3
+
+
+READS: dict[str, Callable[[SQLiteManager], object]] = {
+    "all": lambda store: store.read("a", 0, 9),
+    "up to it": lambda store: store.read("a", 0, 3),
+    "from it": lambda store: store.read("a", 2, 9),
+    "it alone": lambda store: store.read("a", 2, 3),
+    "chain": lambda store: store.chain("a", 3),
+    "conversation": lambda store: store.get_conversation("a"),
+    "fork": lambda store: store.fork("a", 3),
+    "fork before it": lambda store: store.read(store.fork("a", 4).id, 0, 9),
+}
+
+
+@pytest.mark.parametrize("read", READS)
+def test_a_message_that_is_missing_is_damage(file: Path, read: str) -> None:
+    """No other message is given out in its place."""
+    with opened(file) as store:
+        filled(store)
+        store.db.execute("DELETE FROM messages WHERE key & 4294967295 = 2")
+        with pytest.raises(StoreDamaged, match=r"message 2 of .* is missing.*--repair"):
+            READS[read](store)
+        assert texts(store.read("a", 0, 2)) == ["first", "second"], "what is whole can be read"
+        assert texts(store.read("a", 3, 9)) == ["fourth", "fifth"]
+        assert store.append("a", [entry("it goes on")]) == 6
+
+
+def test_a_message_that_is_missing_where_a_branch_forks_is_damage(file: Path) -> None:
+    with opened(file) as store:
+        filled(store)
+        fork = store.fork("a", 3).id
+        store.append(fork, [entry("own")])
+        store.db.execute("DELETE FROM messages WHERE key & 4294967295 IN (2, 3, 4) AND id <> 'own'")
+        for start in (0, 2):
+            with pytest.raises(StoreDamaged, match=r"message 2 of .* is missing"):
+                store.read(fork, start, 9)
+        assert len(store.read("a", 0, 9)) == 2
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE checkpoints SET summary = 'forget the roof'",
+        "UPDATE checkpoints SET kept = '[1'",
+        "DELETE FROM checkpoints",
+        "UPDATE projections SET pieces = '[]'",
+        "UPDATE moves SET at = 1",
+        "UPDATE notes SET value = '{}'",
+        "UPDATE snapshots SET checkpoints = '[1]'",
+        "UPDATE sessions SET metadata = '{'",
+        "UPDATE sessions SET created_at = 'noon'",
+    ],
+)
+def test_what_was_altered_is_not_given_out(file: Path, change: str) -> None:
+    """What a model is shown, or restored from, is what was stored; and a repair leaves it out."""
+    with opened(file) as store:
+        filled(store)
+        WRITES["snapshot"](store)
+        store.db.execute(change)
+        with pytest.raises(StoreDamaged, match=r"--repair"):
+            what_is_in_force(store)
+        assert len(store.read("a", 0, 9)) == 5, "messages can be read"
+        before = store.notes("a") if "notes" not in change else {"draft": {}}
+    if "sessions" in change:
+        return
+    assert store_is_repaired(file)
+    with SQLiteManager(file) as store:
+        assert store.integrity_check() == []
+        what_is_in_force(store)
+        assert len(store.read("a", 0, 9)) == 5
+        assert store.notes("a") == before
+
+
+def what_is_in_force(store: SQLiteManager) -> None:
+    everything(store)
+    for move in store.moves("a", most=9):
+        store.projection(move.projection_id or "")
+
+
+def store_is_repaired(file: Path) -> bool:
+    report = repair(file)
+    assert report.is_complete, "no message is lost"
+    return report.kept_as is not None and len(report.remarks) > 0
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import apsw
 
 from compact.core import chain
 from compact.errors import CompactError, StoreFailed
+from compact.storage.sqlite import seals
 from compact.storage.sqlite.pool import Pool
 from compact.storage.sqlite.rows import (
     BITS,
@@ -33,6 +34,7 @@ def findings(pool: Pool) -> list[str]:
         _of_branches,
         _of_index,
         _of_references,
+        _of_seals,
     )
     found: list[str] = []
     for check in checks:
@@ -138,3 +140,9 @@ def _of_references(db: apsw.Connection) -> Iterator[str]:
     ):
         for (name,) in query(db, sql):
             yield line.format(repr(text_of(name)))
+
+
+def _of_seals(db: apsw.Connection) -> Iterator[str]:
+    for table in seals.COLUMNS:
+        for name in seals.altered(db, table):
+            yield f"{table.removesuffix('s')} {name!r} is not the one that was stored"

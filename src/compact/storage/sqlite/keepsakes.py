@@ -9,20 +9,26 @@ import apsw
 
 from compact.core.goals import Goal
 from compact.core.sessions import Snapshot
-from compact.storage.sqlite import sessions
-from compact.storage.sqlite.rows import Row, json_of, query, text, text_of, time_of, value_of
+from compact.storage.sqlite import seals, sessions
+from compact.storage.sqlite.rows import (
+    Row,
+    json_of,
+    query,
+    reading,
+    text,
+    text_of,
+    time_of,
+    value_of,
+)
 
 _OF_SESSION = "session = (SELECT key FROM sessions WHERE id = ?)"
 
 
 def save_snapshot(db: apsw.Connection, snapshot: Snapshot) -> None:
     """Keep a snapshot; where there is one of its id, that one stays."""
-    db.execute(
-        """
-        INSERT INTO snapshots (session, id, branch, purpose, note, at, window, projection,
-            checkpoints, goals, policy, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-        ON CONFLICT DO NOTHING
-        """,
+    seals.insert(
+        db,
+        "snapshots",
         (
             sessions.key_of(db, snapshot.session_id),
             snapshot.id,
@@ -37,6 +43,7 @@ def save_snapshot(db: apsw.Connection, snapshot: Snapshot) -> None:
             json_of(snapshot.policy),
             snapshot.created_at.isoformat(),
         ),
+        "ON CONFLICT DO NOTHING",
     )
 
 
@@ -44,17 +51,17 @@ def snapshots(db: apsw.Connection, session_id: str) -> list[Snapshot]:
     """The session's snapshots, the oldest first."""
     rows = query(
         db,
-        f"""
-        SELECT id, branch, purpose, note, at, window, projection, checkpoints, goals, policy,
-            created_at FROM snapshots WHERE {_OF_SESSION} ORDER BY key
-        """,
+        f"SELECT {seals.columns('snapshots')} FROM snapshots WHERE {_OF_SESSION} ORDER BY key",
         (text(session_id),),
     )
     return [_snapshot_of(session_id, row) for row in rows]
 
 
+@reading
 def _snapshot_of(session_id: str, row: Row) -> Snapshot:
-    snapshot_id, branch, purpose, note, at, window, projection, *rest = row
+    _, snapshot_id, branch, purpose, note, at, window, projection, *rest = seals.opened(
+        "snapshots", row
+    )
     checkpoints, goals, policy, created_at = rest
     return Snapshot(
         id=snapshot_id,
@@ -78,13 +85,21 @@ def note(db: apsw.Connection, session_id: str, name: str, value: Mapping[str, An
     if value is None:
         db.execute("DELETE FROM notes WHERE session = ? AND name = ?", (session, text(name)))
         return
-    db.execute(
-        "INSERT INTO notes VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET value = excluded.value",
+    seals.insert(
+        db,
+        "notes",
         (session, text(name), json_of(value)),
+        "ON CONFLICT DO UPDATE SET value = excluded.value, digest = excluded.digest",
     )
 
 
 def notes(db: apsw.Connection, session_id: str) -> dict[str, Mapping[str, Any]]:
     """The session's notes by name."""
-    sql = f"SELECT name, value FROM notes WHERE {_OF_SESSION}"
-    return {text_of(name): value_of(value) for name, value in query(db, sql, (text(session_id),))}
+    sql = f"SELECT {seals.columns('notes')} FROM notes WHERE {_OF_SESSION}"
+    return dict(_note_of(row) for row in query(db, sql, (text(session_id),)))
+
+
+@reading
+def _note_of(row: Row) -> tuple[str, Mapping[str, Any]]:
+    _, name, value = seals.opened("notes", row)
+    return text_of(name), value_of(value)

@@ -13,6 +13,7 @@ from compact.storage.sqlite.rows import (
     BITS,
     LAST,
     Row,
+    Unreadable,
     first,
     position_of,
     query,
@@ -64,6 +65,8 @@ class Stretch(NamedTuple):
     """Position of the first message."""
     high: int
     """Position after the last one that may be there."""
+    is_open: bool
+    """Whether it may end before that: it is the branch's own, and not a part of an ancestor."""
 
     @property
     def first(self) -> int:
@@ -131,8 +134,11 @@ def lineage(
     rows = query(db, _LINEAGE, (high, text(branch_id)))
     if not rows:
         raise no_branch(branch_id)
-    stretches = (Stretch(key, max(fork, low), high) for key, fork, high in reversed(rows))
-    return [each for each in stretches if each.low < each.high]
+    stretches = [
+        Stretch(key, max(fork, low), high, is_open=number == 0)
+        for number, (key, fork, high) in enumerate(rows)
+    ]
+    return [each for each in reversed(stretches) if each.low < each.high]
 
 
 def chain_at(db: apsw.Connection, branch_id: str, length: int) -> bytes:
@@ -142,17 +148,21 @@ def chain_at(db: apsw.Connection, branch_id: str, length: int) -> bytes:
         return end.chain
     if length <= 0:
         return chain.START
-    stretch = lineage(db, branch_id, low=length - 1, high=length)[-1]
-    row = first(db, "SELECT chain_hash FROM messages WHERE key = ?", (stretch.last,))
-    assert row is not None, "positions below a branch's end are there"
-    return bytes(row[0])
+    return bytes(_last_of(db, branch_id, length)[0])
 
 
 def total_at(db: apsw.Connection, branch_id: str, length: int) -> int:
     """Tokens of the branch's first so many messages, of which there are enough."""
     if length <= 0:
         return 0
+    return int(_last_of(db, branch_id, length)[1])
+
+
+def _last_of(db: apsw.Connection, branch_id: str, length: int) -> Row:
+    """Chain and running total at the last of so many messages."""
     stretch = lineage(db, branch_id, low=length - 1, high=length)[-1]
-    row = first(db, "SELECT total_tokens FROM messages WHERE key = ?", (stretch.last,))
-    assert row is not None, "positions below a branch's end are there"
-    return int(row[0])
+    sql = "SELECT chain_hash, total_tokens FROM messages WHERE key = ?"
+    row = first(db, sql, (stretch.last,))
+    if row is None:
+        raise Unreadable(f"message {length - 1} of branch {branch_id!r} is missing")
+    return row

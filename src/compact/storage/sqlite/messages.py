@@ -16,6 +16,7 @@ from compact.storage.sqlite.rows import (
     LAST,
     MESSAGE,
     Row,
+    Unreadable,
     columns_of,
     entry_of,
     first,
@@ -66,9 +67,25 @@ def read(db: apsw.Connection, branch_id: str, start: int, stop: int) -> list[Ent
 
 
 def rows_of(db: apsw.Connection, stretch: Stretch) -> list[Row]:
-    """The rows of a stretch, in order, as `entry_of` reads them."""
-    sql = f"SELECT {MESSAGE} FROM messages WHERE key BETWEEN ? AND ? ORDER BY key"
-    return query(db, sql, (stretch.first, stretch.last))
+    """The rows of a stretch, in order, as `entry_of` reads them.
+
+    As many rows as it has positions are asked for: where one is missing, another comes that stands
+    behind it.
+
+    Raises:
+        Unreadable: one is missing.
+    """
+    end = stretch.branch << BITS | LAST if stretch.is_open else stretch.last
+    wanted = stretch.high - stretch.low
+    sql = f"SELECT {MESSAGE} FROM messages WHERE key BETWEEN ? AND ? ORDER BY key LIMIT ?"
+    rows = query(db, sql, (stretch.first, end, wanted))
+    after = stretch.first + len(rows)
+    is_short = len(rows) < wanted and not stretch.is_open
+    if is_short or (rows and rows[-1][0] != after - 1):
+        known = {row[0] for row in rows}
+        missing = next(key for key in range(stretch.first, after + 1) if key not in known)
+        raise Unreadable(f"message {position_of(missing)} of its branch is missing")
+    return rows
 
 
 def marked(db: apsw.Connection, branch_id: str, mark: int, before: int, most: int) -> list[int]:

@@ -92,6 +92,7 @@ _SESSIONS = (
         anchors TEXT NOT NULL,
         verdicts TEXT NOT NULL,
         summary ANY NOT NULL,
+        digest BLOB NOT NULL, -- of the row itself, as in the tables below
         UNIQUE (session, id)
     ) STRICT
     """,
@@ -109,7 +110,8 @@ _SESSIONS = (
         made_at TEXT NOT NULL,
         kept TEXT NOT NULL,
         checkpoints TEXT NOT NULL, -- ids with their levels, oldest span first
-        pieces TEXT NOT NULL -- [first, last], a checkpoint's id, or a message
+        pieces TEXT NOT NULL, -- [first, last], a checkpoint's id, or a message
+        digest BLOB NOT NULL
     ) STRICT
     """,
     "CREATE INDEX projections_by_session ON projections (session)",
@@ -123,7 +125,8 @@ _SESSIONS = (
         at INTEGER NOT NULL,
         projection TEXT,
         before TEXT,
-        made_at TEXT NOT NULL
+        made_at TEXT NOT NULL,
+        digest BLOB NOT NULL
     ) STRICT
     """,
     "CREATE INDEX moves_by_window ON moves (session, window)",
@@ -142,6 +145,7 @@ _SESSIONS = (
         goals TEXT NOT NULL,
         policy TEXT NOT NULL,
         created_at TEXT NOT NULL,
+        digest BLOB NOT NULL,
         UNIQUE (session, id)
     ) STRICT
     """,
@@ -150,6 +154,7 @@ _SESSIONS = (
         session INTEGER NOT NULL,
         name ANY NOT NULL,
         value TEXT NOT NULL,
+        digest BLOB NOT NULL,
         PRIMARY KEY (session, name)
     ) STRICT, WITHOUT ROWID
     """,

@@ -11,26 +11,24 @@ from compact.core.checkpoints import Checkpoint, Level, Span, Verdict
 from compact.core.levels import at_level
 from compact.core.sessions import Move, Piece, Projection, Run, Shown, Stand, Step
 from compact.errors import InvalidInput, NotFound, Superseded
-from compact.storage.sqlite import keepsakes, lines, sessions
+from compact.storage.sqlite import keepsakes, lines, seals, sessions
 from compact.storage.sqlite.rows import (
     Column,
     Row,
     first,
     json_of,
     query,
+    reading,
     text,
     text_of,
     time_of,
     value_of,
 )
 
-_CHECKPOINT = """
-    SELECT id, number, level, first_seq, last_seq, messages, source_tokens, token_count, made_by,
-        until, kept, released, parents, anchors, verdicts, summary FROM checkpoints
-"""
-_MOVE = """
-    SELECT m.number, m.kind, b.id, m.window, m.at, m.projection, m.before, m.made_at
-    FROM moves m JOIN branches b ON b.key = m.branch
+_CHECKPOINT = f"SELECT {seals.columns('checkpoints')} FROM checkpoints"
+_MOVE = f"""
+    SELECT {seals.columns("moves")}, moves.number, b.id
+    FROM moves JOIN branches b ON b.key = moves.branch
 """
 
 
@@ -54,13 +52,8 @@ def commit(db: apsw.Connection, step: Step) -> Move:
     made_at = defaults.now()
     projection = step.projection.id if step.projection else None
     before = last[1] if last else None
-    db.execute(
-        """
-        INSERT INTO moves (session, window, kind, branch, at, projection, before, made_at)
-        VALUES (?, ?, ?, ?, ?, ?, ?, ?)
-        """,
-        (session, step.window, step.kind, branch, step.at, projection, before, made_at.isoformat()),
-    )
+    row = (session, step.window, step.kind, branch, step.at, projection, before)
+    seals.insert(db, "moves", (*row, made_at.isoformat()), "")
     number = db.last_insert_rowid()
     if step.kind != "compress":
         sessions.put_in_force(db, session, branch)
@@ -100,11 +93,9 @@ def _keep(db: apsw.Connection, session: int, projection: Projection) -> None:
         if known[0] != session:
             raise InvalidInput(f"another session has a projection {projection.id!r} already")
         return
-    db.execute(
-        """
-        INSERT INTO projections (session, id, window, number, at, cut, tokens, parent, made_at,
-            kept, checkpoints, pieces) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-        """,
+    seals.insert(
+        db,
+        "projections",
         (
             session,
             projection.id,
@@ -119,18 +110,15 @@ def _keep(db: apsw.Connection, session: int, projection: Projection) -> None:
             json_of({each.id: each.level for each in projection.checkpoints}),
             json_of([_value_of_piece(piece) for piece in projection.pieces]),
         ),
+        "",
     )
 
 
 def _keep_checkpoint(db: apsw.Connection, session: int, checkpoint: Checkpoint) -> None:
     span = checkpoint.span
-    db.execute(
-        """
-        INSERT INTO checkpoints (session, id, number, level, first_seq, last_seq, messages,
-            source_tokens, token_count, made_by, until, kept, released, parents, anchors, verdicts,
-            summary) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-        ON CONFLICT DO NOTHING
-        """,
+    seals.insert(
+        db,
+        "checkpoints",
         (
             session,
             checkpoint.id,
@@ -150,6 +138,7 @@ def _keep_checkpoint(db: apsw.Connection, session: int, checkpoint: Checkpoint) 
             json_of([verdict.model_dump() for verdict in checkpoint.verdicts]),
             text(checkpoint.summary),
         ),
+        "ON CONFLICT DO NOTHING",
     )
 
 
@@ -171,9 +160,13 @@ def _piece_of(value: Any) -> Piece:  # noqa: ANN401 - any JSON value
     return Shown(codec.decode_whole(value), value.get("position"))
 
 
+@reading
 def _checkpoint_of(row: Row) -> Checkpoint:
-    checkpoint_id, number, level, first_seq, last_seq, messages, source_tokens, *rest = row
-    token_count, made_by, until, kept, released, parents, anchors, verdicts, summary = rest
+    _, checkpoint_id, number, level, first_seq, last_seq, messages, *rest = seals.opened(
+        "checkpoints", row
+    )
+    source_tokens, token_count, made_by, until, kept, *rest = rest
+    released, parents, anchors, verdicts, summary = rest
     return Checkpoint(
         id=checkpoint_id,
         span=Span(first=first_seq, last=last_seq, messages=messages, tokens=source_tokens),
@@ -193,16 +186,18 @@ def _checkpoint_of(row: Row) -> Checkpoint:
 
 def moves(db: apsw.Connection, session_id: str, window: int | None, most: int) -> list[Move]:
     """The newest moves, for a window or for all, newest first."""
-    where = "WHERE m.session = (SELECT key FROM sessions WHERE id = ?)"
+    where = "WHERE moves.session = (SELECT key FROM sessions WHERE id = ?)"
     bindings: tuple[Column, ...] = (text(session_id),)
     if window is not None:
-        where, bindings = f"{where} AND m.window = ?", (*bindings, window)
-    sql = f"{_MOVE} {where} ORDER BY m.number DESC LIMIT ?"
+        where, bindings = f"{where} AND moves.window = ?", (*bindings, window)
+    sql = f"{_MOVE} {where} ORDER BY moves.number DESC LIMIT ?"
     return [_move_of(row) for row in query(db, sql, (*bindings, most))]
 
 
+@reading
 def _move_of(row: Row) -> Move:
-    number, kind, branch, window, at, projection, before, made_at = row
+    *sealed, number, branch = row
+    _, window, kind, _, at, projection, before, made_at = seals.opened("moves", tuple(sealed))
     return Move(
         number=number,
         kind=kind,
@@ -221,23 +216,25 @@ def projection(db: apsw.Connection, projection_id: str) -> Projection:
     Raises:
         NotFound: there is none of that id.
     """
-    row = first(
-        db,
-        """
-        SELECT session, window, number, at, cut, tokens, parent, made_at, kept, checkpoints, pieces
-        FROM projections WHERE id = ?
-        """,
-        (projection_id,),
-    )
+    sql = f"SELECT {seals.columns('projections')} FROM projections WHERE id = ?"
+    row = first(db, sql, (projection_id,))
     if row is None:
         raise NotFound(f"no projection {projection_id!r} in this store")
-    session, window, number, at, cut, tokens, parent, made_at, kept, named, pieces = row
+    return _projection_of(db, row)
+
+
+@reading
+def _projection_of(db: apsw.Connection, row: Row) -> Projection:
+    session, name, window, number, at, cut, tokens, parent, made_at, *rest = seals.opened(
+        "projections", row
+    )
+    kept, named, pieces = rest
     sql = f"{_CHECKPOINT} WHERE session = ? AND id IN (SELECT key FROM json_each(?))"
     found = [_checkpoint_of(each) for each in query(db, sql, (session, named))]
     by_id = {checkpoint.id: checkpoint for checkpoint in found}
     levels: dict[str, Level] = value_of(named)
     return Projection(
-        id=projection_id,
+        id=name,
         window=window,
         number=number,
         at=at,

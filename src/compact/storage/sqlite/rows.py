@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta, timezone
-from typing import Any
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 import apsw
 
@@ -27,8 +28,25 @@ _WRONG = (ValueError, LookupError, TypeError, AttributeError, OverflowError)
 """What reading a row that nobody wrote comes to."""
 
 
+_Given = ParamSpec("_Given")
+_Made = TypeVar("_Made")
+
+
 class Unreadable(Exception):
     """A row does not hold what `columns_of` gives: its page was overwritten."""
+
+
+def reading(make: Callable[_Given, _Made]) -> Callable[_Given, _Made]:
+    """Has what makes a value of a row raise `Unreadable` where the row makes none."""
+
+    @wraps(make)
+    def made(*given: _Given.args, **named: _Given.kwargs) -> _Made:
+        try:
+            return make(*given, **named)
+        except _WRONG as error:
+            raise Unreadable(f"a row makes no sense: {error}") from error
+
+    return made
 
 
 def query(db: apsw.Connection, sql: str, bindings: Sequence[Column] = ()) -> list[Row]:

@@ -38,11 +38,11 @@ TABLES = (
     Table("sessions", 12, lambda key, v: key < 1 << BITS and _has(v, (2, int), (11, str))),
     Table("branches", 9, lambda _, v: _has(v, (2, int), (4, int), (6, bytes), (8, str))),
     Table("messages", 13, lambda key, v: key >= 1 << BITS and v[2] in ROLES),
-    Table("checkpoints", 18, lambda _, v: _has(v, (1, int), (2, str), (5, int), (16, str))),
-    Table("projections", 13, lambda _, v: _has(v, (1, str), (2, int), (11, str), (12, str))),
-    Table("moves", 9, lambda _, v: v[3] in _MOVES and _has(v, (1, int), (4, int), (8, str))),
-    Table("snapshots", 13, lambda _, v: _has(v, (1, int), (2, str), (6, int), (11, str))),
-    Table("notes", 3, lambda *_: False),  # stands in an index, whose pages are not read one by one
+    Table("checkpoints", 19, lambda _, v: _has(v, (1, int), (2, str), (5, int), (16, str))),
+    Table("projections", 14, lambda _, v: _has(v, (1, str), (2, int), (11, str), (12, str))),
+    Table("moves", 10, lambda _, v: v[3] in _MOVES and _has(v, (1, int), (4, int), (8, str))),
+    Table("snapshots", 14, lambda _, v: _has(v, (1, int), (2, str), (6, int), (11, str))),
+    Table("notes", 4, lambda *_: False),  # stands in an index, whose pages are not read one by one
 )
 
 
@@ -113,13 +113,12 @@ def _by_sql(copy: Path, db: apsw.Connection, remarks: list[str]) -> dict[str, _E
     except apsw.Error as error:
         remarks.append(f"the log beside the file could not be worked off: {error}")
     for table in TABLES:
-        if source is None:
-            error: Exception | None = apsw.CantOpenError("it cannot be opened")
-            found[table.name] = _Extent()
-        else:
-            found[table.name], error = _copy(source, db, table.name)
-        if error is not None:
-            remarks.append(f"table {table.name}: {error}")
+        stopped: Exception | None = apsw.CantOpenError("it cannot be opened")
+        found[table.name] = _Extent()
+        if source is not None:
+            found[table.name], stopped = _copy(source, db, table.name)
+        if stopped is not None:
+            remarks.append(f"table {table.name}: {stopped}")
     if source is not None:
         source.close(True)
     return found

@@ -16,6 +16,7 @@ from compact.storage.sqlite.rows import (
     json_of,
     moment,
     query,
+    reading,
     text,
     text_of,
     text_or_none,
@@ -55,6 +56,7 @@ def sessions(db: apsw.Connection, scope: str | None) -> list[Session]:
     return sorted(found, key=lambda each: codec.instant(each.updated_at), reverse=True)
 
 
+@reading
 def _session_of(db: apsw.Connection, row: Row) -> Session:
     *named, created_at, updated_at, metadata, branch_id, branch_key = row
     session_id, scope, title, model, mode, wire, tokenizer = named

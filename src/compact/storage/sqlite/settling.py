@@ -14,7 +14,7 @@ from compact.core import chain, defaults
 from compact.core.messages import Message, MessageMetadata
 from compact.core.sessions import Entry
 from compact.errors import CompactError
-from compact.storage.sqlite import checking, messages
+from compact.storage.sqlite import checking, messages, seals
 from compact.storage.sqlite.hints import Hints
 from compact.storage.sqlite.rows import (
     BITS,
@@ -336,9 +336,31 @@ def tidy(db: apsw.Connection) -> list[str]:
         ("snapshots", "session NOT IN (SELECT key FROM sessions) OR NOT json_valid(goals)"),
         ("notes", "session NOT IN (SELECT key FROM sessions) OR NOT json_valid(value)"),
     )
-    remarks: list[str] = []
+    remarks = _of_altered(db)
     for table, condition in steps:
         gone = len(query(db, f"DELETE FROM {table} WHERE {condition} RETURNING 1"))
         if gone:
             remarks.append(f"{gone} {table} tell of something that is lost and were left out")
+    return remarks
+
+
+def _of_altered(db: apsw.Connection) -> list[str]:
+    """Leave out rows that are not what was stored, as long as what they tell can be made again.
+    Notes cannot: they stay as they read.
+    """
+    remarks: list[str] = []
+    for table, names in seals.COLUMNS.items():
+        rows = query(db, f"SELECT {seals.columns(table)} FROM {table}")
+        gone = [row for row in rows if seals.seal(row[:-1]) != row[-1]]
+        for row in gone:
+            key = (row[0], row[1], row[-1])
+            where = f"WHERE session = ? AND {names[1]} = ? AND digest = ?"
+            if table == "notes":
+                sql = f"UPDATE notes SET digest = ? {where}"
+                db.execute(sql, (seals.seal(row[:-1]), *key))
+            else:
+                db.execute(f"DELETE FROM {table} {where}", key)
+        if gone:
+            done = "stay as they read" if table == "notes" else "were left out"
+            remarks.append(f"{len(gone)} {table} are not what was stored and {done}")
     return remarks
