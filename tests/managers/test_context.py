@@ -466,3 +466,22 @@ def test_an_empty_summary_may_not_stand_in_for_anything() -> None:
     fill(ctx, 40)
     ctx.get_context_for_model()
     assert ctx.checkpoints[0].made_by == "extractive"
+
+
+@pytest.mark.parametrize("before", [0, 60])
+def test_a_new_output_that_is_too_large_is_shown_in_part(before: int) -> None:
+    """No model has seen it: a stub alone would send it for the same output again and again
+    (FR-8)."""
+    ctx = ContextManager(window=4_096, tokenizer="o200k")
+    fill(ctx, before)
+    ctx.add_message(role="user", content="Look at everything.")
+    call = {"id": "c0", "type": "function", "function": {"name": "run", "arguments": "{}"}}
+    ctx.add_message({"role": "assistant", "content": None, "tool_calls": [call]})
+    lines = [f"line {i} of what it printed" for i in range(4_000)]
+    ctx.add_message({"role": "tool", "tool_call_id": "c0", "content": "\n".join(lines)})
+    prompt = ctx.get_context_for_model()
+    shown = str(prompt[-1]["content"])
+    assert shown.startswith(lines[0])
+    assert shown.endswith(lines[-1])
+    assert "tokens left out" in shown
+    assert ctx.active_context().tokens > 0.8 * ctx.window.target

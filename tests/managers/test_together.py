@@ -273,20 +273,3 @@ def test_what_was_asked_for_is_done_once(store: SessionStore) -> None:
     assert len(store.moves("s", most=9)) == 1
     ctx.undo()
     assert ctx.checkpoints == ()
-
-
-def test_a_new_output_that_is_too_large_is_shown_in_part(store: SessionStore) -> None:
-    """No model has seen it: a stub alone would send it for the same output again and again
-    (FR-8)."""
-    ctx = session(store)
-    ctx.add_message(role="user", content="Look at everything.")
-    call = {"id": "c0", "type": "function", "function": {"name": "run", "arguments": "{}"}}
-    ctx.add_message({"role": "assistant", "content": None, "tool_calls": [call]})
-    lines = [f"line {i} of what it printed" for i in range(4_000)]
-    ctx.add_message({"role": "tool", "tool_call_id": "c0", "content": "\n".join(lines)})
-    prompt = ctx.get_context_for_model()
-    shown = str(prompt[-1]["content"])
-    assert shown.startswith(lines[0])
-    assert shown.endswith(lines[-1])
-    assert "tokens left out" in shown
-    assert checker.prompt_tokens(prompt) > 0.8 * ctx.window.target
