@@ -1,4 +1,4 @@
-"""The life of checkpoints over many compressions: levels, caps, spans, parents (FR-4)."""
+"""The life of checkpoints over many compressions: levels, caps, spans, parents (US-4, FR-4)."""
 
 import random
 from collections import Counter
