@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 import pytest
 
+from compact import wiring
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -97,3 +99,13 @@ def chat(_made_chat, tmp_path):
     window of 4,000 tokens as they came; its file.
     """
     return Path(shutil.copyfile(_made_chat, tmp_path / "chat.db"))
+
+
+def kept_in(file, name):
+    """The messages of a session as the store has them."""
+    store = wiring.store_at(file)
+    try:
+        session = store.session(name)
+        return [e.message for e in store.read(session.branch.id, 0, session.branch.messages)]
+    finally:
+        store.close()

@@ -1,7 +1,10 @@
 """`compactctl doctor`: what is there, what counts right, what can fire, what is whole (K-11)."""
 
 import json
+import os
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,7 @@ from compact.apps.cli import checkup
 from compact.config import CompactConfig
 from compact.core.messages import Message
 from compact.core.sessions import Branch, Entry, Session
+from tests.apps.conftest import ROOT, Ran
 
 
 @pytest.fixture
@@ -55,6 +59,67 @@ def test_a_sqlite_without_search_is_broken(look, monkeypatch):
     monkeypatch.setattr(wiring, "store_engine", lambda: engine)
     code, found, _ = look()
     assert (code, found["sqlite"]["state"]) == (2, "broken")
+
+
+WITHOUT = """
+import sys
+for name in {names!r}:
+    sys.modules[name] = None
+from compact.apps.cli.main import main
+sys.exit(main({arguments!r}))
+"""
+
+
+def without(names, *arguments):
+    """Run a command where modules are not installed."""
+    script = WITHOUT.format(names=names.split(), arguments=list(arguments))
+    environ = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, env=environ, capture_output=True, check=False, text=True)
+    return Ran(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.mark.parametrize(
+    ("names", "package"),
+    [
+        ("rs_bpe bpe_openai", "rs-bpe"),
+        ("orjson", "orjson"),
+        ("apsw", "apsw"),
+        ("pydantic", "pydantic"),
+        ("yaml", "pyyaml"),
+    ],
+)
+def test_the_doctor_works_where_packages_are_missing(names, package, tmp_path):
+    """K-11: it says which; every other command says so too, and calls it no mistake of ours."""
+    (tmp_path / "s.db").write_bytes(b"SQLite format 3\0")
+    (tmp_path / "c.yaml").write_text("trigger_pct: 0.7\n")
+    done = without(names, "doctor", "--store", "s.db")
+    if package == "pydantic":
+        assert (done.code, done.err) == (
+            2,
+            "compactctl: pydantic is missing: pip install pydantic\n",
+        )
+    elif package != "pyyaml":
+        assert (done.code, done.err) == (2, "")
+        assert f"{package} is missing: pip install {package}" in " ".join(done.out.split())
+        assert "python" in done.out
+    other = {"apsw": ["history", "a", "--store", "s.db"], "pyyaml": ["demo", "--config", "c.yaml"]}
+    done = without(names, *other.get(package, ["demo"]))
+    assert done.code == 2
+    assert f"{package} is missing: pip install {package}" in done.err
+
+
+def test_the_doctor_needs_nothing_to_draw_with():
+    done = without("rich", "doctor")
+    assert (done.code, done.err) == (0, "")
+    assert "  python         ok " in done.out
+    assert done.out.endswith("Nothing is broken.\n")
+    assert without("rich", "demo").err == "compactctl: rich is missing: pip install rich\n"
+
+
+def test_a_module_of_our_own_that_is_missing_is_our_mistake():
+    done = without("compact.managers.compress", "demo")
+    assert (done.code, "a mistake of compact's own" in done.err) == (70, True)
 
 
 # --- tokens ---------------------------------------------------------------------------------------

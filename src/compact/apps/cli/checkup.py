@@ -7,13 +7,14 @@ until it is compressed.
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from compact import wiring
+from compact.apps.cli.ending import what_is_missing
 from compact.apps.cli.stores import name_of_store
 from compact.config import CompactConfig
 from compact.core.budget import ContextWindow
@@ -21,8 +22,9 @@ from compact.core.events import Event, TriggerDecision
 from compact.core.profiles import profile_of
 from compact.core.protocols import SessionStore
 from compact.errors import CannotFit, CompactError, NotFound, StoreFailed
-from compact.managers.context import ContextManager
-from compact.managers.opening import DEFAULT_WINDOW
+
+if TYPE_CHECKING:
+    from compact.managers.context import ContextManager
 
 State = Literal["ok", "note", "broken"]
 
@@ -76,11 +78,25 @@ def _version(package: str) -> str | None:
         return None
 
 
+def found_by(name: str, looks: Callable[[], Iterator[Finding]]) -> list[Finding]:
+    """The findings of a look; a package that is missing for it is one of them."""
+    found: list[Finding] = []
+    try:
+        found.extend(looks())
+    except ImportError as error:
+        found.append(Finding(name, "broken", f"cannot be looked at: {_why(error)}"))
+    return found
+
+
+def _why(error: Exception) -> str:
+    return what_is_missing(error) or str(error)
+
+
 def _engine() -> Finding:
     try:
         engine = wiring.store_engine()
     except ImportError as error:
-        return Finding("sqlite", "broken", f"cannot be loaded: {error}")
+        return Finding("sqlite", "broken", f"cannot be loaded: {_why(error)}")
     search = "with search by words (FTS5)" if engine["fts5"] else "without FTS5: no search by words"
     state: State = "ok" if engine["fts5"] else "broken"
     return Finding("sqlite", state, f"{engine['sqlite']}, {search}", engine)
@@ -103,7 +119,7 @@ def vocabularies() -> Iterator[Finding]:
             estimator = wiring.token_counter("chat_completions", tokenizer=name).estimator
             counted = estimator.count(KNOWN_TEXT)
         except (ImportError, CompactError, AttributeError) as error:
-            yield Finding(name, "broken", f"cannot count: {error}")
+            yield Finding(name, "broken", f"cannot count: {_why(error)}")
             continue
         known = KNOWN_COUNTS.get(name)
         facts = {"exact": estimator.exact, "counted": counted, "known": known}
@@ -126,6 +142,8 @@ WIRE = "chat_completions"
 PIECES = 40
 """Messages that would fill a prompt."""
 LEAST_PIECE = 12
+LARGEST_TRIED = 4_000_000
+"""The largest window that is filled: some seconds."""
 _WORDS = (
     "harbour berth tide guest boat mast winter booking answer phone pier rope water anchor north "
     "signal lamp cargo chart wind"
@@ -139,6 +157,8 @@ def trigger(settings: CompactConfig) -> Iterator[Finding]:
     Raises:
         InvalidConfig: a setting is wrong.
     """
+    from compact.managers.opening import DEFAULT_WINDOW
+
     window = settings.window()
     if window is None:
         window = ContextWindow(
@@ -187,6 +207,11 @@ def _of_caps(settings: CompactConfig, window: ContextWindow) -> Iterator[Finding
 
 def _tried(settings: CompactConfig, window: ContextWindow) -> Finding:
     """A session in memory, filled until it is compressed."""
+    from compact.managers.context import ContextManager
+
+    if window.size > LARGEST_TRIED:
+        text = f"not tried: filling a window above {LARGEST_TRIED:,} tokens takes too long"
+        return Finding("trigger", "note", text, {"trigger": window.trigger})
     decisions: list[TriggerDecision] = []
 
     def listen(event: Event) -> None:
@@ -254,7 +279,7 @@ def store(settings: CompactConfig, *, check: bool) -> Iterator[Finding]:
         yield Finding("store", state, text, {"file": file})
         return
     except (StoreFailed, ImportError) as error:
-        yield Finding("store", "broken", str(error), {"file": file})
+        yield Finding("store", "broken", _why(error), {"file": file})
         return
     try:
         sessions = opened.sessions()

@@ -65,7 +65,7 @@ def doctor(options: DoctorOptions) -> None:
       compactctl doctor --store chat.db --check
       compactctl doctor --store chat.db --repair
     """
-    from compact.apps.cli import checkup, drawing, output, work
+    from compact.apps.cli import checkup, output, work
     from compact.apps.cli.progress import Progress
 
     settings = work.settings_of(options)
@@ -82,19 +82,36 @@ def doctor(options: DoctorOptions) -> None:
             ("store", lambda: checkup.store(settings, check=options.check or options.repair)),
         ):
             progress.now(f"Looking at {name}")
-            parts[name] = list(looks())
+            parts[name] = checkup.found_by(name, looks)
     broken = sum(each.state == "broken" for found in parts.values() for each in found)
     lost = repaired is not None and not repaired.is_complete
     if options.json:
         output.print_json(_json(parts, repaired))
     else:
-        out = drawing.console()
-        if repaired is not None:
-            _show_repair(out, repaired)
-        _show(out, parts.items())
-        out.print(f"{broken} broken" if broken else "Nothing is broken.")
+        end = f"{broken} broken" if broken else "Nothing is broken."
+        _report(parts, repaired, end)
     if broken or lost:
         raise typer.Exit(BAD_INPUT)
+
+
+def _report(parts: Mapping[str, list[Finding]], repaired: RepairReport | None, end: str) -> None:
+    """Everything for a person: in tables, or plainly where what draws them is missing."""
+    from compact.apps.cli import output
+    from compact.apps.cli.words import visible
+
+    try:
+        from compact.apps.cli import drawing
+    except ImportError:
+        lines = [] if repaired is None else [f"repair: {remark}" for remark in repaired.remarks]
+        for name, found in parts.items():
+            lines += [name, *(f"  {e.about:<14} {e.state:<7} {e.text}" for e in found), ""]
+        output.print_data(visible("\n".join([*lines, end])) + "\n")
+        return
+    out = drawing.console()
+    if repaired is not None:
+        _show_repair(out, repaired)
+    _show(out, parts.items())
+    out.print(end)
 
 
 def _repaired(settings: CompactConfig) -> RepairReport:

@@ -23,6 +23,8 @@ from compact.errors import (
 
 DONE, CANNOT_FIT, BAD_INPUT, OUR_MISTAKE, INTERRUPTED = 0, 1, 2, 70, 130
 TRACEBACK = "COMPACT_TRACEBACK"
+_PACKAGES = {"rs_bpe": "rs-bpe", "bpe_openai": "rs-bpe", "yaml": "pyyaml"}
+"""Modules whose package has another name."""
 _UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 """What Typer raises for a wrong command line; it has no public name."""
 
@@ -46,12 +48,23 @@ def ending_of(error: BaseException) -> tuple[int, str | None]:
             return INTERRUPTED, "interrupted; nothing was written"
         case OSError():
             return BAD_INPUT, f"{error.filename or 'output'}: {error.strerror or error}"
+        case ImportError() if missing := what_is_missing(error):
+            return BAD_INPUT, missing
         case MemoryError():
             return BAD_INPUT, "not enough memory for this input"
         case _ if isinstance(error, _UsageError):
             return BAD_INPUT, _usage(error)
     what = f"{type(error).__name__}: {error}"
     return OUR_MISTAKE, f"a mistake of compact's own: {what} ({TRACEBACK}=1 shows where)"
+
+
+def what_is_missing(error: BaseException) -> str | None:
+    """Which package must be installed, where an error means that one is not there."""
+    root = (getattr(error, "name", None) or "").partition(".")[0]
+    if not isinstance(error, ModuleNotFoundError) or root in ("", "compact"):
+        return None
+    package = _PACKAGES.get(root, root)
+    return f"{package} is missing: pip install {package}"
 
 
 def _usage(error: Exception) -> str:

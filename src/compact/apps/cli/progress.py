@@ -69,8 +69,10 @@ class Progress:
             self.now(f"Compressing context: {WORDS[event.stage]}")
 
     def _show(self) -> None:
-        from rich.console import Console
-
+        try:
+            from rich.console import Console
+        except ImportError:  # whatever is missing is said when the work ends
+            return
         with self._lock:
             if not self._ended:
                 self._status = Console(stderr=True).status(f"{self._text}…")

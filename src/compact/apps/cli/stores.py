@@ -20,7 +20,6 @@ from compact.core.profiles import profile_of
 from compact.core.protocols import SessionStore
 from compact.core.sessions import Branch, Session
 from compact.errors import InvalidConfig, NotFound, StoreFailed
-from compact.managers.opening import DEFAULT_WINDOW
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,6 +84,8 @@ class Shelf:
         """The window: the settings', else the one the session was used with last, else its
         model's.
         """
+        from compact.managers.opening import DEFAULT_WINDOW
+
         window = self.settings.window()
         if window is not None:
             return window.size

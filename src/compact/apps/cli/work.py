@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from compact import plan, wiring
+from compact import wiring
 from compact.apps.cli import options as given
-from compact.apps.cli import session_file
 from compact.apps.cli.ending import Stop
 from compact.apps.cli.env_file import with_env_file
 from compact.apps.cli.pins import positions_of
@@ -71,6 +70,8 @@ def job_of(options: given.FileOptions) -> Job:
         InvalidTranscript: the file is unknown or broken.
         InvalidConfig, Stop: an option or a setting is wrong.
     """
+    from compact.apps.cli import session_file
+
     settings = settings_of(options)
     if options.format is not None:
         check_choice("--format", options.format, wiring.file_formats())
@@ -104,6 +105,8 @@ def made_plan(
     job: Job, limit: int, *, pins: Sequence[int] = (), progress: Progress | None = None
 ) -> Plan:
     """The plan for the job within a limit; events go to stderr where the settings ask for them."""
+    from compact import plan
+
     bus = wiring.event_bus(console=job.settings.console_events)
     if progress is not None:
         bus.subscribe(progress.on_event)
@@ -187,6 +190,8 @@ def checked_tools(tools: Sequence[Mapping[str, Any]], source: str) -> Sequence[M
     Raises:
         InvalidTranscript: one is none.
     """
+    from compact.apps.cli import session_file
+
     try:
         session_file.check_tools(tools)
     except ValueError as error:
