@@ -273,3 +273,18 @@ def test_what_was_asked_for_is_done_once(store: SessionStore) -> None:
     assert len(store.moves("s", most=9)) == 1
     ctx.undo()
     assert ctx.checkpoints == ()
+
+
+def test_an_event_that_asks_for_a_prompt_is_refused_and_nothing_hangs() -> None:
+    refused: list[str] = []
+
+    def ask(_: object) -> None:
+        try:
+            ctx.get_context_for_model()
+        except RuntimeError as error:
+            refused.append(str(error))
+
+    ctx = ContextManager(window=WINDOW, tokenizer="o200k", on_event=ask)
+    fill(ctx, 0, 60)
+    assert_sound(ctx, ctx.get_context_for_model())
+    assert "while one is being made" in refused[0]

@@ -13,6 +13,7 @@ from compact.core.events import BranchTaken
 from compact.core.messages import Message
 from compact.core.sessions import Branch, Projection, Run, Step
 from compact.errors import InvalidMessage, Superseded
+from compact.managers import travel
 from compact.managers.opening import parsed
 from compact.managers.recognition import SYSTEM, Given, Recognized
 from compact.managers.state import SessionState
@@ -87,8 +88,7 @@ def _branch_off(state: SessionState, view: View, found: Recognized) -> None:
         if same is not None:
             in_force = _in_force(state, view.size, same.id)
             return {"branch_id": same.id, "at": same.messages, "projection": in_force}
-        begun = state.branch_from(parent, known)
-        return {"branch_id": begun.id, "begins": begun, "at": known}
+        return travel.on_new_branch(state, parent, known, state.goals_before(known))
 
     view.go("restore", projection, there)
     if len(state.history) != known:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 from compact.core.goals import Goal
 from compact.core.policy import CompactPolicy
@@ -74,7 +75,7 @@ def restore(state: SessionState, view: View, snapshot: Snapshot) -> None:
     if here == (snapshot.branch_id, snapshot.at, snapshot.goals):
         view.go("restore", projection)
     else:
-        start = partial(_on_new_branch, state, snapshot.branch_id, snapshot.at, snapshot.goals)
+        start = partial(on_new_branch, state, snapshot.branch_id, snapshot.at, snapshot.goals)
         view.go("restore", projection, start)
     state.policy = CompactPolicy.model_validate(snapshot.policy)
     view.reload()
@@ -91,14 +92,14 @@ def branch_off(state: SessionState, view: View, at: int) -> Branch:
         raise NotFound(f"session {state.id!r} has {len(state.history)} messages, not {at}")
     move = view.move_at(at)
     projection = _projection(state, move.projection_id if move else None)
-    start = partial(_on_new_branch, state, state.branch_id, at, state.goals_before(at))
+    start = partial(on_new_branch, state, state.branch_id, at, state.goals_before(at))
     view.go("restore", projection, start)
     return state.store.branch(state.branch_id)
 
 
-def _on_new_branch(
+def on_new_branch(
     state: SessionState, parent_id: str, at: int, goals: Sequence[Goal]
-) -> dict[str, object]:
+) -> dict[str, Any]:
     """What a step changes that begins a branch. It notes the goals that the branch begins with: its
     parent may get others at the same position later.
     """

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
-from threading import Lock
+from threading import Lock, get_ident
 from typing import Any, NamedTuple, TypeVar
 
 from compact.compression import pipeline, reporting
@@ -84,6 +84,8 @@ class View:
         self.size = size
         self._breaker = breaker
         self._mutex = Lock()
+        self._owner: int | None = None
+        """The thread that compresses."""
         self._base = 0
         """The number of the window's newest move, of whatever branch."""
         self._revision = -1
@@ -313,15 +315,22 @@ class View:
     async def alone(self) -> AsyncIterator[None]:
         """One compression at a time. Where the summarizer waits, others wait for it without
         blocking their loop; else they wait in their threads.
+
+        Raises:
+            RuntimeError: an event's handler asks for a prompt while one is being made.
         """
         waits = self._state.waits
+        if not waits and self._owner == get_ident():
+            raise RuntimeError("an event's handler asked for a prompt while one is being made")
         while not self._mutex.acquire(blocking=not waits):
             import asyncio
 
             await asyncio.sleep(POLL_SECONDS)
+        self._owner = get_ident()
         try:
             yield
         finally:
+            self._owner = None
             self._mutex.release()
 
     # --- compressing ------------------------------------------------------------------------------
@@ -360,8 +369,8 @@ class View:
             ground, aside, history = self._ground(), self._fold.aside, state.history
             goals = tuple(g.text for g in state.goals if g.status == "active")
             given = {"size": self.size, "aside": aside, "tokens": tokens}
-            found = standing_in(state, self.projection, self.window, **given)
-            standing = replace(found, goals=goals)
+            standing = standing_in(state, self.projection, self.window, **given)
+            standing = replace(standing, goals=goals)
         hard = self.window.usable
         if rung is not None:
             standing = replace(standing, pressure=rung.pressure)
