@@ -225,7 +225,9 @@ def test_a_session_is_made_when_all_is_counted(run, sample, monkeypatch):
 def test_what_a_killed_import_left_makes_room(run, sample, tmp_path):
     """An empty session holds nothing that could be lost; one with goals is somebody's."""
     store = wiring.session_store(tmp_path / "s.db")
-    empty = Session(id="x", wire="anthropic", branch=Branch(id="harbour", session_id="harbour"))
+    empty = Session(
+        id="harbour", wire="anthropic", branch=Branch(id="harbour", session_id="harbour")
+    )
     store.session("harbour", create=empty)
     assert run("sessions", "import", sample, "--store", "s.db").out == "harbour\n"
     assert len(kept_in("s.db", "harbour")) == 511

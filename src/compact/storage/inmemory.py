@@ -58,7 +58,8 @@ class InMemoryStore:
         self._sessions: dict[str, Session] = {}
         self._lines: dict[str, _Line] = {}
         self._moves: dict[str, list[Move]] = defaultdict(list)
-        self._projections: dict[str, Projection] = {}
+        self._projections: dict[str, tuple[str, Projection]] = {}
+        """Id → whose it is, and the projection."""
         self._checkpoints: dict[str, dict[str, Checkpoint]] = defaultdict(dict)
         self._snapshots: dict[str, list[Snapshot]] = defaultdict(list)
         self._notes: dict[str, dict[str, Mapping[str, Any]]] = defaultdict(dict)
@@ -74,7 +75,10 @@ class InMemoryStore:
 
         Raises:
             NotFound: there is none, and none is to be made.
+            InvalidInput: `create` is of another id, or its branch is taken.
         """
+        if create is not None and {create.id, create.branch.session_id} != {session_id}:
+            raise InvalidInput(f"the session to create is {create.id!r}, not {session_id!r}")
         with self._lock:
             if create is not None and session_id not in self._sessions:
                 if create.branch.id in self._lines:
@@ -102,19 +106,21 @@ class InMemoryStore:
             session = self._sessions[self._line(branch_id).branch.session_id]
             name = free_branch_id(session.id, self._lines)
             branch = Branch(id=name, session_id=session.id, parent=branch_id, fork=at)
-            self._begin(branch)
+            self._check_beginning(branch)
+            self._lines[name] = _Line(branch)
             self._sessions[session.id] = session.model_copy(update={"branch": branch})
             return self.branch(name)
 
-    def _begin(self, branch: Branch) -> None:
+    def _check_beginning(self, branch: Branch) -> None:
         parent = self._line(branch.parent or "")
+        if parent.branch.session_id != branch.session_id:
+            raise NotFound(f"session {branch.session_id!r} has no branch {branch.parent!r}")
         if not 0 <= branch.fork <= parent.stop:
             raise NotFound(
                 f"branch {branch.parent!r} has {parent.stop} messages, not {branch.fork}"
             )
         if branch.id in self._lines:
             raise Superseded(f"another branch {branch.id!r} came in between")
-        self._lines[branch.id] = _Line(branch)
 
     def delete_session(self, session_id: str) -> None:
         """Remove a session for good."""
@@ -166,6 +172,8 @@ class InMemoryStore:
     def marked(self, branch_id: str, mark: int, *, before: int, most: int) -> list[int]:
         """Positions below `before` of the newest entries with the mark, newest first."""
         found: list[int] = []
+        if most <= 0:
+            return found
         with self._lock:
             for line, _, high in reversed(self._lineage(branch_id)):
                 for position in reversed(line.marks[mark]):
@@ -235,18 +243,17 @@ class InMemoryStore:
         """Put a step in force, with its projection and checkpoints.
 
         Raises:
-            Superseded: another move came in between.
+            Superseded: another move came in between, or another branch of that id.
+            NotFound: there is no such session, or it has no such branch.
+            InvalidInput: another session has a projection of that id.
         """
         with self._lock:
-            last = self.moves(step.session_id, step.window, most=1)
-            if (last[0].number if last else 0) != step.base:
-                raise Superseded(f"window {step.window}: another move came in between")
             session = self._known(step.session_id)
+            last = self.moves(step.session_id, step.window, most=1)
+            self._check(step, last[0].number if last else 0)
+            notes = {name: _plain(value) for name, value in step.notes.items()}
             if step.begins is not None:
-                self._begin(step.begins)
-            branch = self._line(step.branch_id).branch
-            if branch.session_id != step.session_id:
-                raise NotFound(f"session {step.session_id!r} has no branch {step.branch_id!r}")
+                self._lines[step.begins.id] = _Line(step.begins)
             if step.projection is not None:
                 self._keep(step.session_id, step.projection)
             self._last_move += 1
@@ -262,12 +269,30 @@ class InMemoryStore:
             )
             self._moves[step.session_id].append(move)
             if step.kind != "compress":
+                branch = self._line(step.branch_id).branch
                 self._sessions[step.session_id] = session.model_copy(update={"branch": branch})
-            for name, value in step.notes.items():
-                self._notes[step.session_id][name] = dict(value)
+            self._notes[step.session_id].update(notes)
             for name in step.forget:
                 self._notes[step.session_id].pop(name, None)
             return move
+
+    def _check(self, step: Step, newest: int) -> None:
+        """Refuse a step before anything of it is stored."""
+        if newest != step.base:
+            raise Superseded(f"window {step.window}: another move came in between")
+        begins = step.begins
+        if begins is not None:
+            self._check_beginning(begins)
+        if begins is None or begins.id != step.branch_id:
+            begins = self._line(step.branch_id).branch
+        if begins.session_id != step.session_id:
+            raise NotFound(f"session {step.session_id!r} has no branch {step.branch_id!r}")
+        if step.projection is not None:
+            known = self._projections.get(step.projection.id)
+            if known is not None and known[0] != step.session_id:
+                raise InvalidInput(
+                    f"another session has a projection {step.projection.id!r} already"
+                )
 
     def _keep(self, session_id: str, projection: Projection) -> None:
         """What is known by its id stays as it was first, but for a checkpoint's level, which each
@@ -276,13 +301,13 @@ class InMemoryStore:
         known = self._checkpoints[session_id]
         live = tuple(at_level(known.setdefault(c.id, c), c.level) for c in projection.checkpoints)
         kept = projection.model_copy(update={"checkpoints": live})
-        self._projections.setdefault(projection.id, kept)
+        self._projections.setdefault(projection.id, (session_id, kept))
 
     def moves(self, session_id: str, window: int | None = None, *, most: int) -> list[Move]:
         """The newest moves, for a window or for all, newest first."""
         with self._lock:
             rows = (m for m in reversed(self._moves[session_id]) if window in (None, m.window))
-            return list(islice(rows, most))
+            return list(islice(rows, max(0, most)))
 
     def projection(self, projection_id: str) -> Projection:
         """A projection with its checkpoints.
@@ -293,7 +318,7 @@ class InMemoryStore:
         with self._lock:
             if projection_id not in self._projections:
                 raise NotFound(f"no projection {projection_id!r} in this store")
-            return self._projections[projection_id]
+            return self._projections[projection_id][1]
 
     def checkpoints(self, session_id: str) -> list[Checkpoint]:
         """All checkpoints that were ever committed, the oldest first."""
@@ -322,7 +347,7 @@ class InMemoryStore:
             if value is None:
                 self._notes[session_id].pop(name, None)
             else:
-                self._notes[session_id][name] = dict(value)
+                self._notes[session_id][name] = _plain(value)
 
     def notes(self, session_id: str) -> dict[str, Mapping[str, Any]]:
         """The session's notes by name."""
@@ -349,7 +374,7 @@ class InMemoryStore:
                 weight = math.log1p(total / len(places)) if places else 0.0
                 scores.update(dict.fromkeys(places, weight))
         best = sorted(scores.items(), key=lambda row: (-row[1], -row[0]))
-        return [Found(position, score) for position, score in best[:most]]
+        return [Found(position, score) for position, score in best[: max(0, most)]]
 
     def _catch_up(self, line: _Line) -> None:
         for own in range(line.indexed, len(line.entries)):
@@ -391,6 +416,16 @@ class InMemoryStore:
             last = line.links[-1] if line.links else before
             line.links.append(chain.link(last, line.entries[len(line.links)].message))
         return line.links[own - 1] if own else before
+
+
+def _plain(value: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The value as JSON carries it, and as nobody else has it in hand.
+
+    Raises:
+        InvalidMessage: JSON cannot carry it.
+    """
+    plain: Mapping[str, Any] = codec.load(codec.dump(value))
+    return plain
 
 
 def _holding(line: _Line, name: tuple[str, ...], high: int) -> list[int]:

@@ -52,6 +52,9 @@ def _check_sessions(store: SessionStore) -> None:
     assert [s.id for s in store.sessions()] == ["b", "a"], "the one that changed last comes first"
     assert [s.id for s in store.sessions(scope="one")] == ["a"], "a scope has its own sessions"
     assert store.sessions(scope="none") == [], "an unknown scope has no sessions"
+    for other in (_session("zzz"), _session("c", branch=Branch(id="c", session_id="zzz"))):
+        with _refusing(InvalidInput, "a session is made under its own id"):
+            store.session("c", create=other)
     with _refusing(InvalidInput, "a branch belongs to one session"):
         store.session("c", create=_session("c", branch=Branch(id="a", session_id="c")))
     for missing in (store.branch, lambda b: store.read(b, 0, 9), lambda b: store.append(b, [])):
@@ -85,9 +88,9 @@ def _check_marks(store: SessionStore, branch: str, entries: Sequence[Entry]) -> 
         having = [i for i, entry in enumerate(entries) if entry.marks & mark]
         for before in (0, 1, len(entries) // 2, len(entries) + 5):
             wanted = [i for i in having if i < before][::-1]
-            for most in (1, 3, 999):
+            for most in (-1, 0, 1, 3, 999):
                 found = store.marked(branch, mark, before=before, most=most)
-                assert found == wanted[:most], f"marked {mark} below {before}: {found}"
+                assert found == wanted[: max(0, most)], f"marked {mark} below {before}: {found}"
         oldest = having[0] if having else None
         assert store.first_marked(branch, mark) == oldest, "the oldest entry with the mark"
 
@@ -230,13 +233,50 @@ def _check_commits(store: SessionStore) -> None:
     assert (redo.projection_id, redo.before) == (first.id, None), "a redo names what is there"
     assert store.moves("a", 8, most=9) == [redo, undo, one], "of a window, the newest first"
     assert store.moves("a", most=3) == [redo, undo, other], "of all windows, at most so many"
+    assert store.moves("a", most=0) == store.moves("a", most=-1) == [], "no moves are no moves"
     assert store.moves("nowhere", most=3) == [], "an unknown session has no moves"
-    with _refusing(NotFound, "a session has no branch of another one"):
-        store.commit(_step("a", None, base=redo.number, branch_id="b"))
-    fork = store.fork("a", 1)
-    assert store.session("a").branch.id == fork.id, "the fork is in force"
-    store.commit(_step("a", first, base=redo.number, kind="restore"))
-    assert store.session("a").branch.id == "a", "a move puts its branch in force"
+
+
+def _check_steps(store: SessionStore) -> None:
+    """A step is stored whole or not at all: its branch, its notes, and which branch is in force."""
+    for name in ("a", "b"):
+        store.session(name, create=_session(name))
+        store.append(name, [_entry(f"{name} {i}", 2) for i in range(3)])
+    store.note("a", "old", {"v": 1})
+    store.commit(_step("b", _projection("theirs")))
+    own = "own name"
+    begun = Branch(id=own, session_id="a", parent="a", fork=2)
+    notes = {"n": {"v": (1, None)}, "old": {"v": 2}, "m": {}}
+    begins: dict[str, Any] = {"branch_id": own, "begins": begun, "notes": notes, "forget": ("m",)}
+    last = store.commit(_step("a", None, kind="undo", **begins))
+    stored = begun.model_copy(update={"messages": 2, "tokens": 4})
+    assert store.session("a").branch == stored == store.branch(own), "it begins and is there"
+    assert store.read(own, 0, 9) == store.read("a", 0, 2), "it goes on from its parent"
+    assert store.notes("a") == {"n": {"v": [1, None]}, "old": {"v": 2}}, "kept, then forgotten"
+    plan = [("compress", "a", own), ("redo", "a", "a"), ("compress", own, "a")]
+    for kind, branch, wanted in (*plan, ("restore", own, own), ("undo", "a", "a")):
+        last = store.commit(_step("a", None, kind=kind, branch_id=branch, base=last.number))
+        assert store.session("a").branch.id == wanted, f"a step of kind {kind!r} to {branch!r}"
+
+    def told() -> tuple[object, ...]:
+        return store.sessions(), store.branches("a"), store.notes("a"), store.moves("a", most=9)
+
+    other = {**begins, "branch_id": "x", "begins": begun.model_copy(update={"id": "x"})}
+    for error, projection, given in (
+        (Superseded, None, begins),
+        (Superseded, None, {**other, "base": 0}),
+        (NotFound, None, {**other, "begins": begun.model_copy(update={"id": "x", "fork": 4})}),
+        (NotFound, None, {**other, "begins": begun.model_copy(update={"id": "x", "parent": "b"})}),
+        (NotFound, None, {**other, "branch_id": "b"}),
+        (InvalidInput, _projection("theirs"), other),
+        (InvalidInput, None, {**other, "notes": {"n": {}, "m": {"v": {1}}}}),
+    ):
+        before = told()
+        with _refusing(error, f"a step that cannot be: {given}"):
+            store.commit(_step("a", projection, **{"base": last.number, "kind": "undo", **given}))
+        assert told() == before, "nothing is stored of a step that was refused"
+    with _refusing(NotFound, "there is no such session"):
+        store.commit(_step("nowhere", None))
 
 
 def _check_projections(store: SessionStore) -> None:
@@ -365,6 +405,7 @@ def _check_search(store: SessionStore) -> None:
     assert found("GRÖße NAHT") == [3], "in any case"
     assert found("interest") == [6, 5], "the newer first among equals"
     assert found("interest", most=1) == [6], "at most so many"
+    assert found("interest", most=0) == found("interest", most=-1) == [], "none where none may be"
     assert found("zebra") == [], "never in another session"
     assert found("") == found("!?") == found("\ud800\x00") == [], "no words, nothing found"
     for wild in ('"', 'a"b', "x*", "(", "NEAR(a b", "AND", "- ^ :", "text:words", "\x00", "'; --"):
@@ -414,6 +455,7 @@ _STORE_CHECKS: tuple[Callable[[SessionStore], None], ...] = (
     _check_ids,
     _check_fidelity,
     _check_commits,
+    _check_steps,
     _check_projections,
     _check_keepsakes,
     _check_deletion,

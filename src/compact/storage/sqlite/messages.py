@@ -91,6 +91,8 @@ def rows_of(db: apsw.Connection, stretch: Stretch) -> list[Row]:
 def marked(db: apsw.Connection, branch_id: str, mark: int, before: int, most: int) -> list[int]:
     """Positions below `before` of the newest entries with the mark, newest first."""
     found: list[int] = []
+    if most <= 0:
+        return found
     for stretch in reversed(lines.lineage(db, branch_id, high=min(before, LAST))):
         sql = f"{_with_mark(mark)} ORDER BY key DESC LIMIT ?"
         rows = query(db, sql, (stretch.first, stretch.last, most - len(found)))

@@ -36,17 +36,18 @@ def commit(db: apsw.Connection, step: Step) -> Move:
     """Store a step and put it in force, within a transaction that writes.
 
     Raises:
-        Superseded: another move came in between.
-        NotFound: the session has no such branch.
+        Superseded: another move came in between, or another branch of that id.
+        NotFound: there is no such session, or it has no such branch.
+        InvalidInput: another session has a projection of that id.
     """
     session = sessions.key_of(db, step.session_id)
-    if step.begins is not None:
-        sessions.begin(db, step.begins)
-    branch = _branch_key(db, session, step)
     newest = "SELECT number, projection FROM moves WHERE session = ? AND window = ?"
     last = first(db, f"{newest} ORDER BY number DESC LIMIT 1", (session, step.window))
     if (last[0] if last else 0) != step.base:
         raise Superseded(f"window {step.window}: another move came in between")
+    if step.begins is not None:
+        sessions.begin(db, step.begins)
+    branch = _branch_key(db, session, step)
     if step.projection is not None:
         _keep(db, session, step.projection)
     made_at = defaults.now()
@@ -191,7 +192,7 @@ def moves(db: apsw.Connection, session_id: str, window: int | None, most: int) -
     if window is not None:
         where, bindings = f"{where} AND moves.window = ?", (*bindings, window)
     sql = f"{_MOVE} {where} ORDER BY moves.number DESC LIMIT ?"
-    return [_move_of(row) for row in query(db, sql, (*bindings, most))]
+    return [_move_of(row) for row in query(db, sql, (*bindings, max(0, most)))]
 
 
 @reading

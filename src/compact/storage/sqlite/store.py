@@ -25,7 +25,7 @@ from compact.core.sessions import (
     Snapshot,
     Step,
 )
-from compact.errors import NotFound, StoreFailed
+from compact.errors import InvalidInput, NotFound, StoreFailed
 from compact.storage.sqlite import (
     checking,
     keepsakes,
@@ -98,13 +98,16 @@ class SQLiteManager:
 
         Raises:
             NotFound: there is none, and none is to be made.
+            InvalidInput: `create` is of another id, or its branch is taken.
         """
+        if create is not None and {create.id, create.branch.session_id} != {session_id}:
+            raise InvalidInput(f"the session to create is {create.id!r}, not {session_id!r}")
         with self._pool.read() as db:
             found = sessions.session(db, session_id)
         if found is None and create is not None:
             with self._pool.write() as db:
                 if sessions.session(db, session_id) is None:
-                    sessions.create(db, create.model_copy(update={"id": session_id}))
+                    sessions.create(db, create)
                 found = sessions.session(db, session_id)
         if found is None:
             raise NotFound(f"no session {session_id!r} in this store")
@@ -233,7 +236,9 @@ class SQLiteManager:
         """Store the step's projection and checkpoints, and put it in force: all or nothing.
 
         Raises:
-            Superseded: another move came in between.
+            Superseded: another move came in between, or another branch of that id.
+            NotFound: there is no such session, or it has no such branch.
+            InvalidInput: another session has a projection of that id.
         """
         with self._pool.write() as db:
             move = projections.commit(db, step)
