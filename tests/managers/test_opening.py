@@ -240,6 +240,52 @@ def test_a_prompt_for_another_tokenizer_fits_by_that_one(
         )
 
 
+@pytest.mark.parametrize("reopened", [False, True])
+def test_a_view_that_another_tokenizer_counted_is_counted_again(reopened: bool) -> None:
+    """Of the same window too: what was in force for it fits by one count and not by the other
+    (FR-1, FR-3)."""
+    store = InMemoryStore()
+    ctx = ContextManager(window=8_192, tokenizer=Few(), store=store, session_id="s")
+    ctx.add_messages(said(40))
+    usable = ctx.window.usable
+    assert by_model("gpt-4", ctx.get_context_for_model()) > usable
+    if reopened:
+        ctx = ContextManager("gpt-4", store=store, session_id="s")
+    prompt = ctx.get_context_for_model("gpt-4")
+    assert by_model("gpt-4", prompt) <= usable
+    view = ctx._desks.of("gpt-4")[1]
+    assert view.tokens == by_model("gpt-4", prompt)
+
+
+def test_a_view_that_another_one_made_is_counted_by_the_session_s_own() -> None:
+    """Whoever compressed the window last, by whichever tokenizer; a note says it
+    (FR-1, FR-3)."""
+    store = InMemoryStore()
+    ctx = ContextManager("gpt-4", store=store, session_id="s")
+    ctx.add_messages(said(60))
+    few = ContextManager(window=8_192, tokenizer=Few(), store=store, session_id="s")
+    assert by_model("gpt-4", few.get_context_for_model()) > ctx.window.usable
+    assert store.notes("s")["counted:8192"]["by"] == "few"
+    prompt = ctx.get_context_for_model()
+    assert ctx._view.tokens == by_model("gpt-4", prompt) <= ctx.window.usable
+    again = ContextManager("gpt-4", store=store, session_id="s")
+    assert again._view.tokens == ctx._view.tokens
+    few.get_context_for_model()
+    assert few._view.tokens < ctx._view.tokens
+
+
+def test_other_words_for_a_system_prompt_reach_every_model() -> None:
+    """A list that is sent whole may bring them at any time (FR-1)."""
+    ctx = ContextManager("gpt-4o")
+    said_so: list[dict[str, Any]] = [{"role": "user", "content": "hi"}]
+    ctx.sync([{"role": "system", "content": "Be kind."}, *said_so])
+    assert ctx.get_context_for_model("gpt-4")[0]["content"] == "Be kind."
+    ctx.sync([{"role": "system", "content": "Be brief. " * 20}, *said_so])
+    prompt = ctx.get_context_for_model("gpt-4")
+    assert prompt[0]["content"] == "Be brief. " * 20
+    assert ctx._desks.of("gpt-4")[1].tokens == by_model("gpt-4", prompt)
+
+
 def test_a_prompt_for_another_tokenizer_follows_the_session() -> None:
     """Pins, goals and branches are the session's, whoever counts (FR-1)."""
     ctx = ContextManager(window=32_000, tokenizer=Few())

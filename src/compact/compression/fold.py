@@ -7,7 +7,7 @@ result comes. Goals stand after the system prompt.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from compact.compression import shorten
@@ -45,16 +45,17 @@ class Fold:
         note = self._history.counter.message(self._note()) if self._open else 0
         return self._tokens + note
 
-    def take(self, projection: Projection) -> None:
+    def take(self, projection: Projection, *, counted: bool = False) -> None:
         """Go on from a projection. A note that answers a call still open at its end is left out
-        again.
+        again. `counted` says that its own count was made by the history's counter; else its
+        messages are counted here.
         """
         placed = list(_placed(projection, self._history))
         messages = [message for _, message in placed]
         self.checkpoints = projection.checkpoints
         self.seen = projection.at
-        self._open, self._asker = {}, None
         self._tokens = projection.tokens + self.aside
+        self._open, self._asker = {}, None
         if messages and shorten.is_answer(messages[-1]):
             note = messages.pop()
             self._tokens -= self._history.counter.message(note)
@@ -64,7 +65,24 @@ class Fold:
             self._asker = asker
         self._messages = messages
         self._places = [position for position, _ in placed[: len(messages)]]
+        if not counted:
+            count = self._count(projection)
+            self._tokens = self.aside + sum(map(count, self._places, messages))
         self._rendered = self._history.wire.render(messages)
+
+    def _count(self, projection: Projection) -> Callable[[int | None, Message], int]:
+        """What counts a projection's messages, those that are shown as they were said by what is
+        known of them.
+        """
+        runs = (piece for piece in projection.pieces if isinstance(piece, Run))
+        whole = {position for run in runs for position in range(run.first, run.last + 1)}
+
+        def tokens(position: int | None, message: Message) -> int:
+            if position is not None and position in whole:
+                return self._history.tokens(position)
+            return self._history.counter.message(message)
+
+        return tokens
 
     def follow(self, stop: int) -> None:
         """Append the messages of the history up to a position."""

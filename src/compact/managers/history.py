@@ -58,7 +58,7 @@ class SessionHistory(History):
         self._lock = RLock()
         self._instead: dict[int, tuple[Message, int]] = {}
         """Other words for the leading system messages, and their tokens."""
-        self._take_system(store.notes(branch.session_id).get(SYSTEM))
+        self.take_system(store.notes(branch.session_id).get(SYSTEM))
         fixed = store.marked(branch.id, FIXED, before=self._length, most=MOST_FIXED)
         self.fixed = fixed[::-1]
         self._person_positions: list[int] = []
@@ -144,11 +144,13 @@ class SessionHistory(History):
                 "tokens": counts,
             }
             self._store.note(session_id, SYSTEM, note)
-            self._take_system(note)
+            self.take_system(note)
             return sum(counts) - sum(before)
 
-    def _take_system(self, note: Mapping[str, Any] | None) -> None:
-        """Show the system prompt that a note names, if it stands for the one of this branch."""
+    def take_system(self, note: Mapping[str, Any] | None) -> None:
+        """Show the system prompt that a note names, if it stands for the one of this branch. Its
+        counts are believed where they are not too low: another tokenizer may have made them.
+        """
         if note is None or self._length < len(note["messages"]):
             return
         if self._store.chain(self.branch_id, len(note["messages"])).hex() != note["of"]:
@@ -157,6 +159,7 @@ class SessionHistory(History):
             zip(note["messages"], note["tokens"], strict=True)
         ):
             message = self.wire.parse(wire, position)
+            tokens = max(tokens, self.counter.message(message))
             self._instead[position] = (message, tokens)
             self._messages[position], self._tokens[position] = message, tokens
             self._importance.pop(position, None)

@@ -20,12 +20,12 @@ from compact.core.policy import CompactPolicy
 from compact.core.protocols import Emit, SessionStore, Summarizer
 from compact.core.sessions import Branch, Projection, free_branch_id
 from compact.core.tokens import TokenCounter
-from compact.managers.history import SessionHistory
+from compact.managers.history import SYSTEM, SessionHistory
 
-GOALS, PIN, CALIBRATION = "goals:", "pin:", "calibration:"
+GOALS, PIN, CALIBRATION, COUNTED = "goals:", "pin:", "calibration:", "counted:"
 """How the names of the session's notes begin. Each pin is a note of its own: of two writers that
 pin at once, neither undoes the other."""
-_TAKEN = (GOALS, PIN, CALIBRATION)
+_TAKEN = (GOALS, PIN, CALIBRATION, COUNTED, SYSTEM)
 
 
 @dataclass(slots=True)
@@ -85,7 +85,10 @@ class SessionState:
                 branch_id, _, position = name.removeprefix(PIN).rpartition(":")
                 if name.startswith(PIN) and self.covers(branch_id, int(position) + 1):
                     self.history.pin(int(position))
-            shown, calibrated = [k for k in found if k != self._calibration_name], self.calibration
+            if found.get(SYSTEM) != self._noted.get(SYSTEM):
+                self.history.take_system(found.get(SYSTEM))
+            unseen, calibrated = (self._calibration_name, COUNTED), self.calibration
+            shown = [k for k in found if not k.startswith(unseen)]
             if {k: found[k] for k in shown} != {k: self._noted.get(k) for k in shown}:
                 self.revision += 1
             self._noted = found
@@ -115,6 +118,19 @@ class SessionState:
             trigger_tokens=policy.trigger_tokens,
             ratio=known.ratio,
         )
+
+    def counted_by(self, projection: Projection) -> str:
+        """The tokenizer that a projection's tokens were counted by: the session's, unless a note
+        says another one.
+        """
+        note = self._noted.get(f"{COUNTED}{projection.window}", {})
+        return str(note["by"]) if note.get("projection") == projection.id else self.tokenizer
+
+    def counted_noted(self, projection: Projection, by: str) -> dict[str, Mapping[str, Any]]:
+        """The note that says so of a projection that is put in force for its window."""
+        if by == self.tokenizer:
+            return {}
+        return {f"{COUNTED}{projection.window}": {"projection": projection.id, "by": by}}
 
     @property
     def branch_id(self) -> str:

@@ -158,7 +158,9 @@ def _recount(state: SessionState, window: int, lead: int, more: int) -> None:
     runs = [piece for piece in projection.pieces if isinstance(piece, Run)]
     if not all(any(run.first <= i <= run.last for run in runs) for i in range(lead)):
         return
-    counted = {"id": defaults.new_id(), "parent": projection.id}
+    again: dict[str, Any] = {"id": defaults.new_id(), "parent": projection.id}
+    again["tokens"] = max(0, projection.tokens + more)
+    corrected = projection.model_copy(update=again)
     step = Step(
         kind="compress" if move.kind == "compress" else "restore",
         session_id=state.id,
@@ -166,8 +168,7 @@ def _recount(state: SessionState, window: int, lead: int, more: int) -> None:
         window=window,
         base=rows[0].number,
         at=len(state.history),
-        projection=projection.model_copy(
-            update={**counted, "tokens": max(0, projection.tokens + more)}
-        ),
+        projection=corrected,
+        notes=state.counted_noted(corrected, state.counted_by(projection)),
     )
     state.store.commit(step)

@@ -186,7 +186,8 @@ class View:
         self._fold = Fold(state.history, aside=state.aside(preface), goals=preface)
         self.projection = projection
         if projection is not None:
-            self._fold.take(projection)
+            own = state.counted_by(projection) == state.counter.estimator.name
+            self._fold.take(projection, counted=own and not settled)
         self._trigger = self.window.trigger
         settled = settled and self._tokens_until(self.window.usable) <= self.window.usable
         if settled:
@@ -433,7 +434,9 @@ class View:
     def _committed(self, ground: Ground, projection: Projection) -> Move:
         if ground != self._ground():
             raise Superseded(f"window {self.size}: the session changed in between")
-        return self._state.store.commit(self._step("compress", projection, projection.at))
+        state, step = self._state, self._step("compress", projection, projection.at)
+        noted = state.counted_noted(projection, state.counter.estimator.name)
+        return state.store.commit(step.model_copy(update={"notes": noted}))
 
     def go(
         self,
