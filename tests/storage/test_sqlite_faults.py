@@ -1,6 +1,7 @@
 """What a store says and leaves behind when the file cannot be used (S-1, S-2, NFR-2)."""
 
 import os
+import shlex
 import subprocess
 import sys
 import threading
@@ -214,6 +215,31 @@ def test_a_file_of_another_user_can_be_read_while_they_write(
                     store.append("a", [entry("x")])
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs two users")
+def test_who_may_only_read_sees_what_others_write_later(
+    folder: Path, request: pytest.FixtureRequest
+) -> None:
+    """Whether or not they still have the file open."""
+    file = folder / "chat.db"
+    with opened(file) as theirs:
+        filled(theirs)
+    request.getfixturevalue("nobody")
+    with SQLiteManager(file) as store:
+        assert len(store.read("a", 0, 9)) == 5
+        for number in range(6, 9):
+            os.seteuid(0)
+            theirs = SQLiteManager(file)
+            theirs.append("a", [entry(f"message {number}")])
+            if number == 7:
+                theirs.close()
+            os.seteuid(65_534)
+            assert len(store.read("a", 0, 9)) == number
+            assert store.integrity_check() == []
+            os.seteuid(0)
+            theirs.close()
+            os.seteuid(65_534)
+
+
 def test_an_empty_file_that_is_read_only_says_so(
     folder: Path, request: pytest.FixtureRequest
 ) -> None:
@@ -294,8 +320,37 @@ def test_an_older_file_that_is_read_only_says_so(
 
 def test_no_database_at_all(file: Path) -> None:
     file.write_bytes(b"This is a letter and no database. " * 200)
-    with pytest.raises(StoreDamaged, match=r"compactctl doctor --store .*chat\.db --repair"):
+    with pytest.raises(StoreDamaged, match=r"no database at all.* Give the name of another"):
         SQLiteManager(file)
+    with pytest.raises(StoreFailed, match=r"nothing of a store is left in .*stays as it is"):
+        repair(file)
+    assert file.read_bytes().startswith(b"This is a letter")
+
+
+def test_an_empty_file_is_not_repaired_to_a_store(file: Path) -> None:
+    file.touch()
+    with pytest.raises(StoreFailed, match=r"chat\.db is an empty file, not a store"):
+        repair(file)
+    assert file.stat().st_size == 0
+
+
+def test_the_hint_can_be_pasted_into_a_shell(tmp_path: Path) -> None:
+    file = tmp_path / "my chats & 'notes'.db"
+    with opened(file) as store:
+        filled(store)
+        store.db.execute("UPDATE checkpoints SET summary = 'x'")
+        with pytest.raises(StoreDamaged) as caught:
+            store.checkpoints("a")
+    [_, command] = str(caught.value).split(" is saved by: ")
+    assert shlex.split(command) == ["compactctl", "doctor", "--store", str(file), "--repair"]
+
+
+def test_a_store_that_is_emptied_while_it_is_open_is_damage(file: Path) -> None:
+    with opened(file) as store:
+        filled(store)
+    with SQLiteManager(file) as store:
+        os.truncate(file, 0)
+        assert store.integrity_check()
 
 
 def test_a_damaged_page_is_named_with_its_repair(file: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from shlex import quote
+
 import apsw
 
 from compact.errors import StoreDamaged, StoreFailed
@@ -38,6 +40,11 @@ _SAID: tuple[tuple[type[apsw.Error], str], ...] = (
 
 def said(error: Exception, file: str) -> StoreFailed:
     """The error to raise for one of `EXPECTED`: what happened, to which file, what to do."""
+    if isinstance(error, apsw.NotADBError):
+        return StoreDamaged(
+            f"{file} is no database at all (SQLite: {error}). Give the name of another file. If it "
+            f"was a store before, what can still be read of it is saved by: {_repair(file)}"
+        )
     if isinstance(error, _DAMAGED):
         return damaged(file, str(error))
     for kind, text in _SAID:
@@ -50,5 +57,9 @@ def damaged(file: str, what: str) -> StoreDamaged:
     """What is raised where a file does not hold what was written."""
     return StoreDamaged(
         f"{file} is damaged, or no database of compact: {what}. Everything that can still be read "
-        f"is saved by: compactctl doctor --store {file} --repair"
+        f"is saved by: {_repair(file)}"
     )
+
+
+def _repair(file: str) -> str:
+    return f"compactctl doctor --store {quote(file)} --repair"

@@ -50,7 +50,6 @@ class Pool:
         self.path = path
         self._durability = durability
         self._busy = busy_timeout
-        self._immutable = False
         self._closed = False
         self._log_is_full = False
         """Whether the log still holds what is no longer in the file."""
@@ -162,7 +161,9 @@ class Pool:
         _undo(db)
         with self._readers:
             self._reading.discard(db)
-            if self._closed or db.in_transaction or len(self._idle) >= _IDLE_READERS:
+            # Who reads a file as one that nobody changes does not see that somebody did.
+            is_kept = not self.read_only and not self._closed and not db.in_transaction
+            if not is_kept or len(self._idle) >= _IDLE_READERS:
                 db.close(True)
             else:
                 self._idle.append(db)
@@ -206,7 +207,6 @@ class Pool:
         except (apsw.CantOpenError, apsw.ReadOnlyError):
             if not self._may_be_immutable():
                 raise
-        self._immutable = True
         return self._prepared(self._connect_immutable())
 
     def _prepared(self, db: apsw.Connection) -> apsw.Connection:
@@ -236,7 +236,7 @@ class Pool:
             db.execute(f"PRAGMA {name} = {value}").fetchall()
 
     def _open_reader(self) -> apsw.Connection:
-        if self._immutable:
+        if self.read_only and self._may_be_immutable():
             return self._connect_immutable()
         flags = apsw.SQLITE_OPEN_READONLY if self.read_only else apsw.SQLITE_OPEN_READWRITE
         db = apsw.Connection(self.path, flags=flags)

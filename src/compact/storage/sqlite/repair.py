@@ -65,6 +65,8 @@ def repair(path: str | Path) -> RepairReport:
     file = Path(path).expanduser().absolute()
     if not file.is_file():
         raise StoreFailed(f"no file {file}")
+    if file.stat().st_size == 0:
+        raise StoreFailed(f"{file} is an empty file, not a store: there is nothing to be saved")
     if not _findings(file):
         return RepairReport(str(file), None)
     try:
