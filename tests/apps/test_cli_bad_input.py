@@ -138,6 +138,51 @@ def test_bad_usage_gets_one_line_that_says_what_to_do(run, sample, arguments, re
     assert reason in refused(run(*given))
 
 
+HUGE = "9" * 23
+LONG = "9" * 5_000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["recall", "harbour", "tide", "--most", HUGE], "1 to 1,000,000,000"),
+        (["recall", "harbour", "tide", "--most", LONG], "1 to 1,000,000,000"),
+        (["context", "harbour", "--window", HUGE], "1 to 1,000,000,000"),
+        (["history", "harbour", "--from", HUGE], "1 to 1,000,000,000"),
+        (["context", "harbour", "--window", "100"], "--window: should be greater"),
+        (["context", "harbour", "--store", ""], "--store: an empty name"),
+        (["expand", "harbour", LONG], "no message"),
+        (["expand", "harbour", HUGE], "no message"),
+        (["dry-run", "FILE", "--max-tokens", "8000", "--pin", LONG], "messages 1 to 511"),
+        (["dry-run", "FILE", "--max-tokens", "8000", "--pin", f"-{HUGE}"], "messages 1 to 511"),
+    ],
+)
+def test_numbers_beyond_all_measure_are_bad_input(run, sample, chat, arguments, reason):
+    """No mistake of ours: nobody computes with them."""
+    given = [str(sample) if argument == "FILE" else argument for argument in arguments]
+    at = [] if {"FILE", "--store"} & set(arguments) else ["--store", str(chat)]
+    line = refused(run(*given, *at))
+    assert reason in line
+    assert len(line) < 400
+
+
+@pytest.mark.parametrize("command", ["context", "snapshot"])
+def test_a_window_beyond_all_measure_is_refused_in_the_settings_too(
+    run, chat, monkeypatch, command
+):
+    monkeypatch.setenv("COMPACT_MAX_CONTEXT_TOKENS", HUGE)
+    line = refused(run(command, "harbour", "--store", chat))
+    assert "max_context_tokens: should be at most 1,000,000,000 (from COMPACT_MAX" in line
+
+
+@pytest.mark.parametrize("tool", [{"function": 5}, {"function": {"parameters": [1]}}])
+def test_tools_that_are_none_are_refused(run, tmp_path, tool):
+    value = {"messages": [{"role": "user", "content": "a"}], "tools": [tool]}
+    (tmp_path / "a.json").write_text(json.dumps(value))
+    for command in (["tokens"], ["sessions", "import"]):
+        assert "a.json: tools: one is no schema" in refused(run(*command, "a.json"))
+
+
 @pytest.mark.parametrize(
     ("setting", "reason"),
     [

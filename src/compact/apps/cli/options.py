@@ -18,20 +18,25 @@ Options = TypeVar("Options")
 EXAMPLES = "Examples:"
 """Where the part of a command's docstring begins that help shows line by line."""
 
+LARGEST = 1_000_000_000
+"""The largest number that means something: of tokens, of messages, of rows."""
+LONGEST_SHOWN = 40
+
 
 def whole_number(text: str | int) -> int:
     """The number that a text means, `8_000` and `8,000` included (a default is a number already).
 
     Raises:
-        typer.BadParameter: it is none, or less than 1.
+        typer.BadParameter: it is none, less than 1, or more than anything here can have.
     """
     try:
         number = int(str(text).replace(",", "_"))
-    except ValueError:
+    except ValueError:  # no number, or one of thousands of digits
         number = 0
-    if number < 1:
-        raise typer.BadParameter(f"{text!r} is not a whole number from 1 on, such as 8000")
-    return number
+    if 1 <= number <= LARGEST:
+        return number
+    shown = repr(text) if len(str(text)) < LONGEST_SHOWN else "this"
+    raise typer.BadParameter(f"{shown} is not a whole number from 1 to {LARGEST:,}, such as 8000")
 
 
 @dataclass(frozen=True, kw_only=True)

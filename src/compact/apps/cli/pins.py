@@ -9,6 +9,7 @@ from compact.apps.cli.ending import Stop
 from compact.core.messages import Message, Thinking
 
 _NUMBER = re.compile(r"[+-]?[0-9]+")
+_LONGEST_NUMBER = 20
 
 
 def positions_of(pins: Iterable[str], messages: Sequence[Message]) -> list[int]:
@@ -25,7 +26,7 @@ def positions_of(pins: Iterable[str], messages: Sequence[Message]) -> list[int]:
 
 def _positions(pin: str, messages: Sequence[Message]) -> Iterator[int]:
     if _NUMBER.fullmatch(pin):
-        yield _position(int(pin), len(messages))
+        yield _position(pin, len(messages))
         return
     if not pin.strip():
         raise Stop("--pin: an empty text; give a message's number or a text it holds")
@@ -36,10 +37,12 @@ def _positions(pin: str, messages: Sequence[Message]) -> Iterator[int]:
     yield from found
 
 
-def _position(number: int, count: int) -> int:
+def _position(pin: str, count: int) -> int:
+    number = int(pin) if len(pin) <= _LONGEST_NUMBER else 0
     position = number - 1 if number > 0 else count + number
     if number == 0 or not 0 <= position < count:
-        raise Stop(f"--pin {number}: there are messages 1 to {count:,}")
+        shown = pin if len(pin) <= _LONGEST_NUMBER else "(a long number)"
+        raise Stop(f"--pin {shown}: there are messages 1 to {count:,}")
     return position
 
 

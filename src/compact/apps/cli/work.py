@@ -19,7 +19,7 @@ from compact.config import CompactConfig, did_you_mean
 from compact.core.messages import Message
 from compact.core.plan import Plan
 from compact.core.tokens import TokenCounter
-from compact.errors import InvalidInput, InvalidTranscript
+from compact.errors import InvalidConfig, InvalidInput, InvalidTranscript
 
 STDIN = "-"
 
@@ -43,6 +43,7 @@ def settings_of(options: given.SettingsOptions) -> CompactConfig:
 
     Raises:
         InvalidConfig: naming the setting and where it came from.
+        Stop: an option is wrong.
     """
     environ = with_env_file(os.environ, Path())
     tokenizer = getattr(options, "tokenizer", None)
@@ -52,15 +53,26 @@ def settings_of(options: given.SettingsOptions) -> CompactConfig:
     strategy = {"off": "off", "extractive": "task_state"}.get(
         getattr(options, "summarizer", "") or ""
     )
-    return CompactConfig.load(
-        options.config,
-        environ=environ,
-        tokenizer=tokenizer,
-        console_events=events,
-        strategy=strategy,
-        store=getattr(options, "store", None),
-        max_context_tokens=getattr(options, "window", None),
-    )
+    window, store = getattr(options, "window", None), getattr(options, "store", None)
+    if store == "":
+        raise Stop("--store: an empty name")
+    try:
+        settings = CompactConfig.load(
+            options.config,
+            environ=environ,
+            tokenizer=tokenizer,
+            console_events=events,
+            strategy=strategy,
+            store=store,
+            max_context_tokens=window,
+        )
+    except InvalidConfig as error:
+        if error.field == "max_context_tokens" and window is not None:
+            raise Stop(f"--window: {error.reason}") from None
+        raise
+    if (settings.max_context_tokens or 0) > given.LARGEST:
+        raise settings.wrong("max_context_tokens", f"should be at most {given.LARGEST:,}")
+    return settings
 
 
 def job_of(options: given.FileOptions) -> Job:
