@@ -10,6 +10,8 @@ import pytest
 
 from compact import ContextManager, wiring
 from compact.core.checkpoints import is_checkpoint_text
+from compact.core.messages import Message
+from compact.core.sessions import Branch, Entry, Session
 
 unix = pytest.mark.skipif(os.name == "nt", reason="pipes are Unix's")
 
@@ -91,6 +93,37 @@ def test_nothing_a_session_holds_steers_the_terminal(run, tmp_path):
         assert not {"\x1b", "\x07"} & set(done.out), command
 
 
+def test_no_id_steers_the_terminal(run, tmp_path):
+    """An application may call its sessions whatever it likes."""
+    evil = "\x1b[2J\nFAKE a\u202e"
+    store = wiring.session_store(tmp_path / "s.db")
+    branch = Branch(id=evil, session_id=evil)
+    store.session(evil, create=Session(id=evil, scope=evil, model=evil, branch=branch))
+    store.append(evil, [Entry(Message(role="user", content="hi", id=evil), 5)])
+    store.close()
+    for command in (
+        ["sessions", "list"],
+        ["sessions", "show", evil],
+        ["history", evil],
+        ["history", evil, "--full"],
+        ["context", evil],
+        ["recall", evil, "hi"],
+        ["recall", evil, "nothing"],
+        ["expand", evil, "1"],
+        ["checkpoints", evil],
+        ["snapshot", evil],
+        ["branch", evil, "--at", "1"],
+        ["sessions", "show", evil],
+        ["sessions", "export", evil],
+        ["sessions", "export", evil, "--format", "md"],
+        ["sessions", "delete", evil, "--yes"],
+    ):
+        done = run(*command, "--store", "s.db")
+        assert done.code == 0, done
+        assert not {"\x1b", "\u202e"} & set(done.out + done.err) or "export" in command, command
+        assert "\nFAKE" not in done.out + done.err, command
+
+
 # --- context --------------------------------------------------------------------------------------
 
 
@@ -131,6 +164,40 @@ def test_context_as_text_is_exactly_what_a_model_sees(run, chat):
 def test_context_says_where_the_next_prompt_will_be_smaller(run, chat):
     assert "compressed first" in run("context", "harb", "--store", chat, "--window", "1500").out
     assert "compressed first" not in run("context", "harb", "--store", chat).out
+
+
+def test_a_context_is_shown_by_pages(run, told, tmp_path):
+    """A session that was never compressed may have any number of messages; whatever is data is
+    whole.
+    """
+    store = wiring.session_store(tmp_path / "long.db")
+    store.session("a", create=Session(id="a", branch=Branch(id="a", session_id="a")))
+    messages = [Message(role="user", content=f"word {n}", id=f"m{n}") for n in range(2_001)]
+    store.append("a", [Entry(message, 5) for message in messages])
+    store.close()
+    at = ("--store", "long.db")
+    done = run("context", "a", *at).out
+    assert "1,801 older messages are not shown: --most 2001 shows all" in done
+    rows = [line.split() for line in done.splitlines() if line.endswith(tuple("0123456789"))]
+    numbers = [int(row[0].replace(",", "")) for row in rows if row[-2:-1] == ["word"]]
+    assert numbers == list(range(1_802, 2_002))
+    assert "not shown" not in run("context", "a", *at, "--most", "2001").out
+    assert "1 older message is not shown" in run("context", "a", *at, "--most", "2000").out
+    assert run("context", "a", *at, "--most", "3", "--render", "full").out.count("word ") == 3
+    assert run("context", "a", *at, "--render", "text").out.count("word ") == 2_001
+    assert len(json.loads(run("context", "a", *at, "--json").out)["messages"]) == 2_001
+
+
+def test_a_view_that_is_too_large_says_what_will_become_of_it(run, chat):
+    """After going back there may be more than fits: that is no damage."""
+    later = "it will be compressed before the next prompt"
+    with ContextManager(window=4_000, store=chat, session_id="harbour") as ctx:
+        ctx.compress_conversation()
+    assert later not in run("sessions", "show", "harbour", "--store", chat).out
+    while later not in (done := run("undo", "harbour", "--store", chat)).out:
+        assert done.code == 0, done
+    tokens = json.loads(run("context", "harbour", "--store", chat, "--json").out)
+    assert tokens["tokens"] > 0.7 * tokens["usable"]
 
 
 # --- recall and expand ----------------------------------------------------------------------------

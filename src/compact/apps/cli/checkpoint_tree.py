@@ -10,6 +10,7 @@ import typer
 
 from compact.apps.cli.options import taking
 from compact.apps.cli.session_options import OpenOptions
+from compact.apps.cli.words import counted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -93,11 +94,11 @@ def _grow(
     """Add a checkpoint, and below it those it was made of; one that stands twice is not repeated
     whole.
     """
-    from compact.apps.cli.drawing import Text
+    from compact.apps.cli.drawing import Text, one_line
 
     checkpoint = known.get(id)
     if checkpoint is None:
-        tree.add(Text(f"{id} (not in this store)"))
+        tree.add(Text(f"{one_line(id)} (not in this store)"))
         return
     again = id in drawn
     twig = tree.add(_line(checkpoint, again=again))
@@ -112,12 +113,12 @@ def _grow(
 
 
 def _line(checkpoint: Checkpoint, *, again: bool = False) -> Text:
-    from compact.apps.cli.drawing import Text
+    from compact.apps.cli.drawing import Text, one_line
 
     span = checkpoint.span
-    text = Text(checkpoint.id, style="green")
+    text = Text(one_line(checkpoint.id), style="green")
     text.append(f"  {checkpoint.level}", style="bold")
-    covered = "" if span.tokens is None else f", {span.tokens:,} tokens"
+    covered = "" if span.tokens is None else f", {counted(span.tokens, 'token')}"
     about = f"  {span.messages:,} of messages {span.first + 1:,} to {span.last + 1:,}{covered}"
     text.append(f"{about} > {checkpoint.token_count:,}", style="none")
     if again:
@@ -138,7 +139,8 @@ def _read(checkpoint: Checkpoint, *, live: bool, as_json: bool) -> None:
     out.print(_line(checkpoint), soft_wrap=True)
     state = "in the context now" if live else "not in the context now"
     made_of = f"; made of {', '.join(checkpoint.parents)}" if checkpoint.parents else ""
-    out.print(drawing.Text(f"by {checkpoint.made_by}, {state}{made_of}"), soft_wrap=True)
+    line = drawing.one_line(f"by {checkpoint.made_by}, {state}{made_of}", 2_000)
+    out.print(drawing.Text(line), soft_wrap=True)
     for verdict in checkpoint.verdicts:
         if not verdict.passed:
             line = drawing.one_line(f"{verdict.rule}: {verdict.detail}", 200)

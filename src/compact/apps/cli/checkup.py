@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from compact import wiring
+from compact.apps.cli import words
 from compact.apps.cli.ending import what_is_missing
 from compact.apps.cli.stores import name_of_store
 from compact.config import CompactConfig
@@ -286,7 +287,7 @@ def store(settings: CompactConfig, *, check: bool) -> Iterator[Finding]:
         facts = {"file": file, "sessions": len(sessions), **_sizes(file)}
         facts["schema"] = wiring.store_schema()
         log = f", log beside it {facts['log_bytes']:,}" if facts["log_bytes"] else ""
-        text = f"{file}: {len(sessions):,} sessions, {facts['bytes']:,} bytes{log}"
+        text = f"{file}: {words.counted(len(sessions), 'session')}, {facts['bytes']:,} bytes{log}"
         yield Finding("store", "ok", f"{text}, schema {facts['schema']}", facts)
         if check:
             yield from _integrity(opened)

@@ -159,7 +159,8 @@ def _show_repair(out: Console, repaired: RepairReport) -> None:
     if repaired.kept_as is None:
         out.print("repair: nothing is wrong with the store, and nothing was done\n")
         return
-    out.print(Text(f"repaired; the damaged file is kept as {repaired.kept_as}"), soft_wrap=True)
+    line = one_line(f"repaired; the damaged file is kept as {repaired.kept_as}", 400)
+    out.print(Text(line), soft_wrap=True)
     names = ("saved", "lost", "altered", "not provable")
     rows = table("branch", *names, "which", right=names)
     for branch in repaired.branches:

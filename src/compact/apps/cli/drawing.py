@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text as Text
 
+from compact.apps.cli.words import counted as counted
 from compact.apps.cli.words import one_line as one_line
 from compact.apps.cli.words import visible as visible
 

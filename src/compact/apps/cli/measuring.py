@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from compact.apps.cli.options import FileOptions, taking
+from compact.apps.cli.words import counted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -79,7 +80,7 @@ def _show(job: Job, usage: Usage) -> None:
 
     out = drawing.console()
     report.show_source(out, job)
-    out.print(f"{usage.tokens:,} tokens in {len(job.messages):,} messages")
+    out.print(f"{counted(usage.tokens, 'token')} in {counted(len(job.messages), 'message')}")
     window = job.settings.window()
     if window is not None:
         share = usage.tokens / max(1, window.usable)
@@ -128,4 +129,4 @@ def _show_tools(out: Console, usage: Usage) -> None:
         )
     out.print(rows)
     if len(tools) > TOOLS_SHOWN:
-        out.print(f"and {len(tools) - TOOLS_SHOWN} more tools: --json lists all")
+        out.print(f"and {counted(len(tools) - TOOLS_SHOWN, 'more tool')}: --json lists all")

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from compact.apps.cli.changes import FATES, changes_of, fates_by_voice
-from compact.apps.cli.drawing import STYLES, Part, bar, console, legend, one_line, table
+from compact.apps.cli.drawing import STYLES, Part, bar, console, legend, one_line, table, visible
 from compact.apps.cli.work import Job
 from compact.core.plan import Plan
 from compact.core.tokens import TokenCounter
@@ -137,4 +137,4 @@ def show_result(plan: Plan, job: Job, *, ending: str) -> None:
     show_rungs(out, plan)
     show_window(out, plan, job)
     if ending:
-        out.print(Text(ending))
+        out.print(Text(visible(ending)))

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 FOUND = 10
 """Messages that `recall` gives unless more are asked for."""
+SEEN = 200
+"""Messages that `context` shows unless more are asked for: few contexts have more."""
+LONGEST_NUMBER = 20
+"""Digits that a message's number may have."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +80,7 @@ def history(options: HistoryOptions) -> None:
     shown_ones = f"{start + 1:,} to {start + len(rows):,}" if rows else "none"
     name = drawing.one_line(session.title or session.id, 60)
     line = f"{name} · branch {branch.id} · messages {shown_ones} of {branch.messages:,}"
-    out.print(drawing.Text(line, style="bold"))
+    out.print(drawing.Text(drawing.one_line(line, 400), style="bold"), soft_wrap=True)
     (shown.show_whole if options.full else shown.show_rows)(out, rows)
 
 
@@ -98,6 +102,12 @@ class ContextOptions(OpenOptions):
             help="table: a line a message; full: word for word; text: exactly what a model sees."
         ),
     ] = "table"
+    most: Annotated[
+        int,
+        typer.Option(
+            parser=whole_number, metavar="N", help="How many a table shows, the newest ones."
+        ),
+    ] = SEEN
 
 
 @taking(ContextOptions)
@@ -118,7 +128,9 @@ def context(options: ContextOptions) -> None:
         ctx = stores.context_of(shelf, session)
         at = len(ctx.history) if options.at is None else options.at
         seen = ctx.context_at(at)
-        rows = list(_placed(ctx.history, seen.messages))
+        rows: list[Row] = []
+        if not options.json and options.render != "text":
+            rows = list(_placed(ctx.history, seen.messages[-options.most :]))
     if options.json:
         sent = format_named(session.wire).render(seen.messages)
         ids = [checkpoint.id for checkpoint in seen.checkpoints]
@@ -131,6 +143,10 @@ def context(options: ContextOptions) -> None:
         return
     out = drawing.console()
     _show_head(out, ctx, seen, at)
+    if total := len(seen.messages) - len(rows):
+        older = drawing.counted(total, "older message")
+        verb = "is" if total == 1 else "are"
+        out.print(f"{older} {verb} not shown: --most {len(seen.messages)} shows all\n")
     (shown.show_whole if options.render == "full" else shown.show_rows)(out, rows)
 
 
@@ -156,7 +172,8 @@ def _show_head(out: Console, ctx: ContextManager, seen: ActiveContext, at: int) 
     from compact.apps.cli import drawing
 
     total = len(ctx.history)
-    when = f"now, with {total:,} messages" if at == total else f"at {at:,} of {total:,} messages"
+    of_all = drawing.counted(total, "message")
+    when = f"now, with {of_all}" if at == total else f"at {at:,} of {of_all}"
     out.print(drawing.Text(drawing.one_line(f"{ctx.id} · {when}", 200), style="bold"))
     checkpoints = sum(checkpoint.token_count for checkpoint in seen.checkpoints)
     usable = ctx.window.usable
@@ -208,7 +225,8 @@ def recall(options: RecallOptions) -> None:
         return
     out = drawing.console()
     if not found:
-        out.print(drawing.Text(f"nothing in session {ctx.id!r} shares words with {query!r}"))
+        line = f"nothing in session {ctx.id!r} shares words with {query!r}"
+        out.print(drawing.Text(drawing.one_line(line, 400)), soft_wrap=True)
     for each in found:
         head = f"{each.position + 1:,} · {drawing.one_line(each.id)} · {each.role}"
         out.print(drawing.Text(head, style="bold"), soft_wrap=True)
@@ -259,7 +277,9 @@ def expand(options: ExpandOptions) -> None:
     out = drawing.console()
     shown.show_whole(out, rows)
     if not found.is_whole:
-        out.print(f"{len(rows):,} of {found.total:,} messages: the rest does not fit")
+        out.print(
+            f"{len(rows):,} of {drawing.counted(found.total, 'message')}: the rest does not fit"
+        )
 
 
 def _meant(ctx: ContextManager, name: str) -> str:
@@ -267,7 +287,7 @@ def _meant(ctx: ContextManager, name: str) -> str:
     from compact.apps.cli.stores import one_of
 
     if ctx.history.position_of(name) is None and name.isdecimal():
-        if 0 < int(name) <= len(ctx.history):
+        if len(name) < LONGEST_NUMBER and 0 < int(name) <= len(ctx.history):
             return ctx.history[int(name) - 1].id
     elif name.startswith("ck-"):
         known = [checkpoint.id for checkpoint in ctx.store.checkpoints(ctx.id)]

@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from compact.apps.cli.drawing import one_line, visible
+from compact.apps.cli.drawing import counted, one_line, visible
 from compact.core.checkpoints import Checkpoint
 from compact.core.context import render_text
 from compact.core.messages import Message
@@ -100,12 +100,14 @@ def standing_json(ctx: ContextManager) -> dict[str, Any]:
 
 def standing_line(ctx: ContextManager) -> str:
     """Where a session stands, on one line."""
-    count = len(ctx.checkpoints)
-    return (
-        f"session {ctx.id!r}, branch {ctx.branch_id!r}: {len(ctx.history):,} messages; the context "
-        f"for a window of {ctx.window.size:,} has {ctx.budget.used_tokens:,} tokens, "
-        f"{count} checkpoint{'' if count == 1 else 's'}"
+    used = ctx.budget.used_tokens
+    line = (
+        f"session {ctx.id!r}, branch {ctx.branch_id!r}: {counted(len(ctx.history), 'message')}; "
+        f"the context for a window of {ctx.window.size:,} has {counted(used, 'token')}, "
+        f"{counted(len(ctx.checkpoints), 'checkpoint')}"
     )
+    later = "; it will be compressed before the next prompt"
+    return line + later if used > ctx.window.trigger else line
 
 
 Row = tuple[int | None, Message, int | None]
@@ -127,7 +129,7 @@ def show_rows(out: Console, rows: Iterable[Row]) -> None:
 def show_whole(out: Console, rows: Iterable[Row]) -> None:
     """Messages word for word, each under its heading."""
     for number, message, tokens in rows:
-        count = "" if tokens is None else f" · {tokens:,} tokens"
+        count = "" if tokens is None else f" · {counted(tokens, 'token')}"
         named = one_line(message.id) if number is None else f"{number:,} · {one_line(message.id)}"
         head = f"{named} · {message.role} · {time_of(message.timestamp)}{count}"
         out.print(Text(head, style="bold"), soft_wrap=True)

@@ -34,7 +34,7 @@ def snapshot(options: SnapshotOptions) -> None:
     Examples:
       compactctl snapshot harbour --note "before the migration"
     """
-    from compact.apps.cli import output, shown, stores
+    from compact.apps.cli import drawing, output, shown, stores
 
     with stores.entered(options) as ctx:
         made = ctx.snapshot(options.note)
@@ -42,7 +42,7 @@ def snapshot(options: SnapshotOptions) -> None:
     if options.json:
         output.print_json(told)
     else:
-        output.print_data(f"{made.id}\n")
+        output.print_data(f"{drawing.one_line(made.id)}\n")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,5 +141,5 @@ def _say_where(ctx: ContextManager, options: OpenOptions, done: str) -> None:
     if options.json:
         output.print_json(shown.standing_json(ctx))
     else:
-        line = drawing.visible(f"{done}: {shown.standing_line(ctx)}")
+        line = drawing.one_line(f"{done}: {shown.standing_line(ctx)}", 1_000)
         output.print_data(line + "\n")
