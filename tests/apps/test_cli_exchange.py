@@ -2,6 +2,7 @@
 
 import json
 import os
+import stat
 import threading
 import time
 
@@ -63,6 +64,43 @@ def test_only_import_makes_a_store_and_says_where(run, sample, tmp_path):
     assert (tmp_path / ".compact" / "sessions.db").is_file()
     assert run("sessions", "import", sample, "--store", "other.db").code == 0
     refused(run("sessions", "import", sample, "--store", "no/such/s.db"), "no folder no/such")
+
+
+@unix
+def test_a_store_is_for_its_owner_only(run, sample, tmp_path):
+    """And nobody commits it by mistake; a folder that is there stays as it is."""
+    before = os.umask(0o022)
+    try:
+        run("sessions", "import", sample)
+        run("sessions", "import", sample, "--store", "other.db")
+        (tmp_path / "report").write_text("")
+    finally:
+        os.umask(before)
+    folder = tmp_path / ".compact"
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
+    assert modes == {".compact": 0o700, "other.db": 0o600, "report": 0o644}
+    assert stat.S_IMODE((folder / "sessions.db").stat().st_mode) == 0o600
+    assert (folder / ".gitignore").read_text() == "*\n"
+    (folder / ".gitignore").unlink()
+    folder.chmod(0o750)
+    run("sessions", "import", sample, "--as", "second")
+    assert not (folder / ".gitignore").exists()
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o750
+
+
+def test_what_was_left_out_is_called_so(run, tmp_path):
+    """A number of rows is no note to whoever has never seen the format."""
+    rows = [
+        {"type": "file-history-snapshot", "messageId": "x", "snapshot": {}},
+        {"type": "user", "uuid": "u1", "parentUuid": None, "sessionId": "s",
+         "timestamp": "2025-01-01T00:00:00Z", "message": {"role": "user", "content": "hi"}},
+    ]  # fmt: skip
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)) + '\n{"type": "us')
+    done = run("sessions", "import", "a.jsonl")
+    assert done.code == 0, done
+    assert done.err.splitlines()[0].startswith("1 message, ")
+    assert "left out: 1 file-history-snapshot row\n" in done.err
+    assert "note: the last line is half written\n" in done.err
 
 
 def test_nothing_is_imported_twice_under_one_id(run, sample):

@@ -224,6 +224,9 @@ CHANGES = {
     ),
     "score": (lambda v: v["messages"][1].update(score=7), "messages[1]: importance_score"),
     "pin": (lambda v: v.update(pins=[9]), "a pin beyond the messages"),
+    "odd pin": (lambda v: v.update(pins=["a"]), "pins: expected positions"),
+    "goals": (lambda v: v.update(goals=5), "goals or pins: something is of another kind"),
+    "checkpoints": (lambda v: v.update(checkpoints=5), "something is of another kind"),
     "odd pins": (lambda v: v.update(pins="ab"), "session, goals or pins"),
     "goal": (lambda v: v.update(goals=[{"text": ""}]), "session, goals or pins"),
 }  # fmt: skip

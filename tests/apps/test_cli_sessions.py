@@ -72,7 +72,7 @@ def test_what_is_no_store_is_refused_and_left_as_it_is(run, tmp_path, command):
     (tmp_path / "text.db").write_text("Dear diary, today I wrote no database.\n" * 200)
     (tmp_path / "empty.db").write_bytes(b"")
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    refused(run(*command, "--store", "text.db"), "text.db is damaged, or no database")
+    refused(run(*command, "--store", "text.db"), "text.db is ", "no database")
     refused(run(*command, "--store", "empty.db"), "empty.db is an empty file")
     refused(run(*command, "--store", tmp_path), "a folder")
     refused(run(*command, "--store", "a\0b"), "a\\x00b")
@@ -187,6 +187,33 @@ def test_the_list_shows_the_newest_last_and_as_many_as_asked_for(run, tmp_path):
     assert "5 older ones" in lines[0]
     listed = json.loads(run("sessions", "list", "--store", "s.db", "--json").out)
     assert (listed["total"], len(listed["sessions"])) == (8, 8)
+
+
+def test_whoever_reads_a_pipe_gets_whole_ids_on_one_line(run, tmp_path):
+    name = "x" * 150
+    with ContextManager(store=tmp_path / "s.db", session_id=name, title="word " * 40) as ctx:
+        ctx.add_message(role="user", content="hi")
+    *_, line = run("sessions", "list", "--store", "s.db").out.splitlines()
+    assert line.split()[0] == name
+    assert line.split()[-1] == "default"
+
+
+def test_show_leaves_out_what_there_is_not_and_tells_times_as_the_list(run, chat, monkeypatch):
+    monkeypatch.setenv("TZ", "America/New_York")
+    if hasattr(time, "tzset"):
+        time.tzset()
+    try:
+        done = run("sessions", "show", "harbour", "--store", chat)
+        session = wiring.store_at(chat).session("harbour")
+        assert "None" not in done.out
+        assert "model" not in [line.split()[0] for line in done.out.splitlines() if line.strip()]
+        changed = session.updated_at.astimezone().strftime("%Y-%m-%d %H:%M")
+        assert f"changed {changed}" in " ".join(done.out.split())
+        assert changed in run("sessions", "list", "--store", chat).out
+    finally:
+        monkeypatch.delenv("TZ")
+        if hasattr(time, "tzset"):
+            time.tzset()
 
 
 def test_an_empty_store_lists_nothing(run, tmp_path):
@@ -327,6 +354,19 @@ def test_what_other_branches_hold_is_deleted_and_counted_too(run, chat):
 def open_log(file):
     log = file.with_name(file.name + "-wal")
     return log.read_bytes() if log.exists() else b""
+
+
+def test_what_came_while_the_person_thought_is_counted(capsys, monkeypatch, chat):
+    class Slow(Terminal):
+        def readline(self):
+            with ContextManager(window=4_000, store=chat, session_id="harbour") as ctx:
+                ctx.add_message(role="user", content="One more.")
+            return "y\n"
+
+    monkeypatch.setattr(sys.modules[__name__], "Terminal", Slow)
+    _, asked = deleting(capsys, monkeypatch, "", "harb", "--store", chat)
+    assert "120 messages, for good?" in asked
+    assert "deleted session 'harbour', 121 messages" in asked
 
 
 def test_nobody_is_asked_where_there_is_no_terminal(run, chat):

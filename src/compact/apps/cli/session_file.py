@@ -151,14 +151,18 @@ def _value_of(data: bytes, source: str) -> dict[str, Any]:
     return value
 
 
+def _checked(row: object) -> dict[str, Any]:
+    if not isinstance(row, dict) or not isinstance(row["payload"], dict):
+        raise ValueError("expected a message")  # noqa: TRY004 - what is wrong with a file
+    if not isinstance(row["content"], str | None):
+        raise ValueError("content is no text")  # noqa: TRY004 - what is wrong with a file
+    return row
+
+
 def _message(row: object, index: int, source: str) -> Message:
     """A message of the file. What `decode_whole` trusts is checked here."""
     try:
-        if not isinstance(row, dict) or not isinstance(row["payload"], dict):
-            raise TypeError("expected a message")
-        if not isinstance(row["content"], str | None):
-            raise TypeError("content is no text")
-        message = decode_whole(row)
+        message = decode_whole(_checked(row))
         if message.wire_format is not None and message.wire_format not in FORMATS:
             raise ValueError(f"no wire format {message.wire_format!r}")
         Message.model_validate(
@@ -172,10 +176,12 @@ def _message(row: object, index: int, source: str) -> Message:
 def _reason(error: Exception) -> str:
     """What was wrong, on one line."""
     if isinstance(error, KeyError):
-        return f"{error} is missing"
+        return f"{error} is missing, or not known"
     if isinstance(error, ValidationError):
         first = error.errors(include_url=False)[0]
         return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    if isinstance(error, TypeError | AttributeError):
+        return "something is of another kind than it should be"
     return " ".join(str(error).split()) or type(error).__name__
 
 
@@ -203,7 +209,9 @@ def _made(
         raise ValueError(f"no wire format {session.wire!r}")
     check_tools(session.metadata.get("tools", []))
     goals = [Goal.model_validate(goal) for goal in value.get("goals", [])]
-    pins = sorted({int(position) for position in value.get("pins", [])})
+    pins = value.get("pins", [])
+    if not isinstance(pins, list) or any(type(position) is not int for position in pins):
+        raise ValueError("pins: expected positions of messages")
     if any(not 0 <= position < len(messages) for position in pins):
         raise ValueError("a pin beyond the messages")
     return SessionFile(
@@ -218,6 +226,6 @@ def _made(
         created_at=session.created_at,
         metadata=session.metadata,
         goals=goals,
-        pins=pins,
+        pins=sorted(set(pins)),
         checkpoints=len(value.get("checkpoints", [])),
     )

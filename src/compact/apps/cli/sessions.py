@@ -15,6 +15,7 @@ from compact.apps.cli import exchange, exporting
 from compact.apps.cli.ending import Stop
 from compact.apps.cli.options import taking, whole_number
 from compact.apps.cli.session_options import PAGE, OpenOptions, SessionOptions, StoreOptions
+from compact.apps.cli.words import counted
 
 if TYPE_CHECKING:
     from compact.apps.cli.stores import Shelf
@@ -31,6 +32,9 @@ Examples:
   compactctl sessions list
   compactctl sessions export session -o session.md
 """
+
+WIDE = 1_000
+"""Columns of a list that is no terminal's."""
 
 group = typer.Typer(help=HELP, rich_markup_mode=None, pretty_exceptions_enable=False)
 
@@ -69,16 +73,20 @@ def list_sessions(options: ListOptions) -> None:
         return
     out = drawing.console()
     if not known:
-        out.print(drawing.Text(f"{shelf.file}: no sessions" + _in_scope(options.scope)))
+        line = f"{shelf.file}: no sessions" + _in_scope(options.scope)
+        out.print(drawing.Text(drawing.one_line(line, 400)), soft_wrap=True)
         return
     if len(known) > len(page):
-        out.print(f"{len(known) - len(page):,} older ones: --most {len(known)} shows all")
+        older = counted(len(known) - len(page), "older one")
+        out.print(f"{older}: --most {len(known)} shows all")
+    if not out.is_terminal:  # whoever reads ids from a pipe wants them whole, and on one line
+        out.width = WIDE
     rows = drawing.table(
         "session", "title", "messages", "tokens", "changed", "scope", right=("messages", "tokens")
     )
     for session in page:
         rows.add_row(
-            drawing.Text(drawing.one_line(session.id, 60)),
+            drawing.Text(drawing.one_line(session.id, WIDE)),
             drawing.Text(drawing.one_line(session.title or "", 60)),
             f"{session.branch.messages:,}",
             f"{session.branch.tokens:,}",
@@ -126,21 +134,24 @@ def show(options: OpenOptions) -> None:
     out = drawing.console()
     out.print(drawing.Text(drawing.one_line(session.title or session.id, 200), style="bold"))
     out.print(drawing.Text(line))
-    _show_facts(told)
+    _show_facts(told, session)
     _show_places(told)
 
 
-def _show_facts(told: dict[str, Any]) -> None:
-    from compact.apps.cli import drawing
+def _show_facts(told: dict[str, Any], session: Session) -> None:
+    from compact.apps.cli import drawing, shown
 
     out = drawing.console()
     rows = drawing.table("", "")
     rows.show_header = False
-    for name in ("id", "scope", "model", "format", "tokenizer", "created_at", "updated_at"):
-        rows.add_row(name.removesuffix("_at"), drawing.Text(drawing.one_line(str(told[name]), 200)))
-    rows.add_row("whole history", f"{told['tokens']:,} tokens")
-    rows.add_row("a prompt may use", f"{told['usable']:,} tokens")
-    rows.add_row("compressed from", f"{told['trigger']:,} tokens on")
+    for name in ("id", "scope", "model", "format", "tokenizer"):
+        if told[name]:
+            rows.add_row(name, drawing.Text(drawing.one_line(str(told[name]), WIDE)))
+    rows.add_row("created", shown.time_of(session.created_at))
+    rows.add_row("changed", shown.time_of(session.updated_at))
+    rows.add_row("whole history", counted(told["tokens"], "token"))
+    rows.add_row("a prompt may use", counted(told["usable"], "token"))
+    rows.add_row("compressed from", f"{counted(told['trigger'], 'token')} on")
     for goal in told["goals"]:
         text = drawing.one_line(f"{goal['text']} ({goal['status']})", 200)
         rows.add_row("goal", drawing.Text(text))
@@ -157,7 +168,7 @@ def _show_places(told: dict[str, Any]) -> None:
         for branch in told["branches"]:
             start = f"{branch['parent']} at {branch['fork']:,}" if branch["parent"] else ""
             mark = " (open)" if branch["id"] == told["branch"] else ""
-            name = drawing.Text(drawing.one_line(branch["id"], 60) + mark)
+            name = drawing.Text(drawing.one_line(branch["id"], WIDE) + mark)
             rows.add_row(name, f"{branch['messages']:,}", drawing.Text(drawing.one_line(start)))
         out.print()
         out.print(rows)
@@ -165,7 +176,8 @@ def _show_places(told: dict[str, Any]) -> None:
         rows = drawing.table("snapshot", "at", "what for", "note", right=("at",))
         for snapshot in told["snapshots"]:
             note = drawing.Text(drawing.one_line(snapshot["note"], 60))
-            rows.add_row(snapshot["id"], f"{snapshot['at']:,}", snapshot["purpose"], note)
+            name = drawing.Text(drawing.one_line(snapshot["id"], WIDE))
+            rows.add_row(name, f"{snapshot['at']:,}", snapshot["purpose"], note)
         out.print()
         out.print(rows)
 
@@ -240,18 +252,23 @@ def delete(options: DeleteOptions) -> None:
 
     with stores.opened(options) as shelf:
         session = shelf.find(options.session)
-        total = sum(each.messages - each.fork for each in shelf.store.branches(session.id))
-        if not _is_wanted(shelf, session, total, options):
+        if not _is_wanted(shelf, session, options):
             _tell("nothing was deleted")
             return
+        total = _size_of(shelf, session)  # others may have written while the person thought
         shelf.store.delete_session(session.id)
     if options.json:
         output.print_json({"deleted": session.id, "messages": total})
     else:
-        _tell(f"deleted session {session.id!r}, {total:,} messages")
+        _tell(f"deleted session {session.id!r}, {counted(total, 'message')}")
 
 
-def _is_wanted(shelf: Shelf, session: Session, total: int, options: DeleteOptions) -> bool:
+def _size_of(shelf: Shelf, session: Session) -> int:
+    """How many messages a session has, those of all its branches."""
+    return sum(each.messages - each.fork for each in shelf.store.branches(session.id))
+
+
+def _is_wanted(shelf: Shelf, session: Session, options: DeleteOptions) -> bool:
     """Whether the person says yes.
 
     Raises:
@@ -263,9 +280,9 @@ def _is_wanted(shelf: Shelf, session: Session, total: int, options: DeleteOption
         return True
     if not all(s is not None and s.isatty() for s in (sys.stdin, sys.stderr)):
         raise Stop("deleting asks, and there is no terminal to ask on; --yes deletes without")
-    parts = [f"{total:,} messages"]
+    parts = [counted(_size_of(shelf, session), "message")]
     kept = len(shelf.store.snapshots(session.id))
-    parts += [f"{kept} snapshots"] if kept else []
+    parts += [counted(kept, "snapshot")] if kept else []
     title = f" ({session.title})" if session.title else ""
     question = f"Delete session {session.id!r}{title}, {', '.join(parts)}, for good? [y/N] "
     _tell(question, end="")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -137,7 +137,8 @@ def opened(options: StoreOptions, *, create: bool = False) -> Iterator[Shelf]:
     if create and settings.store is None:
         _make_folder(Path(file).parent)
     try:
-        store = wiring.store_at(file, create=create)
+        with _private() if create else nullcontext():
+            store = wiring.store_at(file, create=create)
     except NotFound as error:
         raise NotFound(
             f"{error}: name one with --store FILE (or COMPACT_STORE), or make one with: "
@@ -149,9 +150,23 @@ def opened(options: StoreOptions, *, create: bool = False) -> Iterator[Shelf]:
         store.close()
 
 
-def _make_folder(folder: Path) -> None:
+@contextmanager
+def _private() -> Iterator[None]:
+    """Files that are made in the block are for their owner only."""
+    before = os.umask(0o077)
     try:
-        folder.mkdir(exist_ok=True)
+        yield
+    finally:
+        os.umask(before)
+
+
+def _make_folder(folder: Path) -> None:
+    """Make the folder, for its owner only, and keep it out of Git; one that is there stays."""
+    try:
+        folder.mkdir(mode=0o700)
+        (folder / ".gitignore").write_text("*\n", encoding="ascii")
+    except FileExistsError:
+        return
     except OSError as error:
         raise StoreFailed(f"{folder} cannot be made: {error.strerror or error}") from None
 
