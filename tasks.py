@@ -187,6 +187,7 @@ def demo(*arguments: str) -> None:
     """Install the product and show what it does."""
     environment(RUN)
     execute([tool("compactctl"), "demo", *arguments])
+    say(f"the tool is {tool('compactctl').relative_to(ROOT)}; try it with --help")
 
 
 def fix() -> None:

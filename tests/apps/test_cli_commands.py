@@ -330,3 +330,20 @@ def test_demo_shows_the_main_job(run):
     ):
         assert words in out
     assert json.loads(run("demo", "--json", "--max-tokens", "4000").out)["limit"] == 4_000
+
+
+def test_the_sample_can_be_had_as_a_file(run, sample, tmp_path):
+    """Somebody new has no conversation at hand; nothing else is ever replaced by it."""
+    for _ in range(2):
+        done = run("demo", "--save", "harbour.jsonl")
+        assert (done.code, done.out) == (0, "")
+        assert "wrote harbour.jsonl (" in done.err
+        assert (tmp_path / "harbour.jsonl").read_bytes() == sample.read_bytes()
+    told = json.loads(run("demo", "--save", "other.jsonl", "--json").out)
+    assert told == {"saved": "other.jsonl", "bytes": sample.stat().st_size}
+    (tmp_path / "mine.jsonl").write_text("mine")
+    done = run("demo", "--save", "mine.jsonl")
+    assert (done.code, "mine.jsonl is there already" in done.err) == (2, True)
+    assert (tmp_path / "mine.jsonl").read_text() == "mine"
+    assert "an empty name" in run("demo", "--save", "").err
+    assert "compactctl demo --save harbour.jsonl" in run("demo").out

@@ -7,11 +7,13 @@ from typing import Annotated
 
 import typer
 
+from compact.apps.cli.ending import Stop
 from compact.apps.cli.options import CountOptions, taking, whole_number
 
 SAMPLE = "harbour.jsonl"
 SHOWN_LINES = 24
 NEXT = """Try next, with a conversation of yours (Claude Code, SpecStory, Gemini CLI, chat JSON, …):
+  compactctl demo --save harbour.jsonl                    or this one, as a file
   compactctl tokens FILE                                  where the window goes
   compactctl dry-run FILE --max-tokens 8000               what would be done, and why
   compactctl diff FILE --max-tokens 8000                  message by message
@@ -25,6 +27,10 @@ class DemoOptions(CountOptions):
     max_tokens: Annotated[
         int, typer.Option(parser=whole_number, metavar="N", help="What the result may have.")
     ] = 8_000
+    save: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Only write the sample to FILE, to try commands with."),
+    ] = None
 
 
 @taking(DemoOptions)
@@ -37,6 +43,7 @@ def demo(options: DemoOptions) -> None:
     Examples:
       compactctl demo
       compactctl demo --max-tokens 4000
+      compactctl demo --save harbour.jsonl
     """
     from importlib import resources
 
@@ -45,6 +52,9 @@ def demo(options: DemoOptions) -> None:
 
     settings = work.settings_of(options)
     data = resources.files("compact.apps.cli").joinpath("sample", SAMPLE).read_bytes()
+    if options.save is not None:
+        _save(options.save, data, as_json=options.json)
+        return
     transcript = read_transcript(SAMPLE, data=data)
     job = work.Job(settings, transcript, token_counter_of(settings, transcript.wire))
     plan = work.made_plan(job, options.max_tokens)
@@ -63,3 +73,23 @@ def demo(options: DemoOptions) -> None:
             out.print(drawing.Text(line), overflow="ellipsis", no_wrap=True)
         out.print(drawing.Text("…" if len(lines) > SHOWN_LINES else ""))
     out.print(drawing.Text(NEXT))
+
+
+def _save(file: str, data: bytes, *, as_json: bool) -> None:
+    """Write the sample, in no other file's place.
+
+    Raises:
+        Stop: there is a file of that name which holds something else.
+    """
+    from compact.apps.cli import drawing, output
+
+    if not file:
+        raise Stop("--save: an empty name")
+    start = output.beginning_of(file, len(data) + 1)
+    if start and start != data:
+        raise Stop(f"{file} is there already, and is not the sample; give another name")
+    size = output.write_file(file, data.decode())
+    if as_json:
+        output.print_json({"saved": file, "bytes": size})
+    else:
+        drawing.tell(f"wrote {file} ({size:,} bytes)")
