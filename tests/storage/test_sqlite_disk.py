@@ -4,6 +4,7 @@ Nothing of the call is stored, the error is one of compact's own, and when the d
 again, so does the store.
 """
 
+import random
 import re
 import shutil
 from collections import Counter
@@ -127,18 +128,46 @@ def made_by_then(file: Path, fault: Fault) -> None:
     store.close()
 
 
+@pytest.fixture(scope="module")
+def traced(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file in which rows have moved from page to page, so that deleting them leaves traces."""
+    folder = tmp_path_factory.mktemp("traced")
+    for seed in range(50):
+        file, swept = folder / f"{seed}.db", folder / f"{seed}-swept.db"
+        with opened(file, durability="normal") as store:
+            filled(store)
+            store.session("b", create=session("b"))
+            shuffle(store, random.Random(seed))
+        shutil.copy(file, swept)
+        with pytest.MonkeyPatch.context() as patch, SQLiteManager(swept) as store:
+            patch.setattr("compact.storage.sqlite.sweeping.sweep_if_due", lambda _: None)
+            store.delete_session("a")
+        if b"zqsecret" in swept.read_bytes():
+            return file
+    raise AssertionError("no deletion leaves traces any more: is the sweep still needed?")
+
+
+def shuffle(store: SQLiteManager, noise: random.Random) -> None:
+    for number in range(60):
+        name = noise.choice("ab")
+        words = "zqsecret " if name == "a" else "anything "
+        sizes = [noise.choice((3, 30, 100)) for _ in range(noise.choice((1, 1, 5)))]
+        store.append(name, [entry(words * size, 5, noise.randrange(4)) for size in sizes])
+        if number % 3 == 0:
+            store.note(name, f"draft{number % 5}", {"v": words * noise.choice((1, 9, 30))})
+
+
 @every_write
-def test_a_deletion_is_whole_whichever_write_fails(tmp_path: Path, kind: str, stride: int) -> None:
+def test_a_deletion_is_whole_whichever_write_fails(
+    tmp_path: Path, traced: Path, kind: str, stride: int
+) -> None:
     """Where traces are left, it is said, and whoever opens the file sweeps them (S-5)."""
-    with opened(tmp_path / "chat.db") as store:
-        filled(store)
-        store.append("a", [entry("zqsecret " * 600) for _ in range(3)])
-        store.session("b", create=session("b"))
+    with SQLiteManager(traced) as store:
         before = everything(store)
     outcomes = Counter[str]()
     for number in count(0, stride if kind != "sync" else 1):
         file = tmp_path / f"{number}.db"
-        shutil.copy(tmp_path / "chat.db", file)
+        shutil.copy(traced, file)
         with FAULTS[kind]() as fault, SQLiteManager(file) as store:
             use_little_memory(store, works_off_log=False)
             fault.arm(number)
