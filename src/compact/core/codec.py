@@ -116,10 +116,10 @@ def _is_told_by_wire(message: Message) -> bool:
         same = message.wire.get("content") == message.content
         return same and message.wire.get("role") == message.role
     try:
-        again = format_named(message.wire_format).parse(message.wire, 0)
+        role, content = format_named(message.wire_format).said(message.wire, "message")
     except InvalidMessage:
         return False
-    return again.content == message.content and again.role == message.role
+    return content == message.content and role == message.role
 
 
 def _is_storable(text: str) -> bool:
@@ -145,23 +145,29 @@ def decode(
     """The message of what `encode` gave, and of what it left out."""
     body = load(payload)
     wire, format_name = body.get("w"), body.get("f")
-    fields_: dict[str, Any] = {"role": role, "id": id, "timestamp": timestamp}
-    fields_["importance_score"] = importance_score
+    said: str | tuple[Part, ...]
     if wire is not None:
         if content is not None:
             wire["content"] = content
-        told = format_named(format_name).parse(wire, 0)
-        fields_ |= {"content": told.content, "wire": wire, "wire_format": format_name}
+        said = format_named(format_name).said(wire, "message")[1]
     elif "p" in body:
-        fields_["content"] = tuple(_part_of(part) for part in body["p"])
+        said = tuple(_part_of(part) for part in body["p"])
     else:
-        fields_["content"] = body.get("c", content or "")
-    if wire is None and format_name:
-        fields_ |= {"wire": body.get("x"), "wire_format": format_name}
-    fields_["metadata"] = _metadata_of(body.get("m"))
-    fields_ |= {"name": body.get("n"), "reply_id": body.get("r"), "token_count": body.get("t")}
-    fields_["edited"] = body.get("e", False)
-    return Message.trusted(**fields_)
+        said = body.get("c", content or "")
+    return Message.trusted(
+        role=role,
+        content=said,
+        id=id,
+        timestamp=timestamp,
+        token_count=body.get("t"),
+        importance_score=importance_score,
+        metadata=_metadata_of(body.get("m")),
+        name=body.get("n"),
+        reply_id=body.get("r"),
+        wire=body.get("x") if wire is None else wire,
+        wire_format=format_name,
+        edited=body.get("e", False),
+    )
 
 
 def _metadata_of(value: Mapping[str, Any] | None) -> MessageMetadata:

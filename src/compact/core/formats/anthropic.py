@@ -52,19 +52,28 @@ class Anthropic:
         path = f"messages[{position}]"
         if not isinstance(raw, Mapping):
             raise InvalidMessage(path, f"expected an object, got {type(raw).__name__}")
-        role = raw.get("role")
-        if role not in _ROLES:
-            raise InvalidMessage(f"{path}.role", f"{role!r} is not one of {', '.join(_ROLES)}")
+        role, content = self.said(raw, path)
         reply = raw.get("id")
         return Message.trusted(
             role=role,
-            content=_content(raw.get("content"), f"{path}.content"),
+            content=content,
             id=f"m{position}",
             reply_id=reply if role == "assistant" and isinstance(reply, str) else None,
             metadata=read_metadata(raw.get("metadata"), f"{path}.metadata"),
             wire=raw,
             wire_format=NAME,
         )
+
+    def said(self, raw: Mapping[str, Any], path: str) -> tuple[str, str | tuple[Part, ...]]:
+        """The role and the content of one dictionary; `path` is for errors.
+
+        Raises:
+            InvalidMessage: naming the field that is wrong.
+        """
+        role = raw.get("role")
+        if role not in _ROLES:
+            raise InvalidMessage(f"{path}.role", f"{role!r} is not one of {', '.join(_ROLES)}")
+        return role, _content(raw.get("content"), f"{path}.content")
 
     def render(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
         """Write messages; what is unchanged comes back as it was read."""

@@ -57,8 +57,7 @@ class ChatCompletions:
         path = f"messages[{position}]"
         if not isinstance(raw, Mapping):
             raise InvalidMessage(path, f"expected an object, got {type(raw).__name__}")
-        role = _role(raw.get("role"), path)
-        content = (_result(raw, path),) if role == "tool" else _content(raw, path)
+        role, content = self.said(raw, path)
         return Message.trusted(
             role=role,
             content=content,
@@ -69,6 +68,15 @@ class ChatCompletions:
             wire=raw,
             wire_format=NAME,
         )
+
+    def said(self, raw: Mapping[str, Any], path: str) -> tuple[str, str | tuple[Part, ...]]:
+        """The role and the content of one dictionary; `path` is for errors.
+
+        Raises:
+            InvalidMessage: naming the field that is wrong.
+        """
+        role = _role(raw.get("role"), path)
+        return role, (_result(raw, path),) if role == "tool" else _content(raw, path)
 
     def render(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
         """Write messages; what is unchanged comes back as it was read."""

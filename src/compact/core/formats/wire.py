@@ -50,6 +50,14 @@ class WireFormat(Protocol):
         """
         ...
 
+    def said(self, raw: Mapping[str, Any], path: str) -> tuple[str, str | tuple[Part, ...]]:
+        """The role and the content of one dictionary; `path` is for errors.
+
+        Raises:
+            InvalidMessage: naming the field that is wrong.
+        """
+        ...
+
     def render(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
         """Write messages; what is unchanged and of this format comes back as it was read."""
         ...

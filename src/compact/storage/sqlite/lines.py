@@ -46,6 +46,9 @@ _LINEAGE = """
     SELECT key, fork, high FROM line
 """
 
+MOST_TAILS = 1_000
+"""Branches of which it is remembered where they go on."""
+
 
 class Tail(NamedTuple):
     """Where a branch goes on."""
@@ -97,6 +100,40 @@ def tail(db: apsw.Connection, branch_id: str) -> Tail:
     if last is None:
         return Tail(branch, fork, fork_tokens, fork_hash)
     return Tail(branch, position_of(last) + 1, tokens, last_hash)
+
+
+class Tails:
+    """Where branches go on, remembered from one append to the next.
+
+    What is remembered counts as long as nobody else has changed the file and this connection has
+    written nothing else, nor taken anything back.
+    """
+
+    def __init__(self) -> None:
+        self._seen: tuple[object, ...] = ()
+        self._kept: dict[str, Tail] = {}
+
+    def of(self, db: apsw.Connection, branch_id: str, undone: int) -> Tail:
+        """Where the branch goes on, within a transaction that writes; `undone` counts the
+        transactions that were taken back.
+
+        Raises:
+            NotFound: there is no such branch.
+        """
+        if self._state(db, undone) != self._seen:
+            self._kept.clear()
+        return self._kept.get(branch_id) or tail(db, branch_id)
+
+    def keep(self, db: apsw.Connection, branch_id: str, end: Tail, undone: int) -> None:
+        """Remember where the branch goes on after the rows that this transaction added to it."""
+        state = self._state(db, undone)
+        if len(self._kept) >= MOST_TAILS:
+            self._kept.clear()
+        self._kept[branch_id], self._seen = end, state
+
+    def _state(self, db: apsw.Connection, undone: int) -> tuple[object, ...]:
+        version = db.execute("PRAGMA data_version").fetchall()
+        return db, version, db.total_changes(), undone
 
 
 def branch_of(row: Row) -> Branch:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import apsw
 
@@ -10,7 +10,7 @@ from compact.core import chain
 from compact.core.sessions import SHORTEST_ID, Entry
 from compact.errors import InvalidInput, NotFound, Superseded
 from compact.storage.sqlite import lines
-from compact.storage.sqlite.lines import Stretch
+from compact.storage.sqlite.lines import Stretch, Tail
 from compact.storage.sqlite.rows import (
     BITS,
     LAST,
@@ -34,26 +34,24 @@ INSERT = """
 
 
 def append(
-    db: apsw.Connection, branch_id: str, entries: Sequence[Entry], expected: int | None
-) -> int:
-    """Append entries within a transaction that writes; how many messages there are then."""
-    end = lines.tail(db, branch_id)
+    db: apsw.Connection, end: Tail, entries: Sequence[Entry], expected: int | None
+) -> Tail:
+    """Append entries to the branch that ends there, within a transaction that writes; where it
+    ends then.
+    """
     if expected is not None and expected != end.position:
         raise Superseded(f"the branch has {end.position} messages, not {expected}")
-    rows = list(_rows(entries, end))
-    if len(rows) == 1:
-        db.execute(INSERT, rows[0])
-    elif rows:
-        db.executemany(INSERT, rows)
-    return end.position + len(rows)
-
-
-def _rows(entries: Sequence[Entry], end: lines.Tail) -> Iterator[Row]:
+    rows: list[Row] = []
     total, last = end.tokens, end.chain
     for position, entry in enumerate(entries, end.position):
         total += entry.tokens or 0
         last = chain.link(last, entry.message)
-        yield (end.key << BITS | position, *columns_of(entry, position), total, last)
+        rows.append((end.key << BITS | position, *columns_of(entry, position), total, last))
+    if len(rows) == 1:
+        db.execute(INSERT, rows[0])
+    elif rows:
+        db.executemany(INSERT, rows)
+    return Tail(end.key, end.position + len(rows), total, last)
 
 
 def read(db: apsw.Connection, branch_id: str, start: int, stop: int) -> list[Entry]:

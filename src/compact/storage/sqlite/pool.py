@@ -52,6 +52,8 @@ class Pool:
         self._busy = busy_timeout
         self._closed = False
         self._log_is_full = False
+        self.undone = 0
+        """Transactions that were taken back."""
         """Whether the log still holds what is no longer in the file."""
         self._set_up_locks()
         self._writer: apsw.Connection | None = self._open_writer()
@@ -101,6 +103,7 @@ class Pool:
                     yield db
                     db.execute("COMMIT")
                 except BaseException:
+                    self.undone += 1
                     _undo(db)
                     raise
             except EXPECTED as error:

@@ -65,6 +65,7 @@ class SQLiteManager:
     ) -> None:
         name = MEMORY if str(path) == MEMORY else str(Path(path).expanduser())
         self._pool = Pool(name, durability=durability, busy_timeout=busy_timeout)
+        self._tails = lines.Tails()
         self._has_index = search_index
         with suppress(StoreFailed):
             sweeping.sweep_if_due(self._pool)
@@ -179,7 +180,10 @@ class SQLiteManager:
             InvalidMessage: one holds something that cannot be stored.
         """
         with self._pool.write() as db:
-            return messages.append(db, branch_id, entries, expected)
+            end = self._tails.of(db, branch_id, self._pool.undone)
+            end = messages.append(db, end, entries, expected)
+            self._tails.keep(db, branch_id, end, self._pool.undone)
+            return end.position
 
     def read(self, branch_id: str, start: int, stop: int) -> list[Entry]:
         """The entries at these positions, in order; fewer where there are no more."""
