@@ -14,7 +14,7 @@ from compact.core import defaults
 from compact.core.goals import Goal
 from compact.core.messages import Message
 from compact.core.sessions import Entry, Snapshot, Stand
-from compact.errors import InvalidInput, InvalidMessage, NotFound, StoreFailed
+from compact.errors import InvalidInput, InvalidMessage, NotFound, StoreFailed, Superseded
 from compact.storage.sqlite import migrations
 from tests.storage.making import (
     assert_chained,
@@ -26,6 +26,14 @@ from tests.storage.making import (
     texts,
 )
 
+NO_JSON = {
+    "role": "user",
+    "content": "x",
+    "id": "w",
+    "wire": {"role": "user", "content": "x", "o": object()},
+    "wire_format": "chat_completions",
+}
+"""Fields of a message that no store can carry."""
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
 
 
@@ -118,15 +126,8 @@ def test_importance_is_set_on_the_newest_of_an_id(file: Path) -> None:
 
 def test_a_message_that_json_cannot_carry_is_refused_whole(file: Path) -> None:
     with opened(file) as store:
-        wrong = Message.trusted(
-            role="user",
-            content="x",
-            id="w",
-            wire={"role": "user", "content": "x", "o": object()},
-            wire_format="chat_completions",
-        )
         with pytest.raises(InvalidMessage, match="object is no JSON value"):
-            store.append("a", [entry("fine"), Entry(wrong)])
+            store.append("a", [entry("fine"), Entry(Message.trusted(**NO_JSON))])
         assert store.read("a", 0, 9) == []
         assert store.append("a", [entry("fine")]) == 1
 
@@ -413,3 +414,21 @@ def test_each_migration_is_recorded_with_its_time(file: Path) -> None:
         assert rows == [(each.name, moment.isoformat()) for each in migrations.MIGRATIONS]
         assert store.db.pragma("user_version") == len(migrations.MIGRATIONS)
         assert store.db.pragma("application_id") == migrations.APPLICATION_ID
+
+
+def test_where_a_branch_ends_is_asked_anew_when_anything_else_was_written(file: Path) -> None:
+    """What is remembered from the last append never outlives a change by others, by hand, or one
+    that was taken back."""
+    with opened(file) as store, SQLiteManager(file) as other:
+        assert store.append("a", [entry("one")]) == 1
+        assert other.append("a", [entry("two")]) == 2
+        assert store.append("a", [entry("three")]) == 3
+        store.db.execute("DELETE FROM messages WHERE key & 4294967295 = 2")
+        assert store.append("a", [entry("other three")]) == 3
+        with pytest.raises(InvalidMessage):
+            store.append("a", [entry("four"), Entry(Message.trusted(**NO_JSON))])
+        with pytest.raises(Superseded):
+            store.append("a", [entry("four")], expected=2)
+        assert store.append("a", [entry("four")], expected=3) == 4
+        said = [e.message.text for e in assert_chained(other, "a")]
+        assert said == ["one", "two", "other three", "four"]
