@@ -19,7 +19,7 @@ from compact.core import anchors
 from compact.core.anchors import Ledger, Use
 from compact.core.checkpoints import REFERENCE_LINE, Summary, SummaryRequest
 from compact.core.instructions import Instruction
-from compact.core.messages import Message, MessageMetadata
+from compact.core.messages import Message, MessageMetadata, visible_texts
 from compact.core.sentences import TOPICS, Topic
 from compact.core.tokens import TokenCounter
 
@@ -153,7 +153,7 @@ def write(notes: Notes, request: SummaryRequest, counter: TokenCounter) -> tuple
     page = _Page(counter, request.max_tokens - reference)
     if page.left <= 0:
         return REFERENCE_LINE, []
-    seen = "\n".join(_visible(request.kept))
+    seen = "\n".join(visible_texts(request.kept))
     _write_goal(page, notes, request, seen)
     _write_instructions(page, notes, request, seen)
     for_anchors = int(min(ANCHOR_SHARE * page.left, ANCHOR_TOKENS + ANCHOR_MORE * page.left))
@@ -166,15 +166,6 @@ def write(notes: Notes, request: SummaryRequest, counter: TokenCounter) -> tuple
     listed = _write_anchors(page, rows, f"{seen}\n{page.text(ORDER)}")
     _write_lines(page, lines, seen, page.left)
     return page.text(ORDER), listed
-
-
-def _visible(messages: Iterable[Message]) -> Iterable[str]:
-    for message in messages:
-        yield message.text
-        for call in message.tool_calls:
-            yield call.arguments
-        for result in message.tool_results:
-            yield result.text
 
 
 def _write_goal(page: _Page, notes: Notes, request: SummaryRequest, seen: str) -> None:

@@ -9,7 +9,7 @@ make a summary fit.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, NamedTuple
@@ -25,7 +25,7 @@ from compact.core.checkpoints import (
     Verdict,
     summary_of,
 )
-from compact.core.messages import Message
+from compact.core.messages import visible_texts
 from compact.core.redaction import Secret, redact, secrets_of
 from compact.core.tokens import TokenCounter
 from compact.core.voices import person_text, voice_of
@@ -102,7 +102,7 @@ class Matter:
     @cached_property
     def source(self) -> list[str]:
         """Every text of the messages, one for each part."""
-        return list(_texts(self.request.messages))
+        return list(visible_texts(self.request.messages))
 
     @cached_property
     def secrets(self) -> dict[str, str]:
@@ -129,15 +129,6 @@ class Finding(NamedTuple):
     passed: bool
     detail: str
     repaired: Summary | None = None
-
-
-def _texts(messages: Iterable[Message]) -> Iterator[str]:
-    for message in messages:
-        yield message.text
-        for call in message.tool_calls:
-            yield call.arguments
-        for result in message.tool_results:
-            yield result.text
 
 
 # --- what rejects ---------------------------------------------------------------------------------
@@ -345,7 +336,7 @@ def _ledger(request: SummaryRequest) -> Ledger:
 def _missing(asked: Asked, text: str, matter: Matter) -> Asked:
     """The anchors that stand neither in the text nor in what is kept."""
     missing = [row for row in asked if row[0] not in text]
-    for kept in _texts(matter.request.kept) if missing else ():
+    for kept in visible_texts(matter.request.kept) if missing else ():
         missing = [row for row in missing if row[0] not in kept]
     return missing
 

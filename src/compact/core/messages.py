@@ -8,7 +8,7 @@ decided in `core.voices`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self
@@ -243,3 +243,13 @@ _DEFAULTS: dict[str, Any] = {
     if not field.is_required() and field.default_factory is None
 }
 """Defaults of the fields that have a constant one, for `Message.trusted`."""
+
+
+def visible_texts(messages: Iterable[Message]) -> Iterator[str]:
+    """What messages say: their words, the arguments of calls, the texts of results."""
+    for message in messages:
+        yield message.text
+        for call in message.tool_calls:
+            yield call.arguments
+        for result in message.tool_results:
+            yield result.text

@@ -33,9 +33,7 @@ INSERT = """
 """
 
 
-def append(
-    db: apsw.Connection, end: Tail, entries: Sequence[Entry], expected: int | None
-) -> Tail:
+def append(db: apsw.Connection, end: Tail, entries: Sequence[Entry], expected: int | None) -> Tail:
     """Append entries to the branch that ends there, within a transaction that writes; where it
     ends then.
     """
