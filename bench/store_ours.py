@@ -73,8 +73,7 @@ class Ours(Store):
         self.store.append(NAME, prepared, expected=0)
 
     def last(self, count: int) -> list[Any]:
-        stop = self.store.branch(NAME).messages
-        return [sent(e.message) for e in self.store.read(NAME, stop - count, stop)]
+        return [sent(e.message) for e in self.store.read(NAME, -count, 1 << 30)]
 
     def all(self) -> list[Any]:
         return [sent(e.message) for e in self.store.read(NAME, 0, 1 << 30)]

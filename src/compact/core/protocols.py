@@ -151,7 +151,9 @@ class MessageLog(Protocol):
         ...
 
     def read(self, branch_id: str, start: int, stop: int) -> list[Entry]:
-        """The entries at these positions, in order; fewer where there are no more."""
+        """The entries at these positions, in order; fewer where there are no more. A negative start
+        counts from the end.
+        """
         ...
 
     def marked(self, branch_id: str, mark: int, *, before: int, most: int) -> list[int]:

@@ -160,8 +160,9 @@ class InMemoryStore:
             return line.stop
 
     def read(self, branch_id: str, start: int, stop: int) -> list[Entry]:
-        """The entries at these positions, in order."""
+        """The entries at these positions, in order; a negative start counts from the end."""
         with self._lock:
+            start = start if start >= 0 else max(0, self._line(branch_id).stop + start)
             found: list[Entry] = []
             for line, low, high in self._lineage(branch_id):
                 first, last = max(low, start), min(high, stop)

@@ -72,6 +72,7 @@ def _check_reading(store: SessionStore) -> None:
     assert store.append("a", []) == 40, "appending nothing changes nothing"
     assert store.read("a", 0, 40) == entries, "what is read is what was appended"
     assert store.read("a", 38, 99) == entries[38:], "beyond the end there is nothing"
+    assert store.read("a", -2, 99) == entries[-2:], "a negative start counts from the end"
     assert store.read("a", 7, 7) == store.read("a", 9, 3) == [], "an empty range is empty"
     branch = store.branch("a")
     assert (branch.messages, branch.tokens) == (40, sum(range(40))), "sums are kept"

@@ -53,8 +53,12 @@ def append(db: apsw.Connection, end: Tail, entries: Sequence[Entry], expected: i
 
 
 def read(db: apsw.Connection, branch_id: str, start: int, stop: int) -> list[Entry]:
-    """The entries at these positions, in order; fewer where there are no more."""
-    low, high = max(start, 0), min(stop, LAST)
+    """The entries at these positions, in order; fewer where there are no more. A negative start
+    counts from the end.
+    """
+    low, high = start, min(stop, LAST)
+    if low < 0:
+        low = max(0, lines.tail(db, branch_id).position + low)
     return [
         entry_of(row)
         for stretch in lines.lineage(db, branch_id, low=low, high=high)

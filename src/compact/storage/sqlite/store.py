@@ -186,7 +186,9 @@ class SQLiteManager:
             return end.position
 
     def read(self, branch_id: str, start: int, stop: int) -> list[Entry]:
-        """The entries at these positions, in order; fewer where there are no more."""
+        """The entries at these positions, in order; fewer where there are no more. A negative start
+        counts from the end.
+        """
         with self._pool.read() as db:
             return messages.read(db, branch_id, start, stop)
 
