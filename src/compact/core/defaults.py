@@ -8,12 +8,16 @@ else lives here.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
 
-from compact.core.protocols import Clock, IdFactory
+Clock = Callable[[], datetime]
+"""The current time, with a time zone."""
+
+IdFactory = Callable[[], str]
+"""A fresh identifier, unique in its session."""
 
 
 def _system_clock() -> datetime:

@@ -7,7 +7,6 @@ storage and telemetry; their conformance suites in `compact.testing`.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
@@ -25,12 +24,6 @@ if TYPE_CHECKING:
         Snapshot,
         Step,
     )
-
-Clock = Callable[[], datetime]
-"""The current time, with a time zone."""
-
-IdFactory = Callable[[], str]
-"""A fresh identifier, unique in its session."""
 
 Emit = Callable[["Event"], None]
 """Hand an event to whoever listens; returns at once and never raises."""
