@@ -10,6 +10,7 @@ import pytest
 
 from compact import ContextManager, SQLiteManager
 from compact.core.checkpoints import Summary, SummaryRequest
+from compact.core.events import StageStarted
 from compact.core.protocols import SessionStore
 from compact.errors import CannotFit, StoreFailed
 from compact.managers.rescue import rescue
@@ -278,11 +279,11 @@ def test_what_was_asked_for_is_done_once(store: SessionStore) -> None:
 def test_an_event_that_asks_for_a_prompt_is_refused_and_nothing_hangs() -> None:
     refused: list[str] = []
 
-    def ask(_: object) -> None:
-        try:
-            ctx.get_context_for_model()
-        except RuntimeError as error:
-            refused.append(str(error))
+    def ask(event: object) -> None:
+        if isinstance(event, StageStarted):
+            with pytest.raises(RuntimeError) as caught:
+                ctx.get_context_for_model()
+            refused.append(str(caught.value))
 
     ctx = ContextManager(window=WINDOW, tokenizer="o200k", on_event=ask)
     fill(ctx, 0, 60)

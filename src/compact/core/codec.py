@@ -42,6 +42,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _SLOW = b" "
 """Before JSON that only the slower reader reads right; white space to every other one."""
+_PLAIN = 2
+"""Fields of a dictionary that says nothing but who speaks, and a text."""
 _HERE = 0
 """Stands in a stored dictionary where its text was taken out: JSON's 0 is no content."""
 _PARTS: Mapping[str, type] = {
@@ -149,7 +151,10 @@ def decode(
     if wire is not None:
         if content is not None:
             wire["content"] = content
-        said = format_named(format_name).said(wire, "message")[1]
+        if content is not None and len(wire) == _PLAIN:
+            said = content
+        else:
+            said = format_named(format_name).said(wire, "message")[1]
     elif "p" in body:
         said = tuple(_part_of(part) for part in body["p"])
     else:

@@ -188,13 +188,13 @@ class Message(BaseModel):
         times as fast.
         """
         message = cls.__new__(cls)
-        values: dict[str, object] = fields
-        if len(fields) < _FIELDS:
-            values = {**_DEFAULTS, **fields}
+        values, given = fields, _FIELDS
+        if len(fields) < len(_FIELDS):
+            values, given = {**_DEFAULTS, **fields}, set(fields)
             if "timestamp" not in values:
                 values["timestamp"] = defaults.now()
         object.__setattr__(message, "__dict__", values)
-        object.__setattr__(message, "__pydantic_fields_set__", set(fields))
+        object.__setattr__(message, "__pydantic_fields_set__", given)
         object.__setattr__(message, "__pydantic_extra__", None)
         object.__setattr__(message, "__pydantic_private__", None)
         return message
@@ -245,7 +245,7 @@ _DEFAULTS: dict[str, Any] = {
     if not field.is_required() and field.default_factory is None
 }
 """Defaults of the fields that have a constant one, for `Message.trusted`."""
-_FIELDS = len(Message.model_fields)
+_FIELDS = set(Message.model_fields)
 
 
 def visible_texts(messages: Iterable[Message]) -> Iterator[str]:

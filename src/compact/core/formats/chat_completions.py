@@ -180,7 +180,10 @@ def _result(raw: Mapping[str, Any], path: str) -> ToolResult:
         call_id = raw.get("name")
     if not isinstance(call_id, str) or not call_id:
         raise InvalidMessage(f"{path}.tool_call_id", f"a tool result needs one, got {call_id!r}")
-    parts = _content_parts(raw.get("content"), f"{path}.content")
+    content = raw.get("content")
+    if isinstance(content, str):
+        return ToolResult(call_id, content, _text_field(raw, "name"), raw=raw)
+    parts = _content_parts(content, f"{path}.content")
     text = "\n".join(p.text for p in parts if isinstance(p, Text | Refusal | Opaque))
     pictures = pictures_of(parts)
     return ToolResult(call_id, text, _text_field(raw, "name"), images=pictures, raw=raw)

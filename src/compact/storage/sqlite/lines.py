@@ -102,6 +102,18 @@ def tail(db: apsw.Connection, branch_id: str) -> Tail:
     return Tail(branch, position_of(last) + 1, tokens, last_hash)
 
 
+def length(db: apsw.Connection, branch_id: str) -> int:
+    """How many messages the branch has.
+
+    Raises:
+        NotFound: there is no such branch.
+    """
+    row = first(db, f"SELECT b.fork, ({_END}) FROM branches b WHERE b.id = ?", (text(branch_id),))
+    if row is None:
+        raise no_branch(branch_id)
+    return int(row[0]) if row[1] is None else position_of(row[1]) + 1
+
+
 class Tails:
     """Where branches go on, remembered from one append to the next.
 

@@ -58,7 +58,7 @@ def read(db: apsw.Connection, branch_id: str, start: int, stop: int) -> list[Ent
     """
     low, high = start, min(stop, LAST)
     if low < 0:
-        low = max(0, lines.tail(db, branch_id).position + low)
+        low = max(0, lines.length(db, branch_id) + low)
     return [
         entry_of(row)
         for stretch in lines.lineage(db, branch_id, low=low, high=high)

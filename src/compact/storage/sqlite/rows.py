@@ -156,7 +156,7 @@ def message_of(row: Row) -> Message:
 
 def moment(timestamp: int, zone: float | str | None) -> datetime:
     """The time of its two columns."""
-    at = _EPOCH + timedelta(microseconds=timestamp)
+    at = _EPOCH + timedelta(0, 0, timestamp)
     if zone is None:
         return at
     if isinstance(zone, str):
