@@ -206,7 +206,10 @@ def test_a_report_whose_reader_left_ends_without_a_traceback(process, sample, ar
 @unix
 def test_an_interrupt_ends_quietly(sample):
     env = {**os.environ, "PYTHONPATH": str(sample.parents[4])}
-    command = [sys.executable, "-m", "compact.apps.cli.main", "tokens", "-"]
+    # a shell's background job ignores interrupts, and hands that on to its children
+    start = "import signal, runpy; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    start += "runpy.run_module('compact.apps.cli.main', run_name='__main__')"
+    command = [sys.executable, "-c", start, "tokens", "-"]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env
     ) as running:
