@@ -20,7 +20,7 @@ from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_
 from compact.core.budget import ContextWindow
 from compact.core.policy import CompactPolicy
 from compact.core.profiles import window_of
-from compact.errors import InvalidConfig
+from compact.errors import InvalidConfig, unreadable
 
 PREFIX = "COMPACT_"
 OTHER_VARIABLES = ("COMPACT_DATA", "COMPACT_TRACEBACK")
@@ -179,22 +179,14 @@ def _text_of(path: Path) -> str:
     try:
         with path.open("rb") as stream:
             data = stream.read(_LARGEST_FILE + 1)
-    except FileNotFoundError:
-        reason = "no such file"
-    except IsADirectoryError:
-        reason = "a directory, not a file"
-    except ValueError:
-        reason = "not a file's name"
-    except OSError as error:
-        reason = f"cannot be read: {error.strerror or error}"
-    else:
-        if len(data) > _LARGEST_FILE:
-            raise InvalidConfig(str(path), "larger than 1 MB: no file of settings")
-        try:
-            return data.decode("utf-8-sig")
-        except UnicodeDecodeError:
-            reason = "not UTF-8 text"
-    raise InvalidConfig(str(path), reason)
+    except (OSError, ValueError) as error:
+        raise InvalidConfig(str(path), unreadable(error)) from None
+    if len(data) > _LARGEST_FILE:
+        raise InvalidConfig(str(path), "larger than 1 MB: no file of settings")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise InvalidConfig(str(path), "not UTF-8 text") from None
 
 
 def _json_of(text: str, path: Path) -> object:

@@ -132,3 +132,14 @@ class BlockingCallInLoop(CompactError, RuntimeError):
 
     The text names the async form to await instead.
     """
+
+
+def unreadable(error: OSError | ValueError) -> str:
+    """Why a file could not be read, in words for a person."""
+    if isinstance(error, FileNotFoundError):
+        return "no such file"
+    if isinstance(error, IsADirectoryError):
+        return "a directory, not a file"
+    if isinstance(error, OSError):
+        return f"cannot be read: {error.strerror or error}"
+    return "not a file's name"

@@ -19,7 +19,7 @@ from compact.config import CompactConfig, did_you_mean
 from compact.core.messages import Message
 from compact.core.plan import Plan
 from compact.core.tokens import TokenCounter
-from compact.errors import InvalidConfig, InvalidInput, InvalidTranscript
+from compact.errors import InvalidConfig, InvalidInput, InvalidTranscript, unreadable
 
 STDIN = "-"
 
@@ -185,15 +185,8 @@ def bytes_of(file: str) -> bytes:
         return read_stdin()
     try:
         return Path(file).read_bytes()
-    except FileNotFoundError:
-        reason = "no such file"
-    except IsADirectoryError:
-        reason = "a directory, not a file"
-    except ValueError:
-        reason = "not a file's name"
-    except OSError as error:
-        reason = f"cannot be read: {error.strerror or error}"
-    raise InvalidTranscript(file, reason)
+    except (OSError, ValueError) as error:
+        raise InvalidTranscript(file, unreadable(error)) from None
 
 
 def checked_tools(tools: Sequence[Mapping[str, Any]], source: str) -> Sequence[Mapping[str, Any]]:

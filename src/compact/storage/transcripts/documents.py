@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 
 import orjson
 
-from compact.errors import InvalidTranscript
+from compact.errors import InvalidTranscript, unreadable
 
 _HUGE_INTEGER = re.compile(rb"[:,\[\s]-?[0-9]{20}")
 _BOM = b"\xef\xbb\xbf"
@@ -97,15 +97,8 @@ def load(data: bytes | str | Path, *, source: str | None = None) -> Document:
 def _bytes_of(path: Path, name: str) -> bytes:
     try:
         return path.read_bytes()
-    except FileNotFoundError:
-        reason = "no such file"
-    except IsADirectoryError:
-        reason = "a directory, not a file"
-    except ValueError:
-        reason = "not a file's name"
-    except OSError as error:
-        reason = f"cannot be read: {error.strerror or error}"
-    raise InvalidTranscript(name, reason)
+    except (OSError, ValueError) as error:
+        raise InvalidTranscript(name, unreadable(error)) from None
 
 
 def _objects(content: bytes, body: bytes, name: str) -> Document:
