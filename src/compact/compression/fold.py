@@ -14,7 +14,7 @@ from compact.compression import shorten
 from compact.core.checkpoints import Checkpoint
 from compact.core.context import ActiveContext
 from compact.core.history import History
-from compact.core.messages import Message, ToolCall
+from compact.core.messages import SYSTEM_ROLES, Message, ToolCall
 from compact.core.sessions import Projection, Run, Shown, Stand
 
 
@@ -143,7 +143,7 @@ class Fold:
     def _lead(self) -> int:
         """How many messages of the system prompt stand before everything else."""
         lead = 0
-        while lead < len(self._messages) and self._messages[lead].role in ("system", "developer"):
+        while lead < len(self._messages) and self._messages[lead].role in SYSTEM_ROLES:
             lead += 1
         return lead
 

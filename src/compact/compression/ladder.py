@@ -29,7 +29,7 @@ from compact.compression.layout import Layout, Piece
 from compact.core.boundaries import may_cut_before
 from compact.core.groups import Group, group_at, groups_from_end
 from compact.core.history import History
-from compact.core.messages import Message
+from compact.core.messages import SYSTEM_ROLES, Message
 from compact.core.partition import recent_from
 from compact.core.policy import CompactPolicy
 from compact.core.voices import voice_of
@@ -97,7 +97,7 @@ class Ladder:
         history = self._history
         parts = {"system prompt": 0, "pins": 0, "newest user message": 0}
         for position in history.fixed:
-            system = history[position].role in ("system", "developer")
+            system = history[position].role in SYSTEM_ROLES
             parts["system prompt" if system else "pins"] += self._hold(layout, position)
         newest = next(history.persons(), None)
         self._turn = -1 if newest is None else newest

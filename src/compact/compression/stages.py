@@ -27,7 +27,7 @@ from compact.core.checkpoints import (
 )
 from compact.core.context import ActiveContext
 from compact.core.history import History
-from compact.core.messages import Message
+from compact.core.messages import SYSTEM_ROLES, Message
 from compact.core.policy import CompactPolicy
 from compact.core.provider_rules import violations
 from compact.core.sessions import Piece
@@ -385,7 +385,7 @@ def _span_start(selection: Selection, start: int) -> int:
         first < layout.cut
         and first in layout.held
         and start == 0
-        and history[first].role in ("system", "developer")
+        and history[first].role in SYSTEM_ROLES
     ):
         first += 1
     return first

@@ -17,14 +17,14 @@ from pydantic import TypeAdapter, ValidationError
 from compact.core.formats.wire import WireFormat
 from compact.core.importance import importance
 from compact.core.instructions import find_instructions
-from compact.core.messages import Message
+from compact.core.messages import SYSTEM_ROLES, Message
 from compact.core.tokens import TokenCounter
 from compact.core.voices import person_text, voice_of
 from compact.errors import InvalidMessage
 
 Item = Message | Mapping[str, Any]
 
-NEVER_PRUNED: frozenset[str] = frozenset(("system", "developer"))
+NEVER_PRUNED = SYSTEM_ROLES
 FLAGS = ("pinned", "protected")
 _BOOL = TypeAdapter(bool)
 GAP = 256

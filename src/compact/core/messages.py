@@ -26,6 +26,8 @@ from compact.core import defaults
 from compact.errors import InvalidMessage
 
 Role = Literal["system", "developer", "user", "assistant", "tool"]
+SYSTEM_ROLES: frozenset[str] = frozenset(("system", "developer"))
+"""The roles that a system prompt is written in."""
 ROLES: frozenset[str] = frozenset(("system", "developer", "user", "assistant", "tool"))
 INPUT_ROLES: Mapping[str, Role] = {
     "tool_call": "assistant",

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
-from compact.core.messages import Message, ToolResult
+from compact.core.messages import SYSTEM_ROLES, Message, ToolResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def _late_result(message: Message) -> bool:
 
 def _order_of_roles(messages: Sequence[Message], rules: ProviderRules) -> list[str]:
     found: list[str] = []
-    talk = [(i, m) for i, m in enumerate(messages) if m.role not in ("system", "developer")]
+    talk = [(i, m) for i, m in enumerate(messages) if m.role not in SYSTEM_ROLES]
     if rules.first and talk and talk[0][1].role != rules.first:
         found.append(f"message {talk[0][0]}: the first message must be the {rules.first}'s")
     if rules.alternation == "strict":

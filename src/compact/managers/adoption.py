@@ -11,8 +11,6 @@ from compact.core.levels import Caps
 from compact.core.sessions import Projection
 from compact.managers.state import SessionState
 
-MOST_MOVES = 200
-"""Newest moves among which one is looked for."""
 MOST_LOOKED_AT = 8
 """Newest moves each of which is looked at."""
 
@@ -45,10 +43,8 @@ def _others(state: SessionState, size: int, before: int) -> Iterator[Projection]
     """Projections of other windows on the open branch: the newest ones, and the newest of which
     nothing stands for messages from position `before` on.
     """
-    for looked, move in enumerate(state.store.moves(state.id, None, most=MOST_MOVES)):
+    for looked, move in enumerate(state.moves()):
         if move.window == size or move.projection_id is None:
-            continue
-        if not state.covers(move.branch_id, move.at):
             continue
         if looked < MOST_LOOKED_AT or move.at <= before:
             yield state.projection(move.projection_id)

@@ -27,7 +27,7 @@ PAGE = 32
 MOST_FIXED = 10_000
 """System messages and pins that are looked for when a session is opened."""
 MOST_TRIES = 100
-SYSTEM = "system"
+SYSTEM_NOTE = "system"
 """The name of the note that says which words stand in the place of the system prompt."""
 SLACK = 32
 """Tokens that a system prompt may be shorter than the one before and count the same."""
@@ -58,7 +58,7 @@ class SessionHistory(History):
         self._lock = RLock()
         self._instead: dict[int, tuple[Message, int]] = {}
         """Other words for the leading system messages, and their tokens."""
-        self.take_system(store.notes(branch.session_id).get(SYSTEM))
+        self.take_system(store.notes(branch.session_id).get(SYSTEM_NOTE))
         fixed = store.marked(branch.id, FIXED, before=self._length, most=MOST_FIXED)
         self.fixed = fixed[::-1]
         self._person_positions: list[int] = []
@@ -143,7 +143,7 @@ class SessionHistory(History):
                 "messages": self.wire.render(list(messages)),
                 "tokens": counts,
             }
-            self._store.note(session_id, SYSTEM, note)
+            self._store.note(session_id, SYSTEM_NOTE, note)
             self.take_system(note)
             return sum(counts) - sum(before)
 

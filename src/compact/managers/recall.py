@@ -16,7 +16,7 @@ from compact.core.recalls import EXPAND, PAGE, RECALL, Expansion, Recalled, told
 from compact.core.terms import looked_for, readable, searchable
 from compact.errors import InvalidInput, NotFound
 from compact.managers.history import SessionHistory
-from compact.managers.state import SessionState
+from compact.managers.state import ALL_MOVES, SessionState
 
 AROUND = 240
 """Characters that are shown before and after what was looked for."""
@@ -25,8 +25,6 @@ TOLD_TOKENS = 1_500
 MOST_HITS = (2 * PAGE, 20 * PAGE, 200 * PAGE, 2_000 * PAGE)
 """Messages that name a tool call's id, among which the call itself is looked for: more, where it is
 not among the first."""
-MOST_MOVES = 100_000
-"""Moves among which the one is looked for that made a checkpoint."""
 
 
 def recall(state: SessionState, query: str, *, limit: int = PAGE) -> list[Recalled]:
@@ -161,7 +159,7 @@ def _history_of(state: SessionState, checkpoint: Checkpoint) -> SessionHistory:
     forks = [branch.fork for branch in state.store.branches(state.id) if branch.parent]
     if checkpoint.span.last < min(forks, default=checkpoint.span.last + 1):
         return state.history
-    for move in state.store.moves(state.id, None, most=MOST_MOVES):
+    for move in state.store.moves(state.id, None, most=ALL_MOVES):
         if move.projection_id is None or move.at <= checkpoint.span.last:
             continue
         live = state.store.projection(move.projection_id).checkpoints

@@ -19,17 +19,15 @@ from typing import Any, NamedTuple
 from compact.compression import shorten
 from compact.compression.fold import Fold
 from compact.core import chain
-from compact.core.messages import Message
+from compact.core.messages import SYSTEM_ROLES, Message
 from compact.core.own_text import kind_of
 from compact.core.sessions import Projection
 from compact.errors import InvalidMessage
-from compact.managers.state import SessionState
+from compact.managers.state import ALL_MOVES, SessionState
 from compact.managers.view import View
 
 MOST_PROMPTS = 12
 """Projections that are looked at for one list, but for the one in force."""
-MOST_EVER = 100_000
-"""Newest moves among which a projection is looked for."""
 SURE = 8
 """Messages at the beginning of a list that say that nothing was cut off before them."""
 MARGIN = 64
@@ -37,7 +35,6 @@ MARGIN = 64
 LEAST_RUN = 3
 """Messages that tell a place inside the history; at its end one is enough."""
 
-SYSTEM = frozenset(("system", "developer"))
 _OURS = ("Checkpoint", "Goals")
 _HEADING = re.compile(r"\[Checkpoint (?P<id>ck-[0-9a-f]+) · [^\]\n]* to (?P<last>[\d,]+)")
 
@@ -142,7 +139,7 @@ def _stored_lead(state: SessionState) -> list[Message]:
     """The leading system messages of the history, as they were first said."""
     lead: list[Message] = []
     for entry in state.store.read(state.branch_id, 0, MARGIN):
-        if entry.message.role not in SYSTEM:
+        if entry.message.role not in SYSTEM_ROLES:
             break
         lead.append(entry.message)
     return lead
@@ -153,7 +150,7 @@ def _lead(given: Sequence[Given], kinds: Sequence[str | None]) -> list[int]:
     found: list[int] = []
     for i, message in enumerate(given):
         role = message.role if isinstance(message, Message) else message.get("role")
-        if role not in SYSTEM:
+        if role not in SYSTEM_ROLES:
             break
         if kinds[i] is None:
             found.append(i)
@@ -302,7 +299,7 @@ def _names(state: SessionState, cut: int | None) -> Sequence[str]:
     """
     most = MARGIN
     rows = state.store.moves(state.id, None, most=most)
-    while cut is not None and len(rows) == most < MOST_EVER and rows[-1].at >= cut:
+    while cut is not None and len(rows) == most < ALL_MOVES and rows[-1].at >= cut:
         most *= 8
         rows = state.store.moves(state.id, None, most=most)
     found = [

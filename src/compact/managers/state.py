@@ -4,7 +4,7 @@ its prompts are made.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import RLock
 from typing import Any, Literal
@@ -18,14 +18,16 @@ from compact.core.levels import aged
 from compact.core.messages import Message
 from compact.core.policy import CompactPolicy
 from compact.core.protocols import Emit, SessionStore, Summarizer
-from compact.core.sessions import Branch, Projection, free_branch_id
+from compact.core.sessions import Branch, Move, Projection, free_branch_id
 from compact.core.tokens import TokenCounter
-from compact.managers.history import SYSTEM, SessionHistory
+from compact.managers.history import SYSTEM_NOTE, SessionHistory
 
 GOALS, PIN, CALIBRATION, COUNTED = "goals:", "pin:", "calibration:", "counted:"
 """How the names of the session's notes begin. Each pin is a note of its own: of two writers that
 pin at once, neither undoes the other."""
-_TAKEN = (GOALS, PIN, CALIBRATION, COUNTED, SYSTEM)
+NEWEST_MOVES, ALL_MOVES = 200, 100_000
+"""Moves among which what is in force is looked for, and what was in force long ago."""
+_TAKEN = (GOALS, PIN, CALIBRATION, COUNTED, SYSTEM_NOTE)
 
 
 @dataclass(slots=True)
@@ -85,8 +87,8 @@ class SessionState:
                 branch_id, _, position = name.removeprefix(PIN).rpartition(":")
                 if name.startswith(PIN) and self.covers(branch_id, int(position) + 1):
                     self.history.pin(int(position))
-            if found.get(SYSTEM) != self._noted.get(SYSTEM):
-                self.history.take_system(found.get(SYSTEM))
+            if found.get(SYSTEM_NOTE) != self._noted.get(SYSTEM_NOTE):
+                self.history.take_system(found.get(SYSTEM_NOTE))
             unseen, calibrated = (self._calibration_name, COUNTED), self.calibration
             shown = [k for k in found if not k.startswith(unseen)]
             if {k: found[k] for k in shown} != {k: self._noted.get(k) for k in shown}:
@@ -187,6 +189,13 @@ class SessionState:
     def aside(self, preface: Message | None) -> int:
         """Tokens of what stands beside the messages of the history."""
         return self.beside + (self.counter.message(preface) if preface else 0)
+
+    def moves(self, window: int | None = None, *, most: int = NEWEST_MOVES) -> Iterator[Move]:
+        """The moves that lie on the open branch, for a window or for all, newest first, among so
+        many of the newest.
+        """
+        rows = self.store.moves(self.id, window, most=most)
+        return (move for move in rows if self.covers(move.branch_id, move.at))
 
     def covers(self, branch_id: str, at: int) -> bool:
         """Whether a position of a branch lies on the branch that is open."""

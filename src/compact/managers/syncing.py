@@ -10,21 +10,19 @@ from typing import Any
 
 from compact.core import chain, defaults
 from compact.core.events import BranchTaken
-from compact.core.messages import Message
+from compact.core.messages import SYSTEM_ROLES, Message
 from compact.core.sessions import Branch, Projection, Run, Step
 from compact.errors import InvalidMessage, Superseded
 from compact.managers import travel
 from compact.managers.opening import parsed
-from compact.managers.recognition import SYSTEM, Given, Recognized
-from compact.managers.state import SessionState
+from compact.managers.recognition import Given, Recognized
+from compact.managers.state import NEWEST_MOVES, SessionState
 from compact.managers.view import View
 
 MOST_TRIES = 100
 """How often a list is recognized again because other writers were faster."""
 MOST_BRANCHES = 64
 """Newest branches of which one may say what a list says."""
-MOST_MOVES = 200
-"""Newest moves of a window among which one of a branch is looked for."""
 
 
 def checked(messages: Sequence[Given]) -> list[Given]:
@@ -105,7 +103,7 @@ def _branch_off(state: SessionState, view: View, found: Recognized) -> None:
 
 def _says_more(state: SessionState, known: int) -> bool:
     """Whether the beginning of the history is more than a system prompt."""
-    return known > 0 and state.history[known - 1].role not in SYSTEM
+    return known > 0 and state.history[known - 1].role not in SYSTEM_ROLES
 
 
 def _same_branch(
@@ -124,7 +122,7 @@ def _same_branch(
 
 def _in_force(state: SessionState, window: int, branch_id: str) -> Projection | None:
     """What was in force for a window on a branch."""
-    rows = state.store.moves(state.id, window, most=MOST_MOVES)
+    rows = state.store.moves(state.id, window, most=NEWEST_MOVES)
     names = (move.projection_id for move in rows if move.branch_id == branch_id)
     name = next(names, None)
     return None if name is None else state.projection(name)
@@ -139,8 +137,7 @@ def _show(state: SessionState, system: Sequence[Message]) -> None:
     state.revision += 1
     if more == 0:
         return
-    rows = state.store.moves(state.id, None, most=MOST_MOVES)
-    for window in {move.window for move in rows if state.covers(move.branch_id, move.at)}:
+    for window in {move.window for move in state.moves()}:
         for _ in range(MOST_TRIES):
             with suppress(Superseded):
                 _recount(state, window, len(system), more)
@@ -149,9 +146,8 @@ def _show(state: SessionState, system: Sequence[Message]) -> None:
 
 def _recount(state: SessionState, window: int, lead: int, more: int) -> None:
     """Put what is in force for a window in force again, with its count corrected."""
-    rows = state.store.moves(state.id, window, most=MOST_MOVES)
-    here = (move for move in rows if state.covers(move.branch_id, move.at))
-    move = next(here, None)
+    newest = state.store.moves(state.id, window, most=1)
+    move = next(state.moves(window), None)
     if move is None or move.projection_id is None:
         return
     projection = state.projection(move.projection_id)
@@ -166,7 +162,7 @@ def _recount(state: SessionState, window: int, lead: int, more: int) -> None:
         session_id=state.id,
         branch_id=state.branch_id,
         window=window,
-        base=rows[0].number,
+        base=newest[0].number if newest else 0,
         at=len(state.history),
         projection=corrected,
         notes=state.counted_noted(corrected, state.counted_by(projection)),

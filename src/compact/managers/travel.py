@@ -10,10 +10,8 @@ from compact.core.goals import Goal
 from compact.core.policy import CompactPolicy
 from compact.core.sessions import Branch, Move, MoveKind, Projection, Purpose, Snapshot
 from compact.errors import NotFound
-from compact.managers.state import SessionState
+from compact.managers.state import ALL_MOVES, SessionState
 from compact.managers.view import View
-
-MOST_MOVES = 100_000
 
 
 def take_snapshot(
@@ -157,7 +155,7 @@ def _places(state: SessionState, view: View) -> tuple[list[Place], list[Place]]:
     """The places one can go back to, the present one last, and those that were undone. What was
     compressed on a branch that others had left was never in force.
     """
-    moves = state.store.moves(state.id, most=MOST_MOVES)[::-1]
+    moves = state.store.moves(state.id, most=ALL_MOVES)[::-1]
     own = [move for move in moves if move.window == view.size]
     done: list[Place] = [_before(state, own[0])] if own else []
     undone: list[Place] = []

@@ -8,7 +8,7 @@ messages, whatever the length of the history.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from threading import Lock, get_ident
@@ -29,7 +29,7 @@ from compact.errors import CannotFit, SummaryRejected, Superseded
 from compact.managers import drafts
 from compact.managers.adoption import standing_in
 from compact.managers.breaker import Breaker
-from compact.managers.state import SessionState
+from compact.managers.state import ALL_MOVES, SessionState
 from compact.wiring import nobody
 
 MOST_WINDOWS = 10
@@ -39,10 +39,6 @@ POLL_SECONDS = 0.005
 BACKLOG = 64
 """New messages from which on the end of the history is counted first, before anything is
 appended."""
-MOST_MOVES = 200
-"""Newest moves among which one of the open branch is looked for."""
-MOST_EVER = 100_000
-"""Moves that are looked through for what was in force long ago."""
 MOST_ROUNDS = 5
 """Compressions in a row that other writers may win before this one gives up."""
 
@@ -155,7 +151,8 @@ class View:
 
     def move_at(self, length: int) -> Move | None:
         """The move that was in force when the session had so many messages."""
-        return next((m for m in self._moves(MOST_EVER) if m.at <= length), None)
+        moves = self._state.moves(self.size, most=ALL_MOVES)
+        return next((m for m in moves if m.at <= length), None)
 
     def reload(self) -> None:
         """Take what the store says is in force for the window."""
@@ -165,17 +162,11 @@ class View:
         self.window = state.window(self.size)
         newest = state.store.moves(state.id, self.size, most=1)
         self._base = newest[0].number if newest else 0
-        move = next(self._moves(), None)
+        move = next(state.moves(self.size), None)
         projection = None
         if move is not None and move.projection_id is not None:
             projection = state.projection(move.projection_id)
         self._take(projection, settled=move is not None and move.kind != "compress")
-
-    def _moves(self, most: int = MOST_MOVES) -> Iterator[Move]:
-        """The moves of the window that lie on the open branch, newest first."""
-        state = self._state
-        rows = state.store.moves(state.id, self.size, most=most)
-        return (m for m in rows if state.covers(m.branch_id, m.at))
 
     def _take(self, projection: Projection | None, *, settled: bool = False) -> None:
         """Go on from a projection. `settled` is for what somebody chose to go back to: it is not

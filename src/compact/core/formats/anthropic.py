@@ -14,6 +14,7 @@ from typing import Any
 from compact.core import images
 from compact.core.formats.wire import NO_IMAGE, own_raw, own_wire, pictures_of, read_metadata
 from compact.core.messages import (
+    SYSTEM_ROLES,
     Image,
     Message,
     Opaque,
@@ -153,7 +154,7 @@ def _image(raw: Mapping[str, Any]) -> Image:
 
 def _write(message: Message) -> dict[str, Any]:
     role = "assistant" if message.role == "assistant" else "user"
-    if message.role in ("system", "developer"):
+    if message.role in SYSTEM_ROLES:
         role = "system"
     base = message.wire if message.wire_format == NAME and message.wire else {}
     record = {**base, "role": role}
