@@ -17,6 +17,7 @@ from compact import ContextManager, SQLiteManager
 from compact.core.checkpoints import Summary, SummaryRequest, is_checkpoint_text
 from compact.core.context import ActiveContext, sendable
 from compact.core.events import Committed, DraftDropped
+from compact.core.formats.known import prompt_of
 from compact.core.protocols import SessionStore
 from compact.core.sessions import Entry
 from compact.errors import WrongLayer
@@ -463,9 +464,12 @@ def test_only_an_active_context_may_be_sent() -> None:
     for value in wrong:
         with pytest.raises(WrongLayer, match="active_context"):
             sendable(value)
+        with pytest.raises(WrongLayer, match="active_context"):
+            prompt_of(value)  # type: ignore[arg-type]
         with pytest.raises(TypeError):
             asyncio.run(ScriptedModel().complete(value))  # type: ignore[arg-type]
     assert sendable(ctx.active_context()) == ctx.active_context()
+    assert prompt_of(ctx.active_context()) == ctx.get_context_for_model()
 
 
 def test_types_keep_the_layers_apart(tmp_path: Path) -> None:

@@ -90,7 +90,8 @@ async def compress(
         texts = [await _written(task, summarizer, history, emit) for task in tasks]
     with _stage("checkpoint", emit):
         rows = zip(tasks, texts, strict=True)
-        drafts = [(task, _judged(task, text, selection, emit)) for task, text in rows]
+        is_own = isinstance(summarizer, ExtractiveSummarizer)
+        drafts = [(t, _judged(t, text, selection, emit, is_own=is_own)) for t, text in rows]
     with _stage("update", emit):
         update = stages.update(selection, drafts)
     with _stage("validate", emit):
@@ -127,10 +128,15 @@ async def _written(
 
 
 def _judged(
-    task: Task, written: Summary | Exception | None, selection: Selection, emit: Emit
+    task: Task,
+    written: Summary | Exception | None,
+    selection: Selection,
+    emit: Emit,
+    *,
+    is_own: bool,
 ) -> Judged:
     """What may stand in for the task's source: the summary that was written, else the extractive
-    one, else a receipt. The verdicts say why it is not the first.
+    one unless it is that (`is_own`), else a receipt. The verdicts say why it is not the first.
     """
     if task.request is None:
         return stages.RECEIPT
@@ -140,11 +146,12 @@ def _judged(
         if found.accepted:
             return found
         why = _reason(found)
-    other = ExtractiveSummarizer(selection.history.counter).extracted(task.request)
-    found = _by_gate(task, task.request, other, selection)
-    if not found.accepted:
-        why = f"{why}; extractive: {_reason(found)}"
-        found = stages.RECEIPT
+    found = stages.RECEIPT
+    if not is_own:
+        extracted = ExtractiveSummarizer(selection.history.counter).extracted(task.request)
+        other = _by_gate(task, task.request, extracted, selection)
+        found = other if other.accepted else found
+        why = why if other.accepted else f"{why}; extractive: {_reason(other)}"
     emit(SummaryReplaced(made_by=found.summary.made_by, reason=why))
     verdict = Verdict(rule=STANDS_IN, passed=False, detail=why)
     return Judged(found.summary, (*found.verdicts, verdict))

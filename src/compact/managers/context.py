@@ -34,7 +34,6 @@ from compact.managers.desk import Desk, Desks
 from compact.managers.history import SessionHistory
 from compact.managers.opening import SessionOptions, opened, parsed
 from compact.managers.recognition import Recognized, recognized
-from compact.managers.view import View
 
 T = TypeVar("T")
 
@@ -413,7 +412,7 @@ class ContextManager:
         self, format: Literal["openai", "anthropic"] | None = None
     ) -> list[dict[str, Any]]:
         """The tools `recall` and `expand`, to be declared to a model that may use them."""
-        own = "anthropic" if self._state.wire.name == "anthropic" else "openai"
+        own = self._state.wire.name
         return recalls.tools(format or ("anthropic" if own == "anthropic" else "openai"))
 
     def call_tool(
@@ -436,9 +435,6 @@ class ContextManager:
     @property
     def _breaker(self) -> Breaker:
         return self._desk.breaker
-
-    def _view_of(self, size: int) -> View:
-        return self._desk.view(size)
 
     def _run(self, work: Coroutine[Any, Any, T], instead: str) -> T:
         return blocking.run(work, waits=self._state.waits, instead=instead)

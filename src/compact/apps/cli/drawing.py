@@ -34,7 +34,6 @@ class Part:
 
 _CELLS = "█▓▒░"
 _PLAIN_CELLS = "#+=."
-FREE = Part("free", 0, "bright_black")
 STYLES: Mapping[str, str] = {
     "system": "blue",
     "tools and framing": "bright_blue",
