@@ -52,25 +52,12 @@ def sent(message: Message) -> Any:  # noqa: ANN401 - a provider's dictionary
     return message.wire
 
 
-class Ours(Store):
-    """`SQLiteManager.append`, one entry a call."""
+class InOurs(Store):
+    """A session in our store."""
 
     def __init__(self, folder: Path, durability: Durability = "full") -> None:
         super().__init__(folder)
         self.store = opened(folder / "ours.db", durability)
-        self.count = self.store.branch(NAME).messages
-
-    def prepared(self, messages: list[Record]) -> list[Any]:
-        return list(parsed(messages))
-
-    def given(self, prepared: Sequence[Any]) -> list[Any]:
-        return [sent(entry.message) for entry in prepared]
-
-    def append(self, one: Entry) -> None:
-        self.count = self.store.append(NAME, (one,), expected=self.count)
-
-    def append_all(self, prepared: Sequence[Entry]) -> None:
-        self.store.append(NAME, prepared, expected=0)
 
     def last(self, count: int) -> list[Any]:
         return [sent(e.message) for e in self.store.read(NAME, -count, 1 << 30)]
@@ -88,7 +75,27 @@ class Ours(Store):
         self.store.close()
 
 
-class Managed(Ours):
+class Ours(InOurs):
+    """`SQLiteManager.append`, one entry a call."""
+
+    def __init__(self, folder: Path, durability: Durability = "full") -> None:
+        super().__init__(folder, durability)
+        self.count = self.store.branch(NAME).messages
+
+    def prepared(self, messages: list[Record]) -> list[Any]:
+        return list(parsed(messages))
+
+    def given(self, prepared: Sequence[Any]) -> list[Any]:
+        return [sent(entry.message) for entry in prepared]
+
+    def append(self, one: Entry) -> None:
+        self.count = self.store.append(NAME, (one,), expected=self.count)
+
+    def append_all(self, prepared: Sequence[Entry]) -> None:
+        self.store.append(NAME, prepared, expected=0)
+
+
+class Managed(InOurs):
     """`ContextManager.add_message`: parses, counts tokens exactly, appends."""
 
     def __init__(self, folder: Path) -> None:
@@ -97,16 +104,10 @@ class Managed(Ours):
             window=WINDOW, store=self.store, session_id=NAME, tokenizer="o200k"
         )
 
-    def prepared(self, messages: list[Record]) -> list[Any]:
-        return messages
-
-    def given(self, prepared: Sequence[Any]) -> list[Any]:
-        return list(prepared)
-
-    def append(self, one: Record) -> None:  # type: ignore[override]
+    def append(self, one: Record) -> None:
         self.session.add_message(one)
 
-    def append_all(self, prepared: Sequence[Record]) -> None:  # type: ignore[override]
+    def append_all(self, prepared: Sequence[Record]) -> None:
         self.session.add_messages(prepared)
 
 

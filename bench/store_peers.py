@@ -71,7 +71,7 @@ class AgentsSession(Store):
 
         return self.runner.run(work())
 
-    def timed(self, what: str, *arguments: Any) -> Timed:  # noqa: ANN401
+    def timed(self, what: str, *arguments: Any) -> Timed:  # noqa: ANN401 - of any call
         async def work() -> Timed:
             started = time.perf_counter()
             if what == "append_all":
@@ -139,7 +139,7 @@ class LlamaIndex(Store):
 
         return [made(message) for message in messages]
 
-    def append(self, one: Any) -> None:  # noqa: ANN401
+    def append(self, one: Any) -> None:  # noqa: ANN401 - the peer's own message
         self.store.add_message(NAME, one)
 
     def append_all(self, prepared: Sequence[Any]) -> None:
@@ -167,7 +167,7 @@ class LlamaIndexPlain(LlamaIndex):
     wal = False
 
 
-def _as_durable_log(connection: Any, _: object) -> None:  # noqa: ANN401
+def _as_durable_log(connection: Any, _: object) -> None:  # noqa: ANN401 - the driver's
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
 
@@ -186,14 +186,14 @@ class LangGraph(Store):
         saver = SqliteSaver(self.db)
         saver.setup()
         self.db.execute("PRAGMA synchronous = FULL")
-        builder = StateGraph(TypedDict("State", {"messages": self.channel()}))  # type: ignore[operator]
+        builder = StateGraph(TypedDict("State", {"messages": self.channel()}))  # type: ignore[operator] # a type made at run time
         builder.add_node("nothing", lambda _: {})
         builder.add_edge(START, "nothing")
         builder.add_edge("nothing", END)
         self.graph = builder.compile(checkpointer=saver)
         self.config: Any = {"configurable": {"thread_id": NAME}}
 
-    def channel(self) -> Any:  # noqa: ANN401
+    def channel(self) -> Any:  # noqa: ANN401 - the peer's types are not ours
         from langchain_core.messages import AnyMessage
         from langgraph.graph.message import add_messages
 
@@ -207,7 +207,7 @@ class LangGraph(Store):
             message.id = f"m{at}"
         return made
 
-    def append(self, one: Any) -> None:  # noqa: ANN401
+    def append(self, one: Any) -> None:  # noqa: ANN401 - the peer's own message
         self.graph.invoke({"messages": [one]}, self.config, durability="exit")
 
     def append_all(self, prepared: Sequence[Any]) -> None:
@@ -229,7 +229,7 @@ class LangGraph(Store):
 class LangGraphDelta(LangGraph):
     """The same with its DeltaChannel (beta), which does not store the list anew each time."""
 
-    def channel(self) -> Any:  # noqa: ANN401
+    def channel(self) -> Any:  # noqa: ANN401 - the peer's types are not ours
         from langgraph.channels.delta import DeltaChannel
         from langgraph.graph.message import _messages_delta_reducer
 
