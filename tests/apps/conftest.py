@@ -35,6 +35,23 @@ def fixtures():
     return ROOT / "tests/fixtures/transcripts"
 
 
+@pytest.fixture(
+    params=(
+        "anthropic_object.json",
+        "chat_object.json",
+        "claude_code.jsonl",
+        "gemini_cli.json",
+        "mini_swe_agent.traj.json",
+        "specstory_claude.md",
+        "swe_agent_tools.traj",
+        "tau2_bench.json",
+    )
+)
+def transcript(request):
+    """The name of one file of each format in turn."""
+    return request.param
+
+
 @pytest.fixture(autouse=True)
 def _clean(monkeypatch, tmp_path):
     """No settings of the machine, an empty folder, a known width."""

@@ -24,26 +24,14 @@ def refused(done, *reasons):
 
 # --- import ---------------------------------------------------------------------------------------
 
-FILES = (
-    "anthropic_object.json",
-    "chat_object.json",
-    "claude_code.jsonl",
-    "gemini_cli.json",
-    "mini_swe_agent.traj.json",
-    "specstory_claude.md",
-    "swe_agent_tools.traj",
-    "tau2_bench.json",
-)
 
-
-@pytest.mark.parametrize("name", FILES)
-def test_every_format_comes_in_with_ids_times_and_title(run, fixtures, tmp_path, name):
+def test_every_format_comes_in_with_ids_times_and_title(run, fixtures, tmp_path, transcript):
     """US-8: what was read is what is kept."""
-    done = run("sessions", "import", fixtures / name)
+    done = run("sessions", "import", fixtures / transcript)
     assert done.code == 0, done
-    read = wiring.read_transcript(fixtures / name)
+    read = wiring.read_transcript(fixtures / transcript)
     session_id = done.out.strip()
-    assert session_id == name.split(".")[0]
+    assert session_id == transcript.split(".")[0]
     kept = kept_in(".compact/sessions.db", session_id)
     assert [m.id for m in kept] == [m.id for m in read.messages]
     assert [m.content for m in kept] == [m.content for m in read.messages]
@@ -52,7 +40,7 @@ def test_every_format_comes_in_with_ids_times_and_title(run, fixtures, tmp_path,
     assert told["format"] == read.wire
     for note in read.notes:
         assert " ".join(note.split())[:60] in done.err
-    if name in ("claude_code.jsonl", "gemini_cli.json"):  # files with times
+    if transcript in ("claude_code.jsonl", "gemini_cli.json"):  # files with times
         assert [m.timestamp for m in kept] == [m.timestamp for m in read.messages]
         assert told["created_at"] == read.messages[0].timestamp.isoformat()
 

@@ -149,8 +149,16 @@ def test_a_killed_writer_breaks_no_promise(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_three_hundred_killed_writers_break_no_promise(tmp_path: Path) -> None:
+def test_three_hundred_killed_writers_break_no_promise(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     kills = int(os.environ.get("KILLS", "300"))
     crashes = torture(tmp_path, kills, seed=11)
+    messages = sum(map(len, crashes.promised.values()))
+    with capsys.disabled():
+        print(
+            f"\n{kills} kills: {messages:,} promised messages on {len(crashes.promised)} branches, "
+            f"{len(crashes.snapshots)} snapshots, up to {crashes.compressions} compressions"
+        )
     assert crashes.compressions > 50
     assert crashes.snapshots
