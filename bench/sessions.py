@@ -26,14 +26,12 @@ from bench.measuring import Check, Setting, Spread, Table, child, number
 from bench.store_ours import NAME, opened
 from compact.compression.extractive import ExtractiveSummarizer
 from compact.core.checkpoints import Checkpoint, Span, Summary, SummaryRequest
-from compact.core.context import ActiveContext
 from compact.core.formats.known import format_named
-from compact.core.messages import Message
-from compact.core.replies import Reply
 from compact.core.sessions import PERSON, Entry, Projection, Stand, Step
 from compact.core.tokens import TokenCounter
 from compact.managers.context import ContextManager
 from compact.storage.sqlite.store import SQLiteManager
+from compact.testing import ScriptedModel
 
 SHORT, LONG = 1_000, 1_000_000
 TURNED = (2_000, 20_000, 100_000)
@@ -310,15 +308,6 @@ def filling(tokens: int, seed: int = 1, *, tools: bool = True) -> list[Record]:
     return taken
 
 
-class _Silent:
-    """A model that answers at once."""
-
-    name = "silent"
-
-    async def complete(self, context: ActiveContext) -> Reply:
-        return Reply(message=Message(role="assistant", content="Yes."))
-
-
 def validating(folder: Path, messages: Sequence[Record]) -> tuple[float, float, float, int]:
     """Milliseconds of counting a whole prompt again as `send` does, every text for the first time
     and a second time; of all of `send`; and the prompt's tokens.
@@ -339,7 +328,7 @@ def validating(folder: Path, messages: Sequence[Record]) -> tuple[float, float, 
     assert counter.text("x") == 1
     manager._state.counter = TokenCounter(ColdEstimator())
     started = time.perf_counter()
-    manager.send(_Silent())
+    manager.send(ScriptedModel("Yes."))
     sent = (time.perf_counter() - started) * 1e3
     manager.close()
     return times[0], times[1], sent, tokens

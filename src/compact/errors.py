@@ -5,11 +5,15 @@
     │   ├── InvalidMessage                 breaks the message model; names the field's path
     │   ├── InvalidTranscript              a file unknown or broken; names line and reason
     │   ├── InvalidConfig                  a setting has a wrong name or value; names the field
-    │   └── UnknownModel (LookupError)     no profile, tokenizer or format of that name
+    │   ├── UnknownModel (LookupError)     no profile, tokenizer or format of that name
+    │   └── ServerHeldState                a server would keep the conversation
     ├── NotFound (LookupError)             no session, snapshot, checkpoint or message of that name
     ├── WrongLayer (TypeError)             a history or a snapshot was handed to a model
     ├── CannotFit                          the floor alone exceeds the budget; carries its breakdown
     ├── ContextOverflow                    a provider refused a prompt as too large
+    ├── ModelFailed (RuntimeError)         what a model or its server answered cannot be used
+    │   ├── ModelUnavailable (ConnectionError)  it may answer later: busy, down, too slow
+    │   └── ModelRefused (PermissionError) it will not answer this: key, name, request, policy
     ├── SummaryRejected (ValueError)       a summary may not stand in for its source
     ├── Superseded (RuntimeError)          another writer was faster: read again and go on
     ├── StoreFailed (OSError)              a store cannot be read or written: full, locked …
@@ -72,6 +76,12 @@ class UnknownModel(InvalidInput, LookupError):
     """No profile, tokenizer or format is known by that name."""
 
 
+class ServerHeldState(InvalidInput):
+    """A request would have the provider's server keep the conversation (`previous_response_id`,
+    `conversation`): what is sent then is more than what was counted. The text names the way out.
+    """
+
+
 class NotFound(CompactError, LookupError):
     """There is nothing of that name; the text says what was looked for and where to look."""
 
@@ -92,6 +102,42 @@ class ContextOverflow(CompactError):
         self.tokens = tokens
         self.limit = limit
         super().__init__(message)
+
+
+class ModelFailed(CompactError, RuntimeError):
+    """A model or its server did not answer in a way that can be used.
+
+    `model` is its key, `status` the HTTP status where there was one.
+    """
+
+    def __init__(self, message: str, *, model: str = "", status: int | None = None) -> None:
+        self.model = model
+        self.status = status
+        super().__init__(message)
+
+
+class ModelUnavailable(ModelFailed, ConnectionError):
+    """A model does not answer now, and may do so later: its server is busy, down or too slow.
+
+    `retry_after` is what the server asks to wait, in seconds; None where it does not say.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        model: str = "",
+        status: int | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        self.retry_after = retry_after
+        super().__init__(message, model=model, status=status)
+
+
+class ModelRefused(ModelFailed, PermissionError):
+    """A model will not answer this request, however often it is asked: a wrong key, an unknown
+    name, a malformed request, a policy.
+    """
 
 
 class Superseded(CompactError, RuntimeError):

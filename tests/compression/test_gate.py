@@ -75,7 +75,8 @@ def judged(text: str, request: SummaryRequest | None = None, **more: Any) -> Jud
     source = more.pop("source_tokens", None)
     if source is None:
         source = sum(map(COUNTER.message, request.messages))
-    made = more.pop("made", Summary(text=text, made_by="model"))
+    made = more.pop("made", Summary(text=text, made_by="model", prompt=more.pop("prompt", "")))
+    request = request.model_copy(update={"goals": tuple(more.pop("goals", ()))})
     return judge(made, request, COUNTER, source_tokens=source, **more)
 
 

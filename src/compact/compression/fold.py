@@ -8,7 +8,7 @@ result comes. Goals stand after the system prompt.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from compact.compression import shorten
 from compact.core.checkpoints import Checkpoint
@@ -18,14 +18,32 @@ from compact.core.messages import SYSTEM_ROLES, Message, ToolCall
 from compact.core.sessions import Projection, Run, Shown, Stand
 
 
+class Beside(NamedTuple):
+    """What is sent beside the messages, as the caller gave it."""
+
+    system: str | tuple[Mapping[str, Any], ...] | None = None
+    tools: tuple[Mapping[str, Any], ...] = ()
+
+
+NOTHING_BESIDE = Beside()
+
+
 class Fold:
     """The messages to send, and their tokens. `aside` counts what stands beside the messages, the
     goals included.
     """
 
-    def __init__(self, history: History, *, aside: int, goals: Message | None = None) -> None:
+    def __init__(
+        self,
+        history: History,
+        *,
+        aside: int,
+        goals: Message | None = None,
+        beside: Beside = NOTHING_BESIDE,
+    ) -> None:
         self._history = history
         self._goals = goals
+        self._beside = beside
         self.aside = aside
         self.checkpoints: tuple[Checkpoint, ...] = ()
         self.seen = 0
@@ -178,6 +196,8 @@ class Fold:
             messages=tuple(self.messages()),
             tokens=self.tokens,
             checkpoints=self.checkpoints,
+            system=self._beside.system,
+            tools=self._beside.tools,
         )
 
 

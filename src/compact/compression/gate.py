@@ -71,16 +71,12 @@ def judge(
     counter: TokenCounter,
     *,
     source_tokens: int,
-    goals: Sequence[str] = (),
-    prompt: str = "",
 ) -> Judged:
     """Hold a summary to the rules. Never raises, whatever was written.
 
-    `source_tokens` is the size of all it stands in for; `goals` are the words of the open goals;
-    `prompt` is what a model was told beside the messages, so that it is recognized when it comes
-    back.
+    `source_tokens` is the size of all it stands in for.
     """
-    matter = Matter(request, counter, source_tokens, tuple(goals), prompt)
+    matter = Matter(request, counter, source_tokens, request.goals, summary.prompt)
     verdicts: list[Verdict] = []
     for rule in RULES:
         found = rule.check(summary, matter)

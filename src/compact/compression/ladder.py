@@ -141,7 +141,7 @@ class Ladder:
         return large and bool(message.tool_results) and bool(message.text)
 
     def _hold_requests(self, layout: Layout, room: int) -> None:
-        if self._policy.strategy != "task_state":
+        if not self._policy.summarizes:
             room -= self._hold_checkpoint(layout, room)
         room -= self._hold_first_request(layout, room)
         newest = list(islice(self._persons(layout), self._policy.keep_user_messages))

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from compact.compression import reporting, stages
+from compact.compression import preparing, reporting, stages
 from compact.compression.extractive import ExtractiveSummarizer
 from compact.compression.gate import Judged, judge
-from compact.compression.stages import Budget, Selection, Task
 from compact.compression.standing import Standing
+from compact.compression.values import Budget, Selection, Task
 from compact.core.checkpoints import Checkpoint, Summary, SummaryRequest, Verdict
 from compact.core.events import (
     STAGES,
@@ -85,7 +85,7 @@ async def compress(
     with _stage("identify", emit):
         selection = stages.identify(history, policy, budget, standing)
     with _stage("prepare", emit):
-        tasks = stages.prepare(selection)
+        tasks = preparing.prepare(selection)
     with _stage("summarize", emit):
         texts = [await _written(task, summarizer, history, emit) for task in tasks]
     with _stage("checkpoint", emit):
@@ -161,8 +161,7 @@ def _by_gate(task: Task, request: SummaryRequest, summary: Summary, selection: S
     counter, source = selection.history.counter, task.source_tokens
     if source is None:
         source = sum(map(counter.message, request.messages))
-    goals = selection.standing.goals if selection.standing else ()
-    return judge(summary, request, counter, source_tokens=source, goals=goals)
+    return judge(summary, request, counter, source_tokens=source)
 
 
 def _reason(judged: Judged) -> str:

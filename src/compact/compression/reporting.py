@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from compact.compression import shorten
-from compact.compression.stages import Budget, Selection
+from compact.compression.values import Budget, Selection
 from compact.core.checkpoints import Checkpoint
 from compact.core.context import ActiveContext
 from compact.core.groups import groups_of

@@ -31,6 +31,8 @@ class Standing:
     pressure: Pressure = "none"
     goals: tuple[str, ...] = ()
     """The words of the open goals: no summary may call them done."""
+    open_tasks: tuple[str, ...] = ()
+    """The words of what is still to do for them."""
 
 
 def standing_of(projection: Projection | None, caps: Caps, *, tokens: int) -> Standing:

@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from compact.core import defaults
 from compact.core.messages import Message, MessageMetadata
 from compact.core.own_text import digest, kind_of
+from compact.core.replies import Finish
 
 Level = Literal["detailed", "moderate", "compact", "merged"]
 
@@ -51,6 +52,10 @@ class Summary(BaseModel):
     made_by: str
     anchors: tuple[str, ...] = ()
     """Facts kept word for word, most needed first."""
+    finish: Finish = "stop"
+    """Why its maker stopped writing."""
+    prompt: str = Field(default="", exclude=True, repr=False)
+    """What a model was told beside the messages, so that it is recognized when it comes back."""
     memo: Any = Field(default=None, exclude=True, repr=False)
     """What its maker wants to find again when the summary is carried on; not stored."""
 
@@ -75,6 +80,15 @@ class SummaryRequest(BaseModel):
     strategy: str = "task_state"
     level: Level = "detailed"
     """How much of the messages' detail is wanted; their cap follows from it."""
+    mode: str = "assistant"
+    """What the session is used for: it says what a summary keeps first (`core.modes`)."""
+    guidance: str = ""
+    """What a person wants kept beside that, in their words."""
+    goals: tuple[str, ...] = ()
+    """The words of the open goals: no summary may call them done."""
+    open_tasks: tuple[str, ...] = ()
+    """The words of what is still to do for them: no summary may drop what its messages say of
+    it."""
     previous: Summary | None = None
     """The summary of what came before these messages, to be carried on."""
 

@@ -4,7 +4,8 @@ handed to a model.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -23,6 +24,10 @@ class ActiveContext(BaseModel):
     """Tokens of the whole prompt: messages, framing, and what the caller said stands beside
     them."""
     checkpoints: tuple[Checkpoint, ...] = ()
+    system: str | tuple[Mapping[str, Any], ...] | None = None
+    """A system prompt in a field of its own, as text or as the provider's blocks."""
+    tools: tuple[Mapping[str, Any], ...] = ()
+    """Tool schemas that are sent along, as the caller's provider writes them."""
 
     def __len__(self) -> int:
         return len(self.messages)

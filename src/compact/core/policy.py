@@ -9,11 +9,13 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from compact.core.checkpoints import Level
 from compact.core.messages import ROLES
 
-Strategy = Literal["task_state", "mask", "off"]
-"""What happens to what is old: `task_state` masks tool output and summarizes the rest in sections;
-`mask` masks and leaves a receipt of what is not shown; `off` is a sliding window: the newest
+Strategy = Literal["task_state", "brief", "decision_log", "code_delta", "mask", "off"]
+"""What happens to what is old. The first four mask tool output and summarize the rest: as the state
+of a task in sections, as a short account, as what was decided and why, as what changed in which
+file. `mask` masks and leaves a receipt of what is not shown; `off` is a sliding window: the newest
 messages word for word, and the receipt."""
 
 
@@ -37,13 +39,30 @@ class CompactPolicy(BaseModel):
     keep_tool_pairs: int = Field(default=4, ge=0)
     """The newest tool calls whose results stay word for word."""
     roles_never_pruned: tuple[str, ...] = ("system", "developer")
+    draft_pct: float = Field(default=0.60, gt=0, le=1)
+    """Share of the usable window from which a summary is drafted in the background, where a model
+    writes it; at the trigger or above it, never."""
     strategy: Strategy = "task_state"
+    mode: str = "assistant"
+    """What the session is used for: it says what a summary keeps first (`core.modes`)."""
+    guidance: str = ""
+    """What a person wants kept beside that, in their words."""
+    new_level: Level = "detailed"
+    """The level a new checkpoint begins at."""
+    level_share: float = Field(default=1.0, gt=0, le=1)
+    """Share of its level's cap that a new checkpoint may take: a small model writes badly at
+    length."""
     checkpoint_share: float = Field(default=0.20, gt=0, le=0.6)
     """Share of the budget a checkpoint may take, beside the instructions it carries."""
     instruction_share: float = Field(default=1 / 3, ge=0, le=0.6)
     """Share of the budget within which instructions of a person stay word for word."""
     pin_first_request: bool = True
     """Whether the session's first request stays word for word until roll-over."""
+
+    @property
+    def summarizes(self) -> bool:
+        """Whether what is old is summarized, rather than only counted."""
+        return self.strategy not in ("mask", "off")
 
     @field_validator("roles_never_pruned")
     @classmethod

@@ -6,14 +6,17 @@ storage and telemetry; their conformance suites in `compact.testing`.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from compact.core.asking import ASK
+
 if TYPE_CHECKING:
+    from compact.core.asking import Abilities, Ask, Limits
     from compact.core.checkpoints import Checkpoint, Summary, SummaryRequest
     from compact.core.context import ActiveContext
     from compact.core.events import Event
-    from compact.core.replies import Reply
+    from compact.core.replies import Delta, Reply
     from compact.core.sessions import (
         Branch,
         Entry,
@@ -95,11 +98,39 @@ class ChatModel(Protocol):
         """The model's key, for example `openai:gpt-4o`."""
         ...
 
-    def complete(self, context: ActiveContext) -> Awaitable[Reply]:
+    @property
+    def abilities(self) -> Abilities:
+        """What it can do, as far as that is known now."""
+        ...
+
+    def complete(self, context: ActiveContext, ask: Ask = ASK) -> Awaitable[Reply]:
         """The model's answer.
 
         Raises:
             ContextOverflow: the provider refused the prompt as too large.
+            ModelUnavailable: it may answer later: busy, down, too slow.
+            ModelRefused: it will not answer this: the key, the name, the request.
+            ModelFailed: its answer cannot be used.
+        """
+        ...
+
+    def stream(self, context: ActiveContext, ask: Ask = ASK) -> AsyncIterator[Delta]:
+        """The answer as it is written; the last piece carries the whole reply.
+
+        Raises:
+            As `complete`, before the first piece or at any later one.
+        """
+        ...
+
+    def count(self, context: ActiveContext) -> Awaitable[int | None]:
+        """Tokens of the prompt as the server counts them; None where it does not count."""
+        ...
+
+    def limits(self) -> Awaitable[Limits]:
+        """What the server says of the model's limits.
+
+        Raises:
+            ModelUnavailable, ModelRefused: as `complete`.
         """
         ...
 

@@ -1,13 +1,17 @@
-"""What comes back from a model: its message, and what it says the prompt cost."""
+"""What comes back from a model: its message, why it ended, and what it says the prompt cost."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from compact.core.messages import Message
+
+Finish = Literal["stop", "length", "tool_calls", "refusal", "unknown"]
+"""Why an answer ended: of itself, at its token limit, to have tools called, because the model or a
+filter would not go on, or the provider does not say."""
 
 
 class Usage(BaseModel):
@@ -30,3 +34,15 @@ class Reply(BaseModel):
     """As a message, or as the provider's dictionary."""
     usage: Usage | None = None
     """None where the provider does not say."""
+    finish: Finish = "stop"
+    model: str = ""
+    """Who answered, where the provider says so or another model stood in."""
+
+
+class Delta(BaseModel):
+    """A piece of an answer as it is written; the last one carries the whole."""
+
+    model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True)
+
+    text: str = ""
+    reply: Reply | None = None

@@ -11,7 +11,7 @@ from typing import Any, TypedDict, Unpack
 
 from compact import wiring
 from compact.compression import pipeline
-from compact.compression.stages import Budget
+from compact.compression.values import Budget
 from compact.core.events import Event
 from compact.core.formats.known import format_named, format_of
 from compact.core.formats.wire import WireFormat
@@ -148,7 +148,7 @@ class _Task:
         )
         self._summarizer = wiring.summarizer(options.get("summarizer"), self._counter)
         self._emit = wiring.emitter(options.get("on_event"))
-        self.waits = self._policy.strategy == "task_state" and self._summarizer.waits
+        self.waits = self._policy.summarizes and self._summarizer.waits
 
     async def work(self) -> Plan:
         outcome = await pipeline.compress(

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypedDict
 
 from compact import wiring
+from compact.compression.fold import Beside
 from compact.core import defaults
 from compact.core.events import Event
 from compact.core.formats.known import format_named, told_by
@@ -165,10 +166,18 @@ def _state(
         summarizer=wiring.summarizer(options.get("summarizer"), counter),
         emit=wiring.emitter(options.get("on_event"), session_id=session.id),
         beside=aside_of(counter, options.get("system"), options.get("tools")),
+        given=_beside(options),
         tokenizer=session.tokenizer,
     )
     state.open(session.branch)
     return state
+
+
+def _beside(options: SessionOptions) -> Beside:
+    system = options.get("system")
+    if system is not None and not isinstance(system, str):
+        system = tuple(system)
+    return Beside(system, tuple(options.get("tools") or ()))
 
 
 def parsed(wire: WireFormat, raw: Message | Mapping[str, Any], position: int) -> Message:

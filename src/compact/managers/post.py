@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
+from compact.core.asking import Ask
 from compact.core.context import ActiveContext
 from compact.core.events import RatioLearned, WindowCapped
 from compact.core.overflow import refusal_of
@@ -55,13 +56,18 @@ class Post:
             ContextOverflow: the provider refused the smaller prompt too.
         """
         try:
-            reply = await model.complete(await self._checked())
+            reply = await model.complete(await self._checked(), self._ask())
         except ContextOverflow as error:
             await self.refused(error)
-            reply = await model.complete(await self._checked())
+            reply = await model.complete(await self._checked(), self._ask())
         if reply.usage is not None:
             self.reported(reply.usage.prompt_tokens)
         return reply
+
+    def _ask(self) -> Ask:
+        """How the answer is wanted: within what the window keeps free for it."""
+        window = self._main.window
+        return Ask(window=window.size, max_tokens=window.output_reserve or None)
 
     async def _checked(self) -> ActiveContext:
         """The active context, every message of it counted afresh.

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from threading import RLock
 from typing import Any, Literal
 
+from compact.compression.fold import Beside, Fold
 from compact.core import defaults
 from compact.core.budget import ContextWindow
 from compact.core.calibration import Calibration
@@ -43,6 +44,8 @@ class SessionState:
     emit: Emit
     beside: int
     """Tokens of a system prompt in a field of its own, of tool schemas, and of the priming."""
+    given: Beside
+    """The system prompt and the tools among them, to be sent along."""
     tokenizer: str
     """The tokenizer that the store's counts were made with."""
     history: SessionHistory = field(init=False)
@@ -173,7 +176,7 @@ class SessionState:
     @property
     def waits(self) -> bool:
         """Whether compressing may wait for something outside."""
-        return self.policy.strategy == "task_state" and self.summarizer.waits
+        return self.policy.summarizes and self.summarizer.waits
 
     def projection(self, projection_id: str) -> Projection:
         """A projection of the session, its checkpoints at the levels they had in it."""
@@ -185,6 +188,11 @@ class SessionState:
         """The message that carries the goals, in the role that the wire format has for it."""
         role: Literal["system", "user"] = "user" if self.wire.name == "anthropic" else "system"
         return goals_message(self.goals if goals is None else goals, role=role)
+
+    def fold(self, preface: Message | None) -> Fold:
+        """The bare history as a context to which messages are appended."""
+        aside = self.aside(preface)
+        return Fold(self.history, aside=aside, goals=preface, beside=self.given)
 
     def aside(self, preface: Message | None) -> int:
         """Tokens of what stands beside the messages of the history."""

@@ -24,6 +24,9 @@ async def summary_of(state: SessionState, breaker: Breaker) -> str:
         messages=tuple(map(_unpinned, state.history)),
         max_tokens=SUMMARY_TOKENS,
         max_instruction_tokens=SUMMARY_TOKENS // 3,
+        mode=state.policy.mode,
+        guidance=state.policy.guidance,
+        goals=tuple(goal.text for goal in state.goals if goal.status == "active"),
     )
     own = ExtractiveSummarizer(state.counter)
     try:
@@ -41,8 +44,7 @@ async def summary_of(state: SessionState, breaker: Breaker) -> str:
 
 def _judged(state: SessionState, written: Summary, request: SummaryRequest) -> Judged:
     tokens = sum(map(state.counter.message, request.messages))
-    goals = tuple(goal.text for goal in state.goals if goal.status == "active")
-    return judge(written, request, state.counter, source_tokens=tokens, goals=goals)
+    return judge(written, request, state.counter, source_tokens=tokens)
 
 
 def _unpinned(message: Message) -> Message:

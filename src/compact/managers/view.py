@@ -17,9 +17,8 @@ from typing import Any, NamedTuple, TypeVar
 from compact.compression import pipeline, reporting
 from compact.compression.emergency import Rung
 from compact.compression.extractive import ExtractiveSummarizer
-from compact.compression.fold import Fold
 from compact.compression.pipeline import Proposal
-from compact.compression.stages import Budget
+from compact.compression.values import Budget
 from compact.core.checkpoints import Checkpoint
 from compact.core.context import ActiveContext
 from compact.core.events import Committed, TriggerDecision, WindowCapped
@@ -143,7 +142,7 @@ class View:
         state = self._state
         move = self.move_at(length)
         preface = state.preface(state.goals_before(length))
-        fold = Fold(state.history, aside=state.aside(preface), goals=preface)
+        fold = state.fold(preface)
         if move is not None and move.projection_id is not None:
             fold.take(state.projection(move.projection_id))
         fold.follow(length)
@@ -174,7 +173,7 @@ class View:
         """
         state = self._state
         preface = state.preface()
-        self._fold = Fold(state.history, aside=state.aside(preface), goals=preface)
+        self._fold = state.fold(preface)
         self.projection = projection
         if projection is not None:
             own = state.counted_by(projection) == state.counter.estimator.name

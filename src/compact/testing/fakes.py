@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
+from compact.core.asking import ASK, Abilities, Ask, Limits
 from compact.core.checkpoints import Summary, SummaryRequest
 from compact.core.context import ActiveContext, sendable
 from compact.core.messages import Message
-from compact.core.replies import Reply, Usage
+from compact.core.replies import Delta, Reply, Usage
 from compact.errors import ContextOverflow
 
 
@@ -60,8 +62,28 @@ class ScriptedModel:
         self._answers = list(answers) or ["ok"]
         self._limit = limit
         self._count = count
+        self.asks: list[Ask] = []
+        """How each answer was wanted."""
+        self.abilities = Abilities(counts=count is not None)
 
-    async def complete(self, context: ActiveContext) -> Reply:
+    async def stream(self, context: ActiveContext, ask: Ask = ASK) -> AsyncIterator[Delta]:
+        """The next answer of the script, word by word."""
+        reply = await self.complete(context, ask)
+        said = reply.message
+        text = said.text if isinstance(said, Message) else str(said.get("content") or "")
+        for word in re.findall(r"\s*\S+|\s+$", text):
+            yield Delta(text=word)
+        yield Delta(reply=reply)
+
+    async def count(self, context: ActiveContext) -> int | None:
+        """Tokens of the prompt by its own tokenizer, where it has one."""
+        return self._count(sendable(context)) if self._count else None
+
+    async def limits(self) -> Limits:
+        """The window it has of its own."""
+        return Limits(window=self._limit)
+
+    async def complete(self, context: ActiveContext, ask: Ask = ASK) -> Reply:
         """The next answer of the script.
 
         Raises:
@@ -69,6 +91,7 @@ class ScriptedModel:
             ContextOverflow: the prompt is larger than its limit.
         """
         self.contexts.append(sendable(context))
+        self.asks.append(ask)
         await asyncio.sleep(0)
         size = self._count(context) if self._count else context.tokens
         if self._limit is not None and size > self._limit:

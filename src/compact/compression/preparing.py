@@ -1,0 +1,176 @@
+"""The stage `prepare`: what the summarizer is asked for, for what is newly covered and for what
+ages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from compact.compression.aging import LEAST_CAP, Rewrite
+from compact.compression.ladder import shortened
+from compact.compression.layout import Layout
+from compact.compression.standing import Standing
+from compact.compression.values import Selection, Task
+from compact.core.checkpoints import Checkpoint, Level, SummaryRequest
+from compact.core.history import History
+from compact.core.levels import LEAST
+from compact.core.messages import Message
+from compact.core.policy import CompactPolicy
+from compact.core.voices import person_text
+
+MOST_READ = 1_000_000
+"""Tokens of a session that are read for one checkpoint, the newest ones; a session that was
+imported whole may have more. The summary says what was not read."""
+REBUILD = 2
+"""Usable windows that may be read again to write an aged checkpoint from history."""
+SLACK = 12
+"""Tokens kept free for the heading's counts to change by a digit."""
+
+
+def prepare(selection: Selection) -> list[Task]:
+    """The checkpoints to write: for what is newly covered, and for those that age."""
+    live = selection.standing.live if selection.standing else ()
+    new = _newly_covered(selection)
+    if not selection.policy.summarizes:
+        pressed = selection.standing is not None and selection.standing.pressure == "merge"
+        if not (new or (live and pressed)):
+            return []
+        return [Task("merged", None, None, sources=live, positions=new)]
+    rewrites = selection.ageing.rewrites
+    if not (new and live and new[-1] < selection.layout.since):
+        tasks = [_rewrite(selection, rewrite, ()) for rewrite in rewrites]
+        return [*tasks, _summary_of_new(selection, new)] if new else tasks
+    # only messages that were kept so far leave the view: the newest checkpoint takes them over
+    last = next((r for r in rewrites if live[-1] in r.sources), None)
+    if last is None:
+        last = Rewrite((live[-1],), live[-1].level, max(LEAST_CAP, live[-1].token_count))
+        rewrites = (*rewrites, last)
+    return [_rewrite(selection, r, new if r is last else ()) for r in rewrites]
+
+
+def _newly_covered(selection: Selection) -> list[int]:
+    """Positions that no checkpoint stands in for yet, and that leave the view, in order."""
+    layout, standing = selection.layout, selection.standing
+    if standing is None:
+        return list(layout.covered())
+    released = sorted(i for i in standing.kept if i not in layout.held)
+    return released + [i for i in range(standing.cut, layout.cut) if i not in layout.held]
+
+
+def counted(history: History, positions: Sequence[int]) -> int:
+    """Tokens of the messages at these positions."""
+    return sum(map(history.tokens, positions))
+
+
+def _summary_of_new(selection: Selection, new: list[int]) -> Task:
+    layout, history, standing = selection.layout, selection.history, selection.standing
+    read, source = new, 0
+    if standing is not None:
+        read, source = _newest(history, new, MOST_READ)
+    else:
+        source = counted(history, new)
+    heading = _heading_tokens(selection)
+    room = layout.limit - layout.tokens - selection.ageing.tokens - heading
+    if standing is not None:
+        room = min(room, new_cap(standing, selection.policy) - heading)
+    cap = max(24, min(room, source))
+    share = int(selection.policy.instruction_share * layout.limit)
+    stays = [s.message() for s in selection.ageing.steps if isinstance(s, Checkpoint)]
+    request = SummaryRequest(
+        messages=[history[i] for i in read],
+        kept=[*stays, *in_view(selection)],
+        answers=_answers(layout, history),
+        first_request_kept=layout.first_request is not None,
+        shortened=[history[i] for i in shortened(layout)],
+        max_tokens=cap,
+        max_instruction_tokens=min(cap, share),
+        level=new_level(selection),
+        **_wishes(selection),
+    )
+    unread = len(new) - len(read)
+    size = None if unread else source
+    return Task(new_level(selection), request, size, positions=new, unread=unread)
+
+
+def _wishes(selection: Selection) -> dict[str, Any]:
+    """What every request says of how its summary is wanted."""
+    policy, standing = selection.policy, selection.standing
+    return {
+        "strategy": policy.strategy,
+        "mode": policy.mode,
+        "guidance": policy.guidance,
+        "goals": standing.goals if standing else (),
+        "open_tasks": standing.open_tasks if standing else (),
+    }
+
+
+def new_level(selection: Selection) -> Level:
+    """The level that a new checkpoint begins at; a single call's has no levels."""
+    return selection.policy.new_level if selection.standing else "detailed"
+
+
+def new_cap(standing: Standing, policy: CompactPolicy) -> int:
+    """Tokens that a session's new checkpoint may take, its heading included."""
+    cap = standing.caps.of(policy.new_level)
+    return max(min(cap, LEAST[policy.new_level]), int(cap * policy.level_share))
+
+
+def _newest(history: History, positions: list[int], most: int) -> tuple[list[int], int]:
+    """The newest of these positions within so many tokens, in order, and their tokens."""
+    total, start = 0, len(positions)
+    while start > 0 and total <= most:
+        start -= 1
+        total += history.tokens(positions[start])
+    return positions[start:], total
+
+
+def _rewrite(selection: Selection, rewrite: Rewrite, more: Sequence[int]) -> Task:
+    """An aged checkpoint: written from history where that is not too much to read again, else from
+    the checkpoints themselves; and from the messages at `more`.
+    """
+    history, sources, standing = selection.history, rewrite.sources, selection.standing
+    assert standing is not None, "only a session has checkpoints that age"
+    source = sum(c.span.tokens or 0 for c in sources)
+    known = all(c.span.tokens is not None for c in sources)
+    if known and source <= REBUILD * standing.caps.usable:
+        messages = [history[i] for c in sources for i in c.covered()]
+    else:
+        messages = [c.message() for c in sources]
+        source = sum(c.token_count for c in sources)
+    messages += [history[i] for i in more]
+    cap = max(24, rewrite.cap - _heading_tokens(selection))
+    request = SummaryRequest(
+        messages=messages,
+        kept=in_view(selection),
+        first_request_kept=selection.layout.first_request is not None,
+        max_tokens=cap,
+        max_instruction_tokens=int(cap * selection.policy.instruction_share),
+        level=rewrite.level,
+        **_wishes(selection),
+    )
+    size = source + counted(history, more)
+    return Task(rewrite.level, request, size, sources=sources, positions=more)
+
+
+def _answers(layout: Layout, history: History) -> dict[str, str]:
+    """What a person, whose message stays in view, said to a message that does not."""
+    found: dict[str, str] = {}
+    for position in layout.held:
+        asked = position - 1
+        if (
+            layout.since <= asked < layout.cut
+            and asked not in layout.held
+            and history.is_person(position)
+        ):
+            found[history[asked].id] = person_text(history[position])
+    return found
+
+
+def _heading_tokens(selection: Selection) -> int:
+    return 40 + selection.history.counter.framing.per_message + SLACK
+
+
+def in_view(selection: Selection) -> list[Message]:
+    """The messages in view, in the order of the log; no checkpoint among them."""
+    return [m for piece in selection.layout.pieces() for m in piece.messages]

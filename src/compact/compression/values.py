@@ -1,0 +1,74 @@
+"""The values that the stages of a compression hand to each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from compact.compression.aging import Ageing
+from compact.compression.ladder import Ladder
+from compact.compression.layout import Layout
+from compact.compression.standing import Standing
+from compact.core.checkpoints import Checkpoint, Level, SummaryRequest
+from compact.core.context import ActiveContext
+from compact.core.history import History
+from compact.core.policy import CompactPolicy
+from compact.core.sessions import Piece
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """The tokens of a prompt, and how many of them are taken by what stands beside the messages."""
+
+    limit: int
+    aside: int
+    """Tool schemas, a system prompt in a field of its own, goals, the priming of the reply."""
+    hard: int | None = None
+    """What the prompt may grow to for the sake of its newest group; None where the limit is all
+    there is. A session aims at a limit below: it will grow again, so that there is no need to use
+    the limit up either."""
+
+    @property
+    def fill(self) -> bool:
+        """Whether to use the limit up, clipping at the cut."""
+        return self.hard is None
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What `identify` chose: the layout, the ladder that can still change it, and how the live
+    checkpoints age.
+    """
+
+    history: History
+    policy: CompactPolicy
+    ladder: Ladder
+    layout: Layout
+    budget: Budget
+    standing: Standing | None
+    ageing: Ageing
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A checkpoint to write: what the summarizer is asked for, and what it will stand in for."""
+
+    level: Level
+    request: SummaryRequest | None
+    """None where a receipt is enough."""
+    source_tokens: int | None
+    """Tokens of what it is made from; None where not all were counted."""
+    sources: tuple[Checkpoint, ...] = ()
+    """Checkpoints it takes the place of."""
+    positions: Sequence[int] = ()
+    """Messages it stands in for that no checkpoint has covered."""
+    unread: int = 0
+    """How many of them were left unread."""
+
+
+@dataclass(slots=True)
+class Update:
+    """The new context, and the recipe to make it again."""
+
+    context: ActiveContext
+    pieces: tuple[Piece, ...] = field(default=())

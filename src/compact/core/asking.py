@@ -1,0 +1,57 @@
+"""What a model may be asked beside its prompt, what it can do, and what it says of its limits.
+
+The prompt itself is an `ActiveContext`; what comes back lives in `core.replies`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Ask(BaseModel):
+    """How an answer is wanted. What a server does not know is left out, never sent in vain."""
+
+    model_config = ConfigDict(frozen=True)
+
+    max_tokens: int | None = Field(default=None, ge=1)
+    """Tokens the answer may have at most."""
+    temperature: float | None = Field(default=None, ge=0)
+    answer_schema: Mapping[str, Any] | None = None
+    """The JSON schema the answer must keep to, for models whose `Abilities.schemas` says that the
+    server enforces it."""
+    window: int | None = Field(default=None, ge=1)
+    """Tokens of the window the prompt was made for: servers that set theirs up by request (Ollama's
+    `num_ctx`) are told it."""
+
+
+ASK = Ask()
+"""Nothing special."""
+
+
+class Abilities(BaseModel):
+    """What a model and its server can do; None where it is not known before it was tried."""
+
+    model_config = ConfigDict(frozen=True)
+
+    tools: bool | None = None
+    """Whether it may call tools."""
+    schemas: bool = False
+    """Whether the server holds answers to a JSON schema."""
+    counts: bool = False
+    """Whether the server counts the tokens of a prompt before it is sent."""
+
+
+class Limits(BaseModel):
+    """What a server says of a model's limits, in tokens; None where it does not say."""
+
+    model_config = ConfigDict(frozen=True)
+
+    window: int | None = Field(default=None, ge=1)
+    """What it is set up for now."""
+    trained: int | None = Field(default=None, ge=1)
+    """What the model was made for: a server may be set up for more."""
+    output: int | None = Field(default=None, ge=1)
+    """Tokens of an answer at most."""
