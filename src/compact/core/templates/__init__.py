@@ -1,0 +1,19 @@
+"""The texts that models are given, as files beside the code: constants, read when first needed."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+
+
+@cache
+def template(name: str) -> str:
+    """The text of a template, for example `summary/brief.md`, without white space at its ends.
+
+    Raises:
+        FileNotFoundError: there is no such template.
+    """
+    place = files(__package__)
+    for piece in name.split("/"):
+        place = place.joinpath(piece)
+    return place.read_text(encoding="utf-8").strip()
