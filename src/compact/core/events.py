@@ -188,3 +188,54 @@ class BranchTaken(Event):
     reason: str
     """`edited`; or `unknown`, where nothing but a system prompt was known of it, or a checkpoint in
     it has no place in this history and is kept as what it says."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelAskedAgain(Event):
+    """A model did not answer in a way that can be used; it is asked once more."""
+
+    name: ClassVar[str] = "compact.model_asked_again"
+    model: str
+    attempt: int
+    """How many times it was asked so far."""
+    wait: float
+    """Seconds until it is asked again."""
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelReplaced(Event):
+    """A model did not answer; another one is asked in its place."""
+
+    name: ClassVar[str] = "compact.model_replaced"
+    model: str
+    by: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DraftMade(Event):
+    """A compression was drafted in the background; it is put in force at the trigger."""
+
+    name: ClassVar[str] = "compact.draft_made"
+    window: int
+    tokens: int
+    """Tokens of the context that it would make."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelChanged(Event):
+    """The session goes on with another model or another window."""
+
+    name: ClassVar[str] = "compact.model_changed"
+    model: str
+    window: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolsWithdrawn(Event):
+    """A model cannot call tools after all; it is asked without them from now on."""
+
+    name: ClassVar[str] = "compact.tools_withdrawn"
+    model: str
+    reason: str

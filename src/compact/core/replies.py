@@ -38,6 +38,14 @@ class Reply(BaseModel):
     model: str = ""
     """Who answered, where the provider says so or another model stood in."""
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing in it: neither words nor a call."""
+        said = self.message
+        if isinstance(said, Message):
+            return not (said.text.strip() or said.tool_calls)
+        return not (said.get("content") or said.get("tool_calls"))
+
 
 class Delta(BaseModel):
     """A piece of an answer as it is written; the last one carries the whole."""

@@ -1,0 +1,209 @@
+"""A model that is asked again where that may help, and others in its place where it does not.
+
+Start reading at `Persistent`. A failure that may pass (`ModelUnavailable`) is waited out, each wait
+longer than the one before and none alike, as the server asks where it says so; an answer that
+cannot be used is asked for once more; a refusal is not argued with: the next model is asked. A
+prompt that is too large for a model goes back to whoever made it. Who waits can always be
+cancelled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import TypeVar
+
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception
+from tenacity.stop import stop_after_attempt, stop_before_delay
+from tenacity.wait import wait_random_exponential
+
+from compact.core.asking import ASK, Abilities, Ask, Limits
+from compact.core.context import ActiveContext, sendable
+from compact.core.events import ModelAskedAgain, ModelReplaced
+from compact.core.protocols import ChatModel, Emit
+from compact.core.replies import Delta, Reply
+from compact.errors import ModelFailed, ModelRefused, ModelUnavailable
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a model is asked. Times are seconds."""
+
+    attempts: int = 4
+    """Times a model is asked before the next one is."""
+    each: float = 300.0
+    """Time that one answer may take."""
+    together: float = 600.0
+    """Time after which no attempt is begun any more."""
+    first_wait: float = 0.5
+    """Upper end of the first wait; that of each next one is twice as large, ..."""
+    longest_wait: float = 20.0
+    """... up to this. A server that asks for a longer wait is not waited for."""
+
+
+PATIENCE = Patience()
+
+
+class Persistent:
+    """Models in the order they are asked: the first one as long as it answers."""
+
+    def __init__(
+        self,
+        models: Sequence[ChatModel],
+        patience: Patience = PATIENCE,
+        *,
+        emit: Emit | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        if not models:
+            raise ValueError("give at least one model")
+        self._models = tuple(models)
+        self._patience = patience
+        self._emit = emit
+        self._sleep = sleep
+
+    @property
+    def name(self) -> str:
+        """The key of the model that is asked first."""
+        return self._models[0].name
+
+    @property
+    def abilities(self) -> Abilities:
+        """What all of them can do, as any of them may have to answer."""
+        known = [model.abilities for model in self._models]
+        tools = [each.tools for each in known]
+        return Abilities(
+            tools=False if False in tools else None if None in tools else True,
+            schemas=all(each.schemas for each in known),
+            counts=known[0].counts,
+        )
+
+    async def complete(self, context: ActiveContext, ask: Ask = ASK) -> Reply:
+        """The first answer that can be used, and who gave it.
+
+        Raises:
+            ContextOverflow: the prompt is too large for the model whose turn it was.
+            ModelFailed: none of them answered; the last one's error.
+        """
+        sendable(context)
+
+        async def answered(model: ChatModel) -> Reply:
+            reply = await model.complete(context, ask)
+            if reply.is_empty:
+                raise ModelFailed(f"{model.name} answered with nothing", model=model.name)
+            return reply if reply.model else reply.model_copy(update={"model": model.name})
+
+        return await self._first(answered)
+
+    async def stream(self, context: ActiveContext, ask: Ask = ASK) -> AsyncIterator[Delta]:
+        """The answer as it is written. Once a piece was handed on nobody else is asked: what was
+        read cannot be unread.
+
+        Raises:
+            As `complete`; ModelFailed also where an answer breaks off.
+        """
+        sendable(context)
+
+        async def begun(model: ChatModel) -> tuple[Delta | None, AsyncGenerator[Delta, None]]:
+            pieces = _closable(model.stream(context, ask))
+            try:
+                return await anext(pieces), pieces
+            except StopAsyncIteration:
+                return None, pieces
+
+        first, pieces = await self._first(begun)
+        if first is None:
+            raise ModelFailed(f"{self.name} ended its answer before it began", model=self.name)
+        yield first
+        async with aclosing(pieces):
+            while True:
+                try:
+                    async with asyncio.timeout(self._patience.each):
+                        piece = await anext(pieces)
+                except StopAsyncIteration:
+                    return
+                except TimeoutError:
+                    raise self._too_slow(self.name) from None
+                yield piece
+
+    async def count(self, context: ActiveContext) -> int | None:
+        """Tokens of the prompt as the first model's server counts them."""
+        return await self._models[0].count(context)
+
+    async def limits(self) -> Limits:
+        """What the first model's server says of its limits."""
+        return await self._models[0].limits()
+
+    async def _first(self, work: Callable[[ChatModel], Awaitable[T]]) -> T:
+        """What the first model yields that yields anything."""
+        for model, following in zip(self._models, [*self._models[1:], None], strict=True):
+            try:
+                return await self._patiently(model, work)
+            except ModelFailed as error:
+                if following is None:
+                    raise
+                self._tell(ModelReplaced(model=model.name, by=following.name, reason=str(error)))
+        raise AssertionError("there is at least one model")
+
+    async def _patiently(self, model: ChatModel, work: Callable[[ChatModel], Awaitable[T]]) -> T:
+        patience = self._patience
+        retrying = AsyncRetrying(
+            stop=stop_after_attempt(patience.attempts) | stop_before_delay(patience.together),
+            wait=self._wait,
+            retry=retry_if_exception(self._is_worth_another),
+            before_sleep=lambda state: self._tell_again(model, state),
+            sleep=self._sleep,
+            reraise=True,
+        )
+        return await retrying(self._timed, model, work)
+
+    async def _timed(self, model: ChatModel, work: Callable[[ChatModel], Awaitable[T]]) -> T:
+        try:
+            async with asyncio.timeout(self._patience.each):
+                return await work(model)
+        except TimeoutError:
+            raise self._too_slow(model.name) from None
+
+    def _too_slow(self, name: str) -> ModelUnavailable:
+        seconds = f"{self._patience.each:g} seconds"
+        return ModelUnavailable(f"{name} did not answer within {seconds}", model=name)
+
+    def _is_worth_another(self, error: BaseException) -> bool:
+        """Whether the same model may do better if it is asked again."""
+        if isinstance(error, ModelUnavailable):
+            return (error.retry_after or 0) <= self._patience.longest_wait
+        return isinstance(error, ModelFailed) and not isinstance(error, ModelRefused)
+
+    def _wait(self, state: RetryCallState) -> float:
+        patience = self._patience
+        wait = wait_random_exponential(patience.first_wait, patience.longest_wait)(state)
+        error = state.outcome.exception() if state.outcome else None
+        asked = error.retry_after if isinstance(error, ModelUnavailable) else None
+        return max(wait, asked or 0.0)
+
+    def _tell_again(self, model: ChatModel, state: RetryCallState) -> None:
+        error = state.outcome.exception() if state.outcome else None
+        wait = state.next_action.sleep if state.next_action else 0.0
+        self._tell(
+            ModelAskedAgain(
+                model=model.name, attempt=state.attempt_number, wait=wait, reason=str(error)
+            )
+        )
+
+    def _tell(self, event: ModelAskedAgain | ModelReplaced) -> None:
+        if self._emit is not None:
+            self._emit(event)
+
+
+async def _closable(pieces: AsyncIterator[Delta]) -> AsyncGenerator[Delta, None]:
+    """The pieces as a generator: closing it lets go of the answer that is under way."""
+    try:
+        async for piece in pieces:
+            yield piece
+    finally:
+        if (close := getattr(pieces, "aclose", None)) is not None:
+            await close()

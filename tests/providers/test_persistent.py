@@ -1,0 +1,215 @@
+"""Models that are asked again, and others in their place (FR-6, K-5)."""
+
+import asyncio
+
+import pytest
+
+from compact.core.asking import ASK
+from compact.core.context import ActiveContext
+from compact.core.events import ModelAskedAgain, ModelReplaced
+from compact.core.messages import Message
+from compact.core.replies import Delta
+from compact.errors import (
+    ContextOverflow,
+    ModelFailed,
+    ModelRefused,
+    ModelUnavailable,
+    WrongLayer,
+)
+from compact.providers.persistent import Patience, Persistent
+from compact.testing import ScriptedModel
+
+PROMPT = ActiveContext(messages=(Message(role="user", content="Are you there?"),), tokens=8)
+BUSY = ModelUnavailable("busy", model="one")
+
+
+class Clock:
+    """Time that passes only where somebody waits."""
+
+    def __init__(self) -> None:
+        self.waits: list[float] = []
+
+    async def sleep(self, seconds: float) -> None:
+        self.waits.append(seconds)
+        await asyncio.sleep(0)
+
+
+def asked(*models, patience=None):
+    clock, events = Clock(), []
+    persistent = Persistent(models, patience or Patience(), emit=events.append, sleep=clock.sleep)
+    return persistent, clock, events
+
+
+def answer(persistent):
+    return asyncio.run(persistent.complete(PROMPT))
+
+
+def test_a_model_that_is_busy_is_asked_again_after_growing_waits():
+    """(K-5) Exponential backoff with jitter."""
+    model = ScriptedModel(BUSY, BUSY, BUSY, "here", name="one")
+    persistent, clock, events = asked(model)
+    reply = answer(persistent)
+    assert reply.message.text == "here"
+    assert reply.model == "one"
+    assert len(clock.waits) == 3
+    assert len(model.contexts) == 4
+    assert all(0 <= w <= 0.5 * 2**i for i, w in enumerate(clock.waits))
+    assert [e.attempt for e in events] == [1, 2, 3]
+    assert all(isinstance(e, ModelAskedAgain) and e.reason == "busy" for e in events)
+
+
+def test_waits_are_not_alike():
+    def waits():
+        persistent, clock, _ = asked(ScriptedModel(BUSY, BUSY, BUSY, "here"))
+        answer(persistent)
+        return tuple(clock.waits)
+
+    assert len({waits() for _ in range(5)}) == 5
+
+
+def test_the_servers_own_wish_is_kept():
+    asks = ModelUnavailable("busy", retry_after=7.5)
+    persistent, clock, _ = asked(ScriptedModel(asks, "here"))
+    answer(persistent)
+    assert clock.waits == [7.5]
+
+
+def test_a_server_that_wants_to_be_left_alone_for_long_is_replaced_at_once():
+    far = ModelUnavailable("come back tomorrow", retry_after=3_600)
+    persistent, clock, events = asked(
+        ScriptedModel(far, name="one"), ScriptedModel("mine", name="two")
+    )
+    assert answer(persistent).model == "two"
+    assert clock.waits == []
+    assert isinstance(events[0], ModelReplaced)
+    assert (events[0].model, events[0].by) == ("one", "two")
+
+
+def test_a_refusal_is_not_argued_with():
+    refusing = ScriptedModel(ModelRefused("wrong key"), name="one")
+    persistent, clock, _ = asked(refusing, ScriptedModel("mine", name="two"))
+    assert answer(persistent).message.text == "mine"
+    assert len(refusing.contexts) == 1
+    assert not clock.waits
+
+
+def test_cheaper_models_are_asked_in_order_and_the_last_error_is_told():
+    """(K-5) Fallback models."""
+    models = [
+        ScriptedModel(ModelUnavailable(f"{name} is down"), name=name) for name in ("a", "b", "c")
+    ]
+    persistent, _, events = asked(*models, patience=Patience(attempts=2))
+    with pytest.raises(ModelUnavailable, match="c is down"):
+        answer(persistent)
+    assert [len(model.contexts) for model in models] == [2, 2, 2]
+    assert [(e.model, e.by) for e in events if isinstance(e, ModelReplaced)] == [
+        ("a", "b"),
+        ("b", "c"),
+    ]
+
+
+def test_an_empty_answer_is_no_answer():
+    persistent, _, _ = asked(ScriptedModel("", " \n", "here"))
+    assert answer(persistent).message.text == "here"
+
+
+def test_a_prompt_that_is_too_large_goes_back_to_its_maker():
+    overflow = ContextOverflow("too large", tokens=9, limit=8)
+    other = ScriptedModel("mine")
+    persistent, clock, _ = asked(ScriptedModel(overflow), other)
+    with pytest.raises(ContextOverflow):
+        answer(persistent)
+    assert not clock.waits
+    assert not other.contexts
+
+
+class Hanging(ScriptedModel):
+    """Never answers."""
+
+    async def complete(self, context, ask=ASK):
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def stream(self, context, ask=ASK):
+        yield Delta(text="I am ")
+        await asyncio.Event().wait()
+
+
+def test_a_model_that_hangs_is_given_up():
+    persistent, _, events = asked(
+        Hanging(name="one"), ScriptedModel("mine"), patience=Patience(attempts=2, each=0.01)
+    )
+    assert answer(persistent).message.text == "mine"
+    assert "0.01 seconds" in events[0].reason
+
+
+def test_whoever_waits_can_cancel():
+    class Forever(Clock):
+        async def sleep(self, seconds):
+            await asyncio.Event().wait()
+
+    async def cancelled():
+        persistent = Persistent([ScriptedModel(BUSY)], sleep=Forever().sleep)
+        task = asyncio.create_task(persistent.complete(PROMPT))
+        await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(cancelled())
+
+
+def test_no_attempt_is_begun_after_the_time_is_up():
+    model = ScriptedModel(BUSY)
+    persistent, _, _ = asked(model, patience=Patience(attempts=50, together=0.0))
+    with pytest.raises(ModelUnavailable):
+        answer(persistent)
+    assert len(model.contexts) == 1
+
+
+def test_only_an_active_context_goes_out():
+    """(FR-1) Also through those who stand in between."""
+    model = ScriptedModel("here")
+    persistent, _, _ = asked(model)
+    with pytest.raises(WrongLayer):
+        asyncio.run(persistent.complete([{"role": "user", "content": "hi"}]))
+    assert not model.contexts
+
+
+async def _read(persistent):
+    return [piece async for piece in persistent.stream(PROMPT)]
+
+
+def test_a_stream_is_begun_again_before_its_first_piece():
+    persistent, clock, _ = asked(ScriptedModel(BUSY, "one two"))
+    pieces = asyncio.run(_read(persistent))
+    assert "".join(p.text for p in pieces) == "one two"
+    assert len(clock.waits) == 1
+    assert pieces[-1].reply is not None
+
+
+def test_a_stream_that_hangs_in_the_middle_is_not_begun_again():
+    other = ScriptedModel("mine")
+    persistent, _, _ = asked(Hanging(), other, patience=Patience(each=0.01))
+    with pytest.raises(ModelUnavailable):
+        asyncio.run(_read(persistent))
+    assert not other.contexts
+
+
+def test_what_all_of_them_can_do():
+    one, two = ScriptedModel("a"), ScriptedModel("b")
+    two.abilities = one.abilities.model_copy(update={"tools": False, "schemas": True})
+    persistent, _, _ = asked(one, two)
+    assert persistent.abilities.tools is False
+    assert not persistent.abilities.schemas
+
+
+def test_nobody_to_ask_is_an_error():
+    with pytest.raises(ValueError, match="at least one"):
+        Persistent([])
+
+
+def test_the_errors_of_models_are_builtins_too():
+    assert issubclass(ModelUnavailable, ConnectionError)
+    assert issubclass(ModelRefused, PermissionError)
+    assert issubclass(ModelFailed, RuntimeError)
