@@ -6,7 +6,7 @@ import pytest
 
 from compact.core.asking import ASK
 from compact.core.context import ActiveContext
-from compact.core.events import ModelAskedAgain, ModelReplaced
+from compact.core.events import Event, ModelAskedAgain, ModelReplaced
 from compact.core.messages import Message
 from compact.core.replies import Delta
 from compact.errors import (
@@ -35,7 +35,8 @@ class Clock:
 
 
 def asked(*models, patience=None):
-    clock, events = Clock(), []
+    clock = Clock()
+    events: list[Event] = []
     persistent = Persistent(models, patience or Patience(), emit=events.append, sleep=clock.sleep)
     return persistent, clock, events
 

@@ -42,6 +42,8 @@ class CompactPolicy(BaseModel):
     draft_pct: float = Field(default=0.60, gt=0, le=1)
     """Share of the usable window from which a summary is drafted in the background, where a model
     writes it; at the trigger or above it, never."""
+    summary_seconds: float = Field(default=300.0, gt=0)
+    """Seconds that a model may take for one summary; then the extractive one is written."""
     strategy: Strategy = "task_state"
     mode: str = "assistant"
     """What the session is used for: it says what a summary keeps first (`core.modes`)."""

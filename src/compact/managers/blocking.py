@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from compact.errors import BlockingCallInLoop
 
 if TYPE_CHECKING:
-    from asyncio import AbstractEventLoop
+    from asyncio import AbstractEventLoop, Task
 
 T = TypeVar("T")
 _lock = threading.Lock()
@@ -44,6 +44,35 @@ def run(work: Coroutine[Any, Any, T], *, waits: bool, instead: str) -> T:
     raise BlockingCallInLoop(
         f"this call waits for a model inside a running event loop; await {instead}"
     )
+
+
+class Job:
+    """Work that the background loop does meanwhile; what becomes of it is the work's own affair."""
+
+    def __init__(self, work: Coroutine[Any, Any, None]) -> None:
+        self._ended = threading.Event()
+        self._loop = _background_loop()
+        self._task: Task[None] | None = None
+        self._loop.call_soon_threadsafe(self._begin, work)
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        self._task = self._loop.create_task(work)
+        self._task.add_done_callback(lambda _: self._ended.set())
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it has ended."""
+        return self._ended.is_set()
+
+    def stop(self, seconds: float) -> None:
+        """Cancel it, and wait until it has let go, for so many seconds."""
+
+        def cancel() -> None:
+            if self._task is not None:
+                self._task.cancel()
+
+        self._loop.call_soon_threadsafe(cancel)
+        self._ended.wait(seconds)
 
 
 def _straight_through(work: Coroutine[Any, Any, T]) -> T:

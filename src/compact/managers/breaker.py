@@ -1,4 +1,5 @@
-"""The circuit breaker: a summarizer that fails again and again is left alone for a while.
+"""The circuit breaker: a summarizer that takes too long is cut off, and one that fails again and
+again is left alone for a while.
 
 Meanwhile the extractive one writes, so that every turn is served. What it knows is kept with the
 session under the summarizer's name, so that a restart does not begin the storm again, and another
@@ -13,8 +14,10 @@ from typing import Any
 
 from compact.compression.extractive import ExtractiveSummarizer
 from compact.core import defaults
+from compact.core.checkpoints import Summary, SummaryRequest
 from compact.core.events import BreakerOpened
 from compact.core.protocols import Summarizer
+from compact.errors import ModelUnavailable
 from compact.managers.state import SessionState
 
 PREFIX = "breaker:"
@@ -23,6 +26,33 @@ MOST_FAILURES = 3
 """Failures in a row after which it opens."""
 FIRST_PAUSE, LONGEST_PAUSE = timedelta(minutes=1), timedelta(hours=1)
 """How long it stays open the first time; each further time twice as long, up to the second."""
+
+
+class Timed:
+    """A summarizer that is cut off when it takes too long."""
+
+    waits = True
+
+    def __init__(self, summarizer: Summarizer, seconds: float) -> None:
+        self.name = _name_of(summarizer)
+        self._summarizer = summarizer
+        self._seconds = seconds
+
+    async def summarize(self, request: SummaryRequest) -> Summary:
+        """What the summarizer writes.
+
+        Raises:
+            ModelUnavailable: it took longer than it may.
+        """
+        import asyncio
+
+        try:
+            async with asyncio.timeout(self._seconds):
+                return await self._summarizer.summarize(request)
+        except TimeoutError:
+            raise ModelUnavailable(
+                f"{self.name} did not summarize within {self._seconds:g} seconds", model=self.name
+            ) from None
 
 
 class Breaker:
@@ -49,6 +79,16 @@ class Breaker:
             return False
         left = self.until - defaults.now()
         return timedelta() < left <= LONGEST_PAUSE
+
+    @property
+    def summarizer(self) -> Summarizer:
+        """Who writes now: the session's summarizer, within its time; while that is left alone, the
+        extractive one.
+        """
+        if self.is_open:
+            return ExtractiveSummarizer(self._state.counter)
+        chosen = self._state.summarizer
+        return Timed(chosen, self._state.policy.summary_seconds) if chosen.waits else chosen
 
     def succeeded(self) -> None:
         """The summarizer has written what the gate accepted."""

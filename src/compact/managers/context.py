@@ -66,7 +66,8 @@ class ContextManager:
             drafts.drop_abandoned(self._state)
             self._desk = Desk(self._state, size)
         except BaseException:
-            self.close()
+            if self._owns_store:
+                self.store.close()
             raise
         self._view, self._post = self._desk.view(size), self._desk.post
         self._desks = Desks(self._desk, counted_for)
@@ -77,6 +78,7 @@ class ContextManager:
         """Let go of the store, unless it was handed over open: then whoever opened it closes it.
         What was added is there already.
         """
+        self._desks.close()
         if self._owns_store:
             self.store.close()
 

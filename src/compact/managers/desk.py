@@ -33,6 +33,11 @@ class Desk:
                 found = self.views[size] = View(self.state, size, self.breaker)
             return found
 
+    def close(self) -> None:
+        """Give up what is being drafted."""
+        for view in self.views.values():
+            view.ahead.stop()
+
 
 class Desks:
     """The session's own desk, and one for each other tokenizer that was asked for."""
@@ -58,3 +63,9 @@ class Desks:
                 desk = self._others[name] = Desk(state, size) if state is not None else None
         desk = desk or self._own
         return desk, desk.view(size)
+
+    def close(self) -> None:
+        """Give up what is being drafted."""
+        for desk in (self._own, *self._others.values()):
+            if desk is not None:
+                desk.close()

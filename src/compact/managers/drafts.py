@@ -1,4 +1,5 @@
-"""Drafts: the note that says a compression is under way, so that one whose writer died is found.
+"""Drafts: a compression that is not in force yet, and the note that says one is under way, so that
+one whose writer died is found.
 
 A draft is nothing but that note: what it will say is committed in one transaction, which ends the
 note too. Whoever opens a session drops the drafts of writers that are gone.
@@ -9,7 +10,9 @@ from __future__ import annotations
 import os
 import platform
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
+from compact.compression.pipeline import Proposal
 from compact.core import defaults
 from compact.core.events import DraftDropped
 from compact.managers.state import SessionState
@@ -17,6 +20,23 @@ from compact.managers.state import SessionState
 PREFIX = "draft:"
 LONGEST = timedelta(hours=1)
 """After that time a draft of another machine counts as abandoned."""
+
+
+class Ground(NamedTuple):
+    """What a draft is made over: if any of it changes meanwhile, the draft is void."""
+
+    base: int
+    """The window's newest move."""
+    branch_id: str
+    revision: int
+
+
+class Draft(NamedTuple):
+    """A proposal that is not in force yet."""
+
+    proposal: Proposal
+    ground: Ground
+    aside: int
 
 
 def begin_draft(state: SessionState, window: int, base: int) -> None:

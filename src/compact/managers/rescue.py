@@ -10,9 +10,10 @@ from compact.compression.emergency import ROLL_OVER_SHARE, RUNGS, Rung
 from compact.core.events import EmergencyRung
 from compact.core.plan import Plan
 from compact.errors import CannotFit, SummaryRejected
+from compact.managers.drafts import Draft
 from compact.managers.state import SessionState
 from compact.managers.travel import take_snapshot
-from compact.managers.view import Draft, View
+from compact.managers.view import View
 
 
 async def rescue(state: SessionState, view: View, error: CannotFit | SummaryRejected) -> Plan:

@@ -30,7 +30,7 @@ async def summary_of(state: SessionState, breaker: Breaker) -> str:
     )
     own = ExtractiveSummarizer(state.counter)
     try:
-        written = await (own if breaker.is_open else state.summarizer).summarize(request)
+        written = await breaker.summarizer.summarize(request)
         judged = _judged(state, written, request)
         if judged.accepted:
             return judged.summary.text

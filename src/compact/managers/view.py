@@ -12,12 +12,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from threading import Lock, get_ident
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from compact.compression import pipeline, reporting
 from compact.compression.emergency import Rung
 from compact.compression.extractive import ExtractiveSummarizer
-from compact.compression.pipeline import Proposal
 from compact.compression.values import Budget
 from compact.core.checkpoints import Checkpoint
 from compact.core.context import ActiveContext
@@ -27,7 +26,9 @@ from compact.core.sessions import Move, MoveKind, Projection, Step
 from compact.errors import CannotFit, SummaryRejected, Superseded
 from compact.managers import drafts
 from compact.managers.adoption import standing_in
+from compact.managers.ahead import Ahead
 from compact.managers.breaker import Breaker
+from compact.managers.drafts import Draft, Ground
 from compact.managers.state import ALL_MOVES, SessionState
 from compact.wiring import nobody
 
@@ -47,23 +48,6 @@ LastResort = Callable[[CannotFit | SummaryRejected], Awaitable[Plan]]
 """What is done where a compression could not make the prompt fit."""
 
 
-class Ground(NamedTuple):
-    """What a draft is made over: if any of it changes meanwhile, the draft is void."""
-
-    base: int
-    """The window's newest move."""
-    branch_id: str
-    revision: int
-
-
-class Draft(NamedTuple):
-    """A proposal that is not in force yet."""
-
-    proposal: Proposal
-    ground: Ground
-    aside: int
-
-
 class View:
     """The active context of a session for one window."""
 
@@ -78,6 +62,7 @@ class View:
         self._state = state
         self.size = size
         self._breaker = breaker
+        self.ahead = Ahead(state, self, breaker)
         self._mutex = Lock()
         self._owner: int | None = None
         """The thread that compresses."""
@@ -211,6 +196,7 @@ class View:
             with self._state.lock:
                 if self._settle():
                     self._decided(self._fold.tokens, "below the trigger")
+                    self.ahead.consider(self._fold.tokens, self._trigger)
                     return take()
             async with self.alone():
                 await self._round(otherwise)
@@ -222,9 +208,12 @@ class View:
     async def _round(self, otherwise: LastResort) -> None:
         with self._state.lock:
             if self._settle():
-                return  # another caller did it meanwhile
-            tokens = self._tokens_before()
+                return None  # another caller did it meanwhile
+            tokens, ready = self._tokens_before(), self.ahead.take()
         with suppress(Superseded):  # the other one's result counts, where it is enough
+            if ready is not None:
+                self._decided(tokens, "above the trigger, drafted ahead", triggered=True)
+                return self.commit(ready)
             try:
                 await self._compress(self.window.target, tokens, "above the trigger")
             except (CannotFit, SummaryRejected) as error:
@@ -357,7 +346,7 @@ class View:
         """
         state, breaker = self._state, self._breaker
         with state.lock:
-            ground, aside, history = self._ground(), self._fold.aside, state.history
+            ground, aside, history = self.ground(), self._fold.aside, state.history
             goals = tuple(g.text for g in state.goals if g.status == "active")
             given = {"size": self.size, "aside": aside, "tokens": tokens}
             standing = standing_in(state, self.projection, self.window, **given)
@@ -366,25 +355,26 @@ class View:
         if rung is not None:
             standing = replace(standing, pressure=rung.pressure)
             hard = limit if rung.tight else hard
-        resting = breaker.is_open
+        summarizer = breaker.summarizer
         drafts.begin_draft(state, self.size, self._base)
         try:
             proposal = await pipeline.compress(
                 history,
                 rung.tightened(state.policy) if rung else state.policy,
                 budget=Budget(limit, aside, hard=hard),
-                summarizer=ExtractiveSummarizer(state.counter) if resting else state.summarizer,
+                summarizer=summarizer,
                 emit=state.emit,
                 standing=standing,
             )
         except BaseException:
             drafts.end_draft(state, self.size)
             raise
-        if proposal.asked and not resting:
+        if proposal.asked and not isinstance(summarizer, ExtractiveSummarizer):
             breaker.failed() if proposal.replaced else breaker.succeeded()
         return Draft(proposal, ground, aside)
 
-    def _ground(self) -> Ground:
+    def ground(self) -> Ground:
+        """What a draft that is made now stands on."""
         state = self._state
         return Ground(self._base, state.branch_id, state.revision)
 
@@ -422,7 +412,7 @@ class View:
         )
 
     def _committed(self, ground: Ground, projection: Projection) -> Move:
-        if ground != self._ground():
+        if ground != self.ground():
             raise Superseded(f"window {self.size}: the session changed in between")
         state, step = self._state, self._step("compress", projection, projection.at)
         noted = state.counted_noted(projection, state.counter.estimator.name)

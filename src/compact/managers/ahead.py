@@ -1,0 +1,110 @@
+"""Drafting ahead: a compression that is written while the conversation goes on, and is put in force
+when the trigger is passed, so that nobody waits for it.
+
+It is drafted over the past as it was, by whoever would write it at the trigger, and alone: there
+are never two for one span. Whoever passes the trigger before it is done waits for it; if anything
+that it stands on has changed meanwhile, it is void.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager, suppress
+from typing import Protocol
+
+from compact.core.budget import ContextWindow
+from compact.core.events import DraftMade
+from compact.errors import CompactError
+from compact.managers import blocking
+from compact.managers.breaker import Breaker
+from compact.managers.drafts import Draft, Ground, end_draft
+from compact.managers.state import SessionState
+
+AGAIN_SHARE = 0.05
+"""Share of the usable window by which a prompt has to grow before a draft is tried again."""
+PATIENCE = 5.0
+"""Seconds that whoever closes a session waits for the writer to let go."""
+
+
+class Drafting(Protocol):
+    """What a draft needs of the view it is made for."""
+
+    window: ContextWindow
+    size: int
+
+    @property
+    def tokens_now(self) -> int:
+        """Tokens of the prompt as it is."""
+        ...
+
+    def ground(self) -> Ground:
+        """What a draft that is made now stands on."""
+        ...
+
+    def alone(self) -> AbstractAsyncContextManager[None]:
+        """One compression at a time."""
+        ...
+
+    async def propose(self, limit: int, tokens: int) -> Draft:
+        """A new context; nothing is in force yet."""
+        ...
+
+
+class Ahead:
+    """The draft of one view's next compression."""
+
+    def __init__(self, state: SessionState, view: Drafting, breaker: Breaker) -> None:
+        self._state = state
+        self._view = view
+        self._breaker = breaker
+        self._work: blocking.Job | None = None
+        self._draft: Draft | None = None
+        self._next_at = 0
+        """Tokens of the prompt below which none is begun, because one was begun just now."""
+
+    def consider(self, tokens: int, trigger: int) -> None:
+        """Begin a draft if the prompt is large enough, a model would write it and there is none.
+        For whoever holds the session's lock.
+        """
+        policy = self._state.policy
+        share = policy.draft_pct / policy.trigger_pct
+        if share >= 1 or not max(self._next_at, int(trigger * share)) <= tokens <= trigger:
+            return
+        if not self._state.waits or self._is_at_work or self._breaker.is_open:
+            return
+        if self._standing() is None:
+            self._next_at = tokens + int(AGAIN_SHARE * self._view.window.usable)
+            self._work = blocking.Job(self._write())
+
+    def take(self) -> Draft | None:
+        """The draft that is ready, to be put in force. For whoever holds the session's lock."""
+        draft, self._draft = self._standing(), None
+        self._next_at = 0
+        return draft
+
+    def stop(self) -> None:
+        """Give up what is being written; returns when nobody writes any more."""
+        if self._work is not None and not self._work.is_done:
+            self._work.stop(PATIENCE)
+        if self._draft is not None:
+            self._draft = None
+            end_draft(self._state, self._view.size)
+
+    @property
+    def _is_at_work(self) -> bool:
+        return self._work is not None and not self._work.is_done
+
+    def _standing(self) -> Draft | None:
+        """The draft that is ready, unless what it stands on has changed."""
+        if self._draft is not None and self._draft.ground != self._view.ground():
+            self._draft = None
+        return self._draft
+
+    async def _write(self) -> None:
+        view = self._view
+        with suppress(CompactError):  # the pipeline has said it; at the trigger it is tried again
+            async with view.alone():
+                with self._state.lock:
+                    target, tokens = view.window.target, view.tokens_now
+                draft = self._draft = await view.propose(target, tokens)
+            after = draft.proposal.plan.tokens_after
+            self._state.emit(DraftMade(window=view.size, tokens=after))

@@ -1,0 +1,225 @@
+"""Drafting ahead: nobody waits where a draft is ready, and there are never two for one span."""
+
+import asyncio
+import threading
+import time
+
+import pytest
+
+from compact import CompactPolicy, ContextManager
+from compact.core.checkpoints import Summary
+from compact.core.events import Committed, DraftMade, Event, TriggerDecision
+from compact.errors import ModelUnavailable
+from compact.storage.sqlite.store import SQLiteManager
+
+WINDOW = 8_192
+WORDS = "the harbour keeps its ledger in brass drawers and nobody counts them twice "
+
+
+class Slow:
+    """Writes when it is let go on; knows how many were writing at once."""
+
+    name = "slow"
+    waits = True
+
+    def __init__(self) -> None:
+        self.go_on = threading.Event()
+        self.began = threading.Event()
+        self.requests = 0
+        self.at_once = 0
+        self.most_at_once = 0
+        self.error: Exception | None = None
+
+    async def summarize(self, request):
+        self.requests += 1
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        self.began.set()
+        try:
+            while not self.go_on.is_set():  # noqa: ASYNC110 - another thread sets it
+                await asyncio.sleep(0.001)
+            if self.error:
+                raise self.error
+        finally:
+            self.at_once -= 1
+        return Summary(
+            text=f"## Goal\n- Count the drawers of the harbour.\n\n## Done\n- {WORDS}",
+            made_by=self.name,
+        )
+
+
+def session(summarizer, events, **more):
+    policy = CompactPolicy(**more)
+    return ContextManager(
+        window=WINDOW, summarizer=summarizer, on_event=events.append, policy=policy
+    )
+
+
+def grow(ctx, share):
+    """Say so much that the prompt takes that share of the usable window."""
+    number = len(ctx.history)
+    while ctx.budget.used_tokens < share * ctx.window.usable:
+        number += 1
+        role = "user" if number % 2 else "assistant"
+        ctx.add_message(role=role, content=f"{number}: {WORDS * 3}")
+
+
+def until(condition, seconds=5.0):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it never came"
+        time.sleep(0.002)
+
+
+def kinds(events, kind):
+    return [event for event in events if isinstance(event, kind)]
+
+
+def test_a_draft_is_swapped_in_at_the_trigger_and_nobody_waits():
+    """(FR-2, FR-9) The summary was written before it was needed."""
+    events: list[Event] = []
+    slow = Slow()
+    with session(slow, events) as ctx:
+        grow(ctx, 0.62)
+        before = ctx.get_context_for_model()
+        assert slow.began.wait(5)
+        ctx.add_message(role="user", content="I go on while you write.")
+        assert len(ctx.get_context_for_model()) == len(before) + 1
+        slow.go_on.set()
+        until(lambda: kinds(events, DraftMade))
+        assert ctx.checkpoints == ()
+        grow(ctx, 0.72)
+        slow.go_on.clear()  # whoever asked for a summary now would wait for ever
+        ctx.get_context_for_model()
+        assert [c.made_by for c in ctx.checkpoints] == ["slow"]
+        assert slow.requests == 1
+        assert kinds(events, TriggerDecision)[-2].reason == "above the trigger, drafted ahead"
+        assert ctx.history[-1].text in ctx.get_context_for_model()[-1]["content"]
+        slow.go_on.set()
+
+
+def test_who_passes_the_trigger_early_waits_for_the_draft_and_writes_no_other():
+    events: list[Event] = []
+    slow = Slow()
+    with session(slow, events) as ctx:
+        grow(ctx, 0.62)
+        ctx.get_context_for_model()
+        assert slow.began.wait(5)
+        grow(ctx, 0.75)
+        prompt = threading.Thread(target=ctx.get_context_for_model)
+        prompt.start()
+        prompt.join(0.05)
+        assert prompt.is_alive()
+        slow.go_on.set()
+        prompt.join(5)
+        assert not prompt.is_alive()
+        assert slow.requests == 1
+        assert slow.most_at_once == 1
+        assert len(ctx.checkpoints) == 1
+
+
+@pytest.mark.parametrize("change", ["pin", "goals", "undo"])
+def test_a_draft_is_void_when_what_it_stands_on_has_changed(change):
+    events: list[Event] = []
+    slow = Slow()
+    slow.go_on.set()
+    with session(slow, events) as ctx:
+        grow(ctx, 0.75)
+        ctx.get_context_for_model()  # something to undo
+        grow(ctx, 0.62)
+        ctx.get_context_for_model()
+        until(lambda: kinds(events, DraftMade))
+        before = len(kinds(events, Committed))
+        if change == "pin":
+            ctx.pin(ctx.history[2])
+        elif change == "goals":
+            ctx.set_goals(["Count the drawers"])
+        else:
+            ctx.undo()
+        grow(ctx, 0.72)
+        asked = slow.requests
+        ctx.get_context_for_model()
+        if len(kinds(events, Committed)) > before:
+            assert slow.requests > asked, "the void draft was put in force"
+        if change == "goals":
+            assert "Count the drawers" in str(ctx.get_context_for_model())
+
+
+def test_extractive_summaries_are_not_drafted():
+    events: list[Event] = []
+    with session(None, events) as ctx:
+        grow(ctx, 0.65)
+        ctx.get_context_for_model()
+        assert not kinds(events, DraftMade)
+
+
+def test_drafting_can_be_turned_off():
+    events: list[Event] = []
+    slow = Slow()
+    with session(slow, events, draft_pct=0.70) as ctx:
+        grow(ctx, 0.68)
+        ctx.get_context_for_model()
+        assert not slow.began.wait(0.05)
+
+
+def test_a_draft_that_fails_leaves_the_turn_alone_and_is_not_tried_at_every_turn():
+    """(FR-6) The gate's stand-in comes in its place; the summarizer is not asked in a storm."""
+    events: list[Event] = []
+    slow = Slow()
+    slow.error = ModelUnavailable("down")
+    slow.go_on.set()
+    with session(slow, events) as ctx:
+        grow(ctx, 0.61)
+        for _ in range(5):
+            ctx.get_context_for_model()
+        until(lambda: kinds(events, DraftMade))
+        assert slow.requests == 1
+        grow(ctx, 0.72)
+        ctx.get_context_for_model()
+        assert [c.made_by for c in ctx.checkpoints] == ["extractive"]
+
+
+def test_a_summarizer_that_hangs_is_cut_off():
+    """(FR-6) And the turn is served by the extractive summary."""
+    events: list[Event] = []
+    slow = Slow()
+    with session(slow, events, summary_seconds=0.02) as ctx:
+        grow(ctx, 0.75)
+        ctx.get_context_for_model()
+        assert [c.made_by for c in ctx.checkpoints] == ["extractive"]
+        assert "0.02 seconds" in str(ctx.checkpoints[0].verdicts)
+
+
+def test_closing_gives_up_what_is_being_drafted(tmp_path):
+    """No writer is left, and no note of a draft."""
+    slow = Slow()
+    with SQLiteManager(tmp_path / "chat.db") as store:
+        ctx = ContextManager(window=WINDOW, store=store, summarizer=slow, session_id="s")
+        grow(ctx, 0.65)
+        ctx.get_context_for_model()
+        assert slow.began.wait(5)
+        assert any(name.startswith("draft:") for name in store.notes("s"))
+        ctx.close()
+        assert slow.at_once == 0
+        assert not any(name.startswith("draft:") for name in store.notes("s"))
+
+
+def test_async_callers_are_served_while_a_draft_is_written():
+    async def talk():
+        events: list[Event] = []
+    slow = Slow()
+        with session(slow, events) as ctx:
+            grow(ctx, 0.62)
+            await ctx.aget_context_for_model()
+            while not slow.began.is_set():  # noqa: ASYNC110 - another thread sets it
+                await asyncio.sleep(0.001)
+            await asyncio.wait_for(ctx.aget_context_for_model(), 1)
+            grow(ctx, 0.72)
+            waiting = asyncio.create_task(ctx.aget_context_for_model())
+            await asyncio.sleep(0.02)
+            assert not waiting.done()
+            slow.go_on.set()
+            await asyncio.wait_for(waiting, 5)
+            assert slow.requests == 1
+
+    asyncio.run(talk())
