@@ -207,7 +207,7 @@ def test_closing_gives_up_what_is_being_drafted(tmp_path):
 def test_async_callers_are_served_while_a_draft_is_written():
     async def talk():
         events: list[Event] = []
-    slow = Slow()
+        slow = Slow()
         with session(slow, events) as ctx:
             grow(ctx, 0.62)
             await ctx.aget_context_for_model()
