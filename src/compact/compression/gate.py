@@ -85,6 +85,16 @@ def judge(
     return Judged(summary, tuple(verdicts))
 
 
+def missing_names(
+    summary: Summary, request: SummaryRequest, counter: TokenCounter
+) -> tuple[str, ...]:
+    """The anchors that a summary is asked for and that neither it nor what is kept names, likeliest
+    first.
+    """
+    matter = Matter(request, counter, 0, request.goals, summary.prompt)
+    return tuple(name for name, _ in _missing(_likeliest(matter), summary.text, matter))
+
+
 @dataclass(frozen=True)
 class Matter:
     """What a summary is judged by."""

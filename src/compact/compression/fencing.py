@@ -1,0 +1,247 @@
+"""Fencing: history as a summarizer is shown it, as data that can neither end their fence nor speak
+with another voice.
+
+Every message becomes blocks, each under a line that says who speaks. These lines and the fence hold
+a marker that occurs nowhere in the data. Control tokens of chat templates are written so that no
+tokenizer reads them as such; secrets are taken out before anything leaves.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+from compact.core.checkpoints import summary_of
+from compact.core.messages import (
+    Image,
+    Message,
+    Opaque,
+    Part,
+    Refusal,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    visible_texts,
+)
+from compact.core.redaction import redact, secrets_of
+from compact.core.voices import voice_of
+
+KNOWN = "what is known already"
+"""The voice of the summary that is to be carried on."""
+PART = "summary of part"
+"""The voice of a part's summary, before its number."""
+_VOICES = {
+    "system": "system",
+    "person": "user",
+    "assistant": "assistant",
+    "tool": "tool",
+    "observation": "observation",
+    "injected": "note by a tool",
+    "checkpoint": "earlier summary",
+}
+_ANSWERED = "user, in answer"
+_WHOLE = frozenset(("user", "assistant", "earlier summary"))
+"""Voices whose words are never shortened."""
+_LONGEST_NAME = 60
+_HEAD_SHARE = 0.6
+_MARKER_DIGITS = 8
+_CONTROL = re.compile(
+    r"<(?=[|\uff5c])"
+    r"|<(?=/?(?:s|bos|eos|pad|unk|mask|cls|sep|SYS|think|tool_call|tool_response|tool_calls|"
+    r"start_of_turn|end_of_turn|start_of_image|end_of_image|image_soft_token|fim_[a-z]{1,10}|"
+    r"begin_of_[a-z]{1,12}|end_of_[a-z]{1,12}|endoftext|unused_?\d{1,4}|extra_id_\d{1,3}|"
+    r"reserved_[\w-]{1,40}|special_[\w-]{1,40})>)"
+    r"|\[(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT|ARGS|"
+    r"CALL_ID|IMG|IMG_BREAK|IMG_END|gMASK|sMASK|PREFIX|SUFFIX|MIDDLE|THINK|CLS|SEP|MASK|PAD)\])",
+    re.IGNORECASE,
+)
+"""Where a control token of a known chat template begins: ChatML, Llama, Mistral, Gemma, GLM, Qwen,
+DeepSeek, Phi, T5 and the like."""
+_FENCE = re.compile(r"<{3}(?=data\b)|(?<=of data)>{3}")
+_UNSEEN = re.compile(
+    r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u2028\u2029\u200b\u200e\u200f\u202a-\u202e\ufeff]"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """What one voice said in one message, or a piece of that."""
+
+    voice: str
+    text: str
+    message: int
+    """The message it belongs to, counted from 0."""
+
+    def under(self, marker: str) -> str:
+        """The block below the line that says who speaks."""
+        return f"[{marker} {self.voice}]\n{self.text}\n"
+
+
+def harmless(text: str) -> str:
+    """The text without invisible characters and lone surrogates, and with nothing in it that a
+    tokenizer takes for a control token, or a reader for our fence.
+    """
+    if not text.isascii():
+        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    text = _UNSEEN.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
+    text = _CONTROL.sub(lambda found: f"{found[0]} ", text)
+    return _FENCE.sub(lambda found: f"{found[0][0]} {found[0][1:]}", text)
+
+
+def blocks_of(
+    messages: Sequence[Message],
+    answers: Mapping[str, str] | None = None,
+    *,
+    longest: int,
+) -> list[Block]:
+    """The messages as blocks, in order; none for a message that shows nothing.
+
+    `answers` are words that a person said to a message and that stand elsewhere. What tools put
+    out or were given is cut to head and tail beyond `longest` characters.
+    """
+    secrets = secrets_of(visible_texts(messages))
+    names: dict[str, str] = {}
+    found: list[Block] = []
+    for number, message in enumerate(messages):
+        names.update((call.id, call.name) for call in message.tool_calls)
+        rows = list(_said(message, names, longest))
+        if answers and message.id in answers:
+            rows.append((_ANSWERED, answers[message.id]))
+        for voice, text in rows:
+            shown = harmless(redact(_valid(text), secrets).text).strip()
+            if voice not in _WHOLE:
+                shown = shortened(shown, longest)
+            if shown:
+                found.append(Block(_name(voice), shown, number))
+    return found
+
+
+def _valid(text: str) -> str:
+    """Without what hides a secret from its pattern."""
+    return _UNSEEN.sub("", text)
+
+
+def _name(voice: str) -> str:
+    return " ".join(harmless(voice).split())[:_LONGEST_NAME]
+
+
+def _said(message: Message, names: Mapping[str, str], longest: int) -> Iterator[tuple[str, str]]:
+    """Who says what in a message: its words and calls as one, each tool's result by itself."""
+    voice = _VOICES[voice_of(message)]
+    if voice == "earlier summary":
+        yield voice, summary_of(message.text)
+        return
+    words: list[str] = []
+    for part in message.parts:
+        if isinstance(part, ToolResult):
+            name = part.name or names.get(part.call_id, "")
+            yield _tool(name, part), "\n".join([part.text, *map(_picture, part.images)])
+        elif shown := _shown(part, longest):
+            words.append(shown)
+    if words:
+        yield voice, "\n".join(words)
+
+
+def _tool(name: str, result: ToolResult) -> str:
+    said = f"tool {name}".rstrip()[: _LONGEST_NAME - 8]
+    return f"{said}, error" if result.is_error else said
+
+
+def _shown(part: Part, longest: int) -> str:
+    match part:
+        case Text() | Refusal():
+            return part.text
+        case ToolCall():
+            return f"→ {part.name} {shortened(part.arguments, longest)}"
+        case Image():
+            return _picture(part)
+        case Opaque():
+            return part.text or "[attachment]"
+        case Thinking() | ToolResult():
+            return ""
+
+
+def _picture(image: Image) -> str:
+    size = f" {image.width} × {image.height}" if image.width and image.height else ""
+    return f"[image{size}]"
+
+
+def shortened(text: str, longest: int) -> str:
+    """Head and tail of a text of more than `longest` characters, and how much is missing."""
+    if len(text) <= longest:
+        return text
+    head = int(longest * _HEAD_SHARE)
+    tail = longest - head
+    left_out = len(text) - head - tail
+    return f"{text[:head]}\n[… {left_out:,} characters left out …]\n{text[len(text) - tail :]}"
+
+
+def marker_of(blocks: Iterable[Block]) -> str:
+    """A marker that occurs in none of the blocks; the same blocks give the same."""
+    said = "\n".join(f"{block.voice}\n{block.text}" for block in blocks)
+    seed = hashlib.sha256(said.encode())
+    while (marker := seed.hexdigest()[:_MARKER_DIGITS]) in said.lower():
+        seed = hashlib.sha256(seed.digest())
+    return marker
+
+
+def fenced(blocks: Iterable[Block], marker: str) -> str:
+    """The blocks between the two marker lines."""
+    said = "".join(block.under(marker) for block in blocks)
+    return f"<<<data {marker}\n{said}{marker} end of data>>>"
+
+
+Size = Callable[[Block], int]
+"""Tokens of a block."""
+
+
+def chunked(blocks: Iterable[Block], room: int, size: Size) -> list[list[Block]]:
+    """The blocks in runs of at most `room` tokens, in order, none left out.
+
+    The blocks of one message stay together; a message of more than that is split, at line ends
+    where it has any.
+    """
+    chunks: list[list[Block]] = []
+    left = 0
+    for _, group in groupby(blocks, key=lambda block: block.message):
+        whole = list(group)
+        units = [whole] if sum(map(size, whole)) <= room else _split(whole, room, size)
+        for unit in units:
+            needed = sum(map(size, unit))
+            if not chunks or needed > left:
+                chunks.append([])
+                left = room
+            chunks[-1].extend(unit)
+            left -= needed
+    return chunks
+
+
+def _split(blocks: Iterable[Block], room: int, size: Size) -> list[list[Block]]:
+    return [[piece] for block in blocks for piece in _pieces(block, room, size)]
+
+
+def _pieces(block: Block, room: int, size: Size) -> Iterator[Block]:
+    """The block in pieces that fit; one of a single character is not split further."""
+    if size(block) <= room or len(block.text) < 2:
+        yield block
+        return
+    at = _middle(block.text)
+    yield from _pieces(replace(block, text=block.text[:at]), room, size)
+    yield from _pieces(replace(block, text=block.text[at:]), room, size)
+
+
+def _middle(text: str) -> int:
+    """Where to cut a text in two: after the line end next to its middle, else after a space, if
+    there is one in its middle half; else in the middle.
+    """
+    middle, least, most = len(text) // 2, len(text) // 4, len(text) * 3 // 4
+    for sign in ("\n", " "):
+        before = text.rfind(sign, least, middle) + 1
+        after = text.find(sign, middle, most) + 1
+        if found := [at for at in (before, after) if at]:
+            return min(found, key=lambda at: abs(at - middle))
+    return middle
