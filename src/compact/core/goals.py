@@ -1,25 +1,66 @@
 """Goals: what a session is for. Never compressed, in every prompt word for word, part of the floor.
 
-Subtasks, markers in a model's output and progress follow with the prompt orchestrator.
+What a model's markers do to them lives in `core.progress`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from compact.core import defaults
+from compact.core.markers import Action, Priority, SubtaskStatus
 from compact.core.messages import Message, MessageMetadata
 from compact.core.own_text import digest
 
-GoalStatus = Literal["active", "done", "dropped"]
+GoalStatus = Literal["active", "paused", "done", "dropped"]
+
+SHOWN_DONE, SHOWN_DECISIONS, SHOWN_ARTIFACTS, SHOWN_NEXT = 5, 12, 12, 3
+"""How many of each kind a prompt shows of one goal, the newest; open subtasks are all shown."""
+
+_STATUS_WORDS: dict[SubtaskStatus, str] = {
+    "completed": "done",
+    "in_progress": "in progress",
+    "pending": "to do",
+    "blocked": "blocked",
+}
+
+
+class Subtask(BaseModel):
+    """A step towards a goal."""
+
+    model_config = ConfigDict(frozen=True)
+
+    text: str = Field(min_length=1)
+    status: SubtaskStatus = "pending"
+    note: str = ""
+    """What blocks it."""
+
+
+class Decision(BaseModel):
+    """Something that was decided for a goal; what is locked stays word for word."""
+
+    model_config = ConfigDict(frozen=True)
+
+    text: str = Field(min_length=1)
+    locked: bool = False
+    reason: str = ""
+
+
+class Artifact(BaseModel):
+    """A file that was worked on for a goal."""
+
+    model_config = ConfigDict(frozen=True)
+
+    path: str = Field(min_length=1)
+    action: Action
 
 
 class Goal(BaseModel):
-    """One goal of a session."""
+    """One goal of a session, and how far it is."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -27,16 +68,40 @@ class Goal(BaseModel):
     id: str = Field(default_factory=defaults.new_id)
     status: GoalStatus = "active"
     created_at: datetime = Field(default_factory=defaults.now)
+    priority: Priority = "medium"
+    made_by: Literal["person", "model"] = "person"
+    """Who set it: a model ends only what a model set."""
+    subtasks: tuple[Subtask, ...] = ()
+    decisions: tuple[Decision, ...] = ()
+    artifacts: tuple[Artifact, ...] = ()
+    """The file that changed last stands last."""
+    next_steps: tuple[str, ...] = ()
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it is worked on now."""
+        return self.status == "active"
+
+
+def open_tasks(goals: Sequence[Goal]) -> tuple[str, ...]:
+    """The words of what is still to do for the active goals."""
+    return tuple(
+        task.text
+        for goal in goals
+        if goal.is_active
+        for task in goal.subtasks
+        if task.status != "completed"
+    )
 
 
 def goals_message(goals: Sequence[Goal], *, role: Literal["system", "user"]) -> Message | None:
     """The active goals as the message that stands before everything but the system prompt; None
-    where there are none.
+    where there are none. The same goals give the same bytes.
     """
-    active = [goal for goal in goals if goal.status == "active"]
+    active = [goal for goal in goals if goal.is_active]
     if not active:
         return None
-    body = "\n".join(f"- {goal.text}" for goal in active)
+    body = "\n".join(line for goal in active for line in _lines(goal))
     named = digest(body)
     return Message(
         role=role,
@@ -45,3 +110,35 @@ def goals_message(goals: Sequence[Goal], *, role: Literal["system", "user"]) -> 
         timestamp=max(goal.created_at for goal in active),
         metadata=MessageMetadata(source="goals"),
     )
+
+
+def _lines(goal: Goal) -> Iterator[str]:
+    """A goal as a prompt shows it: its words and what is open whole, of the rest the newest."""
+    yield f"- {goal.text}"
+    if goal.priority != "medium":
+        yield f"  - priority: {goal.priority}"
+    done = [task for task in goal.subtasks if task.status == "completed"]
+    yield from _older("done", len(done) - SHOWN_DONE)
+    yield from (f"  - done: {task.text}" for task in done[-SHOWN_DONE:])
+    for task in goal.subtasks:
+        if task.status != "completed":
+            note = f" ({task.note})" if task.note else ""
+            yield f"  - {_STATUS_WORDS[task.status]}: {task.text}{note}"
+    yield from _older("decided", len(goal.decisions) - SHOWN_DECISIONS)
+    for decision in _shown_decisions(goal.decisions):
+        why = f" (because: {decision.reason})" if decision.reason else ""
+        yield f"  - decided{' for good' * decision.locked}: {decision.text}{why}"
+    yield from _older("files", len(goal.artifacts) - SHOWN_ARTIFACTS)
+    yield from (f"  - {file.action}: {file.path}" for file in goal.artifacts[-SHOWN_ARTIFACTS:])
+    yield from (f"  - next: {step}" for step in goal.next_steps[:SHOWN_NEXT])
+
+
+def _older(what: str, count: int) -> Iterator[str]:
+    if count > 0:
+        yield f"  - {what}: {count} more before these"
+
+
+def _shown_decisions(decisions: Sequence[Decision]) -> list[Decision]:
+    """The locked ones first where not all can be shown, the newest of them; in their order."""
+    order = sorted(range(len(decisions)), key=lambda i: (decisions[i].locked, i))
+    return [decisions[i] for i in sorted(order[-SHOWN_DECISIONS:])]

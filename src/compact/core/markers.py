@@ -1,0 +1,257 @@
+"""Markers: lines of a model's output that say what became of the goals (FR-7).
+
+    [GOAL] Mend the roof
+    [CHECKPOINT] Order the slates - COMPLETED        IN-PROGRESS, PENDING, BLOCKED: why
+    [DECISION] Slate, not tin - LOCKED
+    [ARTIFACT] Created plans/roof.md                 Modified, Deleted
+    [NEXT] Call the roofer
+
+An older syntax means the same: `NEW_GOAL: d | high`, `CHECKPOINT: d`, `DECISION: d | why`,
+`DECISION_LOCKED: d | why`, `ARTIFACT: path | created`, `GOAL_COMPLETE: d`, `GOAL_PAUSE`. A marker
+stands at the start of a line, after a bullet perhaps; what is fenced or quoted is none. Of the
+first syntax case is free, of the older one it is not: `Decision: …` is how people write.
+
+What a marker does to the goals lives in `core.progress`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, assert_never, cast
+
+SubtaskStatus = Literal["pending", "in_progress", "completed", "blocked"]
+Action = Literal["created", "modified", "deleted"]
+Priority = Literal["high", "medium", "low"]
+
+LONGEST = 300
+"""Letters of a marker's line at most: a longer one is prose, and no marker."""
+
+
+@dataclass(frozen=True, slots=True)
+class GoalMarker:
+    """A goal is set."""
+
+    text: str
+    priority: Priority = "medium"
+
+
+@dataclass(frozen=True, slots=True)
+class EndMarker:
+    """A goal was reached; without words, the newest."""
+
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PauseMarker:
+    """The newest goal has to wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskMarker:
+    """A step towards a goal, and how far it is."""
+
+    text: str
+    status: SubtaskStatus = "pending"
+    note: str = ""
+    """What blocks it."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionMarker:
+    """Something was decided; what is locked is not to be decided again."""
+
+    text: str
+    locked: bool = False
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ArtifactMarker:
+    """A file was made, changed or removed."""
+
+    path: str
+    action: Action
+
+
+@dataclass(frozen=True, slots=True)
+class NextMarker:
+    """What is to be done next."""
+
+    text: str
+
+
+Marker: TypeAlias = (
+    GoalMarker | EndMarker | PauseMarker | TaskMarker | DecisionMarker | ArtifactMarker | NextMarker
+)
+
+_HINT = re.compile(
+    r"\[(?:goal|checkpoint|decision|artifact|next)\]|(?-i:NEW_GOAL:|CHECKPOINT:|DECISION:|"
+    r"DECISION_LOCKED:|ARTIFACT:|GOAL_COMPLETE|GOAL_PAUSE)",
+    re.IGNORECASE,
+)
+_LINE = re.compile(
+    r"[ \t]{0,16}(?:(?:[-*+•]|\d{1,3}[.)]|\#{1,6})[ \t]{1,4})?(?P<around>[*_`]{0,4})"
+    r"(?:\[(?P<tag>(?i:goal|checkpoint|decision|artifact|next))\](?P<after>[*_`]{0,4}):?"
+    r"|(?P<word>NEW_GOAL|CHECKPOINT|DECISION_LOCKED|DECISION|ARTIFACT|GOAL_COMPLETE):"
+    r"|(?P<bare>GOAL_PAUSE|GOAL_COMPLETE)\b:?)(?P<rest>.*)"
+)
+_FENCE = re.compile(r"[ \t]*(?:[-*+][ \t]+)?(?P<fence>`{3,}|~{3,})(?P<info>[^`]*)$")
+
+_SEPARATOR = r"(?: -{1,3} ?| ?[–—] ?| ?\| ?| ?: | ?[\[(] ?)"
+_STATUS = re.compile(
+    rf"(?P<text>.*?\S){_SEPARATOR}[*_`]{{0,4}}(?:(?P<completed>completed?|done|finished)"
+    r"|(?P<in_progress>in[-_ ]?progress|ongoing|started)|(?P<pending>pending|to[- ]?do|open)"
+    r"|(?P<blocked>blocked))[*_`]{0,4}[\])]?[*_`]{0,4}[.!]?"
+    r"(?(blocked)(?: ?[:(–—-] ?(?P<note>.*?)\)?)?)",
+    re.IGNORECASE,
+)
+_BARE_STATUS = re.compile(
+    r"(?P<text>.*\S) (?:(?P<completed>COMPLETED|DONE)|(?P<in_progress>IN[-_ ]?PROGRESS)"
+    r"|(?P<pending>PENDING)|(?P<blocked>BLOCKED))"
+)
+_LOCK = re.compile(
+    rf"(?P<text>.*?\S)(?:{_SEPARATOR}[*_`]{{0,4}}(?i:(?P<lock>(?:un)?locked))"
+    r"| (?P<bare>(?:UN)?LOCKED))"
+    r"[*_`]{0,4}[\])]?[.!]?"
+)
+_ACTION = re.compile(
+    r"(?P<action>created?|modified|modify|changed|updated?|deleted?|removed?)\b ?:? ?(?P<path>.+)",
+    re.IGNORECASE,
+)
+_ACTIONS: dict[str, Action] = {"c": "created", "m": "modified", "u": "modified", "d": "deleted"}
+
+
+def markers_in(text: str) -> list[Marker]:
+    """The markers of a text, in order; a line that is malformed is none."""
+    if not _HINT.search(text):
+        return []
+    return [marker for _, marker in _lines(text) if marker is not None]
+
+
+def without_markers(text: str) -> str:
+    """The text as it is shown to a person: the lines that are markers left out."""
+    if not _HINT.search(text):
+        return text
+    kept = [line for line, marker in _lines(text) if marker is None]
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(kept)).strip("\n")
+
+
+def marker_line(marker: Marker) -> str:
+    """The marker as a line that `markers_in` reads."""
+    match marker:
+        case GoalMarker(text, "medium"):
+            return f"[GOAL] {text}"
+        case GoalMarker(text, priority):
+            return f"NEW_GOAL: {text} | {priority}"
+        case EndMarker(text):
+            return f"GOAL_COMPLETE: {text}".strip()
+        case PauseMarker():
+            return "GOAL_PAUSE"
+        case TaskMarker(text, status, note):
+            why = f": {note}" if note else ""
+            return f"[CHECKPOINT] {text} - {status.replace('_', '-').upper()}{why}"
+        case DecisionMarker(text, locked, reason) if reason:
+            return f"DECISION{'_LOCKED' * locked}: {text} | {reason}"
+        case DecisionMarker(text, locked):
+            return f"[DECISION] {text} - {'LOCKED' if locked else 'UNLOCKED'}"
+        case ArtifactMarker(path, action):
+            return f"[ARTIFACT] {action.capitalize()} {path}"
+        case NextMarker(text):
+            return f"[NEXT] {text}"
+        case _:
+            assert_never(marker)
+
+
+def _lines(text: str) -> Iterator[tuple[str, Marker | None]]:
+    """The lines of a text, each with the marker that it is."""
+    fence = ""
+    for line in text.split("\n"):
+        found = _FENCE.match(line.rstrip())
+        if fence:
+            if found and not found["info"].strip() and found["fence"].startswith(fence):
+                fence = ""
+            yield line, None
+        elif found:
+            fence = found["fence"]
+            yield line, None
+        else:
+            yield line, _marker(line)
+
+
+def _marker(line: str) -> Marker | None:
+    found = _LINE.match(line) if len(line) <= LONGEST else None
+    if found is None:
+        return None
+    if bare := found["bare"]:
+        if found["rest"].strip(" \t\r*_`.:"):
+            return None
+        return PauseMarker() if bare == "GOAL_PAUSE" else EndMarker()
+    rest = " ".join(found["rest"].split())
+    around = found["around"]
+    if around and not found["after"]:
+        rest = rest.removeprefix(around) if rest.startswith(around) else rest.removesuffix(around)
+    rest = rest.strip()
+    if not any(letter.isalnum() for letter in rest):
+        return EndMarker() if found["word"] == "GOAL_COMPLETE" and not rest else None
+    if tag := found["tag"]:
+        return _tagged(tag.lower(), rest)
+    return _worded(found["word"], rest)
+
+
+def _tagged(tag: str, rest: str) -> Marker | None:
+    match tag:
+        case "goal":
+            return GoalMarker(rest)
+        case "checkpoint":
+            return _task(rest)
+        case "decision":
+            locked = _LOCK.fullmatch(rest)
+            if locked is None:
+                return DecisionMarker(rest)
+            return DecisionMarker(
+                locked["text"], not (locked["lock"] or locked["bare"]).lower().startswith("un")
+            )
+        case "artifact":
+            return _artifact(rest)
+        case _:
+            return NextMarker(rest)
+
+
+def _worded(word: str, rest: str) -> Marker | None:
+    text, _, more = (piece.strip() for piece in rest.partition(" | "))
+    match word:
+        case "NEW_GOAL":
+            if more.lower() in ("high", "medium", "low"):
+                return GoalMarker(text, cast(Priority, more.lower()))
+            return GoalMarker(rest)
+        case "CHECKPOINT":
+            return _task(rest)
+        case "ARTIFACT":
+            return _artifact(f"{more} {text}" if more else rest)
+        case "GOAL_COMPLETE":
+            return EndMarker(rest)
+        case _:
+            return DecisionMarker(text, word == "DECISION_LOCKED", more)
+
+
+def _task(rest: str) -> TaskMarker:
+    found = _STATUS.fullmatch(rest) or _BARE_STATUS.fullmatch(rest)
+    if found is None:
+        return TaskMarker(rest)
+    named = found.groupdict()
+    statuses: tuple[SubtaskStatus, ...] = ("completed", "in_progress", "pending", "blocked")
+    status = next(each for each in statuses if named[each])
+    return TaskMarker(found["text"], status, named.get("note") or "")
+
+
+def _artifact(rest: str) -> ArtifactMarker | None:
+    found = _ACTION.fullmatch(rest)
+    if found is None:
+        return None
+    path = found["path"].strip("`*\"' ")
+    action = found["action"].lower()
+    first = {"changed": "m", "removed": "d", "remove": "d"}.get(action, action[0])
+    return ArtifactMarker(path, _ACTIONS[first]) if path else None

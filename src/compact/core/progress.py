@@ -1,0 +1,250 @@
+"""What a model's markers do to the goals: pure, deterministic, and bounded (FR-7).
+
+A marker finds what it speaks of by its words; what it does not find is added to the newest active
+goal. Counts are bounded, so that no model makes the floor of a prompt grow without end, and a model
+ends no goal that a person set. What was left out is said.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, TypeVar, assert_never
+
+from compact.core.goals import Artifact, Decision, Goal, Subtask
+from compact.core.markers import (
+    ArtifactMarker,
+    DecisionMarker,
+    EndMarker,
+    GoalMarker,
+    Marker,
+    NextMarker,
+    PauseMarker,
+    TaskMarker,
+    marker_line,
+)
+from compact.core.terms import STOP_WORDS, pieces_of
+
+ALIKE = 0.6
+"""Share of their words, taken together, that two texts have in common that mean the same."""
+MOST_MADE, MOST_ENDED = 5, 20
+"""Active goals that a model set, and ended ones that are kept."""
+MOST_SUBTASKS, MOST_DECISIONS, MOST_ARTIFACTS, MOST_NEXT = 50, 30, 50, 5
+"""Of one goal. The oldest that is finished, or not locked, goes first."""
+
+T = TypeVar("T")
+_TELLING = re.compile(r".*\d|(?:not|no|never|without|nicht|kein\w*|ohne|nie|不|没|无|未)$")
+"""Words by which two texts that are otherwise alike differ: numbers, and what says no."""
+_PLAIN = STOP_WORDS - {"no", "not", "nicht"}
+
+
+class Progress(NamedTuple):
+    """Goals after markers."""
+
+    goals: tuple[Goal, ...]
+    changes: tuple[str, ...] = ()
+    """The markers that changed something, as lines."""
+    left_out: tuple[str, ...] = ()
+    """The markers that were not heeded, each with the reason."""
+
+
+class _LeftOut(Exception):
+    """A marker that is not heeded."""
+
+
+def progress(
+    goals: Sequence[Goal],
+    markers: Iterable[Marker],
+    *,
+    fits: Callable[[Sequence[Goal]], bool] = lambda _: True,
+) -> Progress:
+    """The goals after one message's markers. `fits` says whether goals that have grown may stand in
+    every prompt; a marker by which they would not is left out.
+    """
+    now, changes, left_out = tuple(goals), list[str](), list[str]()
+    names_next = False
+    for marker in markers:
+        try:
+            before = now if names_next or not isinstance(marker, NextMarker) else _no_next(now)
+            after = apply(before, marker)
+        except _LeftOut as reason:
+            left_out.append(f"{marker_line(marker)} ({reason})")
+            continue
+        if _size(after) > _size(now) and not fits(after):
+            left_out.append(f"{marker_line(marker)} (the goals take all the room they may have)")
+            continue
+        names_next = names_next or isinstance(marker, NextMarker)
+        if after != now:
+            changes.append(marker_line(marker))
+            now = after
+    return Progress(now, tuple(changes), tuple(left_out))
+
+
+def apply(goals: tuple[Goal, ...], marker: Marker) -> tuple[Goal, ...]:
+    """The goals after one marker."""
+    match marker:
+        case GoalMarker():
+            return _set(goals, marker)
+        case EndMarker(text):
+            return _with(goals, _own(goals, text), status="done")
+        case PauseMarker():
+            return _with(goals, _own(goals, ""), status="paused")
+        case TaskMarker():
+            return _task(goals, marker)
+        case DecisionMarker():
+            return _decided(goals, marker)
+        case ArtifactMarker():
+            return _touched(goals, marker)
+        case NextMarker(text):
+            at = _newest(goals)
+            steps = (*(s for s in goals[at].next_steps if s != text), text)
+            return _with(goals, at, next_steps=steps[-MOST_NEXT:])
+        case _:
+            assert_never(marker)
+
+
+# --- goals ----------------------------------------------------------------------------------------
+
+
+def _set(goals: tuple[Goal, ...], marker: GoalMarker) -> tuple[Goal, ...]:
+    if _closest(marker.text, [goal.text for goal in goals]) is not None:
+        return goals
+    made = [goal for goal in goals if goal.made_by == "model"]
+    if sum(goal.is_active for goal in made) >= MOST_MADE:
+        raise _LeftOut(f"{MOST_MADE} goals that a model set are active")
+    ended = [goal.id for goal in made if goal.status in ("done", "dropped")]
+    gone = frozenset(ended[: max(0, len(ended) - MOST_ENDED)])
+    new = Goal(text=marker.text, priority=marker.priority, made_by="model")
+    return (*(goal for goal in goals if goal.id not in gone), new)
+
+
+def _own(goals: tuple[Goal, ...], text: str) -> int:
+    """The active goal that is meant, one that a model set."""
+    at = _newest(goals)
+    if text:
+        active = _active(goals)
+        found = _closest(text, [goals[i].text for i in active])
+        if found is None:
+            raise _LeftOut("no active goal says this")
+        at = active[found]
+    if goals[at].made_by != "model":
+        raise _LeftOut("a person set this goal, and ends it")
+    return at
+
+
+def _active(goals: Sequence[Goal]) -> list[int]:
+    """Where the active goals stand, the newest first."""
+    return [i for i, goal in enumerate(goals) if goal.is_active][::-1]
+
+
+def _newest(goals: Sequence[Goal]) -> int:
+    active = _active(goals)
+    if not active:
+        raise _LeftOut("no goal is active")
+    return active[0]
+
+
+def _with(goals: tuple[Goal, ...], at: int, **changed: object) -> tuple[Goal, ...]:
+    return (*goals[:at], goals[at].model_copy(update=changed), *goals[at + 1 :])
+
+
+def _no_next(goals: tuple[Goal, ...]) -> tuple[Goal, ...]:
+    """The goals without the newest one's next steps: another message names others."""
+    return _with(goals, _newest(goals), next_steps=())
+
+
+def _size(goals: Sequence[Goal]) -> int:
+    """Letters of what a model can add to goals that are active."""
+    return sum(len(goal.model_dump_json()) for goal in goals if goal.is_active)
+
+
+# --- what belongs to a goal -----------------------------------------------------------------------
+
+
+def _task(goals: tuple[Goal, ...], marker: TaskMarker) -> tuple[Goal, ...]:
+    active = _active(goals)
+    places = [(i, j) for i in active for j in range(len(goals[i].subtasks))]
+    found = _closest(marker.text, [goals[i].subtasks[j].text for i, j in places])
+    if found is not None:
+        at, number = places[found]
+        tasks = list(goals[at].subtasks)
+        if marker.status != "pending":  # what is said to be to do may be further along already
+            changed = {"status": marker.status, "note": marker.note}
+            tasks[number] = tasks[number].model_copy(update=changed)
+        return _with(goals, at, subtasks=tuple(tasks))
+    if _closest(marker.text, [goals[i].text for i in active]) is not None:
+        if marker.status != "completed":
+            return goals
+        return _with(goals, _own(goals, marker.text), status="done")
+    at = _newest(goals)
+    tasks = [*goals[at].subtasks, Subtask(**_fields(marker))]
+    kept = _bounded(tasks, MOST_SUBTASKS, lambda task: task.status == "completed")
+    return _with(goals, at, subtasks=kept)
+
+
+def _fields(marker: TaskMarker) -> dict[str, str]:
+    return {"text": marker.text, "status": marker.status, "note": marker.note}
+
+
+def _decided(goals: tuple[Goal, ...], marker: DecisionMarker) -> tuple[Goal, ...]:
+    places = [(i, j) for i in _active(goals) for j in range(len(goals[i].decisions))]
+    found = _closest(marker.text, [goals[i].decisions[j].text for i, j in places])
+    if found is not None:
+        at, number = places[found]
+        decisions = list(goals[at].decisions)
+        if not marker.locked or decisions[number].locked:
+            return goals
+        decisions[number] = decisions[number].model_copy(update={"locked": True})
+        return _with(goals, at, decisions=tuple(decisions))
+    at = _newest(goals)
+    new = Decision(text=marker.text, locked=marker.locked, reason=marker.reason)
+    kept = _bounded([*goals[at].decisions, new], MOST_DECISIONS, lambda each: not each.locked)
+    return _with(goals, at, decisions=kept)
+
+
+def _touched(goals: tuple[Goal, ...], marker: ArtifactMarker) -> tuple[Goal, ...]:
+    at = next(
+        (i for i in _active(goals) if any(f.path == marker.path for f in goals[i].artifacts)),
+        _newest(goals),
+    )
+    before = [file for file in goals[at].artifacts if file.path == marker.path]
+    new = Artifact(path=marker.path, action=marker.action)
+    if before and before[0].action == "created" and marker.action == "modified":
+        new = before[0]
+    others = [file for file in goals[at].artifacts if file.path != marker.path]
+    return _with(goals, at, artifacts=(*others, new)[-MOST_ARTIFACTS:])
+
+
+def _bounded(items: list[T], most: int, may_go: Callable[[T], bool]) -> tuple[T, ...]:
+    """The items, without the oldest that may go where there are too many."""
+    if len(items) <= most:
+        return tuple(items)
+    oldest = next((i for i, item in enumerate(items[:-1]) if may_go(item)), None)
+    if oldest is None:
+        raise _LeftOut(f"{most} stand there already")
+    return tuple(items[:oldest] + items[oldest + 1 :])
+
+
+# --- alike ----------------------------------------------------------------------------------------
+
+
+def _closest(text: str, others: Sequence[str]) -> int | None:
+    """Which of the others says the same; the first of those that are most alike."""
+    wanted = _words(text)
+    shares = [_alike(text, wanted, other) for other in others]
+    best = max(shares, default=0.0)
+    return shares.index(best) if best >= ALIKE else None
+
+
+def _alike(text: str, words: frozenset[str], other: str) -> float:
+    """How much two texts say the same, 0 to 1."""
+    if " ".join(text.split()).casefold() == " ".join(other.split()).casefold():
+        return 1.0
+    known = _words(other)
+    if not words or not known or any(map(_TELLING.match, words ^ known)):
+        return 0.0
+    return 0.99 * len(words & known) / len(words | known)
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(pieces_of(text)) - _PLAIN

@@ -1,0 +1,178 @@
+"""Markers in a model's output: read leniently, written exactly (FR-7)."""
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from compact.core.markers import (
+    LONGEST,
+    ArtifactMarker,
+    DecisionMarker,
+    EndMarker,
+    GoalMarker,
+    NextMarker,
+    PauseMarker,
+    TaskMarker,
+    marker_line,
+    markers_in,
+    without_markers,
+)
+
+DONE = TaskMarker("Order the slates", "completed")
+
+
+@pytest.mark.parametrize(
+    ("line", "marker"),
+    [
+        ("[GOAL] Mend the roof", GoalMarker("Mend the roof")),
+        ("[CHECKPOINT] Order the slates - COMPLETED", DONE),
+        ("[checkpoint] Order the slates - completed", DONE),
+        ("[CHECKPOINT] Order the slates — Completed.", DONE),
+        ("[CHECKPOINT] Order the slates –COMPLETED", DONE),
+        ("[CHECKPOINT] Order the slates (done)", DONE),
+        ("[CHECKPOINT] Order the slates: completed", DONE),
+        ("[CHECKPOINT] Order the slates COMPLETED", DONE),
+        ("[CHECKPOINT]: Order the slates - **COMPLETED**", DONE),
+        ("**[CHECKPOINT]** Order the slates - COMPLETED", DONE),
+        ("**[CHECKPOINT] Order the slates - COMPLETED**", DONE),
+        ("`[CHECKPOINT] Order the slates - COMPLETED`", DONE),
+        ("  - [CHECKPOINT] Order the slates - COMPLETED\r", DONE),
+        ("3. [CHECKPOINT] Order the slates - COMPLETED", DONE),
+        ("CHECKPOINT: Order the slates - COMPLETED", DONE),
+        ("[CHECKPOINT] Order the slates", TaskMarker("Order the slates")),
+        ("[CHECKPOINT] Order - PENDING", TaskMarker("Order", "pending")),
+        ("[CHECKPOINT] Order - IN PROGRESS", TaskMarker("Order", "in_progress")),
+        ("[CHECKPOINT] Order - IN-PROGRESS", TaskMarker("Order", "in_progress")),
+        ("[CHECKPOINT] Order - in_progress", TaskMarker("Order", "in_progress")),
+        ("[CHECKPOINT] Order - BLOCKED", TaskMarker("Order", "blocked")),
+        ("[CHECKPOINT] Order - BLOCKED: no money", TaskMarker("Order", "blocked", "no money")),
+        ("[CHECKPOINT] Order - blocked (no money)", TaskMarker("Order", "blocked", "no money")),
+        ("[CHECKPOINT] Say well-done", TaskMarker("Say well-done")),
+        ("[CHECKPOINT] What is pending review", TaskMarker("What is pending review")),
+        ("[DECISION] Slate, not tin - LOCKED", DecisionMarker("Slate, not tin", locked=True)),
+        ("[DECISION] Slate, not tin - UNLOCKED", DecisionMarker("Slate, not tin")),
+        ("[DECISION] Slate, not tin", DecisionMarker("Slate, not tin")),
+        ("[DECISION] Keep it locked", DecisionMarker("Keep it locked")),
+        ("DECISION: Slate | it lasts", DecisionMarker("Slate", reason="it lasts")),
+        ("DECISION_LOCKED: Slate | it lasts", DecisionMarker("Slate", True, "it lasts")),
+        ("[ARTIFACT] Created `src/roof.py`", ArtifactMarker("src/roof.py", "created")),
+        ("[ARTIFACT] modified: a b/c.md", ArtifactMarker("a b/c.md", "modified")),
+        ("[ARTIFACT] Deleted x", ArtifactMarker("x", "deleted")),
+        ("[ARTIFACT] updated x", ArtifactMarker("x", "modified")),
+        ("ARTIFACT: src/roof.py | removed", ArtifactMarker("src/roof.py", "deleted")),
+        ("[NEXT] Call `the roofer`", NextMarker("Call `the roofer`")),
+        ("NEW_GOAL: Mend | high", GoalMarker("Mend", "high")),
+        ("NEW_GOAL: this | that", GoalMarker("this | that")),
+        ("GOAL_COMPLETE: Mend", EndMarker("Mend")),
+        ("GOAL_COMPLETE", EndMarker()),
+        ("**GOAL_PAUSE**", PauseMarker()),
+    ],
+)
+def test_what_a_model_may_write_is_read(line, marker):
+    """FR-7: both syntaxes, in any case, with any dash, in bold, in a list."""
+    text = f"Some words before.\n{line}\nand after: [done]"
+    assert markers_in(text) == [marker]
+    assert without_markers(text) == "Some words before.\nand after: [done]"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "I would write [GOAL] Mend the roof here.",
+        "> [GOAL] Mend the roof",
+        '"[GOAL] Mend the roof"',
+        "```\n[GOAL] Mend the roof\n```",
+        "~~~~ text\n[GOAL] Mend\n~~~\n[GOAL] Mend\n~~~~",
+        "- ```\n  [GOAL] Mend the roof",
+        "Decision: we take slate.",
+        "checkpoint: 3",
+        "[GOAL]",
+        "[GOAL] ---",
+        "[ARTIFACT] src/roof.py",
+        "[GOALS] one, two",
+        "GOAL_PAUSE is a word that may be written.",
+        "[GOAL] " + "x" * LONGEST,
+    ],
+)
+def test_what_is_no_marker_is_left_alone(text):
+    """FR-7: prose, quotes, code, and what is malformed."""
+    assert markers_in(text) == []
+    assert without_markers(text) == text
+
+
+def test_what_stands_after_a_fence_counts_again():
+    assert markers_in("```py\nx\n```\n[NEXT] Call") == [NextMarker("Call")]
+
+
+def test_markers_come_in_order():
+    text = "[GOAL] Mend\n\n[NEXT] Call\n[CHECKPOINT] Order - DONE"
+    assert markers_in(text) == [
+        GoalMarker("Mend"),
+        NextMarker("Call"),
+        TaskMarker("Order", "completed"),
+    ]
+    assert without_markers(text) == ""
+
+
+WORDS = st.text(st.characters(categories=("Lu", "Ll", "Nd", "Lo")), min_size=1, max_size=12).filter(
+    lambda word: (
+        word.lower() not in ("locked", "unlocked", "done", "pending", "open", "blocked")
+        and not word.lower().startswith(
+            ("complete", "inprogress", "started", "finished", "ongoing")
+        )
+        and word.lower() not in ("todo", "finished", "high", "low", "medium")
+    )
+)
+TEXT = st.lists(WORDS, min_size=1, max_size=6).map(" ".join)
+MARKERS = st.one_of(
+    st.builds(GoalMarker, TEXT, st.sampled_from(("high", "medium", "low"))),
+    st.builds(EndMarker, st.one_of(st.just(""), TEXT)),
+    st.just(PauseMarker()),
+    st.builds(TaskMarker, TEXT, st.sampled_from(("pending", "in_progress", "completed"))),
+    st.builds(TaskMarker, TEXT, st.just("blocked"), st.one_of(st.just(""), TEXT)),
+    st.builds(DecisionMarker, TEXT, st.booleans(), st.one_of(st.just(""), TEXT)),
+    st.builds(ArtifactMarker, TEXT, st.sampled_from(("created", "modified", "deleted"))),
+    st.builds(NextMarker, TEXT),
+)
+
+
+@given(st.lists(MARKERS, max_size=5))
+def test_what_is_written_is_read(markers):
+    """FR-7: `marker_line` and `markers_in` are one language."""
+    assert markers_in("\n".join(map(marker_line, markers))) == markers
+
+
+PIECES = st.sampled_from(
+    (
+        *("[GOAL]", "[CHECKPOINT]", "[DECISION]", "[ARTIFACT]", "[NEXT]", "GOAL_PAUSE", "- "),
+        *("CHECKPOINT:", "DECISION: ", " | ", "**", "`", "```", "~~~", ">", "\n", "\r\n", " "),
+        *(" - LOCKED", " - BLOCKED: ", "Created ", "COMPLETED", "—", "(", ")", "x", "\0", "Ü"),
+    )
+)
+
+
+@given(st.one_of(st.text(), st.lists(PIECES, max_size=40).map("".join)))
+def test_no_text_breaks_the_reader(text):
+    """FR-7: whatever a model writes, reading it raises nothing, and what is shown has none left."""
+    found = markers_in(text)
+    assert all(markers_in(marker_line(marker)) for marker in found)
+    if "```" not in text and "~~~" not in text:
+        assert markers_in(without_markers(text)) == []
+
+
+def test_a_long_text_without_markers_costs_little():
+    """FR-7: a megabyte of prose and code with brackets is looked through in a moment."""
+    text = ("call(values[0], other[goal]): it holds.\n" * 30_000)[:1_000_000]
+    start = time.process_time()
+    assert markers_in(text) == []
+    assert time.process_time() - start < 0.5
+
+
+def test_a_line_that_is_all_dashes_costs_little():
+    text = "\n".join(["[CHECKPOINT] " + " - " * 90, "[DECISION] " + "( " * 140] * 200)
+    start = time.process_time()
+    markers_in(text)
+    assert time.process_time() - start < 1
