@@ -113,7 +113,7 @@ def _set(goals: tuple[Goal, ...], marker: GoalMarker) -> tuple[Goal, ...]:
     if sum(goal.is_active for goal in made) >= MOST_MADE:
         raise _LeftOut(f"{MOST_MADE} goals that a model set are active")
     ended = [goal.id for goal in made if goal.status in ("done", "dropped")]
-    gone = frozenset(ended[: max(0, len(ended) - MOST_ENDED)])
+    gone = frozenset(ended[:-MOST_ENDED])
     new = Goal(text=marker.text, priority=marker.priority, made_by="model")
     return (*(goal for goal in goals if goal.id not in gone), new)
 
@@ -154,8 +154,13 @@ def _no_next(goals: tuple[Goal, ...]) -> tuple[Goal, ...]:
 
 
 def _size(goals: Sequence[Goal]) -> int:
-    """Letters of what a model can add to goals that are active."""
-    return sum(len(goal.model_dump_json()) for goal in goals if goal.is_active)
+    """Letters of what a model can add to goals that are active; how far a subtask is adds none."""
+    active = [goal for goal in goals if goal.is_active]
+    tasks = sum(len(t.text) + len(t.note) for goal in active for t in goal.subtasks)
+    decisions = sum(len(d.text) + len(d.reason) for goal in active for d in goal.decisions)
+    files = sum(len(file.path) for goal in active for file in goal.artifacts)
+    steps = sum(map(len, (step for goal in active for step in goal.next_steps)))
+    return tasks + decisions + files + steps + sum(len(goal.text) for goal in active)
 
 
 # --- what belongs to a goal -----------------------------------------------------------------------
