@@ -50,7 +50,7 @@ class Limits(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     window: int | None = Field(default=None, ge=1)
-    """What it is set up for now."""
+    """What the server is set up for, and will not go beyond; None where a request sets it up."""
     trained: int | None = Field(default=None, ge=1)
     """What the model was made for: a server may be set up for more."""
     output: int | None = Field(default=None, ge=1)

@@ -60,13 +60,18 @@ class Calibration(BaseModel):
         The newest word on a window counts.
         """
         known = self.after(counted, self._told(counted, refusal), exact=exact)
-        limit = refusal.limit
-        if limit is None or limit < LEAST_LIMIT:
-            return known
+        return known if refusal.limit is None else known.after_word(refusal.limit, size=size)
+
+    def after_word(self, limit: int, *, size: int) -> Calibration:
+        """What is known after a provider named its limit, where a window of that size was asked
+        for.
+        """
+        if limit < LEAST_LIMIT:
+            return self
         limits = {asked: least for asked, least in self.limits.items() if asked != size}
         if limit < size:
             limits[size] = limit
-        return known.model_copy(update={"limits": limits})
+        return self.model_copy(update={"limits": limits})
 
     def _told(self, counted: int, refusal: Refusal) -> int:
         """Tokens of the prompt, as far as a refusal tells; 0 where it teaches nothing of them."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from compact.errors import BlockingCallInLoop
@@ -46,6 +46,24 @@ def run(work: Coroutine[Any, Any, T], *, waits: bool, instead: str) -> T:
     )
 
 
+def each(pieces: AsyncIterator[T], *, instead: str) -> Iterator[T]:
+    """What an async iterator yields, for blocking callers.
+
+    Raises:
+        BlockingCallInLoop: this thread runs an event loop.
+    """
+
+    async def following() -> T | None:
+        return await anext(pieces, None)
+
+    try:
+        while (piece := run(following(), waits=True, instead=instead)) is not None:
+            yield piece
+    finally:
+        if (close := getattr(pieces, "aclose", None)) is not None:
+            run(close(), waits=True, instead=instead)
+
+
 class Job:
     """Work that the background loop does meanwhile; what becomes of it is the work's own affair."""
 
@@ -64,15 +82,19 @@ class Job:
         """Whether it has ended."""
         return self._ended.is_set()
 
+    def wait(self, seconds: float) -> None:
+        """Wait until it has ended, for so many seconds at most."""
+        self._ended.wait(seconds)
+
     def stop(self, seconds: float) -> None:
-        """Cancel it, and wait until it has let go, for so many seconds."""
+        """Cancel it, and wait until it has let go, for so many seconds at most."""
 
         def cancel() -> None:
             if self._task is not None:
                 self._task.cancel()
 
         self._loop.call_soon_threadsafe(cancel)
-        self._ended.wait(seconds)
+        self.wait(seconds)
 
 
 def _straight_through(work: Coroutine[Any, Any, T]) -> T:

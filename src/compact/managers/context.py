@@ -8,7 +8,7 @@ in an emergency in `rescue`, bringing back in `recall`.
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Unpack
@@ -24,7 +24,7 @@ from compact.core.plan import Plan
 from compact.core.policy import CompactPolicy
 from compact.core.protocols import ChatModel, SessionStore
 from compact.core.recalls import Expansion, Recalled
-from compact.core.replies import Usage
+from compact.core.replies import Delta, Usage
 from compact.core.sessions import Branch, Purpose, Snapshot
 from compact.errors import InvalidMessage, NotFound, Superseded
 from compact.managers import blocking, drafts, syncing, telling, travel
@@ -32,6 +32,7 @@ from compact.managers import recall as recalling
 from compact.managers.breaker import Breaker
 from compact.managers.desk import Desk, Desks
 from compact.managers.history import SessionHistory
+from compact.managers.models import Models
 from compact.managers.opening import SessionOptions, opened, parsed
 from compact.managers.recognition import Recognized, recognized
 
@@ -71,6 +72,7 @@ class ContextManager:
             raise
         self._view, self._post = self._desk.view(size), self._desk.post
         self._desks = Desks(self._desk, counted_for)
+        self._models = Models(self._state, model)
         self._asked = self._post
         """Who took the last prompt, and is told what became of it."""
 
@@ -79,6 +81,7 @@ class ContextManager:
         What was added is there already.
         """
         self._desks.close()
+        self._models.close()
         if self._owns_store:
             self.store.close()
 
@@ -292,23 +295,46 @@ class ContextManager:
 
     # --- sending ----------------------------------------------------------------------------------
 
-    def send(self, model: ChatModel) -> Message:
-        """Have the model answer the active context, and append its answer.
+    def send(self, model: ChatModel | str | None = None) -> Message:
+        """Have the model answer the active context, and append its answer. A model is given as an
+        object or by its key, such as `ollama:qwen3:8b`; without one, it is the session's own.
 
         The prompt is counted again as a whole before it is sent. If the provider refuses it as too
-        large nevertheless, counts are corrected by what it says, and it is sent once more.
+        large nevertheless, counts are corrected by what it says, and it is sent once more. A model
+        that is given by its key is asked again where that may help.
 
         Raises:
             CannotFit: what may not be shortened exceeds the usable window.
             ContextOverflow: the provider refused the smaller prompt too.
+            ModelFailed: it did not answer; the text says why, and the session is as it was.
+            UnknownModel: no model is known by that key, or none was given.
         """
         return blocking.run(self.asend(model), waits=True, instead="asend(…)")
 
-    async def asend(self, model: ChatModel) -> Message:
+    async def asend(self, model: ChatModel | str | None = None) -> Message:
         """`send` for async callers."""
+        asked = self._models.of(model)
         self._asked = self._post
-        reply = await self._post.sent(model)
+        reply = await self._post.sent(asked)
         return self.add_message(reply.message)
+
+    def stream(self, model: ChatModel | str | None = None) -> Iterator[Delta]:
+        """`send`, piece by piece as the answer is written; it is appended when its last piece was
+        taken. An answer that breaks off is not.
+
+        Raises:
+            As `send`, at the first piece or a later one.
+        """
+        return blocking.each(self.astream(model), instead="astream(…)")
+
+    async def astream(self, model: ChatModel | str | None = None) -> AsyncIterator[Delta]:
+        """`stream` for async callers."""
+        asked = self._models.of(model)
+        self._asked = self._post
+        async for piece in self._post.streamed(asked):
+            if piece.reply is not None:
+                self.add_message(piece.reply.message)
+            yield piece
 
     def record_usage(self, usage: Usage | int) -> None:
         """Say what the provider reported for the prompt that was taken last, in tokens; later

@@ -5,18 +5,18 @@ What providers report corrects our counts; a refusal triggers the ladder once, a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from typing import TypeVar
 
 from compact.core.asking import Ask
 from compact.core.context import ActiveContext
-from compact.core.events import RatioLearned, WindowCapped
+from compact.core.events import RatioLearned, ToolsWithdrawn, WindowCapped
 from compact.core.overflow import refusal_of
 from compact.core.plan import Plan
 from compact.core.protocols import ChatModel
-from compact.core.replies import Reply
-from compact.errors import CannotFit, ContextOverflow
+from compact.core.replies import Delta, Reply
+from compact.errors import CannotFit, ContextOverflow, ModelFailed, ModelRefused
 from compact.managers.rescue import rescue
 from compact.managers.state import SessionState
 from compact.managers.travel import take_snapshot
@@ -31,6 +31,8 @@ class Post:
     def __init__(self, state: SessionState, view: View) -> None:
         self._state = state
         self._main = view
+        self._known: set[str] = set()
+        """The models that were asked for their limits."""
         self._taken: tuple[View, int] | None = None
         """The view whose prompt was taken last, and its tokens."""
 
@@ -55,11 +57,75 @@ class Post:
             CannotFit: what may not be shortened exceeds the usable window.
             ContextOverflow: the provider refused the smaller prompt too.
         """
+
+        async def answered(context: ActiveContext) -> Reply:
+            return await model.complete(context, self._ask())
+
+        return self._taken_note_of(await self._delivered(model, answered))
+
+    async def streamed(self, model: ChatModel) -> AsyncIterator[Delta]:
+        """The model's answer as it is written; the last piece carries the whole.
+
+        Raises:
+            As `sent`; ModelFailed where the answer breaks off.
+        """
+
+        async def begun(context: ActiveContext) -> tuple[Delta, AsyncIterator[Delta]]:
+            pieces = model.stream(context, self._ask())
+            return await _next(pieces, model), pieces
+
+        piece, pieces = await self._delivered(model, begun)
+        while piece.reply is None:
+            yield piece
+            piece = await _next(pieces, model)
+        self._taken_note_of(piece.reply)
+        yield piece
+
+    async def _delivered(
+        self, model: ChatModel, deliver: Callable[[ActiveContext], Awaitable[T]]
+    ) -> T:
+        """What comes of the prompt: made smaller once where it was refused as too large, and
+        without tools where the model cannot call any.
+        """
+        await self._introduced(model)
         try:
-            reply = await model.complete(await self._checked(), self._ask())
+            return await self._with_tools(model, deliver)
         except ContextOverflow as error:
             await self.refused(error)
-            reply = await model.complete(await self._checked(), self._ask())
+            return await self._with_tools(model, deliver)
+
+    async def _with_tools(
+        self, model: ChatModel, deliver: Callable[[ActiveContext], Awaitable[T]]
+    ) -> T:
+        context = await self._checked()
+        if not context.tools or _calls_tools(model):
+            try:
+                return await deliver(context)
+            except ModelRefused as error:
+                if not context.tools or _calls_tools(model):
+                    raise
+                self._state.emit(ToolsWithdrawn(model=model.name, reason=str(error)))
+        return await deliver(context.model_copy(update={"tools": ()}))
+
+    async def _introduced(self, model: ChatModel) -> None:
+        """Ask a model that is new here what its window is: a server may be set up for less than
+        was asked for, and not every server refuses what is too large.
+        """
+        if model.name in self._known:
+            return
+        self._known.add(model.name)
+        state, view = self._state, self._main
+        try:
+            limits = await model.limits()
+        except ModelFailed:
+            return  # who does not answer this will be asked for more in a moment
+        told = [size for size in (limits.window, limits.trained) if size is not None]
+        if told and min(told) < view.window.size:
+            state.learn(state.calibration.after_word(min(told), size=view.size))
+            state.emit(WindowCapped(asked=view.size, size=state.window(view.size).size))
+            view.corrected()
+
+    def _taken_note_of(self, reply: Reply) -> Reply:
         if reply.usage is not None:
             self.reported(reply.usage.prompt_tokens)
         return reply
@@ -126,3 +192,15 @@ class Post:
             counted = self._taken[1] if self._taken else 0
             self._state.emit(RatioLearned(counted=counted, reported=reported, ratio=ratio))
         view.corrected()
+
+
+def _calls_tools(model: ChatModel) -> bool:
+    """Whether it can, as far as that is known now: a refusal may teach another thing."""
+    return model.abilities.tools is not False
+
+
+async def _next(pieces: AsyncIterator[Delta], model: ChatModel) -> Delta:
+    try:
+        return await anext(pieces)
+    except StopAsyncIteration:
+        raise ModelFailed(f"{model.name} broke its answer off", model=model.name) from None

@@ -80,8 +80,8 @@ class ScriptedModel:
         return self._count(sendable(context)) if self._count else None
 
     async def limits(self) -> Limits:
-        """The window it has of its own."""
-        return Limits(window=self._limit)
+        """Nothing: nobody is told of its window."""
+        return Limits()
 
     async def complete(self, context: ActiveContext, ask: Ask = ASK) -> Reply:
         """The next answer of the script.

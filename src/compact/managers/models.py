@@ -1,0 +1,47 @@
+"""The models that a session speaks to, by their keys."""
+
+from __future__ import annotations
+
+from compact import wiring
+from compact.core.protocols import ChatModel
+from compact.errors import UnknownModel
+from compact.managers import blocking
+from compact.managers.state import SessionState
+
+CLOSING = 2.0
+"""Seconds that closing a model's connections may take."""
+
+
+class Models:
+    """Makes each model when it is first asked for, and keeps it while the session is open."""
+
+    def __init__(self, state: SessionState, own: str | None) -> None:
+        self._state = state
+        self.own = own
+        """The key of the session's own model."""
+        self._made: dict[str, ChatModel] = {}
+
+    def of(self, given: ChatModel | str | None) -> ChatModel:
+        """The model of that key, or the session's own; an object is taken as it is.
+
+        Raises:
+            UnknownModel: no model is known by that key, or the session has none of its own.
+        """
+        key = self.own if given is None else given
+        if key is None:
+            raise UnknownModel(
+                "this session has no model of its own: give one, such as send('ollama:qwen3:8b'), "
+                "or open it with model="
+            )
+        if not isinstance(key, str):
+            return key
+        if key not in self._made:
+            self._made[key] = wiring.asked_model([key], self._state.emit)
+        return self._made[key]
+
+    def close(self) -> None:
+        """Let go of what the models hold open."""
+        for model in self._made.values():
+            if (close := getattr(model, "aclose", None)) is not None:
+                blocking.Job(close()).wait(CLOSING)
+        self._made.clear()

@@ -1,0 +1,167 @@
+"""Sending through a session: whole and in pieces, with tools and without (FR-3, FR-6, FR-13)."""
+
+import asyncio
+
+import pytest
+
+from compact import ContextManager
+from compact.core.asking import ASK, Limits
+from compact.core.events import Event, ToolsWithdrawn, WindowCapped
+from compact.core.messages import Message
+from compact.core.replies import Delta
+from compact.errors import (
+    BlockingCallInLoop,
+    ContextOverflow,
+    ModelFailed,
+    ModelRefused,
+    UnknownModel,
+)
+from compact.testing import ScriptedModel
+
+TOOL = {"type": "function", "function": {"name": "look", "description": "Look it up."}}
+
+
+def session(**options):
+    events: list[Event] = []
+    ctx = ContextManager(window=4_096, on_event=events.append, **options)
+    ctx.add_message(role="user", content="What is in the third drawer?")
+    return ctx, events
+
+
+def test_a_stream_is_read_piece_by_piece_and_appended_at_its_end():
+    ctx, _ = session()
+    pieces = ctx.stream(ScriptedModel("The ledger of 1911."))
+    first = next(pieces)
+    assert first.text == "The"
+    assert len(ctx.history) == 1
+    rest = list(pieces)
+    assert first.text + "".join(p.text for p in rest) == "The ledger of 1911."
+    assert ctx.history[-1].text == "The ledger of 1911."
+    assert ctx.history[-1].role == "assistant"
+
+
+class Broken(ScriptedModel):
+    """Ends in the middle of a sentence, without saying why."""
+
+    async def stream(self, context, ask=ASK):
+        yield Delta(text="The ledger")
+
+
+def test_a_stream_that_breaks_off_is_an_error_and_no_message():
+    """(FR-6) Half an answer is not taken for one."""
+    ctx, _ = session()
+    with pytest.raises(ModelFailed, match="broke its answer off"):
+        list(ctx.stream(Broken()))
+    assert len(ctx.history) == 1
+    assert ctx.send(ScriptedModel("Again.")).text == "Again."
+
+
+def test_a_stream_that_nobody_reads_to_its_end_is_let_go():
+    ctx, _ = session()
+    model = ScriptedModel("one two three")
+    for _ in ctx.stream(model):
+        break
+    assert len(ctx.history) == 1
+
+
+def test_a_refused_prompt_is_made_smaller_before_the_first_piece():
+    """(FR-3) Also when streaming."""
+    ctx, _ = session()
+    for i in range(60):
+        ctx.add_message(role="user" if i % 2 else "assistant", content=f"{i}: " + "drawer " * 15)
+    model = ScriptedModel("ok", limit=1_000, count=lambda context: context.tokens)
+    pieces = list(ctx.stream(model))
+    assert pieces[-1].reply is not None
+    assert [c.tokens > 1_000 for c in model.contexts] == [True, False]
+
+
+def test_streaming_in_a_running_loop_names_the_async_form():
+    async def inside():
+        ctx, _ = session()
+        with pytest.raises(BlockingCallInLoop, match="astream"):
+            next(ctx.stream(ScriptedModel("ok")))
+        return [piece.text async for piece in ctx.astream(ScriptedModel("all of it"))]
+
+    assert "".join(asyncio.run(inside())) == "all of it"
+
+
+class Toolless(ScriptedModel):
+    """Learns from a refusal that it cannot call tools."""
+
+    async def complete(self, context, ask=ASK):
+        reply = await super().complete(context, ask)
+        if context.tools:
+            self.abilities = self.abilities.model_copy(update={"tools": False})
+            raise ModelRefused("this model does not support tools", model=self.name)
+        return reply
+
+
+def test_tools_are_withdrawn_at_run_time_and_that_is_said():
+    """(FR-13) Tool support may vanish; the turn is served, and the person told."""
+    ctx, events = session(tools=[TOOL])
+    model = Toolless("Without, then.")
+    assert ctx.send(model).text == "Without, then."
+    assert [bool(c.tools) for c in model.contexts] == [True, False]
+    assert [type(e) for e in events if isinstance(e, ToolsWithdrawn)] == [ToolsWithdrawn]
+    ctx.send(model)
+    assert [bool(c.tools) for c in model.contexts] == [True, False, False]
+
+
+def test_tools_and_system_prompt_reach_the_model():
+    ctx, _ = session(tools=[TOOL], system="Be brief.")
+    model = ScriptedModel("ok")
+    ctx.send(model)
+    assert model.contexts[0].tools == (TOOL,)
+    assert model.contexts[0].system == "Be brief."
+
+
+def test_another_refusal_is_not_blamed_on_the_tools():
+    ctx, events = session(tools=[TOOL])
+    with pytest.raises(ModelRefused, match="wrong key"):
+        ctx.send(ScriptedModel(ModelRefused("wrong key")))
+    assert not [e for e in events if isinstance(e, ToolsWithdrawn)]
+
+
+class Small(ScriptedModel):
+    """Says what its window is, and cuts off in silence what is larger."""
+
+    asked = 0
+
+    async def limits(self):
+        self.asked += 1
+        return Limits(window=2_048, trained=8_192)
+
+
+def test_a_smaller_window_is_learned_before_anything_is_sent():
+    """(FR-14) Not every server refuses what is too large."""
+    ctx, events = session()
+    for i in range(120):
+        ctx.add_message(role="user" if i % 2 else "assistant", content=f"{i}: " + "drawer " * 15)
+    model = Small("ok")
+    ctx.send(model)
+    ctx.send(model)
+    assert all(context.tokens <= 2_048 for context in model.contexts)
+    assert model.asked == 1
+    assert [(e.asked, e.size) for e in events if isinstance(e, WindowCapped)] == [(4_096, 2_048)]
+
+
+def test_a_server_that_does_not_know_its_limits_is_used_all_the_same():
+    class Silent(ScriptedModel):
+        async def limits(self):
+            raise ModelFailed("no such page")
+
+    ctx, _ = session()
+    assert ctx.send(Silent("ok")).text == "ok"
+
+
+def test_a_session_without_a_model_of_its_own_says_how_to_give_one():
+    ctx, _ = session()
+    with pytest.raises(UnknownModel, match="model="):
+        ctx.send()
+
+
+def test_the_second_refusal_is_told():
+    ctx, _ = session()
+    with pytest.raises(ContextOverflow):
+        ctx.send(ScriptedModel(ContextOverflow("too large", tokens=9_000, limit=4_096)))
+    assert isinstance(ctx.history[-1], Message)
