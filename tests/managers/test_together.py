@@ -195,10 +195,10 @@ def test_a_rescue_that_another_writer_overtakes_takes_what_that_one_made(
     failing = [CannotFit({"prompt": 1}, 2)]
     propose = ctx._view.propose
 
-    async def failing_once(*given: Any) -> Any:
+    async def failing_once(*given: Any, **more: Any) -> Any:
         if failing:
             raise failing.pop()
-        return await propose(*given)
+        return await propose(*given, **more)
 
     monkeypatch.setattr("compact.managers.post.rescue", overtaken)
     monkeypatch.setattr(ctx._view, "propose", failing_once)

@@ -36,6 +36,9 @@ from compact.managers.models import Models
 from compact.managers.opening import SessionOptions, opened, parsed
 from compact.managers.recognition import Recognized, recognized
 
+HALF, ASKED_SHARE = 0.5, 0.6
+"""Share of the usable window from which a compression that is asked for leaves at most the second
+share of what lies above the floor (K-16)."""
 T = TypeVar("T")
 
 
@@ -244,18 +247,25 @@ class ContextManager:
         self._asked = self._post
         return await self._post.fitted(self._view, self._view.context)
 
-    def compress_conversation(self, target_ratio: float | None = None) -> Plan:
+    def compress_conversation(
+        self, target_ratio: float | None = None, *, guidance: str = ""
+    ) -> Plan:
         """Compress now; the plan says what was done and why.
 
         `target_ratio` is the share to keep of what lies above the floor (system prompt, pins, the
-        newest message of a person), 0 to 1; without it, the policy's target.
+        newest message of a person), 0 to 1; without it, the policy's target, and of a prompt that
+        takes half the window or more at most 60 %. `guidance` is what a model that summarizes shall
+        keep beside the usual, in a person's words: "keep the API discussion".
 
         Raises:
             CannotFit, BlockingCallInLoop: as `get_context_for_model`.
         """
-        return self._run(self.acompress_conversation(target_ratio), "acompress_conversation()")
+        work = self.acompress_conversation(target_ratio, guidance=guidance)
+        return self._run(work, "acompress_conversation()")
 
-    async def acompress_conversation(self, target_ratio: float | None = None) -> Plan:
+    async def acompress_conversation(
+        self, target_ratio: float | None = None, *, guidance: str = ""
+    ) -> Plan:
         """`compress_conversation` for async callers."""
         if target_ratio is not None and not 0 < target_ratio <= 1:
             raise ValueError(
@@ -264,12 +274,16 @@ class ContextManager:
         view = self._view
 
         def limit() -> int:
+            most, tokens = view.window.usable, view.tokens
             if target_ratio is None:
-                return view.window.target
+                most = view.window.target
+                if tokens < HALF * view.window.usable:
+                    return most
             floor = Ladder(self.history, self.policy).floor() + view.aside
-            return floor + int(target_ratio * max(0, view.tokens - floor))
+            share = ASKED_SHARE if target_ratio is None else target_ratio
+            return min(most, floor + int(share * max(0, tokens - floor)))
 
-        return await view.compress(limit)
+        return await view.compress(limit, guidance=guidance)
 
     def estimate_tokens(self, text: str) -> int:
         """Tokens of a text by the session's tokenizer."""

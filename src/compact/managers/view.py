@@ -126,10 +126,11 @@ class View:
         """What a model saw when the session had so many messages."""
         state = self._state
         move = self.move_at(length)
-        preface = state.preface(state.goals_before(length))
-        fold = state.fold(preface)
-        if move is not None and move.projection_id is not None:
-            fold.take(state.projection(move.projection_id))
+        name = move.projection_id if move is not None else None
+        projection = None if name is None else state.projection(name)
+        fold = state.fold(state.preface(state.goals_shown(projection, length)))
+        if projection is not None:
+            fold.take(projection)
         fold.follow(length)
         return fold.context()
 
@@ -157,8 +158,8 @@ class View:
         compressed again before it must be.
         """
         state = self._state
-        preface = state.preface()
-        self._fold = state.fold(preface)
+        goals = state.goals_shown(projection, len(state.history))
+        self._fold = state.fold(state.preface(goals))
         self.projection = projection
         if projection is not None:
             own = state.counted_by(projection) == state.counter.estimator.name
@@ -221,10 +222,16 @@ class View:
                     raise
                 await otherwise(error)
 
-    async def compress(self, limit: Callable[[], int], otherwise: LastResort | None = None) -> Plan:
+    async def compress(
+        self,
+        limit: Callable[[], int],
+        otherwise: LastResort | None = None,
+        *,
+        guidance: str = "",
+    ) -> Plan:
         """Compress now to what `limit` says, in tokens, when new messages are in view; where the
         floor needs more, to what it needs, up to the usable window. What is within the limit stays
-        as it is.
+        as it is. `guidance` is what a person wants kept, in their words.
 
         Raises:
             CannotFit: what may not be shortened exceeds the usable window.
@@ -241,7 +248,7 @@ class View:
                     if before <= wanted and reason == "asked for":
                         return plan or self._as_it_is(wanted, before)
                 try:
-                    plan = await self._compress(wanted, before, reason)
+                    plan = await self._compress(wanted, before, reason, guidance)
                 except Superseded:
                     continue  # the other one's result counts, where it is enough
                 except (CannotFit, SummaryRejected) as error:
@@ -315,7 +322,7 @@ class View:
 
     # --- compressing ------------------------------------------------------------------------------
 
-    async def _compress(self, limit: int, tokens: int, reason: str) -> Plan:
+    async def _compress(self, limit: int, tokens: int, reason: str, guidance: str = "") -> Plan:
         """Compress over what is there now.
 
         Raises:
@@ -324,19 +331,21 @@ class View:
             SummaryRejected: no context could be made that fits.
         """
         self._decided(tokens, reason, triggered=True)
-        draft = await self._drafted(limit, tokens)
+        draft = await self._drafted(limit, tokens, guidance)
         self.commit(draft)
         return draft.proposal.plan
 
-    async def _drafted(self, limit: int, tokens: int) -> Draft:
+    async def _drafted(self, limit: int, tokens: int, guidance: str) -> Draft:
         try:
-            return await self.propose(limit, tokens)
+            return await self.propose(limit, tokens, guidance=guidance)
         except CannotFit:
             if limit >= self.window.usable:
                 raise
-            return await self.propose(self.window.usable, tokens)
+            return await self.propose(self.window.usable, tokens, guidance=guidance)
 
-    async def propose(self, limit: int, tokens: int, rung: Rung | None = None) -> Draft:
+    async def propose(
+        self, limit: int, tokens: int, rung: Rung | None = None, *, guidance: str = ""
+    ) -> Draft:
         """A new context over the history as it is now; nothing is in force yet.
 
         `tokens` are those of the prompt now. `rung` tightens what is kept.
@@ -356,11 +365,14 @@ class View:
             standing = replace(standing, pressure=rung.pressure)
             hard = limit if rung.tight else hard
         summarizer = breaker.summarizer
+        policy = rung.tightened(state.policy) if rung else state.policy
+        if guidance:
+            policy = policy.model_copy(update={"guidance": guidance})
         drafts.begin_draft(state, self.size, self._base)
         try:
             proposal = await pipeline.compress(
                 history,
-                rung.tightened(state.policy) if rung else state.policy,
+                policy,
                 budget=Budget(limit, aside, hard=hard),
                 summarizer=summarizer,
                 emit=state.emit,

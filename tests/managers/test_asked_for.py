@@ -1,0 +1,73 @@
+"""Compressing on request: how much it frees, and what a person wants kept (K-16, K-6)."""
+
+import pytest
+
+from compact import ContextManager
+from compact.compression.ladder import Ladder
+from compact.testing import ScriptedSummarizer
+
+FREED = 0.40
+
+
+def filled(share, window, seed_messages):
+    """A session whose prompt takes about that share of the usable window."""
+    ctx = ContextManager(window=window)
+    number = 0
+    while ctx._view.tokens_now < share * ctx.window.usable:
+        for message in seed_messages:
+            number += 1
+            ctx.add_message(dict(message, content=f"{number}. {message.get('content') or ''}"))
+            if ctx._view.tokens_now >= share * ctx.window.usable:
+                break
+    return ctx
+
+
+TALK = [
+    {"role": "user", "content": "How is the roof of the boathouse held? " * 6},
+    {"role": "assistant", "content": "By seven oak beams, each pinned with two trenails. " * 9},
+    {"role": "user", "content": "Never paint the beams. And what of the north wall?"},
+    {"role": "assistant", "content": "It leans by src/walls/north_wall.py:41, as measured. " * 12},
+]
+
+
+@pytest.mark.parametrize("window", [4_096, 8_192, 32_768])
+@pytest.mark.parametrize("share", [0.5, 0.6, 0.69])
+def test_a_request_at_half_full_frees_forty_percent_above_the_floor(window, share):
+    """(K-16) Of what may be shortened at all."""
+    ctx = filled(share, window, TALK)
+    before = ctx._view.tokens_now
+    floor = Ladder(ctx.history, ctx.policy).floor() + ctx._view.aside
+    ctx.compress_conversation()
+    after = ctx.active_context().tokens
+    assert (before - after) / (before - floor) >= FREED
+    assert ctx.compress_conversation().unchanged
+
+
+def test_a_session_of_three_windows_works():
+    """(K-16) And nothing of it is lost."""
+    ctx = ContextManager(window=4_096)
+    said = []
+    total = 0
+    while total < 3 * 4_096:
+        for message in TALK:
+            ctx.add_message(message)
+            said.append(message["content"])
+            assert ctx.active_context().tokens <= ctx.window.usable
+        total = ctx.history.total()
+    assert [m.text for m in ctx.history] == said
+
+
+def test_what_a_person_wants_kept_reaches_the_summarizer():
+    """(K-6) The note of a manual compression; the next one does not carry it on."""
+    summarizer = ScriptedSummarizer("## Goal\n- Hold the roof.\n## Names\nnorth_wall.py")
+    ctx = ContextManager(window=4_096, summarizer=summarizer)
+    for _ in range(3):
+        for message in TALK:
+            ctx.add_message(message)
+    ctx.compress_conversation(0.3, guidance="keep what was said of the beams")
+    assert summarizer.requests[-1].guidance == "keep what was said of the beams"
+    for _ in range(5):
+        for message in TALK:
+            ctx.add_message(message)
+    ctx.compress_conversation(0.3)
+    assert summarizer.requests[-1].guidance == ""
