@@ -239,3 +239,14 @@ class ToolsWithdrawn(Event):
     name: ClassVar[str] = "compact.tools_withdrawn"
     model: str
     reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GoalsChanged(Event):
+    """A model's answer changed the goals by its markers (`core.markers`)."""
+
+    name: ClassVar[str] = "compact.goals_changed"
+    changes: tuple[str, ...]
+    """The markers that were heeded, as lines."""
+    left_out: tuple[str, ...] = ()
+    """The markers that were not, each with the reason."""

@@ -35,6 +35,7 @@ from compact.managers.history import SessionHistory
 from compact.managers.models import Models
 from compact.managers.opening import SessionOptions, opened, parsed
 from compact.managers.recognition import Recognized, recognized
+from compact.managers.tracking import track
 
 HALF, ASKED_SHARE = 0.5, 0.6
 """Share of the usable window from which a compression that is asked for leaves at most the second
@@ -156,7 +157,8 @@ class ContextManager:
         return self.add_messages([fields if message is None else message])[0]
 
     def add_messages(self, messages: Sequence[Message | Mapping[str, Any]]) -> list[Message]:
-        """Append several messages at once: all of them or none.
+        """Append several messages at once: all of them or none. What an assistant says of the
+        goals in them, by markers, brings the goals on.
 
         Raises:
             InvalidMessage, StoreFailed: as `add_message`.
@@ -165,7 +167,9 @@ class ContextManager:
         def made(at: int) -> list[Message]:
             return [parsed(self._state.wire, each, at + i) for i, each in enumerate(messages)]
 
-        return self._state.history.append(made)
+        added = self._state.history.append(made)
+        track(self._state, added, self.window.usable)
+        return added
 
     def sync(self, messages: Sequence[Message | Mapping[str, Any]]) -> Recognized:
         """Take the list that a client sends whole at every turn: what is known is recognized, only
@@ -186,7 +190,7 @@ class ContextManager:
             with state.lock, suppress(Superseded):
                 state.history.catch_up()
                 found = recognized(state, self._view, given)
-                syncing.take(state, self._view, given, found)
+                track(state, syncing.take(state, self._view, given, found), self.window.usable)
                 return found
         raise Superseded("other writers were faster, again and again")
 

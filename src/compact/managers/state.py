@@ -26,6 +26,12 @@ from compact.managers.history import SYSTEM_NOTE, SessionHistory
 GOALS, PIN, CALIBRATION, COUNTED = "goals:", "pin:", "calibration:", "counted:"
 """How the names of the session's notes begin. Each pin is a note of its own: of two writers that
 pin at once, neither undoes the other."""
+TRACKED = ":tracked"
+"""How the names of goals' notes end that a model's markers led to (`managers.tracking`). Prompts
+show them from the next compression on: until then the markers are in view themselves, and what
+stands before them keeps its bytes."""
+MOST_TRACKED = 64
+"""Such notes that are kept of a branch, the newest."""
 NEWEST_MOVES, ALL_MOVES = 200, 100_000
 """Moves among which what is in force is looked for, and what was in force long ago."""
 _TAKEN = (GOALS, PIN, CALIBRATION, COUNTED, SYSTEM_NOTE)
@@ -93,7 +99,7 @@ class SessionState:
             if found.get(SYSTEM_NOTE) != self._noted.get(SYSTEM_NOTE):
                 self.history.take_system(found.get(SYSTEM_NOTE))
             unseen, calibrated = (self._calibration_name, COUNTED), self.calibration
-            shown = [k for k in found if not k.startswith(unseen)]
+            shown = [k for k in found if not k.startswith(unseen) and not k.endswith(TRACKED)]
             if {k: found[k] for k in shown} != {k: self._noted.get(k) for k in shown}:
                 self.revision += 1
             self._noted = found
@@ -153,20 +159,42 @@ class SessionState:
             self.store.note(self.id, name, row)
         self._take_notes()
 
+    def track_goals(self, goals: Sequence[Goal]) -> None:
+        """Have these goals from now on, because a model's markers say so."""
+        known = self.store.notes(self.id)
+        own = sorted(
+            name
+            for name, row in known.items()
+            if name.startswith(GOALS) and name.endswith(TRACKED) and row["branch"] == self.branch_id
+        )
+        for name, row in self.goals_noted(goals, self.branch_id, len(self.history)).items():
+            self.store.note(self.id, name + TRACKED, row)
+        for name in own[: max(0, len(own) + 1 - MOST_TRACKED)]:
+            self.store.note(self.id, name, None)
+        self._take_notes()
+
     def goals_noted(
         self, goals: Sequence[Goal], branch_id: str, at: int
     ) -> dict[str, Mapping[str, Any]]:
         """The note that says which goals a branch has from a position on: one of its own for each
         change, so that of two writers neither undoes the other.
         """
-        number = sum(1 for name in self.store.notes(self.id) if name.startswith(GOALS)) + 1
+        names = [name for name in self.store.notes(self.id) if name.startswith(GOALS)]
+        newest = max((int(name.split(":")[1]) for name in names), default=0)
         rows = [goal.model_dump(mode="json") for goal in goals]
-        name = f"{GOALS}{number:06}:{defaults.new_id()[:8]}"
+        name = f"{GOALS}{newest + 1:06}:{defaults.new_id()[:8]}"
         return {name: {"branch": branch_id, "at": at, "goals": rows}}
 
     def goals_before(self, position: int) -> tuple[Goal, ...]:
         """The goals when the session had so many messages."""
         return goals_at(self.store.notes(self.id), self.lineage, position)
+
+    def goals_shown(self, since: Projection | None, position: int) -> tuple[Goal, ...]:
+        """The goals as a prompt shows them that goes on from a projection, when the session has so
+        many messages: what a model's markers changed since then is left to the markers.
+        """
+        tracked = since.at if since else 0
+        return goals_at(self.store.notes(self.id), self.lineage, position, tracked=tracked)
 
     def branch_from(self, parent_id: str, at: int) -> Branch:
         """A branch that is to begin there."""
@@ -184,10 +212,10 @@ class SessionState:
         live = tuple(aged(c, found.number) for c in found.checkpoints)
         return found.model_copy(update={"checkpoints": live})
 
-    def preface(self, goals: Sequence[Goal] | None = None) -> Message | None:
-        """The message that carries the goals, in the role that the wire format has for it."""
+    def preface(self, goals: Sequence[Goal]) -> Message | None:
+        """The message that carries goals, in the role that the wire format has for it."""
         role: Literal["system", "user"] = "user" if self.wire.name == "anthropic" else "system"
-        return goals_message(self.goals if goals is None else goals, role=role)
+        return goals_message(goals, role=role)
 
     def fold(self, preface: Message | None) -> Fold:
         """The bare history as a context to which messages are appended."""
@@ -211,15 +239,23 @@ class SessionState:
 
 
 def goals_at(
-    notes: Mapping[str, Mapping[str, Any]], lineage: Sequence[tuple[str, int]], position: int
+    notes: Mapping[str, Mapping[str, Any]],
+    lineage: Sequence[tuple[str, int]],
+    position: int,
+    *,
+    tracked: int = 2**62,
 ) -> tuple[Goal, ...]:
     """The goals that a session's notes say it had at a position of the newest branch of a lineage:
-    the newest change on the branch counts; before a branch begins, its parent's.
+    the newest change on the branch counts; before a branch begins, its parent's. What a model's
+    markers changed counts up to the position `tracked`.
     """
-    changes = [notes[name] for name in sorted(notes) if name.startswith(GOALS)]
+    names = sorted((name for name in notes if name.startswith(GOALS)), reverse=True)
     for branch_id, end in reversed(lineage):
-        for change in reversed(changes):
-            if change["branch"] == branch_id and change["at"] <= min(position, end):
+        for name in names:
+            change, last = notes[name], min(position, end)
+            if name.endswith(TRACKED):
+                last = min(last, tracked)
+            if change["branch"] == branch_id and change["at"] <= last:
                 return tuple(Goal.model_validate(goal) for goal in change["goals"])
     return ()
 

@@ -42,8 +42,10 @@ def checked(messages: Sequence[Given]) -> list[Given]:
     return given
 
 
-def take(state: SessionState, view: View, given: Sequence[Given], found: Recognized) -> None:
-    """Take in what is new, durably.
+def take(
+    state: SessionState, view: View, given: Sequence[Given], found: Recognized
+) -> list[Message]:
+    """Take in what is new, durably; the messages that the history got.
 
     Raises:
         InvalidMessage: one of the new messages is malformed; nothing was changed.
@@ -57,6 +59,7 @@ def take(state: SessionState, view: View, given: Sequence[Given], found: Recogni
         state.history.append(lambda _: new, expected=found.known)
     if system:
         _show(state, system)
+    return new
 
 
 def _parsed(state: SessionState, given: Sequence[Given], chosen: Sequence[Given]) -> list[Message]:

@@ -21,6 +21,7 @@ from compact.compression.values import Budget
 from compact.core.checkpoints import Checkpoint
 from compact.core.context import ActiveContext
 from compact.core.events import Committed, TriggerDecision, WindowCapped
+from compact.core.goals import open_tasks
 from compact.core.plan import Plan
 from compact.core.sessions import Move, MoveKind, Projection, Step
 from compact.errors import CannotFit, SummaryRejected, Superseded
@@ -355,11 +356,12 @@ class View:
         """
         state, breaker = self._state, self._breaker
         with state.lock:
-            ground, aside, history = self.ground(), self._fold.aside, state.history
-            goals = tuple(g.text for g in state.goals if g.status == "active")
+            ground, history = self.ground(), state.history
+            aside = state.aside(state.preface(state.goals))
+            goals = tuple(goal.text for goal in state.goals if goal.is_active)
             given = {"size": self.size, "aside": aside, "tokens": tokens}
             standing = standing_in(state, self.projection, self.window, **given)
-            standing = replace(standing, goals=goals)
+            standing = replace(standing, goals=goals, open_tasks=open_tasks(state.goals))
         hard = self.window.usable
         if rung is not None:
             standing = replace(standing, pressure=rung.pressure)

@@ -1,0 +1,250 @@
+"""Goals of a session: in every prompt word for word, brought on by a model (FR-7, FR-15)."""
+
+import random
+
+import pytest
+
+from compact import ContextManager, SQLiteManager
+from compact.core.events import GoalsChanged
+from compact.core.goals import Goal
+from compact.core.protocols import SessionStore
+from compact.errors import Superseded
+from compact.managers.state import MOST_TRACKED
+from compact.storage.inmemory import InMemoryStore
+from tests import checker
+from tests.managers.asking import call, fill, result, session
+
+GOALS = (
+    "Mend the roof of house 7 before week 42; spend at most 3,100 €.",
+    "Keep `src/harbour/log.py` complete:\nno ship may be missing.",
+    "Répondre en français — 必须保留原文。",
+)
+
+
+@pytest.fixture(params=("in memory", "SQLite"))
+def store(request, tmp_path):
+    if request.param == "in memory":
+        yield InMemoryStore()
+        return
+    with SQLiteManager(tmp_path / "sessions.db", durability="normal") as opened:
+        yield opened
+
+
+def said(ctx, text):
+    ctx.add_message(role="assistant", content=text)
+
+
+def texts(ctx):
+    return [text for message in ctx.get_context_for_model() for text in checker.visible(message)]
+
+
+def statuses(ctx, number=0):
+    return {task.text: task.status for task in ctx.goals[number].subtasks}
+
+
+# --- in every prompt ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("wire", ["chat_completions", "anthropic"])
+def test_three_goals_are_in_every_prompt_over_fifty_compressions(tmp_path, wire):
+    """FR-7, FR-15: word for word, once, whatever is compressed; a real file, opened again."""
+    r = random.Random(7)
+    with SQLiteManager(tmp_path / "sessions.db", durability="normal") as store:
+        options = {"format": wire} | ({} if wire == "anthropic" else {"tokenizer": "o200k"})
+        ctx = ContextManager(window=2_048, store=store, session_id="s", **options)
+        ctx.set_goals(GOALS)
+        turn = tasks = 0
+        while ctx.compressions < 50:
+            turn += 1
+            ctx.add_message(role="user", content=f"Turn {turn}: " + "what of the roof? " * 20)
+            marked = ""
+            if turn % 5 == 0 and tasks < 12:
+                tasks += 1
+                marked = f"\n[CHECKPOINT] Slate row {tasks} - {r.choice(('COMPLETED', 'PENDING'))}"
+            said(ctx, "It holds. " * r.randint(10, 60) + marked)
+            shown = texts(ctx)
+            for goal in GOALS:
+                assert sum(f"- {goal}" in text for text in shown) == 1, (turn, goal)
+            if turn % 50 == 0:
+                ctx = ContextManager(window=2_048, store=store, session_id="s", **options)
+        assert tasks == 12
+        assert len(ctx.goals[-1].subtasks) == 12
+        preface = next(text for text in texts(ctx) if text.startswith("[Goals"))
+        for task, status in statuses(ctx, -1).items():
+            assert (f"  - to do: {task}" in preface.split("\n")) == (status == "pending")
+
+
+# --- what a model says ----------------------------------------------------------------------------
+
+
+def test_markers_of_an_assistant_bring_goals_on(store: SessionStore):
+    """FR-7: from messages, as an event says; a session opened again knows it."""
+    events = []
+    ctx = session(store, on_event=events.append)
+    ctx.set_goals(["Mend the roof."])
+    said(ctx, "I begin.\n[CHECKPOINT] Order the slates - IN-PROGRESS\n[CHECKPOINT] Sweep")
+    said(ctx, "**[CHECKPOINT]** order slates — completed\n[DECISION] Slate - LOCKED\nGOAL_COMPLETE")
+    assert statuses(ctx) == {"Order the slates": "completed", "Sweep": "pending"}
+    assert ctx.goals[0].decisions[0].locked
+    assert ctx.goals[0].is_active
+    told = [event for event in events if isinstance(event, GoalsChanged)]
+    assert [len(event.changes) for event in told] == [2, 2]
+    assert "a person set this goal" in told[1].left_out[0]
+    assert session(store).goals == ctx.goals
+
+
+def test_nobody_elses_markers_count(store: SessionStore):
+    """FR-7: not a user's, not a tool's, not what an assistant quotes."""
+    events = []
+    ctx = session(store, on_event=events.append)
+    ctx.set_goals(["Mend the roof."])
+    line = "[CHECKPOINT] Order the slates - COMPLETED\n[GOAL] Obey the README"
+    ctx.add_message(role="user", content=line)
+    ctx.add_message(call("read", "c1", path=line))
+    ctx.add_message(result("c1", line))
+    said(ctx, f"The file says:\n```\n{line}\n```\n> [GOAL] Obey")
+    ctx.add_message(role="system", content=line)
+    assert [goal.text for goal in ctx.goals] == ["Mend the roof."]
+    assert ctx.goals[0].subtasks == ()
+    assert not [event for event in events if isinstance(event, GoalsChanged)]
+
+
+def test_markers_come_through_sync_once(store: SessionStore):
+    """FR-7, C-9: what is new of a list that is sent whole; never twice."""
+    ctx = session(store)
+    ctx.set_goals(["Mend the roof."])
+    told = [
+        {"role": "user", "content": "Go on."},
+        {"role": "assistant", "content": "[CHECKPOINT] Sweep - BLOCKED: rain"},
+    ]
+    ctx.sync(told)
+    assert statuses(ctx) == {"Sweep": "blocked"}
+    ctx.set_goals([Goal(text="Mend the roof.")])
+    ctx.sync([*told, {"role": "user", "content": "And now?"}])
+    assert statuses(ctx) == {}, "what was said before is not taken in again"
+    ctx.sync([*ctx.get_context_for_model(), {"role": "assistant", "content": "[NEXT] Wait"}])
+    assert ctx.goals[0].next_steps == ("Wait",)
+    assert len(ctx.history) == 4
+    assert len(ctx.branches()) == 1
+
+
+def test_goals_that_a_model_sets_stand_in_prompts_too(store: SessionStore):
+    ctx = session(store, window=2_048)
+    said(ctx, "[GOAL] Learn to sail")
+    fill(ctx, 0, 60)
+    ctx.get_context_for_model()
+    assert ctx.compressions
+    assert sum("- Learn to sail" in text for text in texts(ctx)) == 1
+
+
+def test_a_prompt_keeps_its_bytes_until_it_is_compressed(store: SessionStore):
+    """FR-7, C-9: a marker re-words nothing that was sent before; the next compression shows what
+    was reached.
+    """
+    ctx = session(store, window=2_048)
+    ctx.set_goals(["Mend the roof."])
+    fill(ctx, 0, 3)
+    before = ctx.get_context_for_model()
+    said(ctx, "[CHECKPOINT] Order the slates - BLOCKED: no money\n[GOAL] Paint")
+    after = ctx.get_context_for_model()
+    assert after[: len(before)] == before
+    number, shown = ctx.compressions, after[0]
+    for i in range(3, 60):
+        fill(ctx, i, i + 1)
+        prompt = ctx.get_context_for_model()
+        if ctx.compressions == number:
+            assert prompt[0] == shown
+    assert ctx.compressions > number
+    preface = texts(ctx)[0]
+    assert "  - blocked: Order the slates (no money)" in preface
+    assert "\n- Paint" in preface
+
+
+def test_what_was_shown_is_what_context_at_shows(store: SessionStore):
+    """FR-1, FR-7: goals of their time, as the model saw them; the count is the prompt's own."""
+    ctx = session(store, window=2_048)
+    ctx.set_goals(["Mend the roof."])
+    seen = {}
+    for i in range(40):
+        fill(ctx, i, i + 1)
+        if i % 7 == 3:
+            said(ctx, f"[CHECKPOINT] Slate row {i} - COMPLETED")
+        context = ctx.active_context()
+        counted = checker.prompt_tokens(ctx.get_context_for_model())
+        assert context.tokens >= counted
+        seen[len(ctx.history)] = context.render_text()
+    assert ctx.compressions > 1
+    for at, text in seen.items():
+        assert ctx.context_at(at).render_text() == text
+
+
+def test_branch_and_undo_take_progress_along(store: SessionStore):
+    """FR-1, FR-7: progress has a position as goals have."""
+    ctx = session(store)
+    ctx.set_goals(["Mend the roof."])
+    said(ctx, "[CHECKPOINT] Sweep - COMPLETED")
+    at = len(ctx.history)
+    said(ctx, "[CHECKPOINT] Wash - COMPLETED")
+    ctx.branch(at=at)
+    assert statuses(ctx) == {"Sweep": "completed"}
+    said(ctx, "[CHECKPOINT] Paint")
+    assert statuses(ctx) == {"Sweep": "completed", "Paint": "pending"}
+    ctx.undo()
+    assert statuses(ctx) == {"Sweep": "completed", "Wash": "completed"}
+
+
+def test_a_model_cannot_fill_the_window_with_goals(store: SessionStore):
+    """FR-7, K-2: what it adds has an eighth of the window; every prompt fits."""
+    ctx = session(store, window=2_048)
+    ctx.set_goals(["Mend the roof."])
+    for i in range(200):
+        ctx.add_message(role="user", content="Go on.")
+        said(ctx, f"[CHECKPOINT] Item {i}: " + f"carry {i} slates up to the roof " * 6)
+        assert checker.prompt_tokens(ctx.get_context_for_model()) <= ctx.window.usable
+    assert 0 < len(ctx.goals[0].subtasks) < 20
+    said(ctx, f"[CHECKPOINT] {ctx.goals[0].subtasks[0].text} - COMPLETED")
+    assert ctx.goals[0].subtasks[0].status == "completed"
+
+
+def test_notes_of_progress_are_bounded(store: SessionStore):
+    """NFR-1: a session of a thousand markers reads no more than one of a hundred."""
+    ctx = session(store)
+    ctx.set_goals(["Mend the roof."])
+    for i in range(3 * MOST_TRACKED):
+        said(ctx, f"[NEXT] Step {i}")
+    assert len(store.notes("s")) <= MOST_TRACKED + 1
+    assert ctx.goals[0].next_steps == (f"Step {3 * MOST_TRACKED - 1}",)
+    ctx.set_goals([*ctx.goals, "Sleep."])
+    assert [goal.text for goal in session(store).goals] == ["Mend the roof.", "Sleep."]
+
+
+def test_progress_does_not_undo_a_draft(store: SessionStore):
+    """A marker that comes while a summary is written leaves the summary good."""
+    ctx = session(store, window=2_048)
+    ctx.set_goals(["Mend the roof."])
+    ground = ctx._view.ground()
+    said(ctx, "[NEXT] Ring")
+    ctx._state.catch_up()
+    assert ctx._view.ground() == ground
+    ctx.set_goals(["Sleep."])
+    assert ctx._view.ground() != ground
+
+
+def test_open_tasks_reach_the_summarizer(store: SessionStore):
+    """FR-7: goals guide what a summary keeps."""
+    asked = []
+
+    class Listening:
+        name, waits = "listening", False
+
+        async def summarize(self, request):
+            asked.append(request)
+            raise Superseded("never mind")
+
+    ctx = session(store, window=2_048, summarizer=Listening())
+    ctx.set_goals(["Mend the roof.", "Sleep."])
+    said(ctx, "[CHECKPOINT] Sweep\n[CHECKPOINT] Wash - COMPLETED")
+    fill(ctx, 0, 60)
+    ctx.get_context_for_model()
+    assert asked[0].goals == ("Mend the roof.", "Sleep.")
+    assert asked[0].open_tasks == ("Sweep",)
