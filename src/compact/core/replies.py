@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, InstanceOf
 
 from compact.core.messages import Message
 
@@ -30,7 +30,7 @@ class Reply(BaseModel):
 
     model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True)
 
-    message: Message | Mapping[str, Any]
+    message: InstanceOf[Message] | Mapping[str, Any]
     """As a message, or as the provider's dictionary."""
     usage: Usage | None = None
     """None where the provider does not say."""
