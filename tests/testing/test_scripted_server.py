@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import anthropic
 import httpx
@@ -19,6 +20,7 @@ from compact.core.overflow import Refusal, refusal_of
 from compact.testing import (
     FAULTS,
     VENDORS,
+    Answer,
     BreaksOff,
     Busy,
     Call,
@@ -40,6 +42,7 @@ from compact.testing import (
     Overflow,
     Overloaded,
     Rambles,
+    Received,
     Refuses,
     ScriptedServer,
     Silent,
@@ -55,19 +58,19 @@ READ = Calls([Call("read", {"path": "a b.py"}), Call("look", {})], text="First I
 
 
 @contextmanager
-def gpt(server: ScriptedServer) -> Iterator[openai.OpenAI]:
+def gpt(server: ScriptedServer) -> Iterator[Any]:
     with openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0) as client:
         yield client
 
 
 @contextmanager
-def claude(server: ScriptedServer) -> Iterator[anthropic.Anthropic]:
+def claude(server: ScriptedServer) -> Iterator[Any]:
     with anthropic.Anthropic(base_url=server.url, api_key="none", max_retries=0) as client:
         yield client
 
 
 @contextmanager
-def llama(server: ScriptedServer) -> Iterator[ollama.Client]:
+def llama(server: ScriptedServer) -> Iterator[Any]:
     client = ollama.Client(host=server.url)
     try:
         yield client
@@ -242,7 +245,7 @@ def test_the_overloaded_error_names_itself():
         with pytest.raises(anthropic.APIStatusError) as caught:
             client.messages.create(model="m", max_tokens=9, messages=ASKED[1:])
         assert caught.value.status_code == 529
-        assert caught.value.body["error"]["type"] == "overloaded_error"
+        assert caught.value.response.json()["error"]["type"] == "overloaded_error"
 
 
 @pytest.mark.parametrize("vendor", VENDORS)
@@ -280,7 +283,8 @@ def test_what_exceeds_the_window_is_refused_with_numbers(path):
 @pytest.mark.parametrize("path", PATHS)
 def test_what_a_model_should_not_say_is_said_on_every_face(path):
     secret = "planted" + "1234567890"
-    told = [Silent(), Echoes(), EchoesInstructions(), Rambles(), Injects(), Leaks(secret)]
+    told: list[Answer] = [Silent(), Echoes(), EchoesInstructions(), Rambles(), Injects()]
+    told.append(Leaks(secret))
     with ScriptedServer(*told) as server:
         silent, echo, orders, long, injected, leaked = (post(server, path).text for _ in told)
     assert "What now?" in echo
@@ -401,7 +405,7 @@ def test_marks_for_the_cache_are_no_part_of_the_prompt():
 def test_faults_at_random_are_the_same_for_the_same_seed():
     def drawn(seed: int) -> list[object]:
         script = faulty(seed, 0.3, ["a", "b"])
-        return [script(None) for _ in range(2000)]
+        return [script(Received(PATHS[0], {}, {})) for _ in range(2000)]
 
     answers = drawn(1)
     assert answers == drawn(1) != drawn(2)

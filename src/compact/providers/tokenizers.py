@@ -5,7 +5,8 @@ on Pythons that rs-bpe has no wheel for (both equal tiktoken token for token; a 
 `claude` is an estimate: Anthropic publishes no tokenizer. Between two calls of recorded
 sessions, usage grew by 1.01 to 1.23 times the o200k tokens of the text, and by framing that is
 counted in `core.tokens` (docs/evidence.md); the estimate lies above, so that what fits by it fits.
-`chars` is for models about which nothing is known. Which model calls for which: `core.profiles`.
+`chars` is for models about which nothing is known. A name that ends in `.json` is the file of a
+model's own tokenizer (`providers.huggingface`). Which model calls for which: `core.profiles`.
 """
 
 from __future__ import annotations
@@ -15,10 +16,13 @@ import math
 import re
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from compact.core.profiles import profile_of
 from compact.errors import UnknownModel
+
+if TYPE_CHECKING:
+    from compact.providers.huggingface import HuggingFaceEstimator
 
 CLAUDE_TYPICAL = 1.15
 CLAUDE_LARGEST = 1.30
@@ -95,12 +99,18 @@ NAMES = tuple(_KNOWN)
 
 
 @cache
-def tokenizer(name: str) -> TiktokenEstimator | ClaudeEstimator | NoopEstimator:
-    """The tokenizer of that name.
+def tokenizer(
+    name: str,
+) -> TiktokenEstimator | ClaudeEstimator | NoopEstimator | HuggingFaceEstimator:
+    """The tokenizer of that name, or in that `tokenizer.json`.
 
     Raises:
-        UnknownModel: naming the tokenizers there are.
+        UnknownModel: naming the tokenizers there are, or what is wrong with the file.
     """
+    if name.endswith(".json"):
+        from compact.providers.huggingface import HuggingFaceEstimator
+
+        return HuggingFaceEstimator(name)
     try:
         return _KNOWN[name]()
     except KeyError:

@@ -1,0 +1,67 @@
+"""Exact counts by a model's own `tokenizer.json`, the file that models of Hugging Face come with.
+
+Local servers (llama.cpp, vLLM, Ollama) count by the same vocabulary. The package `tokenizers`,
+which reads the file, is imported when it is first needed.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from compact.errors import UnknownModel, unreadable
+
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+class HuggingFaceEstimator:
+    """Exact counts of the vocabulary in a `tokenizer.json`; special tokens count as plain text.
+
+    What the file says of cutting and padding texts, and of marks at their ends, is left out: those
+    are no tokens of a text.
+
+    Raises:
+        UnknownModel: the file cannot be read, is no tokenizer, or `tokenizers` is not installed;
+            the text says which.
+    """
+
+    exact = True
+    margin = 0.0
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.name = os.fspath(path)
+        read: Any = _read(Path(path))
+        read.encode_special_tokens = True
+        read.no_truncation()
+        read.no_padding()
+        self._tokenizer = read
+
+    def count(self, text: str) -> int:
+        """Tokens of the text. A lone surrogate counts as the replacement character it is sent
+        as.
+        """
+        if not text.isascii():
+            text = _SURROGATES.sub("\ufffd", text)
+        return len(self._tokenizer.encode(text, add_special_tokens=False))
+
+
+def _read(path: Path) -> object:
+    try:
+        module: Any = importlib.import_module("tokenizers")
+    except ModuleNotFoundError:
+        raise UnknownModel(
+            f"counting by {path} needs the package tokenizers, which is not installed: "
+            "pip install tokenizers"
+        ) from None
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise UnknownModel(f"the tokenizer {path}: {unreadable(error)}") from None
+    try:
+        read: object = module.Tokenizer.from_str(text)
+    except Exception as error:  # noqa: BLE001  # the package raises bare Exception, nothing narrower
+        raise UnknownModel(f"{path} is no tokenizer of Hugging Face: {error}") from None
+    return read
