@@ -49,6 +49,8 @@ _WHOLE = frozenset(("user", "assistant", "earlier summary"))
 _LONGEST_NAME = 60
 _HEAD_SHARE = 0.6
 _MARKER_DIGITS = 8
+BLANK = "0" * _MARKER_DIGITS
+"""Stands for a marker where there are no data yet."""
 _CONTROL = re.compile(
     r"<(?=[|\uff5c])"
     r"|<(?=/?(?:s|bos|eos|pad|unk|mask|cls|sep|SYS|think|tool_call|tool_response|tool_calls|"

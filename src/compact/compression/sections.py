@@ -80,7 +80,7 @@ _STOP_TOKEN = re.compile(
 )
 _GREETING = re.compile(
     r"(?:\W{0,3}(?:sure|certainly|of course|okay|ok|absolutely|here|below|the following|this is|"
-    r"hier|gerne|natürlich|以下|好的|当然)\b?[^\n]{0,160}[:：.!]|\W{0,4}summary\W{0,4})\W*",
+    r"hier|gerne|natürlich|以下|好的|当然)[^\n]{0,160}[:：.!]|\W{0,4}summary\W{0,4})\W*",
     re.IGNORECASE,
 )
 _OFFER = re.compile(
@@ -121,7 +121,7 @@ def canonical(text: str, strategy: str) -> str:
         if strategy != "task_state":
             return f"{REFERENCE_LINE}\n\n{text}"
         sections = sorted_out(sections[""])
-    return written(sections)
+    return harmless(written(sections))
 
 
 def undressed(text: str) -> str:
