@@ -19,7 +19,14 @@ from compact.core.events import Event
 from compact.core.messages import Message
 from compact.core.profiles import profile_of
 from compact.core.protocols import Emit, SessionStore, Summarizer, TokenEstimator
-from compact.core.tokens import ANTHROPIC_FRAMING, CLAUDE_FRAMING, OPENAI_FRAMING, TokenCounter
+from compact.core.tokens import (
+    ANTHROPIC_FRAMING,
+    CLAUDE_FRAMING,
+    OLLAMA_FRAMING,
+    OPENAI_FRAMING,
+    RESPONSES_FRAMING,
+    TokenCounter,
+)
 from compact.errors import NotFound, StoreFailed, UnknownModel
 from compact.providers import tokenizers
 
@@ -32,8 +39,18 @@ if TYPE_CHECKING:
 TOKENIZERS = tokenizers.NAMES
 """The tokenizers there are, by name."""
 
-_FRAMING = {"chat_completions": OPENAI_FRAMING, "anthropic": ANTHROPIC_FRAMING}
-_WIRE_TOKENIZER = {"chat_completions": "o200k", "anthropic": "claude"}
+_FRAMING = {
+    "chat_completions": OPENAI_FRAMING,
+    "anthropic": ANTHROPIC_FRAMING,
+    "responses": RESPONSES_FRAMING,
+    "ollama": OLLAMA_FRAMING,
+}
+_WIRE_TOKENIZER = {
+    "chat_completions": "o200k",
+    "anthropic": "claude",
+    "responses": "o200k",
+    "ollama": "chars",
+}
 _counters: dict[tuple[str, str], TokenCounter] = {}
 
 
@@ -47,8 +64,9 @@ def token_counter(
     """The counter for messages of a wire format.
 
     The tokenizer is the one given, else the model's, else the format's own: exact `o200k` for chat
-    completions, the `claude` estimate for Anthropic messages. `otherwise` is for models of which
-    nothing is known. Counters of named tokenizers are shared, so that texts are counted once.
+    completions and Responses items, the `claude` estimate for Anthropic messages, `chars` for
+    Ollama's. `otherwise` is for models of which nothing is known. Counters of named tokenizers are
+    shared, so that texts are counted once.
 
     Raises:
         UnknownModel: no such tokenizer, or nothing is known of the model and there is no

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 from anthropic.types import MessageParam
 from hypothesis import given, settings
+from ollama import Message as OllamaMessage
 from openai.types.chat import ChatCompletionMessageParam
+from openai.types.responses import ResponseInputItemParam
 from pydantic import TypeAdapter
 
 from compact import compress
@@ -19,6 +21,8 @@ from tests import strategies
 SDK: dict[str, TypeAdapter[Any]] = {
     "chat_completions": TypeAdapter(ChatCompletionMessageParam),
     "anthropic": TypeAdapter(MessageParam),
+    "responses": TypeAdapter(ResponseInputItemParam),
+    "ollama": TypeAdapter(OllamaMessage),
 }
 SETTINGS = settings(max_examples=40, deadline=None)
 

@@ -74,13 +74,20 @@ class Fold:
         self.seen = projection.at
         self._tokens = projection.tokens + self.aside
         self._open, self._asker = {}, None
-        if messages and shorten.is_answer(messages[-1]):
+        waiting: set[str] = set()
+        while messages and shorten.is_answer(messages[-1]):
             note = messages.pop()
             self._tokens -= self._history.counter.message(note)
-            waiting = {result.call_id for result in note.tool_results}
-            asker = next(m for m in reversed(messages) if m.tool_calls)
-            self._open = {c.id: c for c in asker.tool_calls if c.id in waiting}
-            self._asker = asker
+            waiting.update(result.call_id for result in note.tool_results)
+        for message in reversed(messages if waiting else ()):
+            mine = [c for c in reversed(message.tool_calls) if c.id in waiting]
+            if mine and self._asker is None:
+                self._asker = message
+            self._open.update((c.id, c) for c in mine)
+            waiting.difference_update(c.id for c in mine)
+            if not waiting:
+                break
+        self._open = dict(reversed(self._open.items()))
         self._messages = messages
         self._places = [position for position, _ in placed[: len(messages)]]
         if not counted:

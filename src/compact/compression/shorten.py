@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from compact.core.messages import (
@@ -188,12 +189,17 @@ def _call_with(call: ToolCall, arguments: object) -> ToolCall:
 
 
 def _raw_with(call: ToolCall, arguments: object, text: str) -> Mapping[str, Any] | None:
-    """The provider's block with other arguments."""
+    """The provider's block with other arguments, as text or as an object, whichever it has."""
     if call.raw is None:
         return None
-    if "input" in call.raw:
-        return {**call.raw, "input": arguments}
-    return {**call.raw, "function": {**call.raw.get("function", {}), "arguments": text}}
+    for key in ("input", "arguments"):
+        if key in call.raw:
+            return {**call.raw, key: text if isinstance(call.raw[key], str) else arguments}
+    for key in ("function", "custom"):
+        if isinstance(call.raw.get(key), Mapping):
+            inner = replace(call, raw=call.raw[key])
+            return {**call.raw, key: _raw_with(inner, arguments, text)}
+    return call.raw
 
 
 def clip_text(text: str, max_tokens: int, reference: str, counter: TokenCounter) -> str:
@@ -314,12 +320,28 @@ def closed(messages: Sequence[Message], *, called: Collection[str] = ()) -> list
         if mine:
             unanswered.subtract(call.id for call in mine)
             note = answer(mine, out[position])
-            after = out[position + 1 : position + 2]
+            place = _place_of(note, out, position)
+            after = out[place : place + 1]
             if after and after[0].tool_results:
-                out[position + 1 : position + 2] = joined(note, after[0])
+                out[place : place + 1] = joined(note, after[0])
             else:
-                out.insert(position + 1, note)
+                out.insert(place, note)
     return out
+
+
+def _place_of(note: Message, messages: Sequence[Message], position: int) -> int:
+    """Where a note stands that answers calls of the message there: behind the rest of its reply and
+    behind results that came, as some providers pair results with calls by their order.
+    """
+    place, reply = position + 1, messages[position].reply_id
+    if note.role != "tool":
+        return place
+    while place < len(messages):
+        after = messages[place]
+        if after.role != "tool" and (reply is None or after.reply_id != reply):
+            break
+        place += 1
+    return place
 
 
 def _results_first(message: Message) -> Message:
@@ -349,11 +371,16 @@ def answer(calls: Sequence[ToolCall], asked: Message) -> Message:
     anthropic = asked.wire_format == "anthropic"
     return Message(
         role="user" if anthropic else "tool",
-        content=tuple(ToolResult(c.id, NO_RESULT, c.name) for c in calls),
+        content=tuple(ToolResult(c.id, NO_RESULT, c.name, raw=_kind_of(c)) for c in calls),
         id=asked.id + _ANSWERED,
         timestamp=asked.timestamp,
         metadata=_INJECTED,
     )
+
+
+def _kind_of(call: ToolCall) -> Mapping[str, Any] | None:
+    """What says which kind of call is answered, for formats that have several."""
+    return {"type": call.raw["type"]} if call.raw and "type" in call.raw else None
 
 
 def is_answer(message: Message) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from compact.core.history import History
-from compact.core.messages import Thinking
+from compact.core.provider_rules import is_reasoning
 
 Invariant = Callable[[History, int], bool]
 
@@ -37,12 +37,7 @@ def replies_stay_whole(history: History, position: int) -> bool:
 
 def reasoning_stays_with_what_it_led_to(history: History, position: int) -> bool:
     """A message of reasoning alone is never parted from the assistant's message after it."""
-    before = history[position - 1]
-    if before.role != "assistant" or isinstance(before.content, str) or not before.content:
-        return True
-    if history[position].role != "assistant":
-        return True
-    return not all(isinstance(part, Thinking) for part in before.content)
+    return history[position].role != "assistant" or not is_reasoning(history[position - 1])
 
 
 INVARIANTS: tuple[Invariant, ...] = (

@@ -44,6 +44,8 @@ _SLOW = b" "
 """Before JSON that only the slower reader reads right; white space to every other one."""
 _PLAIN = 2
 """Fields of a dictionary that says nothing but who speaks, and a text."""
+_SAID = ("content", "output")
+"""Where a dictionary says what was said, or what a tool answered."""
 _HERE = 0
 """Stands in a stored dictionary where its text was taken out: JSON's 0 is no content."""
 _PARTS: Mapping[str, type] = {
@@ -151,7 +153,7 @@ def decode(
     if wire is not None:
         if content is not None:
             wire["content"] = content
-        if content is not None and len(wire) == _PLAIN:
+        if content is not None and len(wire) == _PLAIN and "role" in wire and role != "tool":
             said = content
         else:
             said = format_named(format_name).said(wire, "message")[1]
@@ -212,14 +214,14 @@ def instant(at: datetime) -> int:
 
 def _without_content(raw: Raw | None) -> Raw | None:
     """A provider's dictionary, of an edited message: what it said is no longer sent."""
-    return {**raw, "content": ""} if raw is not None and "content" in raw else raw
+    return None if raw is None else {**raw, **{key: "" for key in _SAID if key in raw}}
 
 
 def _slim(part: Part) -> Part:
     """A shortened result without the whole text it was made of."""
     if not isinstance(part, ToolResult) or part.raw is None:
         return part
-    said = part.raw.get("content")
+    said = part.raw.get("content", part.raw.get("output"))
     if not isinstance(said, str):
         blocks = said if isinstance(said, list) else []
         said = "\n".join(str(b.get("text", "")) for b in blocks if isinstance(b, Mapping))

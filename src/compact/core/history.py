@@ -79,7 +79,9 @@ class History:
 
     def _message_at(self, position: int) -> Message:
         item = self._items[position]
-        return item if isinstance(item, Message) else self.wire.parse(item, position)
+        if isinstance(item, Message):
+            return item
+        return self.wire.parse(item, position, map(self._items.__getitem__, range(position)[::-1]))
 
     def __iter__(self) -> Iterator[Message]:
         return (self[i] for i in range(len(self)))
@@ -94,7 +96,7 @@ class History:
         try:
             marked = _marked_dicts(items, self._never_pruned)
         except (KeyError, TypeError):
-            marked = _marked(items, self._never_pruned, at)
+            marked = _marked(items, self._never_pruned, at, self.wire.rules.has_items)
         self.fixed += [at + i for i in marked]
         self._items.extend(items)
 
@@ -216,14 +218,18 @@ def _marked_dicts(items: Sequence[Any], roles: Collection[str]) -> list[int]:
     return [i for i in noticed if items[i]["role"] in roles or _flagged(items[i]["metadata"])]
 
 
-def _marked(items: Sequence[Item], roles: Collection[str], at: int) -> list[int]:
-    """Which items may never be pruned; an item that is no message is refused."""
+def _marked(items: Sequence[Item], roles: Collection[str], at: int, has_items: bool) -> list[int]:
+    """Which items may never be pruned; what is no message is refused. Where the format has items
+    beside messages, what has a type needs no role.
+    """
     found: list[int] = []
     for i, item in enumerate(items):
         if isinstance(item, Message):
             marked = item.role in roles or item.is_pinned
         elif isinstance(item, Mapping) and isinstance(item.get("role"), str):
             marked = item["role"] in roles or _flagged(item.get("metadata"))
+        elif has_items and isinstance(item, Mapping) and isinstance(item.get("type"), str):
+            marked = _flagged(item.get("metadata"))
         else:
             raise InvalidMessage(f"messages[{at + i}]", _what_is_wrong(item))
         if marked:

@@ -2,9 +2,10 @@
 
 Sources: OpenAI API reference, "Create chat completion" (every tool call of an assistant message is
 answered by tool messages directly after it); OpenAI Responses (`function_call` items need their
-`function_call_output`); Anthropic "Messages" and "Tool use" guides (first message is the user's,
-consecutive turns of one role are combined, tool results open the next user message). Computing
-where one may cut lives in `core.boundaries`.
+`function_call_output`; a `reasoning` item is refused "without its required following item");
+Ollama, "Tool calling" (results follow the message that called); Anthropic "Messages" and "Tool use"
+guides (first message is the user's, consecutive turns of one role are combined, tool results open
+the next user message). Computing where one may cut lives in `core.boundaries`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
-from compact.core.messages import SYSTEM_ROLES, Message, ToolResult
+from compact.core.messages import SYSTEM_ROLES, Message, Thinking, ToolResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,8 @@ class ProviderRules:
     `alternation`: `free` (any order of roles), `combined` (neighbours of one role are joined by the
     provider), `strict` (refused). `first`: the role the first message after the system prompt must
     have, or None. `results_adjacent`: results come directly after the message that called.
-    `results_lead`: within a message, results stand before other parts.
+    `results_lead`: within a message, results stand before other parts. `has_items`: calls, results
+    and reasoning are items of their own, and reasoning is followed by an item of the same reply.
     """
 
     name: str
@@ -32,12 +34,19 @@ class ProviderRules:
     first: Literal["user"] | None
     results_adjacent: bool
     results_lead: bool
+    has_items: bool = False
 
 
 OPENAI_CHAT = ProviderRules("openai_chat", "free", None, results_adjacent=True, results_lead=False)
 OPENAI_RESPONSES = ProviderRules(
-    "openai_responses", "free", None, results_adjacent=False, results_lead=False
+    "openai_responses",
+    "free",
+    None,
+    results_adjacent=False,
+    results_lead=False,
+    has_items=True,
 )
+OLLAMA = ProviderRules("ollama", "free", None, results_adjacent=True, results_lead=False)
 ANTHROPIC = ProviderRules("anthropic", "combined", "user", results_adjacent=True, results_lead=True)
 STRICT_TEMPLATE = ProviderRules(
     "strict_template", "strict", "user", results_adjacent=True, results_lead=False
@@ -54,7 +63,28 @@ def violations(messages: Sequence[Message], rules: ProviderRules) -> list[str]:
             for i, m in enumerate(messages)
             if _late_result(m)
         ]
+    if rules.has_items:
+        found += [
+            f"message {i}: reasoning stands without what it led to"
+            for i, m in enumerate(messages)
+            if is_reasoning(m) and not _goes_on(messages, i)
+        ]
     return found
+
+
+def is_reasoning(message: Message) -> bool:
+    """Whether the message is reasoning and nothing else."""
+    if message.role != "assistant" or isinstance(message.content, str) or not message.content:
+        return False
+    return all(isinstance(part, Thinking) for part in message.content)
+
+
+def _goes_on(messages: Sequence[Message], position: int) -> bool:
+    """Whether the next message is another piece of the same reply."""
+    after = messages[position + 1] if position + 1 < len(messages) else None
+    if after is None or after.role != "assistant":
+        return False
+    return after.reply_id == messages[position].reply_id
 
 
 def _late_result(message: Message) -> bool:

@@ -15,8 +15,9 @@ text is data here:
 - Files and audio: `file_tokens` and `audio_tokens`, estimates by their bytes, as neither pages nor
   seconds are known without decoding them.
 
-A reasoning block costs its text, never its signature. Sealed and binary fields cost nothing in
-text.
+A reasoning block costs its text, never its signature; where a provider shows no more than a digest
+of it, what is sealed is estimated (`Framing.sealed`). Other sealed and binary fields cost nothing
+in text.
 """
 
 from __future__ import annotations
@@ -61,6 +62,8 @@ class Framing:
     """What wraps several calls of one message; the largest seen."""
     thinking: float = 1.0
     """Tokens of reasoning for each token of it that is shown."""
+    sealed: float = 0.0
+    """Tokens of reasoning for each character of its seal, where that is more than what is shown."""
     images: ImageFormula = "openai"
 
 
@@ -74,6 +77,18 @@ CLAUDE_FRAMING = Framing(
     thinking=1.5,
     images="anthropic",
 )
+
+
+RESPONSES_FRAMING = Framing(
+    "as OpenAI, so far unmeasured; sealed reasoning: 4 characters a token, in base64",
+    per_parallel=0,
+    sealed=3 / 16,
+)
+"""Every item of the Responses API counts as a message of chat completions. The server drops sealed
+reasoning of earlier turns, so that it is counted too high."""
+OLLAMA_FRAMING = Framing("an estimate: templates like ChatML take 4 to 5 a message", per_message=5)
+"""`<|im_start|>`, the role, a line end, `<|im_end|>` and another line end; calls and results stand
+in tags with JSON around them, for which OpenAI's numbers are taken."""
 
 
 class TokenCounter:
@@ -133,7 +148,8 @@ class TokenCounter:
             case Image():
                 return image_tokens(part, self.framing.images)
             case Thinking():
-                return math.ceil(self.framing.thinking * self.text(part.text))
+                shown = self.framing.thinking * self.text(part.text)
+                return math.ceil(max(shown, self.framing.sealed * len(part.signature or "")))
             case Opaque():
                 return self.text(part.text) + binary_tokens(part.raw, self.framing.images)
             case _:

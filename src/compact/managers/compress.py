@@ -39,7 +39,8 @@ class Options(TypedDict, total=False):
     tokenizer: str | TokenEstimator | None
     """`o200k`, `cl100k`, `claude`, `chars`, or a tokenizer of your own."""
     format: str | None
-    """The wire format, where its content cannot tell: `chat_completions` or `anthropic`."""
+    """The wire format, where its content cannot tell: `chat_completions`, `anthropic`, `responses`
+    or `ollama`."""
     policy: CompactPolicy | None
     summarizer: str | Summarizer | None
     """Who writes the summary: `extractive` (the default), an object of yours, or None for a receipt

@@ -33,7 +33,7 @@ from compact.managers.breaker import Breaker
 from compact.managers.desk import Desk, Desks
 from compact.managers.history import SessionHistory
 from compact.managers.models import Models
-from compact.managers.opening import SessionOptions, opened, parsed
+from compact.managers.opening import SessionOptions, opened, parsed_all
 from compact.managers.recognition import Recognized, recognized
 from compact.managers.tracking import track
 
@@ -165,7 +165,8 @@ class ContextManager:
         """
 
         def made(at: int) -> list[Message]:
-            return [parsed(self._state.wire, each, at + i) for i, each in enumerate(messages)]
+            state = self._state
+            return parsed_all(state.wire, list(enumerate(messages, at)), state.history, at)
 
         added = self._state.history.append(made)
         track(self._state, added, self.window.usable)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import chain as chained
 from threading import RLock
 from typing import Any
 
@@ -168,10 +169,16 @@ class SessionHistory(History):
     def extend(self, items: Sequence[Item]) -> None:
         """Append messages, as `append` does."""
         if items:
-            self.append(lambda at: [self._parsed(item, at + i) for i, item in enumerate(items)])
+            self.append(lambda at: self._parsed(items, at))
 
-    def _parsed(self, item: Item, position: int) -> Message:
-        return item if isinstance(item, Message) else self.wire.parse(item, position)
+    def _parsed(self, items: Sequence[Item], at: int) -> list[Message]:
+        made: list[Message] = []
+        for position, item in enumerate(items, at):
+            before = chained(reversed(made), map(self.__getitem__, range(at)[::-1]))
+            if not isinstance(item, Message):
+                item = self.wire.parse(item, position, before)
+            made.append(item)
+        return made
 
     def catch_up(self) -> None:
         """Take in what other writers have appended."""

@@ -7,6 +7,7 @@ again when opening fails.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, TypedDict
 
@@ -14,8 +15,9 @@ from compact import wiring
 from compact.compression.fold import Beside
 from compact.core import defaults
 from compact.core.events import Event
-from compact.core.formats.known import format_named, told_by
-from compact.core.formats.wire import WireFormat
+from compact.core.formats.known import format_instead, format_named
+from compact.core.formats.wire import NOTHING_BEFORE, Before, WireFormat
+from compact.core.history import History
 from compact.core.messages import Message
 from compact.core.policy import CompactPolicy
 from compact.core.profiles import profile_of, window_of
@@ -38,8 +40,8 @@ class SessionOptions(TypedDict, total=False):
     """Tool schemas that are sent along: counted, never changed."""
     tokenizer: str | TokenEstimator | None
     format: str | None
-    """The wire format of message dictionaries: `chat_completions` or `anthropic`. A session has one
-    for life; opening it in another one is an error."""
+    """The wire format of message dictionaries: `chat_completions`, `anthropic`, `responses` or
+    `ollama`. A session has one for life; opening it in another one is an error."""
     policy: CompactPolicy | None
     summarizer: str | Summarizer | None
     """`extractive` (the default), an object of yours, or None for a receipt alone."""
@@ -180,8 +182,32 @@ def _beside(options: SessionOptions) -> Beside:
     return Beside(system, tuple(options.get("tools") or ()))
 
 
-def parsed(wire: WireFormat, raw: Message | Mapping[str, Any], position: int) -> Message:
-    """A message that somebody gave, in a session of that wire format.
+def parsed_all(
+    wire: WireFormat,
+    given: Sequence[tuple[int, Message | Mapping[str, Any]]],
+    history: History,
+    at: int,
+) -> list[Message]:
+    """Messages that somebody gave, each with its place for errors, as they go on from the first
+    `at` messages of a history.
+
+    Raises:
+        InvalidMessage: as `parsed`.
+    """
+    made: list[Message] = []
+    for place, raw in given:
+        before = chain(reversed(made), map(history.__getitem__, range(at)[::-1]))
+        made.append(parsed(wire, raw, place, before))
+    return made
+
+
+def parsed(
+    wire: WireFormat,
+    raw: Message | Mapping[str, Any],
+    position: int,
+    before: Before = NOTHING_BEFORE,
+) -> Message:
+    """A message that somebody gave, in a session of that wire format; `before` is what it follows.
 
     Raises:
         InvalidMessage: it is malformed or of another format; the text names the field.
@@ -194,13 +220,13 @@ def parsed(wire: WireFormat, raw: Message | Mapping[str, Any], position: int) ->
         raise InvalidMessage(
             "message", f"expected a message or a mapping, got {type(raw).__name__}"
         )
-    other = told_by(raw)
-    if other is not None and other != wire.name:
+    other = format_instead(raw, wire.name)
+    if other is not None:
         raise InvalidMessage(
             f"messages[{position}]",
             f"is in the format {other}, the session is in {wire.name}: give format={other!r}",
         )
-    message = wire.parse(raw, position)
+    message = wire.parse(raw, position, before)
     if "metadata" not in raw:
         return message
     sent = {key: value for key, value in raw.items() if key != "metadata"}

@@ -14,7 +14,7 @@ from compact.core.messages import SYSTEM_ROLES, Message
 from compact.core.sessions import Branch, Projection, Run, Step
 from compact.errors import InvalidMessage, Superseded
 from compact.managers import travel
-from compact.managers.opening import parsed
+from compact.managers.opening import parsed_all
 from compact.managers.recognition import Given, Recognized
 from compact.managers.state import NEWEST_MOVES, SessionState
 from compact.managers.view import View
@@ -51,8 +51,8 @@ def take(
         InvalidMessage: one of the new messages is malformed; nothing was changed.
         Superseded: the history is another one by now; the list is to be recognized again.
     """
-    new = _parsed(state, given, found.new)
-    system = _parsed(state, given, found.system)
+    new = _parsed(state, given, found.new, found.known)
+    system = _parsed(state, given, found.system, 0)
     if found.known < len(state.history):
         _branch_off(state, view, found)
     if new:
@@ -62,10 +62,15 @@ def take(
     return new
 
 
-def _parsed(state: SessionState, given: Sequence[Given], chosen: Sequence[Given]) -> list[Message]:
-    """These messages of the list; one that is wrong is named by its place in it."""
+def _parsed(
+    state: SessionState, given: Sequence[Given], chosen: Sequence[Given], at: int
+) -> list[Message]:
+    """These messages of the list, as they go on from that position of the history; one that is
+    wrong is named by its place in the list.
+    """
     places = {id(message): i for i, message in enumerate(given)}
-    return [parsed(state.wire, m, places.get(id(m), 0)) for m in chosen]
+    placed = [(places.get(id(message), 0), message) for message in chosen]
+    return parsed_all(state.wire, placed, state.history, at)
 
 
 # --- an edited past -------------------------------------------------------------------------------

@@ -12,7 +12,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from compact.core import images
-from compact.core.formats.wire import NO_IMAGE, own_raw, own_wire, pictures_of, read_metadata
+from compact.core.formats.wire import (
+    NO_IMAGE,
+    NOTHING_BEFORE,
+    Before,
+    own_raw,
+    own_wire,
+    pictures_of,
+    read_metadata,
+)
 from compact.core.messages import (
     SYSTEM_ROLES,
     Image,
@@ -44,8 +52,10 @@ class Anthropic:
         """What the provider demands of a message list."""
         return ANTHROPIC
 
-    def parse(self, raw: Mapping[str, Any], position: int) -> Message:
-        """Read one dictionary.
+    def parse(
+        self, raw: Mapping[str, Any], position: int, before: Before = NOTHING_BEFORE
+    ) -> Message:
+        """Read one dictionary; what stands before it tells nothing here.
 
         Raises:
             InvalidMessage: naming the field that is wrong.
@@ -84,6 +94,8 @@ class Anthropic:
             own = own_wire(message, NAME)
             record = dict(_write(message)) if own is None else own
             is_foreign = message.wire_format not in (NAME, None)
+            if is_foreign and not record["content"]:
+                continue
             if out and is_foreign and foreign[-1] and out[-1]["role"] == record["role"] != "system":
                 out[-1] = _combined(out[-1], record)
                 continue
@@ -162,8 +174,15 @@ def _write(message: Message) -> dict[str, Any]:
         record["content"] = message.content
     else:
         ordered = sorted(message.content, key=lambda p: not isinstance(p, ToolResult))
+        if message.wire_format not in (NAME, None):
+            ordered = [p for p in ordered if not isinstance(p, Opaque) and not _is_sealed(p)]
         record["content"] = [_write_part(p, message) for p in ordered]
     return record
+
+
+def _is_sealed(part: Part) -> bool:
+    """Whether it is reasoning of which only a seal is there."""
+    return isinstance(part, Thinking) and not part.text
 
 
 def _write_part(part: Part, message: Message) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 Content may be a string, null or a list of parts; unknown parts and fields are kept. The deprecated
 `function_call` and the role `function` are read as a tool call and its result that share the
-function's name as their id.
+function's name as their id. Where messages came from another format, pieces of one reply are
+written as one message, as calls are answered right after it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,15 @@ from datetime import datetime
 from typing import Any
 
 from compact.core import defaults, images
-from compact.core.formats.wire import NO_IMAGE, own_raw, own_wire, pictures_of, read_metadata
+from compact.core.formats.wire import (
+    NO_IMAGE,
+    NOTHING_BEFORE,
+    Before,
+    own_raw,
+    own_wire,
+    pictures_of,
+    read_metadata,
+)
 from compact.core.messages import (
     INPUT_ROLES,
     NO_METADATA,
@@ -48,8 +57,10 @@ class ChatCompletions:
         """What the provider demands of a message list."""
         return OPENAI_CHAT
 
-    def parse(self, raw: Mapping[str, Any], position: int) -> Message:
-        """Read one dictionary.
+    def parse(
+        self, raw: Mapping[str, Any], position: int, before: Before = NOTHING_BEFORE
+    ) -> Message:
+        """Read one dictionary; what stands before it tells nothing here.
 
         Raises:
             InvalidMessage: naming the field that is wrong.
@@ -81,13 +92,42 @@ class ChatCompletions:
     def render(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
         """Write messages; what is unchanged comes back as it was read."""
         out: list[dict[str, Any]] = []
+        reply: str | None = None
         for message in messages:
             own = own_wire(message, NAME)
             if own is not None:
                 out.append(own if isinstance(own, dict) else dict(own))
-            else:
-                out.extend(_write(message))
+                reply = None
+                continue
+            is_foreign = message.wire_format not in (NAME, None)
+            if is_foreign and message.parts and not any(map(_is_written, message.parts)):
+                continue
+            records = _write(message)
+            if reply is not None and message.reply_id == reply:
+                out[-1] = _combined(out[-1], records[0])
+                continue
+            out.extend(records)
+            reply = message.reply_id if is_foreign else None
         return out
+
+
+def _is_written(part: Part) -> bool:
+    return not isinstance(part, Thinking | Opaque)
+
+
+def _combined(first: Raw, second: Raw) -> dict[str, Any]:
+    """Two pieces of one reply as one message."""
+    said = [x["content"] for x in (first, second) if x.get("content")]
+    if len(said) < 2:
+        content = said[0] if said else None
+    elif all(isinstance(x, str) for x in said):
+        content = "\n".join(said)
+    else:
+        texts = [{"type": "text", "text": x} if isinstance(x, str) else x for x in said]
+        content = [p for x in texts for p in (x if isinstance(x, list) else [x])]
+    calls = [*first.get("tool_calls", ()), *second.get("tool_calls", ())]
+    joined = {**first, "content": content}
+    return {**joined, "tool_calls": calls} if calls else joined
 
 
 def _role(value: object, path: str) -> str:

@@ -1,4 +1,4 @@
-"""The wire formats there are, by name and by content. Responses and Ollama will join this table."""
+"""The wire formats there are, by name and by content."""
 
 from __future__ import annotations
 
@@ -9,16 +9,24 @@ from typing import Any
 from compact.core.context import ActiveContext, sendable
 from compact.core.formats.anthropic import Anthropic
 from compact.core.formats.chat_completions import ChatCompletions
+from compact.core.formats.ollama import Ollama
+from compact.core.formats.responses import OUTPUT_OF, Responses
 from compact.core.formats.wire import WireFormat
 from compact.errors import UnknownModel
 
-FORMATS: Mapping[str, WireFormat] = {f.name: f for f in (ChatCompletions(), Anthropic())}
+FORMATS: Mapping[str, WireFormat] = {
+    f.name: f for f in (ChatCompletions(), Anthropic(), Responses(), Ollama())
+}
 LOOKED_AT = 400
 """Messages looked at from each end to tell a format by its content."""
 
 _BLOCKS = frozenset(
     ("tool_use", "tool_result", "thinking", "redacted_thinking", "image", "document")
 )
+_PARTS = frozenset(("input_text", "output_text", "input_image", "input_file"))
+_ITEMS = frozenset(("reasoning", "item_reference", *OUTPUT_OF, *OUTPUT_OF.values()))
+_ALSO: Mapping[str, str] = {"tool": "ollama", "developer": "responses"}
+"""Roles that are told to be of chat completions, and the other format that has them."""
 
 
 def format_named(name: str) -> WireFormat:
@@ -39,23 +47,57 @@ def format_of(messages: Sequence[object]) -> WireFormat:
     """
     ends = chain(islice(reversed(messages), LOOKED_AT), islice(messages, LOOKED_AT))
     for message in ends:
-        if isinstance(message, Mapping) and (found := told_by(message)):
+        if not isinstance(message, Mapping):
+            continue
+        if message.get("role") in _ALSO and "tool_name" not in message:
+            continue
+        if found := told_by(message):
             return FORMATS[found]
     return FORMATS["chat_completions"]
 
 
 def told_by(message: Mapping[str, Any]) -> str | None:
     """The format that a message can only be written in, or None where several could be."""
-    if message.get("role") in ("tool", "developer", "function") or message.get("tool_calls"):
+    role, content = message.get("role"), message.get("content")
+    if role is None and str(message.get("type")) in _ITEMS:
+        return "responses"
+    if "tool_name" in message or _has_bare_calls(message) or _has_bare_images(message):
+        return "ollama"
+    if role in ("tool", "developer", "function") or message.get("tool_calls"):
         return "chat_completions"
-    content = message.get("content")
     if isinstance(content, list):
         kinds = {part.get("type") for part in content if isinstance(part, Mapping)}
         if kinds & _BLOCKS:
             return "anthropic"
+        if kinds & _PARTS:
+            return "responses"
         if "image_url" in kinds:
             return "chat_completions"
     return None
+
+
+def format_instead(message: Mapping[str, Any], wire: str) -> str | None:
+    """The format that a message is in where it cannot be in this one; None where it may be."""
+    told = told_by(message)
+    if told == wire or _ALSO.get(str(message.get("role"))) == wire:
+        return None
+    return told
+
+
+def _has_bare_calls(message: Mapping[str, Any]) -> bool:
+    """Whether it has calls whose arguments are objects, without the marks of chat completions."""
+    calls = message.get("tool_calls")
+    for call in calls if isinstance(calls, list) else ():
+        body = call.get("function") if isinstance(call, Mapping) else None
+        bare = isinstance(body, Mapping) and isinstance(body.get("arguments"), Mapping)
+        if bare and not ("id" in call and "type" in call):
+            return True
+    return False
+
+
+def _has_bare_images(message: Mapping[str, Any]) -> bool:
+    shown = message.get("images")
+    return isinstance(shown, list) and bool(shown) and all(isinstance(x, str) for x in shown)
 
 
 def prompt_of(context: ActiveContext, format: str = "chat_completions") -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ are another matter: storage.transcripts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from pydantic import ValidationError
@@ -29,6 +29,11 @@ NO_IMAGE = "[image]"
 """What is written for an image or a file that another format has no words for."""
 
 
+Before = Iterable[Message | Mapping[str, Any]]
+"""What stands before a message, newest first; read no further than its meaning depends on it."""
+NOTHING_BEFORE: Before = ()
+
+
 class WireFormat(Protocol):
     """One provider's way to write messages."""
 
@@ -42,8 +47,11 @@ class WireFormat(Protocol):
         """What the provider demands of a message list."""
         ...
 
-    def parse(self, raw: Mapping[str, Any], position: int) -> Message:
-        """Read one dictionary; `position` is its index, for ids and for errors.
+    def parse(
+        self, raw: Mapping[str, Any], position: int, before: Before = NOTHING_BEFORE
+    ) -> Message:
+        """Read one dictionary; `position` is its index, for ids and for errors. `before` is for
+        formats in which a message alone does not say what it answers, or what it is a piece of.
 
         Raises:
             InvalidMessage: naming the field that is wrong.
