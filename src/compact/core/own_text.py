@@ -3,7 +3,7 @@ words below, and is recognized by it when it comes back.
 
 A person who types such a heading does not match. Nothing that is recognized is ever stored,
 searched or summarized as if someone had said it. The headings' own words live beside what they
-head: `core.checkpoints`, `core.goals`, `core.recalls`.
+head: `core.checkpoints`, `core.goals`, `core.prompts`, `core.recalls`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import hashlib
 import re
 
 _HEADING = re.compile(
-    r"\[(?P<kind>Checkpoint|Goals|Recalled)\b[^\]\n]* digest (?P<digest>[0-9a-f]{12})\]\r?\n"
+    r"\[(?P<kind>Checkpoint|Goals|Prompt|Recalled)\b[^\]\n]* digest (?P<digest>[0-9a-f]{12})\]\r?\n"
 )
 
 
@@ -23,7 +23,7 @@ def digest(words: str) -> str:
 
 
 def kind_of(text: str) -> str | None:
-    """`Checkpoint`, `Goals` or `Recalled` where the text is one of ours, else None."""
+    """`Checkpoint`, `Goals`, `Prompt` or `Recalled` where the text is one of ours, else None."""
     found = _HEADING.match(text)
     if found is None or found["digest"] != digest(text[found.end() :]):
         return None
