@@ -102,6 +102,8 @@ class Verdict(BaseModel):
     passed: bool
     detail: str = ""
     """What was measured, and what was done where the rule was broken."""
+    share: float | None = None
+    """The share, 0 to 1, that a rule of shares has measured in what was written."""
 
 
 class Checkpoint(BaseModel):

@@ -1,0 +1,193 @@
+"""Rules of the gate that look at the answer as a whole: is it a finished summary at all?
+
+They need no fact of the source: what a model hands back that failed, refused, repeated what it was
+given, wrote another language or mere noise.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+from compact.compression import echoes, noise
+from compact.compression.extractive import ORDER
+from compact.compression.matter import HEADING, Finding, Matter, rejection, with_text
+from compact.compression.notes import LISTED
+from compact.core.checkpoints import REFERENCE_LINE, Summary
+from compact.core.languages import NAMES, language_of
+
+SECTIONS_FROM = 200
+"""Tokens of cap and source from which a summary of a task's state is asked for sections."""
+ECHO_SHARE = 0.5
+LOOP_SHARE = 0.5
+TRANSCRIPT_SHARE = 0.5
+"""Shares of a summary from which it counts as copied, looped or a transcript (`echoes`)."""
+SHORT = 900
+"""Characters up to which a text may be nothing but a refusal or an error."""
+_REFUSES = re.compile(
+    r"(?:sorry\b|i(?:'m| am) (?:(?:very |so |really )?sorry|unable to|not able to|afraid)|"
+    r"i apologi[sz]e|my apologies|unfortunately,? i (?:can|am|'m|won't)|as an? (?:ai|language|"
+    r"large|artificial)\b|i (?:can(?:'t|not|no)|can not|won't|will not|must decline|decline)\b"
+    r"[^.\n]{0,40}\b(?:help|assist|comply|summari[sz]e|provide|fulfil|do that|continue|process|"
+    r"access|create)|"
+    r"tut mir leid|es tut mir|entschuldigung|leider kann ich|als (?:ki|sprachmodell|künstliche)\b|"
+    r"ich kann (?:dabei|dir|ihnen|diese[rsmn]?|das|hierbei|leider)[^.\n]{0,60}nicht|"
+    r"(?:je suis )?désolée?\b|en tant qu(?:'|e )(?:ia|intelligence|mod[eè]le|assistant)|je ne peux|"
+    r"lo siento|lo lamento|como (?:modelo|ia|inteligencia|asistente)|no puedo|"
+    r"mi dispiace|come (?:modello|ia|intelligenza|assistente)|non posso|"
+    r"desculpe|sinto muito|lamento|como (?:um )?(?:modelo|ia|uma ia)|não posso|"
+    r"het spijt me|helaas kan ik|als (?:ai|taalmodel)|przepraszam|niestety nie mog|"
+    r"jako (?:ai|model)|tyvärr kan jag|förlåt|jag är ledsen|jag kan inte|üzgünüm|maalesef|"
+    r"bir yapay zeka|"
+    r"извините|простите|к сожалению|как (?:ии|языковая|искусственный)|я не могу|"
+    r"(?:很|非常)?(?:抱歉|对不起|對不起)|作为(?:一个|一名)?(?:ai|人工智能|语言模型|大型)|我(?:无法|不能)|"
+    r"申し訳|すみません|ごめんなさい|죄송|미안)",
+    re.IGNORECASE,
+)
+"""How a refusal opens, in several languages."""
+_FAILS = re.compile(
+    r"<(?:!doctype|html|head|body|\?xml)\b|traceback \(most recent call last\)|"
+    r"(?:(?:http/?[\d.]*|error|status)(?: code)?[: ]*)*\b[45]\d\d\b(?!\s*(?:tokens|files|lines|"
+    r"tests|rows|messages|items))|(?:internal server error|bad gateway|service (?:temporarily )?"
+    r"unavailable|gateway time-?out|too many requests|rate limit|upstream |connection (?:refused|"
+    r"reset|timed)|context length exceeded|(?:api|server|request|model|runtime)? ?error\s*:)",
+    re.IGNORECASE,
+)
+"""How the page or the text of a failed call opens."""
+_ERROR_KEYS = frozenset(("error", "errors", "detail", "fault", "exception", "status", "code"))
+_ENDED = re.compile(r"[.!?…。！？；;:)\]}\"'`»”*_]\s*\Z")
+_LINE_OF_OURS = re.compile(r"^- \d+ more, .*$|^- (?:First|Last) asked[^:]*: ", re.MULTILINE)
+
+
+def pins(_: Summary, matter: Matter) -> Finding:
+    """No message that must stay word for word is among those it stands in for."""
+    pinned = [m.id for m in matter.request.messages if m.is_pinned]
+    if pinned:
+        return rejection(f"{len(pinned):,} pinned messages would be covered: {pinned[0]}")
+    return Finding(True, f"none among {len(matter.request.messages):,} messages")
+
+
+def finish(summary: Summary, matter: Matter) -> Finding:
+    """It was written to its end, and is an answer: no refusal, no error's text.
+
+    One that was cut off loses its last, unfinished line, if anything is left then.
+    """
+    if summary.finish == "refusal":
+        return rejection("its maker refused to go on")
+    if reason := _failed(summary.text):
+        return rejection(reason)
+    if summary.finish != "length":
+        return Finding(True, f"ended by {summary.finish!r}")
+    lines = summary.text.rstrip().split("\n")
+    cut = lines.pop() if not _ENDED.search(lines[-1]) else ""
+    while lines and (not lines[-1].strip() or HEADING.match(lines[-1])):
+        lines.pop()
+    kept = "\n".join(lines)
+    if not HEADING.sub("", kept).replace(REFERENCE_LINE, "").strip():
+        return rejection("cut off, and no whole line is left")
+    done = f"cut off; {len(cut):,} characters of an unfinished line taken out"
+    return Finding(False, done, with_text(summary, kept))
+
+
+def _failed(text: str) -> str:
+    """Why a text is no answer; empty where it may be one."""
+    bare = text.replace(REFERENCE_LINE, "").strip()
+    if _is_error_object(bare):
+        return f"the text of an error, {len(bare):,} characters"
+    if len(bare) > SHORT and not bare.startswith("<"):
+        return ""
+    opening = bare.lstrip("*_#> \n").replace("’", "'")
+    if _FAILS.match(opening):
+        return f"the text of an error, {len(bare):,} characters"
+    if "\n## " not in f"\n{bare}" and _REFUSES.match(opening):
+        return f"a refusal of {len(bare):,} characters"
+    return ""
+
+
+def _is_error_object(text: str) -> bool:
+    if text[:1] not in ("{", "["):
+        return False
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return '"error"' in text[:SHORT]
+    if isinstance(value, list) and value:
+        value = value[0]
+    return isinstance(value, dict) and bool(_ERROR_KEYS.intersection(value))
+
+
+def echo(summary: Summary, matter: Matter) -> Finding:
+    """It is no copy of its source or of the prompt, no loop, and no transcript."""
+    copied = echoes.copied(summary.text, [matter.prompt, *matter.source])
+    looped = echoes.looped(summary.text, matter.source)
+    spoken = echoes.spoken(summary.text)
+    said = (
+        f"{'all' if copied.whole else f'{copied.share:.0%}'} copied in one piece or long ones, "
+        f"{looped:.0%} repeated, {spoken:.0%} of the lines a speaker's"
+    )
+    is_copy = copied.whole or copied.share >= ECHO_SHARE
+    passed = not is_copy and looped < LOOP_SHARE and spoken < TRANSCRIPT_SHARE
+    share = max(1.0 if copied.whole else copied.share, looped, spoken)
+    return Finding(passed, said, share=share, rejects=not passed)
+
+
+def garbage(summary: Summary, matter: Matter) -> Finding:
+    """Its words stand together as they do in its source or in a language; it is no noise."""
+    found = noise.read(summary.text, matter)
+    return Finding(not found.is_noise, found.detail, share=found.share, rejects=found.is_noise)
+
+
+def language(summary: Summary, matter: Matter) -> Finding:
+    """It is written in a language of those who spoke, where both can be told."""
+    written = language_of(_prose(summary.text))
+    if written is None:
+        return Finding(True, "cannot be told")
+    persons, others = matter.samples
+    spoken = {found for text in (persons, others) if (found := language_of(text))}
+    wished = language_of(matter.request.guidance)
+    if not spoken or written in spoken or written == wished:
+        return Finding(True, NAMES[written])
+    theirs = " and ".join(sorted(NAMES[code] for code in spoken))
+    return rejection(f"{NAMES[written]}, of a conversation in {theirs}")
+
+
+def _prose(text: str) -> str:
+    """The summary without its headings, its lists of names, and the lines of ours."""
+    blocks = re.split(r"^## ", text.replace(REFERENCE_LINE, ""), flags=re.MULTILINE)
+    told = [blocks[0]]
+    for block in blocks[1:]:
+        title, _, body = block.partition("\n")
+        if title not in LISTED:
+            told.append(body)
+    return _LINE_OF_OURS.sub("", "\n".join(told))
+
+
+def size(summary: Summary, matter: Matter) -> Finding:
+    """It says something, and is no larger than what it stands in for."""
+    if not summary.text.strip():
+        return rejection("it is empty")
+    tokens = matter.counter.text(summary.text)
+    said = f"{tokens:,} for a source of {matter.source_tokens:,} tokens"
+    return Finding(tokens <= matter.most, said, rejects=tokens > matter.most)
+
+
+def cap(summary: Summary, matter: Matter) -> Finding:
+    """It is within the tokens that were asked for."""
+    tokens, most = matter.counter.text(summary.text), matter.request.max_tokens
+    return Finding(tokens <= most, f"{tokens:,} of {most:,} tokens", rejects=tokens > most)
+
+
+def sections(summary: Summary, matter: Matter) -> Finding:
+    """A longer summary of a task's state has at least one of the sections that are known.
+
+    Prose without any is read as prose when it is carried on: it is worth less, not worthless.
+    """
+    known = [title for title in HEADING.findall(summary.text) if title in ORDER]
+    if known:
+        return Finding(True, f"{len(known):,} of {len(ORDER):,} known ones")
+    smaller = min(matter.request.max_tokens, matter.source_tokens)
+    if matter.request.strategy != "task_state" or smaller <= SECTIONS_FROM:
+        return Finding(True, "none asked for")
+    if summary.text.strip() == REFERENCE_LINE:
+        return Finding(True, "there was nothing to tell")
+    return Finding(False, "none of the known ones")

@@ -1,0 +1,213 @@
+"""Rules of the gate that look at facts: secrets, the names that are needed again, and invented
+ones.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from compact.compression.extractive import FILES, MENTIONED, NAMES
+from compact.compression.matter import (
+    Asked,
+    Finding,
+    Matter,
+    rejection,
+    with_line,
+    with_text,
+)
+from compact.core import anchors as facts
+from compact.core.anchors import Anchor
+from compact.core.checkpoints import Summary
+
+ANCHOR_TOKENS = 40
+"""Tokens of cap for each anchor that a summary is asked for ..."""
+MOST_ANCHORS, FEWEST_ANCHORS = 60, 5
+"""... at most so many; where the cap has no room for so few, none."""
+LEAST_COVERED = 0.5
+"""Share of those anchors that must be in view; the extractive summaries of real sessions name all
+in 114 of 117 cases, and at least half in the others."""
+FEW_INVENTED, SHARE_INVENTED = 2, 0.1
+"""Invented names that are only told: so many, or such a share of those in the summary."""
+MOSTLY_INVENTED = 0.5
+"""Share of a summary's names from which invented ones make it worthless."""
+_FILES = ("path", "pair", "file", "url")
+_CHECKED = frozenset(("path", "file", "identifier", "url", "hash", "version", "reference"))
+_MISLEADING = frozenset(("path", "file", "url", "hash"))
+"""Kinds of names that a reader would look for in vain."""
+_MARK = " (not in the source: "
+_JOINTS = re.compile(r"[\W_]+")
+
+
+def secrets(summary: Summary, matter: Matter) -> Finding:
+    """It holds no secret: neither one that is known by its look or name, nor one of the source.
+
+    Each is replaced by its kind. Where that takes more tokens than the cap has, lines that held one
+    are left out, the last first.
+    """
+    text, found = matter.redacted(summary.text)
+    names = tuple(name for name in summary.anchors if not matter.redacted(name)[1])
+    if not found:
+        if len(names) == len(summary.anchors):
+            return Finding(True, "none found")
+        dropped = len(summary.anchors) - len(names)
+        repaired = summary.model_copy(update={"anchors": names})
+        return Finding(False, f"{dropped:,} taken out of the anchors", repaired)
+    lines, left_out = text.split("\n"), 0
+    held = [number for number, line in enumerate(lines) if "[redacted: " in line]
+    if matter.fits(summary.text):
+        while held and not matter.fits("\n".join(lines)):
+            del lines[held.pop()]
+            left_out += 1
+        text, more = matter.redacted("\n".join(lines))
+        found += more
+    kinds = ", ".join(dict.fromkeys(secret.kind for secret in found))
+    detail = f"{len(found):,} replaced: {kinds}"
+    if left_out:
+        detail += f"; {left_out:,} of their lines left out, to stay within the cap"
+    repaired = with_text(summary, text).model_copy(update={"anchors": names})
+    return Finding(False, detail, repaired)
+
+
+# --- names that are needed again ------------------------------------------------------------------
+
+
+def anchors(summary: Summary, matter: Matter) -> Finding:
+    """Of the source's likeliest anchors, enough are named in it or in what is kept.
+
+    How many are asked for follows from the cap. Too few: the missing ones are appended as far as
+    the cap has room.
+    """
+    asked = wanted(matter)
+    if not asked:
+        return Finding(True, "none asked for")
+    missing = matter.unnamed(asked, summary.text)
+    before = 1 - len(missing) / len(asked)
+    share = f"{before:.0%} of {len(asked):,} in view"
+    if before >= LEAST_COVERED:
+        return Finding(True, share, share=before)
+    if not summary.text.strip():
+        return Finding(False, f"{share}, nothing to append to", share=before)
+    text, added = _appended(summary.text, missing, matter)
+    if not added or matter.redacted(text)[1]:
+        return Finding(False, f"{share}, no room for more", share=before)
+    after = before + len(added) / len(asked)
+    repaired = with_text(summary, text)
+    repaired = repaired.model_copy(update={"anchors": (*summary.anchors, *added)})
+    detail = f"{share}, {after:.0%} with {len(added):,} appended"
+    return Finding(False, detail, repaired, share=before)
+
+
+def wanted(matter: Matter) -> Asked:
+    """The anchors that a summary of this cap is asked for, likeliest first, without secrets."""
+    most = min(MOST_ANCHORS, matter.request.max_tokens // ANCHOR_TOKENS)
+    return matter.likeliest(most) if most >= FEWEST_ANCHORS else []
+
+
+def _appended(text: str, missing: Asked, matter: Matter) -> tuple[str, list[str]]:
+    """The text with as many of the anchors as fit, the likeliest first, and those that did."""
+    low, high = 0, len(missing)
+    while low < high:  # the most that fit: each more makes the text longer
+        middle = (low + high + 1) // 2
+        if matter.fits(_with_anchors(text, missing[:middle])):
+            low = middle
+        else:
+            high = middle - 1
+    if not low:
+        return text, []
+    return _with_anchors(text, missing[:low]), [name for name, _ in missing[:low]]
+
+
+def _with_anchors(text: str, rows: Asked) -> str:
+    files = [name for name, use in rows if use.kind in _FILES]
+    names = [name for name, use in rows if use.kind not in _FILES]
+    if files:
+        text = with_line(text, FILES, f"- {MENTIONED}: {', '.join(files)}")
+    return with_line(text, NAMES, ", ".join(names)) if names else text
+
+
+def retention(summary: Summary, matter: Matter) -> Finding:
+    """How many of the source's key entities are in view, whatever the cap has room for."""
+    asked = matter.likeliest(MOST_ANCHORS)
+    if not asked:
+        return Finding(True, "the source names none")
+    share = 1 - len(matter.unnamed(asked, summary.text)) / len(asked)
+    return Finding(True, f"{share:.0%} of {len(asked):,} key entities in view", share=share)
+
+
+# --- invented names -------------------------------------------------------------------------------
+
+
+def hallucinated(summary: Summary, matter: Matter) -> Finding:
+    """What it names occurs in its source.
+
+    A few names that do not are told; lines with paths, addresses or hashes that nobody can find are
+    marked, or left out where the mark does not fit. Where they are the half, it may not stand in.
+    """
+    named = [a for a in facts.find_all(_unmarked(summary.text)) if a.kind in _CHECKED]
+    invented = list(_unknown(named, matter))
+    if not invented:
+        return Finding(True, f"none of {len(named):,} names", share=0.0)
+    share = len(invented) / len(named)
+    shown = ", ".join(anchor.text for anchor in invented[:3])
+    count = f"{len(invented):,} of {len(named):,} names are not in the source: {shown[:120]}"
+    if len(invented) > FEW_INVENTED and share >= MOSTLY_INVENTED:
+        return rejection(count, share)
+    misleading = [a.text for a in invented if a.kind in _MISLEADING]
+    text, marked = _with_marks(summary.text, misleading, matter)
+    repaired = with_text(summary, text) if marked else None
+    few = len(invented) <= FEW_INVENTED or share <= SHARE_INVENTED
+    done = f"; {marked:,} lines marked" if marked else ""
+    return Finding(few and not marked, count + done, repaired, share=share)
+
+
+def _unmarked(text: str) -> str:
+    return "\n".join(line.partition(_MARK)[0] for line in text.split("\n"))
+
+
+def _with_marks(text: str, names: list[str], matter: Matter) -> tuple[str, int]:
+    """The text with the lines marked that hold one of the names, and how many they are."""
+    lines = text.split("\n")
+    marked = 0
+    for number in reversed(range(len(lines))):
+        held = [name for name in names if name in lines[number]]
+        if not held or _MARK in lines[number]:
+            continue
+        marked += 1
+        line = f"{lines[number]}{_MARK}{', '.join(held)})"
+        longer = [*lines[:number], line, *lines[number + 1 :]]
+        shorter = [*lines[:number], *lines[number + 1 :]]
+        lines = longer if matter.fits("\n".join(longer)) else shorter
+    return "\n".join(lines), marked
+
+
+def _unknown(named: Iterable[Anchor], matter: Matter) -> Iterator[Anchor]:
+    """Those of the names that nothing the summary's maker knew has said, in any writing."""
+    known = {name.lower() for name in matter.ledger.uses}
+    rest = [anchor for anchor in named if anchor.text.lower() not in known]
+    for texts in (matter.marks, matter.source, matter.beside, matter.strings):
+        if not rest:
+            return
+        said = "\n".join(texts).lower()
+        rest = [anchor for anchor in rest if not _is_said(anchor, said)]
+    if rest:
+        joined = _JOINTS.sub("", "\n".join((*matter.source, *matter.beside)).lower())
+        yield from (a for a in rest if _JOINTS.sub("", a.text.lower()) not in joined)
+
+
+def _is_said(anchor: Anchor, said: str) -> bool:
+    """Whether the name occurs in the text: as it is, or the part of it by which it is known."""
+    text = anchor.text.lower()
+    if text in said:
+        return True
+    match anchor.kind:
+        case "path" | "file":
+            last = text.rstrip("/").rsplit("/", 1)[-1]
+            return len(last) > 2 and last in said
+        case "url":
+            return text.rstrip("/") in said
+        case "version":
+            return text.lstrip("v") in said
+        case "reference":
+            return re.search(rf"\b{re.escape(text.lstrip('#'))}\b", said) is not None
+    return False
