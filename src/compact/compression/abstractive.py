@@ -85,7 +85,7 @@ class ModelSummarizer:
         writing = Writing(self._desk, request)
         written = await writing.write(blocks)
         summary = Summary(
-            text=sections.canonical(written.text, request.strategy),
+            text=self._formed(written.text, request),
             made_by=written.made_by,
             finish=written.finish,
             prompt="\n\n".join(writing.told),
@@ -96,6 +96,11 @@ class ModelSummarizer:
         if judged.accepted:
             self._remember(key, summary)
         return summary
+
+    def _formed(self, text: str, request: SummaryRequest) -> str:
+        """What was written in its canonical form; a little too much is left out."""
+        formed = sections.canonical(text, request.strategy)
+        return sections.trimmed(formed, request.max_tokens, self._desk.counter.text)
 
     def _remember(self, key: str, summary: Summary) -> None:
         self._remembered[key] = summary

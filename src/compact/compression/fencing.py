@@ -106,63 +106,63 @@ def blocks_of(
     out or were given is cut to head and tail beyond `longest` characters.
     """
     secrets = secrets_of(visible_texts(messages))
+
+    def clean(text: str) -> str:
+        return harmless(redact(_UNSEEN.sub("", text), secrets).text).strip()
+
     names: dict[str, str] = {}
     found: list[Block] = []
     for number, message in enumerate(messages):
         names.update((call.id, call.name) for call in message.tool_calls)
-        rows = list(_said(message, names, longest))
-        if answers and message.id in answers:
-            rows.append((_ANSWERED, answers[message.id]))
+        rows = list(_said(message, names, longest, clean))
+        if answer := clean((answers or {}).get(message.id, "")):
+            rows.append((_ANSWERED, answer))
         for voice, text in rows:
-            shown = harmless(redact(_valid(text), secrets).text).strip()
-            if voice not in _WHOLE:
-                shown = shortened(shown, longest)
+            shown = text if voice in _WHOLE else shortened(text, longest)
             if shown:
-                found.append(Block(_name(voice), shown, number))
+                found.append(Block(voice, shown, number))
     return found
 
 
-def _valid(text: str) -> str:
-    """Without what hides a secret from its pattern."""
-    return _UNSEEN.sub("", text)
+Clean = Callable[[str], str]
+"""Takes out of a text what must not leave."""
 
 
-def _name(voice: str) -> str:
-    return " ".join(harmless(voice).split())[:_LONGEST_NAME]
-
-
-def _said(message: Message, names: Mapping[str, str], longest: int) -> Iterator[tuple[str, str]]:
+def _said(
+    message: Message, names: Mapping[str, str], longest: int, clean: Clean
+) -> Iterator[tuple[str, str]]:
     """Who says what in a message: its words and calls as one, each tool's result by itself."""
     voice = _VOICES[voice_of(message)]
     if voice == "earlier summary":
-        yield voice, summary_of(message.text)
+        yield voice, clean(summary_of(message.text))
         return
     words: list[str] = []
     for part in message.parts:
         if isinstance(part, ToolResult):
-            name = part.name or names.get(part.call_id, "")
-            yield _tool(name, part), "\n".join([part.text, *map(_picture, part.images)])
-        elif shown := _shown(part, longest):
+            name = clean(part.name or names.get(part.call_id, ""))
+            text = "\n".join([clean(part.text), *map(_picture, part.images)])
+            yield _tool(name, part), text.strip()
+        elif shown := _shown(part, longest, clean):
             words.append(shown)
     if words:
         yield voice, "\n".join(words)
 
 
 def _tool(name: str, result: ToolResult) -> str:
-    said = f"tool {name}".rstrip()[: _LONGEST_NAME - 8]
+    said = f"tool {' '.join(name.split())[:_LONGEST_NAME]}".rstrip()
     return f"{said}, error" if result.is_error else said
 
 
-def _shown(part: Part, longest: int) -> str:
+def _shown(part: Part, longest: int, clean: Clean) -> str:
     match part:
         case Text() | Refusal():
-            return part.text
+            return clean(part.text)
         case ToolCall():
-            return f"→ {part.name} {shortened(part.arguments, longest)}"
+            return f"→ {clean(part.name)} {shortened(clean(part.arguments), longest)}"
         case Image():
             return _picture(part)
         case Opaque():
-            return part.text or "[attachment]"
+            return clean(part.text) or "[attachment]"
         case Thinking() | ToolResult():
             return ""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from compact.compression.extractive import COMMANDS, FILES, NAMES, NOW, ORDER, TOOLS
@@ -103,6 +103,10 @@ _NOTHING = re.compile(
     r"not applicable|empty|keine?|nichts|无|没有)?\W*",
     re.IGNORECASE,
 )
+TRIMMED = 0.5
+"""A summary that is longer by more than this share was not meant for its cap."""
+_GIVEN_UP = (TOOLS, NAMES, COMMANDS, FILES, "Facts", NOW, "Done", "Errors", "Decisions", "Open")
+"""Sections whose lines are left out where there is no room, in this order."""
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[^\W\d_])|(?<=[。！？])")
 Sections = dict[str, list[str]]
 """Titles → lines, in the order they were written; under the empty title what stood before any."""
@@ -225,6 +229,25 @@ def sorted_out(prose: Iterable[str]) -> Sections:
             if sentence.strip():
                 _add(sections, titles.get(topic_of(sentence), "Open"), sentence)
     return sections
+
+
+def trimmed(text: str, most: int, count: Callable[[str], int]) -> str:
+    """A summary in sections of at most `most` tokens, by leaving out last lines: of names first,
+    of goal and instructions never. One that is longer by more than `TRIMMED` stays as it is, as
+    does prose.
+    """
+    tokens = count(text)
+    if tokens <= most or tokens > most * (1 + TRIMMED):
+        return text
+    sections = read(text.removeprefix(REFERENCE_LINE))
+    known = [title for title in _GIVEN_UP if title in sections]
+    others = [title for title in sections if title and title not in ORDER]
+    for title in (*others, *known):
+        lines = sections[title]
+        while lines and tokens > most:
+            lines.pop()
+            tokens = count(written(sections))
+    return text if tokens > most else written(sections)
 
 
 def written(sections: Mapping[str, Sequence[str]]) -> str:
