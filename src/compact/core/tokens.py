@@ -35,6 +35,7 @@ from compact.core.protocols import TokenEstimator
 CACHE_ENTRIES = 200_000
 
 ImageFormula = Literal["openai", "anthropic"]
+SchemaForm = Literal["cookbook", "json"]
 _OPENAI_UNKNOWN_SIZE = 1105  # 1024 × 2048 pixels at high detail, the cookbook's own large example
 _ANTHROPIC_LARGEST = 1600
 _PAGE_TOKENS = 3_000
@@ -65,6 +66,11 @@ class Framing:
     sealed: float = 0.0
     """Tokens of reasoning for each character of its seal, where that is more than what is shown."""
     images: ImageFormula = "openai"
+    schemas: SchemaForm = "cookbook"
+    """How tool schemas stand in the prompt: as the cookbook counts them, or as JSON, as the
+    templates of open models write them."""
+    per_schemas: int = 12
+    """What wraps the schemas of a prompt."""
 
 
 OPENAI_FRAMING = Framing("OpenAI Cookbook, and recorded usage of gpt-4.1 (docs/evidence.md)")
@@ -162,7 +168,16 @@ class TokenCounter:
     def tools(self, tools: Iterable[Mapping[str, Any]]) -> int:
         """Tokens of tool schemas in the prompt (chat completions or Anthropic shape)."""
         listed = list(tools)
-        return sum(self._tool(t) for t in listed) + (12 if listed else 0)
+        count = self._written if self.framing.schemas == "json" else self._tool
+        return sum(count(t) for t in listed) + (self.framing.per_schemas if listed else 0)
+
+    def _written(self, tool: Mapping[str, Any]) -> int:
+        """Of a schema as one line of JSON, in the shape that templates are given."""
+        body = {k: v for k, v in tool.get("function", tool).items() if k not in ("type", "strict")}
+        if "input_schema" in body:
+            body["parameters"] = body.pop("input_schema")
+        written = {"type": "function", "function": body}
+        return 1 + self.text(json.dumps(written, ensure_ascii=False))
 
     def _tool(self, tool: Mapping[str, Any]) -> int:
         body = tool.get("function", tool)
