@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 from compact.core.tokens import Framing
 
 ROOT = Path(__file__).resolve().parents[2]
+LIBRARY = Path(sysconfig.get_paths()["stdlib"])
 NAME = "tiny"
 START, END, NOTHING = "<|im_start|>", "<|im_end|>", "<|endoftext|>"
 CONTROL = (NOTHING, START, END)
@@ -67,6 +68,8 @@ FRAMING = Framing(
     per_call=3,  # two marks and a line break, for a call and for a result
     names=1,
     per_parallel=0,
+    schemas="json",
+    per_schemas=8,  # a message, two marks and the last line break
 )
 
 
@@ -95,8 +98,7 @@ def build(folder: Path) -> Model:
 
 def _library() -> Iterator[str]:
     """Texts of Python's own library, and the roles often enough to be one token each."""
-    folder = Path(sysconfig.get_paths()["stdlib"])
-    for path in [folder / "pydoc_data/topics.py", *sorted(folder.glob("*.py"))[:80]]:
+    for path in [LIBRARY / "pydoc_data/topics.py", *sorted(LIBRARY.glob("*.py"))[:80]]:
         yield path.read_text(encoding="utf-8")
     yield "\n".join(ROLES * 2000)
 
@@ -210,18 +212,22 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def environment() -> dict[str, str]:
+    """For a process that imports this module."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
+
+
 @contextmanager
 def serving(folder: Path, n_ctx: int) -> Iterator[str]:
     """The URL of a server for the folder's model, which is gone afterwards."""
     command = [sys.executable, "-m", "tests.models.tiny_llama", "serve", str(folder), str(n_ctx)]
-    paths = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
     process = subprocess.Popen(
         command,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
-        env={**os.environ, "PYTHONPATH": paths},
+        env=environment(),
     )
     try:
         assert process.stdout is not None

@@ -12,13 +12,27 @@ import re
 from pathlib import Path
 from typing import Any
 
+from compact.core.tokens import Framing
 from compact.errors import UnknownModel, unreadable
 
+CHATML_FRAMING = Framing(
+    "an estimate: ChatML, and the tool texts of Qwen 2.5's chat template",
+    per_message=5,
+    per_call=12,
+    names=1,
+    per_parallel=0,
+    schemas="json",
+    per_schemas=120,
+)
+"""For templates like those of most open models; what a template really adds, only its server knows.
+"""
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 class HuggingFaceEstimator:
     """Exact counts of the vocabulary in a `tokenizer.json`; special tokens count as plain text.
+
+    `framing` is what the model's chat template adds around texts.
 
     What the file says of cutting and padding texts, and of marks at their ends, is left out: those
     are no tokens of a text.
@@ -31,8 +45,9 @@ class HuggingFaceEstimator:
     exact = True
     margin = 0.0
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, framing: Framing = CHATML_FRAMING) -> None:
         self.name = os.fspath(path)
+        self.framing = framing
         read: Any = _read(Path(path))
         read.encode_special_tokens = True
         read.no_truncation()

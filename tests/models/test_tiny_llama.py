@@ -1,0 +1,317 @@
+"""The tiny model's server is a real one: it counts, caches, streams and refuses (issue 4).
+
+Other tests build on what is shown here: that its counts are those of the tokenizer file, and that
+`FRAMING` says what its chat template adds.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import anthropic
+import httpx
+import openai
+import pytest
+
+from compact.core.formats.known import format_named
+from compact.core.overflow import Refusal, refusal_of
+from compact.core.tokens import TokenCounter
+from compact.managers.compress import aside_of
+from compact.providers.huggingface import HuggingFaceEstimator
+from compact.testing import SAMPLES
+from compact.wiring import token_counter
+from tests.models import tiny_llama
+
+TEXTS = (
+    *(sample for sample in SAMPLES if "\ud800" not in sample),
+    "def find(self, path: str) -> int:\n\treturn self._paths[path]  # 0 where unknown\n",
+    '{"a": [1, 2.5, null], "b": "it\'s"}',
+    "  two  spaces,\n\n\nand 12345 lines … 🙂👍🏽",
+)
+READ = {
+    "type": "function",
+    "function": {
+        "name": "read_file",
+        "description": "Read a file and return its text, or the part between two lines.",
+        "parameters": {
+            "type": "object",
+            "properties": {
+                "path": {"type": "string", "description": "Where the file is."},
+                "first": {"type": "integer", "description": "The first line."},
+                "mode": {"type": "string", "enum": ["text", "lines", "hex"]},
+            },
+            "required": ["path"],
+        },
+    },
+}
+SEARCH = {
+    "type": "function",
+    "function": {
+        "name": "search",
+        "description": "Find lines that match.",
+        "parameters": {
+            "type": "object",
+            "properties": {
+                "words": {"type": "array", "items": {"type": "string"}},
+                "within": {"type": "object", "properties": {"folder": {"type": "string"}}},
+            },
+        },
+    },
+}
+
+
+def said(role: str, content: str | None, **more: Any) -> dict[str, Any]:
+    return {"role": role, "content": content, **more}
+
+
+def called(*calls: tuple[str, str, dict[str, Any]], content: str | None = None) -> dict[str, Any]:
+    wanted = [
+        {"id": key, "type": "function", "function": {"name": name, "arguments": json.dumps(given)}}
+        for key, name, given in calls
+    ]
+    return said("assistant", content, tool_calls=wanted)
+
+
+SYSTEM = said("system", "You help a person with the harbour's programs. Keep answers short.")
+ASKED = said("user", "Which function reads the tide table, and where is it called?")
+STEP = [
+    called(("c1", "read_file", {"path": "src/tides.py", "first": 10})),
+    said(
+        "tool",
+        "def read_table(path):\n    return [float(x) for x in path.open()]",
+        tool_call_id="c1",
+    ),
+]
+PARALLEL = [
+    called(
+        ("c2", "search", {"words": ["tide"]}),
+        ("c3", "read_file", {"path": "a.py"}),
+        content="Both.",
+    ),
+    said("tool", "a.py:12: tide = read_table(PATH)", tool_call_id="c2"),
+    said("tool", "", tool_call_id="c3"),
+]
+TOLD = said("assistant", "It is `read_table` in src/tides.py;\nit is called in a.py, line 12.")
+CONVERSATIONS: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]]]] = {
+    "one message": ([ASKED], []),
+    "with a system prompt": ([SYSTEM, ASKED], []),
+    "several turns": ([SYSTEM, *[ASKED, TOLD] * 20, ASKED], []),
+    "a tool": ([SYSTEM, ASKED], [READ]),
+    "tools": ([ASKED], [READ, SEARCH]),
+    "a call and its result": ([SYSTEM, ASKED, *STEP], [READ, SEARCH]),
+    "calls at once": ([SYSTEM, ASKED, *PARALLEL, TOLD, ASKED], [READ, SEARCH]),
+    "everything, long": ([SYSTEM, *[ASKED, *STEP, *PARALLEL, TOLD] * 8, ASKED], [READ, SEARCH]),
+}
+
+Llama = Callable[[int], str]
+
+
+def tokens_of(
+    counter: TokenCounter, messages: list[dict[str, Any]], tools: list[dict[str, Any]]
+) -> int:
+    parse = format_named("chat_completions").parse
+    read = [parse(message, position) for position, message in enumerate(messages)]
+    return sum(map(counter.message, read)) + aside_of(counter, None, tools)
+
+
+@pytest.fixture(scope="module")
+def client() -> Any:
+    with httpx.Client(timeout=30, verify=False, trust_env=False) as opened:
+        yield opened
+
+
+def chat(client: httpx.Client, url: str, **body: Any) -> httpx.Response:
+    given = {"messages": [ASKED], "max_tokens": 4, **body}
+    return client.post(f"{url}/v1/chat/completions", json=given)
+
+
+@pytest.fixture(scope="module")
+def counter(tiny_model: tiny_llama.Model) -> TokenCounter:
+    estimator = HuggingFaceEstimator(tiny_model.tokenizer, framing=tiny_llama.FRAMING)
+    return token_counter("chat_completions", tokenizer=estimator)
+
+
+# --- counts ---------------------------------------------------------------------------------------
+
+
+def test_the_server_is_well_and_names_its_window(llama: Llama, client: httpx.Client) -> None:
+    url = llama(2048)
+    assert client.get(f"{url}/health").json() == {"status": "ok"}
+    assert client.get(f"{url}/v1/models").json()["data"][0]["meta"]["n_ctx"] == 2048
+    assert llama(1024) != url == llama(2048)
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=lambda text: ascii(text[:12]))
+def test_a_text_has_the_servers_tokens(
+    llama: Llama, client: httpx.Client, counter: TokenCounter, text: str
+) -> None:
+    """The estimator equals the server's own tokenizer (K-3)."""
+    asked = {"content": text, "parse_special": False}
+    tokens = client.post(f"{llama(2048)}/tokenize", json=asked).json()["tokens"]
+    assert counter.text(text) == len(tokens)
+
+
+def test_the_library_has_the_servers_tokens(
+    llama: Llama, client: httpx.Client, counter: TokenCounter
+) -> None:
+    """On a long text, too: the source of a module of Python (K-3)."""
+    text = (tiny_llama.LIBRARY / "argparse.py").read_text(encoding="utf-8")
+    tokens = client.post(f"{llama(2048)}/tokenize", json={"content": text}).json()["tokens"]
+    assert len(tokens) > 10_000
+    assert counter.text(text) == len(tokens)
+
+
+@pytest.mark.parametrize("name", CONVERSATIONS)
+def test_a_prompt_has_the_servers_tokens(
+    llama: Llama, client: httpx.Client, counter: TokenCounter, name: str
+) -> None:
+    """Messages, calls, results and schemas within 2 % of the server's `prompt_tokens` (issue 4)."""
+    messages, tools = CONVERSATIONS[name]
+    answer = chat(client, llama(8192), messages=messages, tools=tools).json()
+    ours = tokens_of(counter, messages, tools)
+    theirs = answer["usage"]["prompt_tokens"]
+    print(f"{name}: {ours} counted, {theirs} by the server")
+    assert abs(ours - theirs) <= 0.02 * theirs
+
+
+# --- what it refuses and remembers ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_prompt_that_is_too_large_is_refused_with_numbers(
+    llama: Llama, client: httpx.Client, counter: TokenCounter, stream: bool
+) -> None:
+    large = [said("user", "tide " * 3000)]
+    refused = chat(client, llama(1024), messages=large, stream=stream)
+    assert refused.status_code == 400
+    assert refused.json()["error"]["type"] == "exceed_context_size_error"
+    assert refusal_of(refused.json()) == Refusal(tokens_of(counter, large, []), 1024)
+
+
+def test_what_began_the_prompt_before_comes_from_the_cache(
+    llama: Llama, client: httpx.Client
+) -> None:
+    """`cached_tokens` grows with the common beginning, and is lost when it changes."""
+
+    def used(messages: list[dict[str, Any]]) -> tuple[int, int]:
+        usage = chat(client, llama(2048), messages=messages).json()["usage"]
+        return usage["prompt_tokens"], usage["prompt_tokens_details"]["cached_tokens"]
+
+    first = [said("system", "Rules: " + "keep it small. " * 60), ASKED]
+    tokens, _ = used(first)
+    _, cached = used([*first, TOLD, ASKED])
+    assert tokens - 8 <= cached <= tokens
+    changed = [said("system", "Other: " + "keep it small. " * 60), ASKED, TOLD, ASKED]
+    assert used(changed)[1] < 20
+
+
+# --- its faces, by the vendors' clients -----------------------------------------------------------
+
+
+def test_the_clients_of_openai_and_anthropic_are_answered(llama: Llama) -> None:
+    url, asked = llama(2048), ASKED["content"]
+    with openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0) as gpt:
+        chat = gpt.chat.completions.create(
+            model="tiny", max_tokens=9, messages=[{"role": "user", "content": asked}]
+        )
+        assert chat.choices[0].finish_reason == "length"
+        assert chat.usage is not None
+        assert chat.usage.completion_tokens == 9
+        response = gpt.responses.create(model="tiny", max_output_tokens=16, input=asked)
+        assert response.usage is not None
+        assert response.usage.output_tokens == 16
+        assert response.output_text
+        prompt = chat.usage.prompt_tokens
+        assert response.usage.input_tokens == prompt
+    with anthropic.Anthropic(base_url=url, api_key="none", max_retries=0) as claude:
+        message = claude.messages.create(
+            model="tiny", max_tokens=9, messages=[{"role": "user", "content": asked}]
+        )
+        assert message.stop_reason == "max_tokens"
+        cached = message.usage.cache_read_input_tokens or 0
+        assert message.usage.input_tokens + cached == prompt
+        counted = claude.messages.count_tokens(
+            model="tiny", messages=[{"role": "user", "content": asked}]
+        )
+        assert counted.input_tokens == prompt
+
+
+def test_streams_say_what_they_cost(llama: Llama) -> None:
+    url, asked = llama(2048), ASKED["content"]
+    with openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0) as gpt:
+        chunks = list(
+            gpt.chat.completions.create(
+                model="tiny",
+                max_tokens=9,
+                messages=[{"role": "user", "content": asked}],
+                stream=True,
+                stream_options={"include_usage": True},
+            )
+        )
+        assert len([c for c in chunks if c.choices and c.choices[0].delta.content]) > 3
+        assert chunks[-1].usage is not None
+        assert chunks[-1].usage.completion_tokens == 9
+        events = list(
+            gpt.responses.create(model="tiny", input=asked, max_output_tokens=16, stream=True)
+        )
+        assert {"response.output_text.delta", "response.completed"} <= {e.type for e in events}
+    with (
+        anthropic.Anthropic(base_url=url, api_key="none", max_retries=0) as claude,
+        claude.messages.stream(
+            model="tiny", max_tokens=9, messages=[{"role": "user", "content": asked}]
+        ) as stream,
+    ):
+        assert "".join(stream.text_stream)
+        assert stream.get_final_message().usage.output_tokens == 9
+
+
+# --- its life -------------------------------------------------------------------------------------
+
+
+def test_it_starts_within_seconds_and_is_gone_after(tiny_model: tiny_llama.Model) -> None:
+    started = time.monotonic()
+    with tiny_llama.serving(tiny_model.weights.parent, 512) as url:
+        httpx.get(f"{url}/health", verify=False).raise_for_status()
+        assert time.monotonic() - started < 10
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(f"{url}/health", verify=False)
+
+
+def test_it_does_not_outlive_who_started_it(tiny_model: tiny_llama.Model) -> None:
+    """Killed without a chance to clean up, as a test run may be."""
+    program = (
+        "import sys; from pathlib import Path; from tests.models import tiny_llama\n"
+        "with tiny_llama.serving(Path(sys.argv[1]), 512) as url:\n"
+        "    print(url, flush=True); sys.stdin.read()"
+    )
+    command = [sys.executable, "-c", program, str(tiny_model.weights.parent)]
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=tiny_llama.environment(),
+    ) as starter:
+        assert starter.stdout is not None
+        url = starter.stdout.readline().strip()
+        httpx.get(f"{url}/health", verify=False).raise_for_status()
+        os.kill(starter.pid, signal.SIGKILL)
+        starter.wait()
+    deadline = time.monotonic() + 5
+    while _answers(url):
+        assert time.monotonic() < deadline, "it is still there"
+        time.sleep(0.005)
+
+
+def _answers(url: str) -> bool:
+    try:
+        return httpx.get(f"{url}/health", verify=False).is_success
+    except httpx.TransportError:
+        return False
