@@ -132,6 +132,87 @@ def test_an_unknown_model_without_a_size_names_the_way_out():
         CompactConfig(model="nonesuch").window()
 
 
+def test_what_is_set_for_a_tier_counts_for_its_windows():
+    """FR-11: in a file or in the environment; the tier is that of the size people name."""
+    config = CompactConfig(tiers={1: {"trigger_pct": 0.5}, 2: {"target_pct": 0.1}}, trigger_pct=0.8)
+    assert [config.tier(n).settings.trigger_pct for n in (4_000, 8_000)] == [0.5, None]
+    small = CompactConfig(
+        **config.model_dump(exclude_unset=True), max_context_tokens=4_000
+    ).window()
+    larger = CompactConfig(
+        **config.model_dump(exclude_unset=True), model="ollama:qwen3:8b"
+    ).window()
+    assert small is not None
+    assert larger is not None
+    assert (small.trigger_pct, small.target_pct) == (0.5, 0.4)
+    assert (larger.size, larger.trigger_pct, larger.target_pct) == (6_963, 0.8, 0.1)
+
+
+def test_variables_of_tiers_are_laid_over_the_file(tmp_path):
+    """FR-11, K-10: field by field; JSON's keys are texts."""
+    environ = {"COMPACT_TIER_1_TRIGGER_PCT": "0.6", "COMPACT_TIER_5_PROMPT_TOKENS": "3000"}
+    for name, text in {
+        "c.yaml": "tiers: {1: {trigger_pct: 0.3, prompt_tokens: 250}, 2: {draft_pct: 0.4}}",
+        "c.json": '{"tiers": {"1": {"trigger_pct": 0.3, "prompt_tokens": 250}, '
+        '"2": {"draft_pct": 0.4}}}',
+    }.items():
+        config = load(tmp_path, text, environ=environ, name=name)
+        first = config.tiers[1]
+        assert (first.trigger_pct, first.prompt_tokens) == (0.6, 250)
+        assert config.tiers[2].draft_pct == 0.4
+        assert config.tier(100_000).prompt_tokens == 3_000
+        for place in (name, *environ):
+            assert place in config.origin("tiers")
+    assert load(tmp_path, environ={"COMPACT_TIER_1_TRIGGER_PCT": ""}).tiers == {}
+
+
+OWN_MODELS = {
+    "m.yaml": "- id: house:9b\n  context_profiles: [{size: 8192, ollama_context_size: 7000}]\n",
+    "m.json": '{"models": [{"id": "house:9b", "max_context_window": 7000, "tokenizer": "o200k"}]}',
+}
+
+
+@pytest.mark.parametrize("name", OWN_MODELS)
+def test_a_persons_own_file_of_models_counts(tmp_path, name):
+    """FR-14: over what is known; for these settings only."""
+    (tmp_path / name).write_text(OWN_MODELS[name], encoding="utf-8")
+    environ = {"COMPACT_MODELS_FILE": str(tmp_path / name), "COMPACT_MODEL": "ollama:house:9b"}
+    window = CompactConfig.load(environ=environ).window()
+    assert window is not None
+    assert window.size == 7_000
+    other = CompactConfig(model="ollama:house:9b").window()
+    assert other is not None
+    assert other.size == 2_867
+
+
+def test_the_file_of_models_is_read_once(tmp_path):
+    """NFR-1."""
+    path = tmp_path / "m.yaml"
+    path.write_text("- id: house:9b\n", encoding="utf-8")
+    config = CompactConfig(models_file=str(path))
+    assert config.book() is config.book()
+    path.unlink()
+    assert config.book().profile_of("house:9b")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("models: {a: b}", r"m\.yaml: expected a list of models"),
+        ("just words", r"m\.yaml: expected a list of models"),
+        ("- id: a\n  tokens: 7", r"models\[a\]\.tokens: no such field.*m\.yaml"),
+        ("- [", r"m\.yaml, line 1: broken YAML"),
+    ],
+)
+def test_a_wrong_file_of_models_is_refused_in_one_line(tmp_path, text, said):
+    """FR-14, K-10."""
+    (tmp_path / "m.yaml").write_text(text, encoding="utf-8")
+    with pytest.raises(InvalidConfig, match=said):
+        CompactConfig(models_file=str(tmp_path / "m.yaml")).book()
+    with pytest.raises(InvalidConfig, match="no such file"):
+        CompactConfig(models_file=str(tmp_path / "none.yaml")).book()
+
+
 # --- errors ---------------------------------------------------------------------------------------
 
 WRONG = [
@@ -145,9 +226,15 @@ WRONG = [
     ("keep_tool_pairs: 1.5", "keep_tool_pairs", "got 1.5"),
     ("max_context_tokens: 8", "max_context_tokens", "1000, got 8"),
     ("model: [a]", "model", "string"),
-    ("strategy: brief", "strategy", "'task_state'"),
+    ("strategy: short", "strategy", "'task_state'"),
     ("roles_never_pruned: [sytem]", "roles_never_pruned", "there are assistant"),
     ("roles_never_pruned: [1]", "roles_never_pruned[0]", "string"),
+    ("tiers: [1]", "tiers", "dictionary"),
+    ("tiers: {6: {}}", "tiers[6]", "less than or equal to 5"),
+    ("tiers: {1: 7}", "tiers[1]", "a valid dictionary, got 7"),
+    ("tiers: {1: {trigger_pct: 70}}", "tiers[1][trigger_pct]", "such as 0.7 for 70 %, got 70"),
+    ("tiers: {1: {triger_pct: 1}}", "tiers[1][triger_pct]", "did you mean 'trigger_pct'?"),
+    ("tiers: {1: {trigger_pct: true}}", "tiers[1][trigger_pct]", "not true or false"),
     ("triger_pct: 1", "triger_pct", "did you mean 'trigger_pct'?"),
     ("1: 2", "1", "no such setting"),
     ("model: a\nmodel: b", "model", "stands twice"),
@@ -172,6 +259,27 @@ def test_an_unknown_variable_is_refused_with_the_name_it_resembles():
     with pytest.raises(InvalidConfig, match="did you mean 'COMPACT_TRIGGER_PCT'") as caught:
         CompactConfig.load(environ={"COMPACT_TRIGGER_PTC": "0.5"})
     assert caught.value.field == "COMPACT_TRIGGER_PTC"
+
+
+@pytest.mark.parametrize(
+    ("environ", "said"),
+    [
+        ({"COMPACT_TIER_1_TRIGGER_PCT": "60"}, r"tiers\[1\]\[trigger_pct\].*COMPACT_TIER_1_TRIG"),
+        ({"COMPACT_TIER_7_TRIGGER_PCT": "0.6"}, "no such setting.*did you mean 'COMPACT_TIER_"),
+        ({"COMPACT_TIERS": "1"}, "no such setting, in the environment"),
+    ],
+)
+def test_a_wrong_variable_of_a_tier_is_named(environ, said):
+    """FR-11, K-10."""
+    with pytest.raises(InvalidConfig, match=said):
+        CompactConfig.load(environ=environ)
+
+
+def test_a_tier_that_is_wrong_in_the_file_stays_wrong(tmp_path):
+    """K-10: a variable covers nothing up."""
+    for text in ("tiers: [1]", "tiers: {1: 7}"):
+        with pytest.raises(InvalidConfig, match=r"tiers.*c\.yaml"):
+            load(tmp_path, text, environ={"COMPACT_TIER_1_TRIGGER_PCT": "0.6"})
 
 
 def test_wrong_arguments_are_ours_and_builtin_errors_too():

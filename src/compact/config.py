@@ -2,8 +2,10 @@
 
 `CompactConfig` is the settings tree: everything of the policy, and what surrounds it. Names are
 flat, the same in a file, in the environment (`COMPACT_TRIGGER_PCT`) and as arguments. Percentages
-are fractions of 1. Each setting knows where it came from. What does not live here: reading `.env`
-(the command line does), and turning names into objects (`wiring`).
+are fractions of 1. Only what is set for one tier has two names: `tiers: {1: {trigger_pct: 0.6}}` in
+a file is `COMPACT_TIER_1_TRIGGER_PCT` in the environment. Each setting knows where it came from.
+What does not live here: reading `.env` (the command line does), and turning names into objects
+(`wiring`).
 """
 
 from __future__ import annotations
@@ -13,13 +15,14 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Self, get_args, get_origin
+from typing import Annotated, Any, Self, get_args, get_origin
 
 from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_validator
 
 from compact.core.budget import ContextWindow
 from compact.core.policy import CompactPolicy
-from compact.core.profiles import window_of
+from compact.core.profiles import ModelBook, shipped
+from compact.core.tiers import NUMBERS, Tier, TierSettings, tier_of
 from compact.errors import InvalidConfig, unreadable
 
 PREFIX = "COMPACT_"
@@ -32,6 +35,12 @@ OTHER_PREFIXES = ("COMPACT_NEW_",)
 DEFAULT, ARGUMENT = "default", "argument"
 NOTHING = ("none", "null")
 """What stands for "no value" in the environment, where a setting may have none."""
+TIER_VARIABLES = {
+    f"{PREFIX}TIER_{number}_{name.upper()}": (str(number), name)
+    for number in NUMBERS
+    for name in TierSettings.model_fields
+}
+"""The variables that set something for one tier: which, and what."""
 _LARGEST_FILE = 1_000_000
 
 
@@ -44,12 +53,19 @@ class CompactConfig(CompactPolicy):
     """The model's window in tokens; counts more than the model's own."""
     tokenizer: str | None = None
     """`o200k`, `cl100k`, `claude` or `chars`; else the model's, else that of the wire format."""
+    models_file: str | None = Field(default=None, min_length=1)
+    """A file of a person's own entries about models (YAML or JSON), laid over what is known."""
+    tiers: Mapping[Annotated[int, Field(ge=1, le=len(NUMBERS))], TierSettings] = Field(
+        default_factory=dict
+    )
+    """Thresholds and prompt budgets that differ by tier (`core.tiers`)."""
     console_events: bool = False
     """Whether every event is written to stderr as a JSON line."""
     store: str | None = Field(default=None, min_length=1)
     """The file that the command line keeps sessions in; without it `.compact/sessions.db`."""
 
     _origins: dict[str, str] = PrivateAttr(default_factory=dict)
+    _book: ModelBook | None = PrivateAttr(default=None)
 
     def __init__(self, **settings: Any) -> None:  # noqa: ANN401 - the fields say what each may be
         try:
@@ -86,7 +102,8 @@ class CompactConfig(CompactPolicy):
         sources: dict[str, tuple[Any, str]] = {}
         if file is not None:
             sources |= {k: (v, str(file)) for k, v in _from_file(Path(file), cls.names()).items()}
-        sources |= _from_environment(os.environ if environ is None else environ, cls)
+        variables = os.environ if environ is None else environ
+        sources |= _from_environment(variables, cls) | _tiers_of(variables, sources.get("tiers"))
         for name, value in arguments.items():
             if value is not None:
                 _check_name(name, cls.names(), "an argument")
@@ -118,25 +135,56 @@ class CompactConfig(CompactPolicy):
         """The policy among the settings."""
         return CompactPolicy(**{name: getattr(self, name) for name in CompactPolicy.model_fields})
 
+    def book(self) -> ModelBook:
+        """What is known of models, the person's own entries included; their file is read once.
+
+        Raises:
+            InvalidConfig: the file cannot be read, or an entry is wrong.
+        """
+        if self._book is None:
+            file = self.models_file
+            self._book = _with_file(shipped(), Path(file)) if file else shipped()
+        return self._book
+
+    def known_tokenizer(self) -> str | None:
+        """The tokenizer that the settings name, else the model's; None where neither is known.
+
+        Raises:
+            InvalidConfig: the file of models is wrong.
+        """
+        if self.tokenizer is not None or self.model is None:
+            return self.tokenizer
+        known = self.book().profile_of(self.model)
+        return known.tokenizer if known else None
+
+    def tier(self, size: int) -> Tier:
+        """The tier of a window of that size, with what is set for it."""
+        return tier_of(size, self.tiers)
+
     def window(self) -> ContextWindow | None:
-        """The window the settings name, by size or by model; None where they name none.
+        """The window the settings name, by size or by model, with its tier's thresholds; None where
+        they name none.
 
         Raises:
             InvalidConfig: nothing is known of the model, and no size is given.
         """
         if self.max_context_tokens is None and self.model is None:
             return None
-        try:
-            size = self.max_context_tokens or window_of(self.model or "")
-        except LookupError:
-            reason = f"nothing is known of the model {self.model!r}; give max_context_tokens"
-            raise self.wrong("model", reason) from None
+        named = size = self.max_context_tokens
+        if size is None or named is None:
+            try:
+                sizing = self.book().sizing(self.model or "")
+            except LookupError:
+                reason = f"nothing is known of the model {self.model!r}; give max_context_tokens"
+                raise self.wrong("model", reason) from None
+            named, size = sizing.size, sizing.num_ctx
+        policy = self.tier(named).applied(self.policy())
         return ContextWindow(
             size=size,
-            output_reserve=self.output_reserve,
-            trigger_pct=self.trigger_pct,
-            target_pct=self.target_pct,
-            trigger_tokens=self.trigger_tokens,
+            output_reserve=policy.output_reserve,
+            trigger_pct=policy.trigger_pct,
+            target_pct=policy.target_pct,
+            trigger_tokens=policy.trigger_tokens,
         )
 
     def wrong(self, name: str, reason: str) -> InvalidConfig:
@@ -163,8 +211,7 @@ def _check_name(name: str, known: Iterable[str], place: str) -> None:
 
 
 def _from_file(path: Path, known: tuple[str, ...]) -> dict[str, Any]:
-    text = _text_of(path)
-    value = _json_of(text, path) if path.suffix.lower() == ".json" else _yaml_of(text, path)
+    value = _value_in(path)
     if value is None:
         return {}
     if not isinstance(value, dict):
@@ -173,6 +220,20 @@ def _from_file(path: Path, known: tuple[str, ...]) -> dict[str, Any]:
     for name in value:
         _check_name(str(name), known, str(path))
     return value
+
+
+def _with_file(book: ModelBook, path: Path) -> ModelBook:
+    """The book with the entries of a file: a list of them, or one under `models:`."""
+    value = _value_in(path)
+    rows = value.get("models") if isinstance(value, dict) else value
+    if not isinstance(rows, list):
+        raise InvalidConfig(str(path), "expected a list of models, such as `- id: qwen3:8b`")
+    return book.with_entries(rows, str(path))
+
+
+def _value_in(path: Path) -> object:
+    text = _text_of(path)
+    return _json_of(text, path) if path.suffix.lower() == ".json" else _yaml_of(text, path)
 
 
 def _text_of(path: Path) -> str:
@@ -232,18 +293,37 @@ def _once(pairs: list[tuple[Any, Any]], path: Path) -> dict[Any, Any]:
 def _from_environment(
     environ: Mapping[str, str], cls: type[CompactConfig]
 ) -> dict[str, tuple[Any, str]]:
-    known = {PREFIX + name.upper(): name for name in cls.names()}
+    known = {PREFIX + name.upper(): name for name in cls.names() if name != "tiers"}
     found: dict[str, tuple[Any, str]] = {}
     for variable, text in environ.items():
         if not variable.startswith(PREFIX) or _belongs_to_others(variable):
             continue
+        if variable in TIER_VARIABLES:
+            continue
         if variable not in known:
-            hint = did_you_mean(variable, known)
+            hint = did_you_mean(variable, (*known, *TIER_VARIABLES))
             raise InvalidConfig(variable, f"no such setting, in the environment{hint}")
         if text:
             name = known[variable]
             found[name] = (_value_of(text, cls.model_fields[name].annotation), variable)
     return found
+
+
+def _tiers_of(
+    environ: Mapping[str, str], before: tuple[Any, str] | None
+) -> dict[str, tuple[Any, str]]:
+    """What the environment sets for tiers, over what the file says of them; nothing for nothing."""
+    given = {name: environ[name] for name in TIER_VARIABLES if environ.get(name)}
+    value, origin = before or ({}, "")
+    if not given or not isinstance(value, dict):
+        return {}
+    tiers = {str(key): dict(own) if isinstance(own, dict) else own for key, own in value.items()}
+    for variable, text in given.items():
+        number, name = TIER_VARIABLES[variable]
+        own = tiers.setdefault(number, {})
+        if isinstance(own, dict):
+            own[name] = None if text.strip().lower() in NOTHING else text.strip()
+    return {"tiers": (tiers, ", ".join([*filter(None, [origin]), *given]))}
 
 
 def _belongs_to_others(variable: str) -> bool:
@@ -266,11 +346,15 @@ def _value_of(text: str, annotation: object) -> object:
 def _first_wrong(error: ValidationError, known: Iterable[str]) -> InvalidConfig:
     """The first thing pydantic found, as our error."""
     first = error.errors(include_url=False)[0]
-    name, *inner = (str(step) for step in first["loc"])
+    name, *inner = (str(step) for step in first["loc"] if step != "[key]")
+    field = name + "".join(f"[{step}]" for step in inner)
+    last = inner[-1] if inner else name
     if first["type"] == "extra_forbidden":
-        return InvalidConfig(name, f"no such setting{did_you_mean(name, known)}")
-    reason = f"{_reason(name, first['type'], first['msg'])}, got {first['input']!r}"
-    return InvalidConfig(name + "".join(f"[{step}]" for step in inner), reason)
+        known = TierSettings.model_fields if inner else known
+        return InvalidConfig(field, f"no such setting{did_you_mean(last, known)}")
+    return InvalidConfig(
+        field, f"{_reason(last, first['type'], first['msg'])}, got {first['input']!r}"
+    )
 
 
 def _reason(name: str, kind: str, message: str) -> str:
@@ -280,4 +364,4 @@ def _reason(name: str, kind: str, message: str) -> str:
         bound = message.removeprefix("Input should be ") if kind != "float_parsing" else ""
         bound = f", {bound}" if bound and "equal to 1" not in bound else ""
         return f"should be a fraction of 1, such as 0.7 for 70 %{bound}"
-    return "should be " + message.removeprefix("Input should be ")
+    return "should be " + message.removeprefix("Input should be ").partition(" or instance of ")[0]

@@ -74,7 +74,7 @@ def test_unknown_names_are_refused_with_the_known_ones() -> None:
     with pytest.raises(UnknownModel, match="o200k"):
         tokenizers.tokenizer("llama")
     with pytest.raises(UnknownModel, match="tokenizer="):
-        tokenizers.tokenizer_of_model("llama3:8b")
+        tokenizers.tokenizer_of_model("nonesuch")
     assert tokenizers.tokenizer_of_model("openai:gpt-4o-mini") == "o200k"
     assert tokenizers.tokenizer_of_model("gpt-4") == "cl100k"
     assert tokenizers.tokenizer_of_model("anthropic/claude-sonnet-4-5") == "claude"

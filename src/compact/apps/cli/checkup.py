@@ -20,7 +20,6 @@ from compact.apps.cli.stores import name_of_store
 from compact.config import CompactConfig
 from compact.core.budget import ContextWindow
 from compact.core.events import Event, TriggerDecision
-from compact.core.profiles import profile_of
 from compact.core.protocols import SessionStore
 from compact.errors import CannotFit, CompactError, NotFound, StoreFailed
 
@@ -179,8 +178,8 @@ def trigger(settings: CompactConfig) -> Iterator[Finding]:
 
 
 def _of_window(settings: CompactConfig, window: ContextWindow) -> Iterator[Finding]:
-    profile = None if settings.model is None else profile_of(settings.model)
-    own = None if profile is None else profile.window
+    profile = None if settings.model is None else settings.book().profile_of(settings.model)
+    own = None if profile is None else profile.max_context_window
     facts = {"size": window.size, "usable": window.usable}
     text = f"{window.size:,} tokens, of which a prompt may use {window.usable:,}"
     if own is not None and window.size > own:

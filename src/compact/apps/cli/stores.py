@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 from compact import wiring
 from compact.apps.cli.work import settings_of
 from compact.config import CompactConfig, did_you_mean
-from compact.core.profiles import profile_of
 from compact.core.protocols import SessionStore
 from compact.core.sessions import Branch, Session
 from compact.errors import InvalidConfig, NotFound, StoreFailed
@@ -92,7 +91,7 @@ class Shelf:
         moves = self.store.moves(session.id, None, most=1)
         if moves:
             return moves[0].window
-        profile = profile_of(session.model or "")
+        profile = self.settings.book().profile_of(session.model or "")
         return (profile and profile.window) or DEFAULT_WINDOW
 
 
