@@ -99,7 +99,7 @@ def token_counter_of(settings: CompactConfig, wire: str) -> TokenCounter:
         came from.
     """
     try:
-        return token_counter(wire, tokenizer=settings.tokenizer, model=settings.model)
+        return token_counter(wire, tokenizer=settings.known_tokenizer(), model=settings.model)
     except UnknownModel as error:
         raise settings.wrong("tokenizer" if settings.tokenizer else "model", str(error)) from None
 
