@@ -66,7 +66,7 @@ def token_counter(
     The tokenizer is the one given, else the model's, else the format's own: exact `o200k` for chat
     completions and Responses items, the `claude` estimate for Anthropic messages, `chars` for
     Ollama's. `otherwise` is for models of which nothing is known. Counters of named tokenizers are
-    shared, so that texts are counted once.
+    shared, so that texts are counted once. A tokenizer's own `framing` counts before the format's.
 
     Raises:
         UnknownModel: no such tokenizer, or nothing is known of the model and there is no
@@ -74,12 +74,14 @@ def token_counter(
     """
     framing = _FRAMING[wire]
     if tokenizer is not None and not isinstance(tokenizer, str):
-        return TokenCounter(tokenizer, framing)
+        return TokenCounter(tokenizer, getattr(tokenizer, "framing", framing))
     name = tokenizer or _tokenizer_for(wire, model, otherwise)
     counter = _counters.get((name, wire))
     framing = CLAUDE_FRAMING if name == "claude" else framing
     if counter is None:
-        counter = _counters[name, wire] = TokenCounter(tokenizers.tokenizer(name), framing)
+        chosen = tokenizers.tokenizer(name)
+        framing = getattr(chosen, "framing", framing)
+        counter = _counters[name, wire] = TokenCounter(chosen, framing)
     return counter
 
 
