@@ -15,6 +15,7 @@ from compact.compression.fencing import Block, fenced, harmless
 from compact.core.checkpoints import SummaryRequest
 from compact.core.context import ActiveContext
 from compact.core.messages import Message
+from compact.core.modes import mode_named
 from compact.core.templates import template
 from compact.core.tokens import TokenCounter
 
@@ -60,7 +61,7 @@ def rules_of(request: SummaryRequest, form: Form) -> str:
     blocks = [template(f"summary/{name.format(request.strategy)}") for name in FORMS[form]]
     blocks.append(template(f"summary/{request.level}.md"))
     wishes = (
-        ("focus", focus_of(request.mode)),
+        ("focus", mode_named(request.mode).focus),
         ("guidance", request.guidance),
         ("goals", _listed(request.goals)),
         ("open_tasks", _listed(request.open_tasks)),
@@ -102,15 +103,3 @@ def _filled(name: str, **values: object) -> str:
 
 def _listed(texts: Iterable[str]) -> str:
     return "\n".join(f"- {' '.join(text.split())}" for text in texts)
-
-
-_FOCUS = {
-    "developer": "paths, names of functions and classes, and what was changed where.",
-    "debugger": "error messages word for word, what was tried against them, and what it showed.",
-    "planning": "decisions with their reasons, and the steps that follow from them.",
-}
-
-
-def focus_of(mode: str) -> str:
-    """What a summary of a session in that mode keeps first; empty where nothing comes first."""
-    return _FOCUS.get(mode, "")
