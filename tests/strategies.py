@@ -494,7 +494,7 @@ EVENT_SIZES = st.sampled_from(SIZES)
 
 
 @st.composite
-def ordinary(draw: st.DrawFn, *, least: int = 2) -> Generated:
+def ordinary(draw: st.DrawFn, *, least: int = 2, wires: tuple[Wire, ...] = WIRES) -> Generated:
     """A history that a working application sends: a system prompt, questions, answers, tools,
     plain texts."""
     steps = draw(
@@ -502,7 +502,7 @@ def ordinary(draw: st.DrawFn, *, least: int = 2) -> Generated:
             st.tuples(st.sampled_from(ORDINARY_EVENTS), EVENT_SIZES), min_size=least, max_size=14
         )
     )
-    w = Writer(draw(st.sampled_from(WIRES)), draw(st.integers(0, 2**32)), ORDINARY)
+    w = Writer(draw(st.sampled_from(wires)), draw(st.integers(0, 2**32)), ORDINARY)
     if draw(st.booleans()):
         w.system(prose(w.r, 30))
     w.person(prose(w.r, 12))
@@ -514,11 +514,11 @@ def ordinary(draw: st.DrawFn, *, least: int = 2) -> Generated:
 
 
 @st.composite
-def wild(draw: st.DrawFn) -> Generated:
+def wild(draw: st.DrawFn, *, wires: tuple[Wire, ...] = WIRES) -> Generated:
     """Any history at all: nothing is promised but that each message is well formed by itself."""
     steps = draw(st.lists(st.tuples(st.sampled_from(WILD_EVENTS), EVENT_SIZES), max_size=14))
     w = Writer(
-        draw(st.sampled_from(WIRES)),
+        draw(st.sampled_from(wires)),
         draw(st.integers(0, 2**32)),
         draw(st.sampled_from((ORDINARY, WILD))),
     )
@@ -534,3 +534,111 @@ def windows(draw: st.DrawFn, total: int) -> int:
     if share is None:
         return draw(st.integers(300, 128_000))
     return min(128_000, max(300, int(total * share) + draw(st.integers(-5, 5))))
+
+
+# --- chat completions in other formats, written without the product ---
+
+
+def as_responses(messages: list[Dict], *, reasons: bool) -> list[Dict]:
+    """The same conversation as items of the Responses API; with reasoning before each reply of a
+    model that `reasons`."""
+    items: list[Dict] = []
+    for number, message in enumerate(messages):
+        role, marks = message["role"], {k: message[k] for k in message.keys() & {"metadata"}}
+        if role in ("tool", "function"):
+            call_id = message.get("tool_call_id") or message["name"]
+            output = plain_text(message["content"])
+            items.append(
+                {"type": "function_call_output", "call_id": call_id, "output": output, **marks}
+            )
+            continue
+        if role != "assistant":
+            items.append({**marks, "role": role, "content": _input_parts(message["content"])})
+            continue
+        calls = [(c["id"], c["function"]) for c in message.get("tool_calls") or ()]
+        if old := message.get("function_call"):
+            calls.append((old["name"], old))
+        text = plain_text(message["content"] or message.get("refusal"))
+        if reasons:
+            summary = [{"type": "summary_text", "text": f"**Thinking {number}**"}]
+            items.append(
+                {
+                    "type": "reasoning",
+                    "id": f"rs_{number}",
+                    "summary": summary,
+                    "encrypted_content": "gAAAA" + "c2Vhb" * 20,
+                }
+            )
+        if text or not calls:
+            part = {"type": "output_text", "text": text, "annotations": []}
+            items.append(
+                {
+                    "type": "message",
+                    "id": f"msg_{number}",
+                    "role": "assistant",
+                    "status": "completed",
+                    "content": [part],
+                    **marks,
+                }
+            )
+        items += [
+            {
+                "type": "function_call",
+                "id": f"fc_{number}_{i}",
+                "call_id": call_id,
+                "name": body["name"],
+                "arguments": body["arguments"],
+                **marks,
+            }
+            for i, (call_id, body) in enumerate(calls)
+        ]
+    return items
+
+
+def as_ollama(messages: list[Dict]) -> list[Dict]:
+    """The same conversation as Ollama's messages, whose results name a tool and no call."""
+    out: list[Dict] = []
+    names: dict[str, str] = {}
+    for message in messages:
+        role, marks = message["role"], {k: message[k] for k in message.keys() & {"metadata"}}
+        record: Dict = {"role": role, "content": plain_text(message["content"]), **marks}
+        if role in ("tool", "function"):
+            call_id = message.get("tool_call_id") or message["name"]
+            record.update(role="tool", tool_name=names.get(call_id, "unknown"))
+        elif role == "developer":
+            record["role"] = "system"
+        bodies = {c["id"]: c["function"] for c in message.get("tool_calls") or ()}
+        if old := message.get("function_call"):
+            bodies[old["name"]] = old
+        names.update((i, body["name"]) for i, body in bodies.items())
+        if bodies:
+            record["tool_calls"] = [
+                {"function": {"name": b["name"], "arguments": json.loads(b["arguments"] or "{}")}}
+                for b in bodies.values()
+            ]
+        if "reasoning_content" in message:
+            record["thinking"] = message["reasoning_content"]
+        if isinstance(message["content"], list) and any(
+            p.get("type") == "image_url" for p in message["content"]
+        ):
+            record["images"] = [PNG]
+        out.append(record)
+    return out
+
+
+def plain_text(content: object) -> str:
+    """The words of a content, whatever its shape."""
+    if isinstance(content, list):
+        return "\n".join(str(p["text"]) for p in content if "text" in p)
+    return str(content or "")
+
+
+def _input_parts(content: object) -> object:
+    if not isinstance(content, list):
+        return content
+    return [
+        {"type": "input_text", "text": p["text"]}
+        if p.get("type") == "text"
+        else {"type": "input_image", "image_url": p["image_url"]["url"], "detail": "high"}
+        for p in content
+    ]

@@ -52,6 +52,8 @@ _OUTPUTS = frozenset(OUTPUT_OF.values())
 _ARGUMENTS: Mapping[str, str] = {"function_call": "arguments", "custom_tool_call": "input"}
 """Where the arguments of calls stand that are plain text; those of others are counted whole."""
 _TEXT_OUTPUTS = frozenset(("function_call_output", "custom_tool_call_output"))
+_CONTENTS = frozenset(("input_text", "output_text", "refusal", "input_image", "input_file"))
+"""Parts of a message's content, which are no items."""
 _HELD = ("previous_response_id", "conversation", "conversation_id", "auto_previous_response_id")
 
 
@@ -117,6 +119,8 @@ class Responses:
                 out.append(own if isinstance(own, dict) else dict(own))
             elif message.wire_format == NAME and message.wire is not None:
                 out.append(_changed(message, message.wire))
+            elif message.wire_format == NAME and (items := _items(message)):
+                out.extend(items)
             else:
                 out.extend(_write(message))
         return out
@@ -225,7 +229,7 @@ def _call(raw: Raw, kind: str, path: str) -> tuple[Part, ...]:
     if not isinstance(call_id, str) or not call_id:
         raise InvalidMessage(f"{path}.call_id", f"a tool call needs one, got {call_id!r}")
     if kind not in _ARGUMENTS:
-        return ToolCall(call_id, kind.removesuffix("_call"), ""), _whole(raw)
+        return ToolCall(call_id, kind.removesuffix("_call"), "", raw={"type": kind}), _whole(raw)
     name, arguments = raw.get("name"), raw.get(_ARGUMENTS[kind], "")
     if not isinstance(name, str):
         raise InvalidMessage(f"{path}.name", f"a tool call needs a name, got {name!r}")
@@ -265,7 +269,7 @@ def _changed(message: Message, base: Raw) -> dict[str, Any]:
         return {**base, "content": _write_content(message, own=True)}
     for part in message.parts:
         match part:
-            case ToolCall(raw=raw) if raw is not None:
+            case ToolCall(raw=raw) if raw is not None and raw["type"] in _ARGUMENTS:
                 return {**raw, _ARGUMENTS[raw["type"]]: part.arguments}
             case ToolResult(raw=raw) if raw is not None:
                 same = _result(raw, raw["type"], "message")[0] == part
@@ -273,6 +277,27 @@ def _changed(message: Message, base: Raw) -> dict[str, Any]:
             case Thinking(raw=raw) | Opaque(raw=raw) if raw is not None:
                 return dict(raw)
     return dict(base)
+
+
+def _items(message: Message) -> list[dict[str, Any]]:
+    """The items of a whole reply that is one message, each kept by its part; none where they are
+    not.
+    """
+    kept = [part for part in message.parts if part.raw is not None]
+    if any(part.raw.get("type") in _CONTENTS for part in kept if part.raw is not None):
+        return []
+    return [_item(part, part.raw) for part in kept if part.raw is not None]
+
+
+def _item(part: Part, raw: Raw) -> dict[str, Any]:
+    match part:
+        case ToolCall() if raw.get("type") in _ARGUMENTS:
+            return {**raw, _ARGUMENTS[raw["type"]]: part.arguments}
+        case Text() | Refusal() if raw.get("type") == "message":
+            whole = Message(role="assistant", content=_content(raw.get("content"), "content"))
+            if whole.text != part.text:
+                return {**raw, "content": [_write_part(Text(part.text), "output_text", own=False)]}
+    return dict(raw)
 
 
 def _write(message: Message) -> list[dict[str, Any]]:
