@@ -8,7 +8,7 @@ first needed: whoever compresses a list of messages needs neither.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,8 +17,9 @@ from compact.compression.extractive import ExtractiveSummarizer
 from compact.config import CompactConfig
 from compact.core.events import Event
 from compact.core.messages import Message
+from compact.core.model_keys import ModelKey, parse_key
 from compact.core.profiles import profile_of
-from compact.core.protocols import Emit, SessionStore, Summarizer, TokenEstimator
+from compact.core.protocols import ChatModel, Emit, SessionStore, Summarizer, TokenEstimator
 from compact.core.tokens import (
     ANTHROPIC_FRAMING,
     CLAUDE_FRAMING,
@@ -113,6 +114,50 @@ def summarizer(chosen: str | Summarizer | None, counter: TokenCounter) -> Summar
     if isinstance(chosen, str):
         raise UnknownModel(f"no summarizer {chosen!r}; there is 'extractive'")
     return chosen
+
+
+def asked_model(chosen: Sequence[str | ChatModel], emit: Emit) -> ChatModel:
+    """The models that are asked, in this order; each again where that may help.
+
+    Raises:
+        UnknownModel: no model is known by a key.
+    """
+    from compact.providers.persistent import Persistent
+
+    return Persistent([chat_model(each) for each in chosen], emit=emit)
+
+
+def chat_model(key: str | ChatModel, *, timeout: float = 600) -> ChatModel:
+    """The model of that key (`core.model_keys`); one that is a model already is taken as it is.
+
+    `timeout` is in seconds, for one answer. A client's package is imported when it is first asked.
+
+    Raises:
+        UnknownModel: the key means nothing; the text says how keys are written.
+    """
+    if not isinstance(key, str):
+        return key
+    named = parse_key(key)
+    return _CHAT_MODELS[named.provider](named, timeout)
+
+
+def _openai_chat(key: ModelKey, timeout: float) -> ChatModel:
+    from compact.providers.openai_chat import OpenAIChat
+
+    return OpenAIChat(key.name, base_url=key.base_url, timeout=timeout)
+
+
+def _openai_responses(key: ModelKey, timeout: float) -> ChatModel:
+    from compact.providers.openai_responses import OpenAIResponses
+
+    return OpenAIResponses(key.name, base_url=key.base_url, timeout=timeout)
+
+
+_CHAT_MODELS: Mapping[str, Callable[[ModelKey, float], ChatModel]] = {
+    "openai": _openai_chat,
+    "openai-responses": _openai_responses,
+}
+"""Who answers for a provider of `core.model_keys`."""
 
 
 def session_store(store: str | Path | SessionStore | None) -> SessionStore:

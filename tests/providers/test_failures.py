@@ -28,6 +28,7 @@ from compact.providers.failures import ErrorInAnswer, failure_of, mapped
 
 MODEL = "openai:gpt-4o"
 REFUSED, LATER, FAILED = ModelRefused, ModelUnavailable, ModelFailed
+COMPLETION = {"id": "1", "object": "chat.completion", "created": 0, "model": "m", "choices": []}
 ROOTS: tuple[type[Exception], ...] = (
     openai.OpenAIError,
     anthropic.AnthropicError,
@@ -157,7 +158,7 @@ def made(kind: type[Exception]) -> Exception:
         "body": None,
         "message": "what the client says",
         "error": "what the server says",
-        "completion": openai.types.chat.ChatCompletion.model_construct(usage=None),
+        "completion": openai.types.chat.ChatCompletion.model_validate(COMPLETION),
         "unsent_messages": [],
     }
     parameters = list(inspect.signature(kind.__init__).parameters.values())[1:]

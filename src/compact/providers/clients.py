@@ -1,0 +1,87 @@
+"""What the adapters share: one client per event loop, and packages that are imported when used."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from types import ModuleType
+from typing import Any, Generic, TypeVar
+from weakref import WeakKeyDictionary, finalize
+
+from compact.errors import ModelRefused
+
+Client = TypeVar("Client")
+_Open = WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[Client, AsyncGenerator[Client, None]]]
+
+
+def package(name: str, *, model: str) -> ModuleType:
+    """A client's package, which is the name of the extra that brings it.
+
+    Raises:
+        ModelRefused: it is not installed; the text says how it is.
+    """
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise ModelRefused(
+            f"{model} needs the package {name}: pip install compactctl[{name}]", model=model
+        ) from error
+
+
+class LoopClients(Generic[Client]):
+    """One client for each running event loop: asynchronous clients are bound to theirs.
+
+    A client is closed with its loop, with whoever holds this, or by `aclose`; the next use makes
+    another one.
+    """
+
+    def __init__(
+        self, make: Callable[[], Client], close: Callable[[Client], Awaitable[object]]
+    ) -> None:
+        self._make = make
+        self._close = close
+        self._open: _Open[Client] = WeakKeyDictionary()
+        finalize(self, _abandon, self._open).atexit = False
+
+    async def current(self) -> Client:
+        """The client of the running loop."""
+        loop = asyncio.get_running_loop()
+        if loop not in self._open:
+            client = self._make()
+            keeper = _kept(client, self._close, self._open)
+            self._open[loop] = client, keeper
+            await anext(keeper)
+        return self._open[loop][0]
+
+    async def aclose(self) -> None:
+        """Close the clients of all loops that run."""
+        here = asyncio.get_running_loop()
+        for loop, (_, keeper) in list(self._open.items()):
+            if loop is here:
+                await keeper.aclose()
+            elif loop.is_running():
+                await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(_end(keeper), loop))
+
+
+async def _kept(
+    client: Client, close: Callable[[Client], Awaitable[object]], known: _Open[Client]
+) -> AsyncGenerator[Client, None]:
+    """Holds a client open. A generator, as a loop ends those that are still open before it closes
+    itself.
+    """
+    try:
+        yield client
+    finally:
+        known.pop(asyncio.get_running_loop(), None)
+        await close(client)
+
+
+async def _end(keeper: AsyncGenerator[Any, None]) -> None:
+    await keeper.aclose()
+
+
+def _abandon(known: _Open[Any]) -> None:
+    for loop, (_, keeper) in list(known.items()):
+        if loop.is_running():
+            asyncio.run_coroutine_threadsafe(_end(keeper), loop)

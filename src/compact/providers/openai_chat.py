@@ -1,0 +1,251 @@
+"""Chat completions: OpenAI's, and those of everything that is compatible with them.
+
+Requests, keys and what a server says of its limits are `openai_server`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any
+
+from compact.core import defaults
+from compact.core.asking import ASK, Abilities, Ask, Limits
+from compact.core.context import ActiveContext
+from compact.core.formats.known import format_named, prompt_of
+from compact.core.formats.tool_schemas import schemas_for
+from compact.core.messages import Message
+from compact.core.model_keys import ModelKey
+from compact.core.replies import Delta, Finish, Reply, Usage
+from compact.errors import ModelFailed
+from compact.providers.dialect import Dialect, Wish
+from compact.providers.failures import mapped
+from compact.providers.openai_server import LLAMA, TIMEOUT, OpenAIServer, is_openai
+
+FORMAT = "chat_completions"
+_PATH = "/chat/completions"
+_FINISH: Mapping[str, Finish] = {
+    "stop": "stop",
+    "length": "length",
+    "tool_calls": "tool_calls",
+    "function_call": "tool_calls",
+    "content_filter": "refusal",
+}
+_WISHES: Mapping[str, Wish] = {
+    "temperature": Wish(("temperature",)),
+    "schema": Wish(("response_format",), words="json_schema"),
+    "usage": Wish(("stream_options",)),
+}
+_THOUGHTS = ("reasoning_content", "reasoning")
+"""Thoughts in plain text: shown, not said. No server needs them back, and nobody counts them."""
+
+
+class OpenAIChat:
+    """A model behind chat completions.
+
+    `base_url` is a server's address up to `/v1`, None for OpenAI's own; `api_key` is taken from
+    `OPENAI_API_KEY` where it is not given, and servers of one's own may do without. `extra` are
+    fields that are sent along as they are, such as `{"reasoning_effort": "low"}`; `timeout` is in
+    seconds, for one answer.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        timeout: float = TIMEOUT,
+        extra: Mapping[str, Any] | None = None,
+    ) -> None:
+        key = ModelKey("openai", name, base_url)
+        lengths = ("max_completion_tokens", "max_tokens")
+        wishes = {
+            **_WISHES,
+            "length": Wish(lengths if is_openai(base_url) else lengths[::-1], needed=True),
+        }
+        self._server = OpenAIServer(key, Dialect(wishes), api_key=api_key, timeout=timeout)
+        self._extra = dict(extra or {})
+
+    @property
+    def name(self) -> str:
+        """The model's key."""
+        return self._server.model
+
+    @property
+    def abilities(self) -> Abilities:
+        """What it can do; of servers of one's own more is known after `limits`."""
+        server = self._server
+        return Abilities(schemas=server.enforces_schemas, counts=server.kind == LLAMA)
+
+    async def complete(self, context: ActiveContext, ask: Ask = ASK) -> Reply:
+        """The model's answer.
+
+        Raises:
+            ContextOverflow, ModelFailed: as `ChatModel.complete`.
+        """
+        return self._reply(await self._server.post(_PATH, self._prompt(context), _wishes(ask)))
+
+    async def stream(self, context: ActiveContext, ask: Ask = ASK) -> AsyncIterator[Delta]:
+        """The answer as it is written; the last piece carries the whole reply.
+
+        Raises:
+            ContextOverflow, ModelFailed: as `ChatModel.stream`; also where the stream breaks off.
+        """
+        wishes = _wishes(ask) | {"usage": {"include_usage": True}}
+        written = Written()
+        async with aclosing(self._server.events(_PATH, self._prompt(context), wishes)) as events:
+            async for event in events:
+                if text := written.take(event):
+                    yield Delta(text=text)
+        if not written.finish:
+            raise ModelFailed(f"{self.name} broke off in the middle of its answer", model=self.name)
+        yield Delta(reply=self._reply(written.answer))
+
+    async def count(self, context: ActiveContext) -> int | None:
+        """Tokens of the prompt as the server counts them; only llama.cpp does."""
+        return await self._server.count(self._prompt(context))
+
+    async def limits(self) -> Limits:
+        """What the server says of the model's limits; OpenAI itself says nothing.
+
+        Raises:
+            ModelUnavailable, ModelRefused: as `ChatModel.complete`.
+        """
+        return await self._server.limits()
+
+    async def aclose(self) -> None:
+        """Close all connections; the next request opens others."""
+        await self._server.aclose()
+
+    def _prompt(self, context: ActiveContext) -> dict[str, Any]:
+        messages = prompt_of(context, FORMAT)
+        if context.system:
+            messages = [{"role": "system", "content": system_text(context)}, *messages]
+        prompt: dict[str, Any] = {"model": self._server.name, "messages": messages}
+        if context.tools:
+            prompt["tools"] = schemas_for(FORMAT, context.tools)
+        return {**self._extra, **prompt}
+
+    def _reply(self, answer: Mapping[str, Any]) -> Reply:
+        choices = answer.get("choices")
+        choice = choices[0] if isinstance(choices, Sequence) and choices else None
+        said = choice.get("message") if isinstance(choice, Mapping) else None
+        if not isinstance(choice, Mapping) or not isinstance(said, Mapping):
+            raise ModelFailed(f"{self.name} answered without a message", model=self.name)
+        with mapped(self.name):
+            message = _message(said, str(answer.get("id") or "call"))
+        finish = _FINISH.get(str(choice.get("finish_reason")), "unknown")
+        if said.get("refusal"):
+            finish = "refusal"
+        elif message.tool_calls and finish == "stop":
+            finish = "tool_calls"
+        return Reply(
+            message=message,
+            usage=_usage(answer.get("usage")),
+            finish=finish,
+            model=str(answer.get("model") or self._server.name),
+        )
+
+
+def system_text(context: ActiveContext) -> str:
+    """The system prompt that stands in a field of its own, as one text."""
+    if isinstance(context.system, str):
+        return context.system
+    return "\n\n".join(str(block.get("text", "")) for block in context.system or ())
+
+
+def _wishes(ask: Ask) -> dict[str, Any]:
+    wishes: dict[str, Any] = {}
+    if ask.max_tokens is not None:
+        wishes["length"] = ask.max_tokens
+    if ask.temperature is not None:
+        wishes["temperature"] = ask.temperature
+    if ask.answer_schema is not None:
+        schema = {"name": "answer", "schema": dict(ask.answer_schema)}
+        wishes["schema"] = {"type": "json_schema", "json_schema": schema}
+    return wishes
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+def _message(said: Mapping[str, Any], answer_id: str) -> Message:
+    """The answer as a message with an id of its own, without fields that say nothing and thoughts
+    in plain text.
+    """
+    raw = {key: x for key, x in said.items() if x not in (None, [], {}) and key not in _THOUGHTS}
+    raw["role"] = "assistant"
+    raw["content"] = said.get("content")
+    calls = raw.get("tool_calls")
+    if isinstance(calls, Sequence):
+        raw["tool_calls"] = [
+            {**call, "id": call.get("id") or f"{answer_id}_{i}"}
+            if isinstance(call, Mapping)
+            else call
+            for i, call in enumerate(calls)
+        ]
+    if raw["content"] is None and not calls and not raw.get("refusal"):
+        raw["content"] = ""
+    return format_named(FORMAT).parse(raw, 0).model_copy(update={"id": defaults.new_id()})
+
+
+def _usage(said: object) -> Usage | None:
+    if not isinstance(said, Mapping) or not isinstance(said.get("prompt_tokens"), int):
+        return None
+    details = said.get("prompt_tokens_details")
+    cached = details.get("cached_tokens") if isinstance(details, Mapping) else None
+    return Usage(
+        prompt_tokens=said["prompt_tokens"],
+        completion_tokens=said.get("completion_tokens") or 0,
+        cached_tokens=cached or said.get("prompt_cache_hit_tokens") or 0,
+    )
+
+
+class Written:
+    """An answer that comes in pieces."""
+
+    def __init__(self) -> None:
+        self.finish = ""
+        """Why it ended; empty until it did."""
+        self._head: dict[str, Any] = {}
+        self._said: dict[str, str] = {"content": "", "refusal": ""}
+        self._calls: dict[int, dict[str, Any]] = {}
+
+    @property
+    def answer(self) -> dict[str, Any]:
+        """The whole, as if it had come in one piece."""
+        message: dict[str, Any] = {key: text or None for key, text in self._said.items()}
+        message["tool_calls"] = [self._calls[index] for index in sorted(self._calls)]
+        return {**self._head, "choices": [{"message": message, "finish_reason": self.finish}]}
+
+    def take(self, event: Mapping[str, Any]) -> str:
+        """Note a piece; what it lets be seen of the text."""
+        self._head |= {key: event[key] for key in ("id", "model", "usage") if event.get(key)}
+        choices = event.get("choices")
+        if not choices:
+            return ""
+        choice = choices[0]
+        self.finish = choice.get("finish_reason") or self.finish
+        delta = choice.get("delta") or {}
+        for i, call in enumerate(delta.get("tool_calls") or ()):
+            self._call(call, call.get("index", i))
+        return "".join(self._text(key, delta.get(key)) for key in self._said)
+
+    def _text(self, key: str, said: object) -> str:
+        if isinstance(said, Sequence) and not isinstance(said, str):
+            said = "".join(str(x.get("text", "")) for x in said if isinstance(x, Mapping))
+        if not isinstance(said, str) or not said:
+            return ""
+        seam = "\n" if key == "refusal" and self._said["content"] and not self._said[key] else ""
+        self._said[key] += said
+        return seam + said
+
+    def _call(self, piece: Mapping[str, Any], index: int) -> None:
+        function = piece.get("function") or {}
+        known = self._calls.setdefault(
+            index, {"id": None, "type": "function", "function": {"name": "", "arguments": ""}}
+        )
+        known["id"] = piece.get("id") or known["id"]
+        known["function"]["name"] += function.get("name") or ""
+        known["function"]["arguments"] += function.get("arguments") or ""

@@ -1,0 +1,198 @@
+"""OpenAI's Responses API, without any state of the server: what is sent is all that counts.
+
+A reply of several items (reasoning, words, calls) is one message whose parts keep their items, so
+that sealed reasoning goes back with what it led to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any
+
+from compact.core import defaults
+from compact.core.asking import ASK, Abilities, Ask, Limits
+from compact.core.context import ActiveContext
+from compact.core.formats.known import format_named, prompt_of
+from compact.core.formats.responses import refuse_server_state
+from compact.core.formats.tool_schemas import schemas_for
+from compact.core.messages import Message, Part, Refusal, Text
+from compact.core.model_keys import ModelKey
+from compact.core.replies import Delta, Finish, Reply, Usage
+from compact.errors import ModelFailed
+from compact.providers.dialect import Dialect, Wish
+from compact.providers.failures import ErrorInAnswer, mapped
+from compact.providers.openai_chat import system_text
+from compact.providers.openai_server import TIMEOUT, OpenAIServer
+
+FORMAT = "responses"
+_PATH = "/responses"
+_SEALED = ("reasoning.encrypted_content",)
+_WISHES: Mapping[str, Wish] = {
+    "length": Wish(("max_output_tokens",), needed=True),
+    "temperature": Wish(("temperature",)),
+    "schema": Wish(("text",), words=r"text\.format|json_schema"),
+    "sealed": Wish(("include",), words=r"(?i:encrypted content)"),
+}
+_CUT: Mapping[str, Finish] = {"max_output_tokens": "length", "content_filter": "refusal"}
+_ENDS = ("response.completed", "response.incomplete", "response.failed")
+_TEXTS = ("response.output_text.delta", "response.refusal.delta")
+
+
+class OpenAIResponses:
+    """A model behind the Responses API; arguments as of `OpenAIChat`.
+
+    Raises:
+        ServerHeldState: `extra` would have the server keep the conversation.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        timeout: float = TIMEOUT,
+        extra: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._extra = dict(extra or {})
+        refuse_server_state(self._extra)
+        key = ModelKey("openai-responses", name, base_url)
+        self._server = OpenAIServer(key, Dialect(_WISHES), api_key=api_key, timeout=timeout)
+
+    @property
+    def name(self) -> str:
+        """The model's key."""
+        return self._server.model
+
+    @property
+    def abilities(self) -> Abilities:
+        """What it can do; of servers of one's own more is known after `limits`."""
+        return Abilities(schemas=self._server.enforces_schemas)
+
+    async def complete(self, context: ActiveContext, ask: Ask = ASK) -> Reply:
+        """The model's answer.
+
+        Raises:
+            ContextOverflow, ModelFailed: as `ChatModel.complete`.
+        """
+        return self._reply(await self._server.post(_PATH, self._prompt(context), _wishes(ask)))
+
+    async def stream(self, context: ActiveContext, ask: Ask = ASK) -> AsyncIterator[Delta]:
+        """The answer as it is written; the last piece carries the whole reply.
+
+        Raises:
+            ContextOverflow, ModelFailed: as `ChatModel.stream`; also where the stream breaks off.
+        """
+        whole: object = None
+        part: object = None
+        events = self._server.events(_PATH, self._prompt(context), _wishes(ask))
+        async with aclosing(events):
+            async for event in events:
+                kind = event.get("type")
+                if kind in _ENDS:
+                    whole = event.get("response")
+                elif kind == "error":
+                    with mapped(self.name):
+                        raise ErrorInAnswer(event)
+                elif kind in _TEXTS and event.get("delta"):
+                    here = (event.get("output_index"), event.get("content_index"))
+                    yield Delta(text=("\n" if part not in (None, here) else "") + event["delta"])
+                    part = here
+        if not isinstance(whole, Mapping):
+            raise ModelFailed(f"{self.name} broke off in the middle of its answer", model=self.name)
+        yield Delta(reply=self._reply(whole))
+
+    async def count(self, context: ActiveContext) -> int | None:
+        """None: no server counts what this API is sent."""
+        prompt_of(context, FORMAT)
+        return None
+
+    async def limits(self) -> Limits:
+        """What the server says of the model's limits; OpenAI itself says nothing.
+
+        Raises:
+            ModelUnavailable, ModelRefused: as `ChatModel.complete`.
+        """
+        return await self._server.limits()
+
+    async def aclose(self) -> None:
+        """Close all connections; the next request opens others."""
+        await self._server.aclose()
+
+    def _prompt(self, context: ActiveContext) -> dict[str, Any]:
+        prompt = {"model": self._server.name, "input": prompt_of(context, FORMAT), "store": False}
+        if context.system:
+            prompt["instructions"] = system_text(context)
+        if context.tools:
+            prompt["tools"] = schemas_for(FORMAT, context.tools)
+        return {**self._extra, **prompt}
+
+    def _reply(self, answer: Mapping[str, Any]) -> Reply:
+        if answer.get("error") or answer.get("status") == "failed":
+            with mapped(self.name):
+                raise ErrorInAnswer(answer.get("error") or "the answer failed")
+        if not isinstance(answer.get("output"), Sequence):
+            raise ModelFailed(f"{self.name} answered without items", model=self.name)
+        with mapped(self.name):
+            message = _message(answer["output"], str(answer.get("id") or "") or None)
+        return Reply(
+            message=message,
+            usage=_usage(answer.get("usage")),
+            finish=_finish(answer, message),
+            model=str(answer.get("model") or self._server.name),
+        )
+
+
+def _wishes(ask: Ask) -> dict[str, Any]:
+    wishes: dict[str, Any] = {"sealed": list(_SEALED)}
+    if ask.max_tokens is not None:
+        wishes["length"] = ask.max_tokens
+    if ask.temperature is not None:
+        wishes["temperature"] = ask.temperature
+    if ask.answer_schema is not None:
+        schema = {"type": "json_schema", "name": "answer", "schema": dict(ask.answer_schema)}
+        wishes["schema"] = {"format": schema}
+    return wishes
+
+
+def _message(items: Sequence[Mapping[str, Any]], reply_id: str | None) -> Message:
+    """One item as the message it is; several as one message whose parts keep their items."""
+    read = [format_named(FORMAT).parse(item, i) for i, item in enumerate(items)]
+    if len(read) == 1:
+        return read[0].model_copy(update={"id": defaults.new_id(), "reply_id": reply_id})
+    parts = tuple(part for piece in read for part in _parts(piece))
+    return Message(role="assistant", content=parts, reply_id=reply_id, wire_format=FORMAT)
+
+
+def _parts(item: Message) -> tuple[Part, ...]:
+    if item.wire is None or item.wire.get("type") != "message":
+        return item.parts
+    refused = any(isinstance(part, Refusal) for part in item.parts)
+    return (Refusal(item.text, raw=item.wire) if refused else Text(item.text, raw=item.wire),)
+
+
+def _finish(answer: Mapping[str, Any], message: Message) -> Finish:
+    if any(part.type == "refusal" for part in message.parts):
+        return "refusal"
+    match answer.get("status"):
+        case "incomplete":
+            details = answer.get("incomplete_details")
+            reason = details.get("reason") if isinstance(details, Mapping) else None
+            return _CUT.get(str(reason), "unknown")
+        case "completed":
+            return "tool_calls" if message.tool_calls else "stop"
+        case _:
+            return "unknown"
+
+
+def _usage(said: object) -> Usage | None:
+    if not isinstance(said, Mapping) or not isinstance(said.get("input_tokens"), int):
+        return None
+    details = said.get("input_tokens_details")
+    cached = details.get("cached_tokens") if isinstance(details, Mapping) else None
+    return Usage(
+        prompt_tokens=said["input_tokens"],
+        completion_tokens=said.get("output_tokens") or 0,
+        cached_tokens=cached or 0,
+    )
