@@ -17,6 +17,7 @@ from compact.compression.fencing import harmless
 from compact.compression.notes import GOAL, INSTRUCTIONS
 from compact.core.checkpoints import REFERENCE_LINE
 from compact.core.sentences import topic_of
+from compact.core.templates import template
 
 ASKED = (
     GOAL,
@@ -103,6 +104,8 @@ _NOTHING = re.compile(
     r"not applicable|empty|keine?|nichts|无|没有)?\W*",
     re.IGNORECASE,
 )
+COPIED = 9
+"""Characters from which a line counts as copied from our example."""
 TRIMMED = 0.5
 """A summary that is longer by more than this share was not meant for its cap."""
 _GIVEN_UP = (TOOLS, NAMES, COMMANDS, FILES, "Facts", NOW, "Done", "Errors", "Decisions", "Open")
@@ -115,17 +118,27 @@ Sections = dict[str, list[str]]
 def canonical(text: str, strategy: str) -> str:
     """What a model wrote as a summary of that strategy; empty where it says nothing.
 
-    Sections where it has any, or where the strategy is to have them; else its paragraphs.
+    Sections where it has any, or where the strategy is to have them; else its paragraphs. Lines
+    that the model has copied out of our example are left out.
     """
     text = undressed(text)
-    sections = read_json(text) or read(text)
-    if not any(sections.values()):
+    example = template(f"summary/examples/{strategy}.md")
+    found = read_json(text) or read(text)
+    kept = {title: [x for x in rows if not _is_of(example, x)] for title, rows in found.items()}
+    sections = {title: rows for title, rows in kept.items() if rows}
+    if not sections:
         return ""
     if set(sections) == {""}:
         if strategy != "task_state":
-            return f"{REFERENCE_LINE}\n\n{text}"
+            own = (line for line in text.split("\n") if not _is_of(example, line))
+            return f"{REFERENCE_LINE}\n\n" + "\n".join(own).strip()
         sections = sorted_out(sections[""])
     return harmless(written(sections))
+
+
+def _is_of(example: str, line: str) -> bool:
+    """Whether a line that is long enough to tell stands in the example."""
+    return len(line := line.strip()) >= COPIED and line in example
 
 
 def undressed(text: str) -> str:
