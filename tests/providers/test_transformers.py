@@ -117,8 +117,8 @@ async def heard(stream: AsyncIterator[Delta]) -> tuple[list[str], Reply]:
 
 
 def text(reply: Reply) -> str:
-    assert isinstance(reply.message, dict)
-    return str(reply.message["content"])
+    assert isinstance(reply.message, Message)
+    return reply.message.text
 
 
 def test_an_answer(model: TransformersChat, prompts: list[list[int]]) -> None:
@@ -129,8 +129,8 @@ def test_an_answer(model: TransformersChat, prompts: list[list[int]]) -> None:
     said = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "What now?"}]
     expected = words.apply_chat_template(said, add_generation_prompt=True, return_dict=False)
     assert prompts == [expected]
-    assert isinstance(reply.message, dict)
-    assert reply.message["role"] == "assistant"
+    assert isinstance(reply.message, Message)
+    assert reply.message.role == "assistant"
     assert text(reply)
     assert reply.usage is not None
     assert reply.usage.prompt_tokens == len(expected) == run(model.count(asked))

@@ -23,6 +23,7 @@ from compact.core.asking import ASK, Abilities, Ask, Limits
 from compact.core.context import ActiveContext, render_text, sendable
 from compact.core.formats.known import prompt_of
 from compact.core.formats.wire import NO_IMAGE
+from compact.core.messages import Message
 from compact.core.replies import Delta, Finish, Reply, Usage
 from compact.errors import ContextOverflow, ModelRefused, ModelUnavailable
 from compact.providers.failures import mapped
@@ -227,7 +228,7 @@ class TransformersChat:
         )[0]
         new = written[1 if self._two_parts else len(ids) :].tolist()
         return Reply(
-            message={"role": "assistant", "content": said.text},
+            message=Message(role="assistant", content=said.text),
             usage=Usage(prompt_tokens=len(ids), completion_tokens=len(new)),
             finish=_finish(new, most, model.generation_config.eos_token_id),
             model=self.name,

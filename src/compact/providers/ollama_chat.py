@@ -1,0 +1,320 @@
+"""Models of an Ollama server, spoken to in its own API: what it is told of the window counts.
+
+Ollama cuts a prompt that is larger than `num_ctx` without a word. So `num_ctx` goes out with every
+request, and what does not fit is refused here before it is sent. The package carries the requests;
+messages and schemas are sent and read as the JSON they are: its own types leave out fields they do
+not know, and take an image for a file's name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from contextlib import aclosing, contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+from compact.core import defaults
+from compact.core.asking import ASK, Abilities, Ask, Limits
+from compact.core.context import ActiveContext, sendable
+from compact.core.formats.known import format_named, prompt_of
+from compact.core.formats.tool_schemas import schemas_for
+from compact.core.messages import Message
+from compact.core.replies import Delta, Finish, Reply, Usage
+from compact.core.tokens import OLLAMA_FRAMING, TokenCounter
+from compact.errors import ContextOverflow, ModelFailed, ModelRefused
+from compact.providers.clients import LoopClients, package
+from compact.providers.failures import ErrorInAnswer, mapped
+from compact.providers.openai_chat import system_text
+from compact.providers.tokenizers import tokenizer
+
+FORMAT = "ollama"
+TIMEOUT = 600.0
+"""Seconds that one answer may take."""
+NUM_CTX = 4096
+"""Tokens of the window where nobody says: what a server sets up by itself at least."""
+_NO_TOOLS = "does not support tools"
+_FINISH: Mapping[str, Finish] = {"stop": "stop", "length": "length"}
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """A model that a server has."""
+
+    name: str
+    size: int | None = None
+    """Bytes on disk."""
+    parameters: str = ""
+    """How many it has, as the server writes it: `8.2B`."""
+    quantization: str = ""
+    family: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """What a server says of the model."""
+
+    limits: Limits
+    capabilities: tuple[str, ...] | None
+
+
+class OllamaChat:
+    """A model behind `/api/chat`.
+
+    `base_url` is taken from `OLLAMA_HOST`, else it is the local server. The window (`num_ctx`) is
+    the one a request names, else `num_ctx`, else the one the model's own file sets, else 4,096.
+    `keep_alive` is how long the model stays loaded, None for the server's own idea; `timeout` is in
+    seconds, for one answer.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        base_url: str | None = None,
+        num_ctx: int | None = None,
+        keep_alive: float | str | None = None,
+        timeout: float = TIMEOUT,
+    ) -> None:
+        self.name = f"ollama+{base_url}#{name}" if base_url else f"ollama:{name}"
+        self._name = name
+        self._base_url = base_url
+        self._num_ctx = num_ctx
+        self._keep_alive = keep_alive
+        self._timeout = timeout
+        self._shown: _Shown | None = None
+        self._without_tools = False
+        self._clients: LoopClients[Any] = LoopClients(self._made, lambda client: client.close())
+
+    @property
+    def abilities(self) -> Abilities:
+        """What it can do. Whether it calls tools is known after `limits` or a first answer, and
+        taken back when the server refuses them.
+        """
+        said = self._shown.capabilities if self._shown else None
+        tools = None if said is None else "tools" in said
+        return Abilities(tools=False if self._without_tools else tools, schemas=True)
+
+    async def complete(self, context: ActiveContext, ask: Ask = ASK) -> Reply:
+        """The model's answer.
+
+        Raises:
+            ContextOverflow: prompt and answer exceed `num_ctx`; nothing was sent.
+            ModelRefused: also where tools are given to a model that cannot call any.
+            ModelFailed: as `ChatModel.complete`.
+        """
+        body = await self._body(context, ask)
+        return self._reply(await self._post("/api/chat", {**body, "stream": False}))
+
+    async def stream(self, context: ActiveContext, ask: Ask = ASK) -> AsyncIterator[Delta]:
+        """The answer as it is written; the last piece carries the whole reply.
+
+        Raises:
+            As `complete`; ModelFailed also where the stream breaks off.
+        """
+        body = await self._body(context, ask)
+        said: dict[str, Any] = {"role": "assistant", "content": ""}
+        async with aclosing(self._lines({**body, "stream": True})) as lines:
+            async for line in lines:
+                if text := _grown(said, line.get("message")):
+                    yield Delta(text=text)
+                if line.get("done"):
+                    yield Delta(reply=self._reply({**line, "message": said}))
+                    return
+        raise ModelFailed(f"{self.name} broke off in the middle of its answer", model=self.name)
+
+    async def count(self, context: ActiveContext) -> int | None:
+        """None: the server counts only what it answers."""
+        sendable(context)
+        return None
+
+    async def limits(self) -> Limits:
+        """The window that the model's own file sets, and what it was made for.
+
+        Raises:
+            ModelUnavailable, ModelRefused: as `ChatModel.complete`.
+        """
+        if self._shown is None:
+            self._shown = _shown(await self._post("/api/show", {"model": self._name}))
+        return self._shown.limits
+
+    async def models(self) -> list[Offered]:
+        """The models that the server has.
+
+        Raises:
+            ModelUnavailable, ModelRefused: as `ChatModel.complete`.
+        """
+        listed = await self._post("/api/tags", None)
+        rows = listed.get("models")
+        return [_offered(r) for r in rows or () if isinstance(r, Mapping)]
+
+    async def aclose(self) -> None:
+        """Close all connections; the next request opens others."""
+        await self._clients.aclose()
+
+    # --- asking -----------------------------------------------------------------------------------
+
+    async def _body(self, context: ActiveContext, ask: Ask) -> dict[str, Any]:
+        messages = prompt_of(context, FORMAT)
+        if context.system:
+            messages = [{"role": "system", "content": system_text(context)}, *messages]
+        with suppress(ModelFailed):  # who cannot say its limits may answer all the same
+            await self.limits()
+        if context.tools and self._without_tools:
+            raise ModelRefused(f"{self.name} {_NO_TOOLS}", model=self.name, status=400)
+        body: dict[str, Any] = {
+            "model": self._name,
+            "messages": messages,
+            "options": self._options(context, ask),
+        }
+        if context.tools:
+            body["tools"] = schemas_for(FORMAT, context.tools)
+        if ask.answer_schema is not None:
+            body["format"] = dict(ask.answer_schema)
+        if self._keep_alive is not None:
+            body["keep_alive"] = self._keep_alive
+        return body
+
+    def _options(self, context: ActiveContext, ask: Ask) -> dict[str, Any]:
+        limits = self._shown.limits if self._shown else Limits()
+        window = ask.window or self._num_ctx or limits.window or NUM_CTX
+        held = min(window, limits.trained or window)
+        tokens, reserve = context.tokens or _estimated(context), ask.max_tokens or 1
+        if tokens + reserve > held:
+            raise ContextOverflow(
+                f"{self.name} would cut the prompt without a word: it has {tokens:,} tokens, the "
+                f"answer may have {reserve:,}, and the context size is {held:,}",
+                tokens=tokens,
+                limit=held,
+            )
+        options: dict[str, Any] = {"num_ctx": window}
+        if ask.max_tokens is not None:
+            options["num_predict"] = ask.max_tokens
+        if ask.temperature is not None:
+            options["temperature"] = ask.temperature
+        return options
+
+    # --- the server -------------------------------------------------------------------------------
+
+    def _made(self) -> Any:  # noqa: ANN401 - a client of a package that may be missing
+        ollama = package("ollama", model=self.name)
+        return ollama.AsyncClient(host=self._base_url, timeout=self._timeout)
+
+    async def _post(self, path: str, body: Mapping[str, Any] | None) -> dict[str, Any]:
+        with self._failing():
+            client = await self._clients.current()
+            method = "GET" if body is None else "POST"
+            async with asyncio.timeout(self._timeout):
+                # the package has no public way to have the JSON as it is
+                answer = await client._request(dict, method, path, json=body)
+            return self._readable(answer)
+
+    async def _lines(self, body: Mapping[str, Any]) -> AsyncGenerator[dict[str, Any], None]:
+        deadline = asyncio.get_running_loop().time() + self._timeout
+        with self._failing():
+            client = await self._clients.current()
+            lines = await client._request(dict, "POST", "/api/chat", json=body, stream=True)
+        async with aclosing(lines):
+            while True:
+                with self._failing():
+                    try:
+                        async with asyncio.timeout_at(deadline):
+                            line = await anext(lines)
+                    except StopAsyncIteration:
+                        return
+                    line = self._readable(line)
+                yield line
+
+    def _readable(self, answer: dict[str, Any]) -> dict[str, Any]:
+        if answer.get("error"):
+            raise ErrorInAnswer(answer)
+        return answer
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        """What fails inside is one of our errors; that there are no tools is kept in mind."""
+        try:
+            with mapped(self.name):
+                yield
+        except ModelRefused as refusal:
+            self._without_tools = self._without_tools or _NO_TOOLS in str(refusal)
+            raise
+
+    def _reply(self, answer: Mapping[str, Any]) -> Reply:
+        said = answer.get("message")
+        if not isinstance(said, Mapping):
+            raise ModelFailed(f"{self.name} answered without a message", model=self.name)
+        message = _message(said)
+        finish = _FINISH.get(str(answer.get("done_reason")), "unknown")
+        if message.tool_calls and finish == "stop":
+            finish = "tool_calls"
+        return Reply(message=message, usage=_usage(answer), finish=finish, model=self.name)
+
+
+def _grown(said: dict[str, Any], piece: object) -> str:
+    """Add a piece of an answer to what was said; its text."""
+    if not isinstance(piece, Mapping):
+        return ""
+    for field, value in piece.items():
+        if field in ("content", "thinking") and isinstance(value, str):
+            said[field] = said.get(field, "") + value
+        elif field == "tool_calls":
+            said[field] = [*said.get(field, ()), *(value or ())]
+        else:
+            said[field] = value
+    return str(piece.get("content") or "")
+
+
+def _message(said: Mapping[str, Any]) -> Message:
+    """The answer as a message; it and its calls have ids of their own."""
+    raw = {field: value for field, value in said.items() if value not in (None, [], "")}
+    raw |= {"role": "assistant", "content": said.get("content") or ""}
+    made = defaults.new_id()
+    if calls := raw.get("tool_calls"):
+        raw["tool_calls"] = [{"id": f"{made}_{i}", **call} for i, call in enumerate(calls)]
+    message = format_named(FORMAT).parse(raw, 0)
+    return message.model_copy(update={"id": made, "timestamp": defaults.now()})
+
+
+def _usage(answer: Mapping[str, Any]) -> Usage | None:
+    """As the server says it; a prompt that it had in its cache as a whole is not counted."""
+    prompt = answer.get("prompt_eval_count")
+    if not isinstance(prompt, int):
+        return None
+    return Usage(prompt_tokens=prompt, completion_tokens=answer.get("eval_count") or 0)
+
+
+def _estimated(context: ActiveContext) -> int:
+    """Tokens of a prompt that nobody counted."""
+    counter = TokenCounter(tokenizer("chars"), OLLAMA_FRAMING)
+    beside = counter.text(system_text(context)) + counter.tools(context.tools)
+    return beside + counter.messages(context.messages)
+
+
+def _shown(answer: Mapping[str, Any]) -> _Shown:
+    facts = answer.get("model_info")
+    facts = facts if isinstance(facts, Mapping) else {}
+    trained = facts.get(f"{facts.get('general.architecture')}.context_length")
+    set_up = re.search(r"^num_ctx\s+(\d+)", str(answer.get("parameters") or ""), re.MULTILINE)
+    said = answer.get("capabilities")
+    return _Shown(
+        Limits(
+            window=int(set_up[1]) if set_up else None,
+            trained=trained if isinstance(trained, int) and trained > 0 else None,
+        ),
+        tuple(map(str, said)) if isinstance(said, list) else None,
+    )
+
+
+def _offered(row: Mapping[str, Any]) -> Offered:
+    details = row.get("details")
+    details = details if isinstance(details, Mapping) else {}
+    size = row.get("size")
+    return Offered(
+        name=str(row.get("model") or row.get("name") or ""),
+        size=size if isinstance(size, int) else None,
+        parameters=str(details.get("parameter_size") or ""),
+        quantization=str(details.get("quantization_level") or ""),
+        family=str(details.get("family") or ""),
+    )
