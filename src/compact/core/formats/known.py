@@ -85,11 +85,11 @@ def format_instead(message: Mapping[str, Any], wire: str) -> str | None:
 
 
 def _has_bare_calls(message: Mapping[str, Any]) -> bool:
-    """Whether it has calls whose arguments are objects, without the marks of chat completions."""
+    """Whether it has calls whose arguments are no text, without the marks of chat completions."""
     calls = message.get("tool_calls")
     for call in calls if isinstance(calls, list) else ():
         body = call.get("function") if isinstance(call, Mapping) else None
-        bare = isinstance(body, Mapping) and isinstance(body.get("arguments"), Mapping)
+        bare = isinstance(body, Mapping) and not isinstance(body.get("arguments"), str)
         if bare and not ("id" in call and "type" in call):
             return True
     return False
