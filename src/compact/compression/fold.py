@@ -2,7 +2,8 @@
 
 What a projection names is taken as it is; each later message is appended and nothing before it is
 looked at again. A call that nobody has answered yet is never sent bare: a note answers it until its
-result comes. Goals stand after the system prompt.
+result comes. The system prompt that is assembled for a session stands first, goals stand after the
+history's own.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ NOTHING_BESIDE = Beside()
 
 class Fold:
     """The messages to send, and their tokens. `aside` counts what stands beside the messages, the
-    goals included.
+    goals and a system prompt of our assembling (`opening`) included.
     """
 
     def __init__(
@@ -39,10 +40,12 @@ class Fold:
         *,
         aside: int,
         goals: Message | None = None,
+        opening: Message | None = None,
         beside: Beside = NOTHING_BESIDE,
     ) -> None:
         self._history = history
-        self._goals = goals
+        self._opening = [opening] if opening else []
+        self._goals = [goals] if goals else []
         self._beside = beside
         self.aside = aside
         self.checkpoints: tuple[Checkpoint, ...] = ()
@@ -173,8 +176,8 @@ class Fold:
         return lead
 
     def placed(self) -> list[tuple[int | None, Message]]:
-        """The messages to send but for the goals, each with where it stands in the history; None
-        for what we made.
+        """The messages to send but for goals and opening, each with where it stands in the history;
+        None for what we made.
         """
         note = [(None, self._note())] if self._open else []
         return [*zip(self._places, self._messages, strict=True), *note]
@@ -182,9 +185,9 @@ class Fold:
     def messages(self) -> list[Message]:
         """The messages to send, in order."""
         lead = self._lead()
-        goals = [self._goals] if self._goals else []
         note = [self._note()] if self._open else []
-        return [*self._messages[:lead], *goals, *self._messages[lead:], *note]
+        before = [*self._opening, *self._messages[:lead], *self._goals]
+        return [*before, *self._messages[lead:], *note]
 
     def rendered(self) -> list[dict[str, Any]]:
         """The messages to send, as the provider's dictionaries."""
@@ -194,8 +197,8 @@ class Fold:
             out += render((self._note(),))
         if self._goals:
             lead = self._lead()
-            out[lead:lead] = render((self._goals,))
-        return out
+            out[lead:lead] = render(self._goals)
+        return render(self._opening) + out if self._opening else out
 
     def context(self) -> ActiveContext:
         """The active context as a value."""

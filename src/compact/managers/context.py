@@ -13,7 +13,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Unpack
 
-from compact.compression.ladder import Ladder
 from compact.core import recalls
 from compact.core.budget import ContextBudget, ContextWindow
 from compact.core.checkpoints import Checkpoint
@@ -22,6 +21,7 @@ from compact.core.goals import Goal
 from compact.core.messages import Message
 from compact.core.plan import Plan
 from compact.core.policy import CompactPolicy
+from compact.core.prompts import SystemPrompt
 from compact.core.protocols import ChatModel, SessionStore
 from compact.core.recalls import Expansion, Recalled
 from compact.core.replies import Delta, Usage
@@ -35,11 +35,9 @@ from compact.managers.history import SessionHistory
 from compact.managers.models import Models
 from compact.managers.opening import SessionOptions, opened, parsed_all
 from compact.managers.recognition import Recognized, recognized
+from compact.managers.requested import requested_limit
 from compact.managers.tracking import track
 
-HALF, ASKED_SHARE = 0.5, 0.6
-"""Share of the usable window from which a compression that is asked for leaves at most the second
-share of what lies above the floor (K-16)."""
 T = TypeVar("T")
 
 
@@ -218,6 +216,25 @@ class ContextManager:
         self._view.reload()
         return self.goals
 
+    @property
+    def mode(self) -> str:
+        """What the session is used for (`core.modes`)."""
+        return self._state.policy.mode
+
+    def set_mode(self, name: str) -> None:
+        """Be used for this from now on, also when it is opened again.
+
+        Raises:
+            InvalidConfig: there is no such mode; names those there are.
+        """
+        self._state.set_mode(name)
+        self._view.reload()
+
+    @property
+    def system_prompt(self) -> SystemPrompt | None:
+        """The system prompt and what was left out of it; None without the option `prompt`."""
+        return self._state.lead(self._view.size).prompt
+
     # --- what comes out ---------------------------------------------------------------------------
 
     def get_context_for_model(self, model_key: str | None = None) -> list[dict[str, Any]]:
@@ -276,19 +293,10 @@ class ContextManager:
             raise ValueError(
                 f"target_ratio must lie above 0 and be at most 1, got {target_ratio!r}"
             )
-        view = self._view
-
-        def limit() -> int:
-            most, tokens = view.window.usable, view.tokens
-            if target_ratio is None:
-                most = view.window.target
-                if tokens < HALF * view.window.usable:
-                    return most
-            floor = Ladder(self.history, self.policy).floor() + view.aside
-            share = ASKED_SHARE if target_ratio is None else target_ratio
-            return min(most, floor + int(share * max(0, tokens - floor)))
-
-        return await view.compress(limit, guidance=guidance)
+        state, view = self._state, self._view
+        return await view.compress(
+            lambda: requested_limit(state, view, target_ratio), guidance=guidance
+        )
 
     def estimate_tokens(self, text: str) -> int:
         """Tokens of a text by the session's tokenizer."""

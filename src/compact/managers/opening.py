@@ -21,11 +21,14 @@ from compact.core.history import History
 from compact.core.messages import Message
 from compact.core.policy import CompactPolicy
 from compact.core.profiles import profile_of, window_of
+from compact.core.prompts import PromptParts
 from compact.core.protocols import SessionStore, Summarizer, TokenEstimator
 from compact.core.sessions import Branch, Session
+from compact.core.tiers import TierSettings
 from compact.core.tokens import TokenCounter
 from compact.errors import InvalidConfig, InvalidMessage
 from compact.managers.compress import aside_of, check_options, checked_size
+from compact.managers.prompting import Lead, Prompting, mode_in
 from compact.managers.state import SessionState
 
 DEFAULT_WINDOW = 8_192
@@ -42,6 +45,13 @@ class SessionOptions(TypedDict, total=False):
     format: str | None
     """The wire format of message dictionaries: `chat_completions`, `anthropic`, `responses` or
     `ollama`. A session has one for life; opening it in another one is an error."""
+    prompt: PromptParts | None
+    """What a system prompt is assembled of, for the mode and within the budget of the window's
+    tier; it stands before the history's own."""
+    user_mode: str | Path | None
+    """The file that the texts of the mode `user` are read from."""
+    tiers: Mapping[int, TierSettings] | None
+    """What is set for single tiers, by number: of it the prompt's budget counts here."""
     policy: CompactPolicy | None
     summarizer: str | Summarizer | None
     """`extractive` (the default), an object of yours, or None for a receipt alone."""
@@ -159,20 +169,33 @@ def _state(
     policy = options.get("policy") or CompactPolicy()
     if "summarizer" in options and options["summarizer"] is None:
         policy = policy.model_copy(update={"strategy": "off"})
+    wire = format_named(session.wire)
     state = SessionState(
         id=session.id,
         store=store,
-        wire=format_named(session.wire),
+        wire=wire,
         counter=counter,
         policy=policy,
         summarizer=wiring.summarizer(options.get("summarizer"), counter),
         emit=wiring.emitter(options.get("on_event"), session_id=session.id),
-        beside=aside_of(counter, options.get("system"), options.get("tools")),
-        given=_beside(options),
+        prompting=_prompting(wire, counter, options),
         tokenizer=session.tokenizer,
     )
+    state.prompting.mode(policy.mode)  # refused where there is no such mode
     state.open(session.branch)
     return state
+
+
+def _prompting(wire: WireFormat, counter: TokenCounter, options: SessionOptions) -> Prompting:
+    tokens = aside_of(counter, options.get("system"), options.get("tools"))
+    return Prompting(
+        wire,
+        counter,
+        Lead(_beside(options), tokens),
+        parts=options.get("prompt"),
+        own_mode=mode_in(options.get("user_mode")),
+        tiers=options.get("tiers"),
+    )
 
 
 def _beside(options: SessionOptions) -> Beside:

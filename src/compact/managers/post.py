@@ -156,7 +156,8 @@ class Post:
 
     def count(self, context: ActiveContext) -> int:
         """Tokens of a whole prompt."""
-        return self._state.beside + sum(map(self._state.counter.message, context.messages))
+        beside = self._state.lead(self._main.size).tokens
+        return beside + sum(map(self._state.counter.message, context.messages))
 
     def reported(self, tokens: int) -> None:
         """Learn from what a provider counted for the prompt that was taken last."""

@@ -35,7 +35,9 @@ MARGIN = 64
 LEAST_RUN = 3
 """Messages that tell a place inside the history; at its end one is enough."""
 
-_OURS = ("Checkpoint", "Goals")
+_STANDING = ("Goals", "Prompt")
+"""Texts of ours that stand before the messages of every prompt."""
+_OURS = ("Checkpoint", *_STANDING)
 _HEADING = re.compile(r"\[Checkpoint (?P<id>ck-[0-9a-f]+) · [^\]\n]* to (?P<last>[\d,]+)")
 
 Given = Message | Mapping[str, Any]
@@ -111,9 +113,9 @@ def recognized(state: SessionState, view: View, given: Sequence[Given]) -> Recog
     """What of the list is known, and what is new."""
     asked = _List(state, given)
     named = asked.checkpoints()
-    plain_words = asked.words(without=("Goals",))
+    plain_words = asked.words(without=_STANDING)
     plain = _plain(state, asked, plain_words)
-    without: Sequence[str] = ("Goals",)
+    without: Sequence[str] = _STANDING
     words, best = plain_words, plain
     if plain.known < len(state.history) or _is_note(asked, plain_words[plain.used :][:1]):
         shown_words = asked.words(without=_OURS)

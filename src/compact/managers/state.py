@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from threading import RLock
 from typing import Any, Literal
 
-from compact.compression.fold import Beside, Fold
+from compact.compression.fold import Fold
 from compact.core import defaults
 from compact.core.budget import ContextWindow
 from compact.core.calibration import Calibration
@@ -22,8 +22,10 @@ from compact.core.protocols import Emit, SessionStore, Summarizer
 from compact.core.sessions import Branch, Move, Projection, free_branch_id
 from compact.core.tokens import TokenCounter
 from compact.managers.history import SYSTEM_NOTE, SessionHistory
+from compact.managers.prompting import Lead, Prompting
 
-GOALS, PIN, CALIBRATION, COUNTED = "goals:", "pin:", "calibration:", "counted:"
+GOALS, MODE, PIN = "goals:", "mode:", "pin:"
+CALIBRATION, COUNTED = "calibration:", "counted:"
 """How the names of the session's notes begin. Each pin is a note of its own: of two writers that
 pin at once, neither undoes the other."""
 TRACKED = ":tracked"
@@ -34,7 +36,7 @@ MOST_TRACKED = 64
 """Such notes that are kept of a branch, the newest."""
 NEWEST_MOVES, ALL_MOVES = 200, 100_000
 """Moves among which what is in force is looked for, and what was in force long ago."""
-_TAKEN = (GOALS, PIN, CALIBRATION, COUNTED, SYSTEM_NOTE)
+_TAKEN = (GOALS, MODE, PIN, CALIBRATION, COUNTED, SYSTEM_NOTE)
 
 
 @dataclass(slots=True)
@@ -48,10 +50,8 @@ class SessionState:
     policy: CompactPolicy
     summarizer: Summarizer
     emit: Emit
-    beside: int
-    """Tokens of a system prompt in a field of its own, of tool schemas, and of the priming."""
-    given: Beside
-    """The system prompt and the tools among them, to be sent along."""
+    prompting: Prompting
+    """What stands before the history in prompts, by mode and window."""
     tokenizer: str
     """The tokenizer that the store's counts were made with."""
     history: SessionHistory = field(init=False)
@@ -63,9 +63,14 @@ class SessionState:
     revision: int = 0
     """Grows with each change of branch, goals or pins."""
     lock: RLock = field(default_factory=RLock)
+    _first_mode: str = field(init=False)
+    """The mode before anybody has set one."""
     """Held, never while waiting, by whoever changes what is shown or takes it."""
     _noted: Mapping[str, Any] = field(default_factory=dict)
     """The notes that goals, pins and calibration were taken from."""
+
+    def __post_init__(self) -> None:
+        self._first_mode = self.policy.mode
 
     def open(self, branch: Branch) -> None:
         """Go on with a branch."""
@@ -104,6 +109,7 @@ class SessionState:
                 self.revision += 1
             self._noted = found
             self.goals = goals_at(found, self.lineage, len(self.history))
+            self._go_on_in(self._mode_at(found, len(self.history)))
             known = Calibration.model_validate(found.get(self._calibration_name, {}))
             if known != calibrated:
                 self.calibration = known
@@ -159,6 +165,33 @@ class SessionState:
             self.store.note(self.id, name, row)
         self._take_notes()
 
+    def set_mode(self, name: str) -> None:
+        """Be used for this from now on, here and wherever the session is opened.
+
+        Raises:
+            InvalidConfig: there is no such mode.
+        """
+        mode = self.prompting.mode(name).name
+        self._take_notes()
+        if mode != self.policy.mode or mode != self.mode_before(len(self.history)):
+            row = {"branch": self.branch_id, "at": len(self.history), "mode": mode}
+            name = f"{MODE}{_next_number(self.store.notes(self.id), MODE)}"
+            self.store.note(self.id, name, row)
+            self._take_notes()
+            self._go_on_in(mode)
+
+    def _go_on_in(self, mode: str) -> None:
+        if mode != self.policy.mode:
+            self.policy = self.policy.model_copy(update={"mode": mode})
+
+    def mode_before(self, position: int) -> str:
+        """The mode when the session had so many messages."""
+        return self._mode_at(self.store.notes(self.id), position)
+
+    def _mode_at(self, notes: Mapping[str, Mapping[str, Any]], position: int) -> str:
+        change = _newest(notes, MODE, self.lineage, position)
+        return str(change["mode"]) if change else self._first_mode
+
     def track_goals(self, goals: Sequence[Goal]) -> None:
         """Have these goals from now on, because a model's markers say so."""
         known = self.store.notes(self.id)
@@ -179,10 +212,8 @@ class SessionState:
         """The note that says which goals a branch has from a position on: one of its own for each
         change, so that of two writers neither undoes the other.
         """
-        names = [name for name in self.store.notes(self.id) if name.startswith(GOALS)]
-        newest = max((int(name.split(":")[1]) for name in names), default=0)
         rows = [goal.model_dump(mode="json") for goal in goals]
-        name = f"{GOALS}{newest + 1:06}:{defaults.new_id()[:8]}"
+        name = f"{GOALS}{_next_number(self.store.notes(self.id), GOALS)}"
         return {name: {"branch": branch_id, "at": at, "goals": rows}}
 
     def goals_before(self, position: int) -> tuple[Goal, ...]:
@@ -217,14 +248,21 @@ class SessionState:
         role: Literal["system", "user"] = "user" if self.wire.name == "anthropic" else "system"
         return goals_message(goals, role=role)
 
-    def fold(self, preface: Message | None) -> Fold:
-        """The bare history as a context to which messages are appended."""
-        aside = self.aside(preface)
-        return Fold(self.history, aside=aside, goals=preface, beside=self.given)
+    def lead(self, size: int) -> Lead:
+        """What stands before the history in the window of that size."""
+        return self.prompting.lead(self.policy.mode, size)
 
-    def aside(self, preface: Message | None) -> int:
+    def fold(self, preface: Message | None, lead: Lead) -> Fold:
+        """The bare history as a context to which messages are appended."""
+        aside = self.aside(preface, lead)
+        return Fold(
+            self.history, aside=aside, goals=preface, opening=lead.message, beside=lead.beside
+        )
+
+    def aside(self, preface: Message | None, lead: Lead) -> int:
         """Tokens of what stands beside the messages of the history."""
-        return self.beside + (self.counter.message(preface) if preface else 0)
+        ours = (message for message in (lead.message, preface) if message is not None)
+        return lead.tokens + sum(map(self.counter.message, ours))
 
     def moves(self, window: int | None = None, *, most: int = NEWEST_MOVES) -> Iterator[Move]:
         """The moves that lie on the open branch, for a window or for all, newest first, among so
@@ -249,15 +287,33 @@ def goals_at(
     the newest change on the branch counts; before a branch begins, its parent's. What a model's
     markers changed counts up to the position `tracked`.
     """
-    names = sorted((name for name in notes if name.startswith(GOALS)), reverse=True)
+    change = _newest(notes, GOALS, lineage, position, tracked)
+    return tuple(map(Goal.model_validate, change["goals"])) if change else ()
+
+
+def _newest(
+    notes: Mapping[str, Mapping[str, Any]],
+    prefix: str,
+    lineage: Sequence[tuple[str, int]],
+    position: int,
+    tracked: int = 2**62,
+) -> Mapping[str, Any] | None:
+    """The newest change that counts at a position, among notes whose names begin so."""
+    names = sorted((name for name in notes if name.startswith(prefix)), reverse=True)
     for branch_id, end in reversed(lineage):
         for name in names:
             change, last = notes[name], min(position, end)
             if name.endswith(TRACKED):
                 last = min(last, tracked)
             if change["branch"] == branch_id and change["at"] <= last:
-                return tuple(Goal.model_validate(goal) for goal in change["goals"])
-    return ()
+                return change
+    return None
+
+
+def _next_number(notes: Mapping[str, Mapping[str, Any]], prefix: str) -> str:
+    """How the name of a new change goes on: after all there are, and like no other writer's."""
+    numbers = (int(name.split(":")[1]) for name in notes if name.startswith(prefix))
+    return f"{max(numbers, default=0) + 1:06}:{defaults.new_id()[:8]}"
 
 
 def _lineage(branches: Sequence[Branch], branch: Branch) -> tuple[tuple[str, int], ...]:

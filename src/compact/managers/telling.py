@@ -25,7 +25,7 @@ async def summary_of(state: SessionState, breaker: Breaker) -> str:
         max_tokens=SUMMARY_TOKENS,
         max_instruction_tokens=SUMMARY_TOKENS // 3,
         mode=state.policy.mode,
-        guidance=state.policy.guidance,
+        guidance=state.prompting.asked(state.policy).guidance,
         goals=tuple(goal.text for goal in state.goals if goal.status == "active"),
     )
     own = ExtractiveSummarizer(state.counter)

@@ -76,6 +76,7 @@ def restore(state: SessionState, view: View, snapshot: Snapshot) -> None:
         start = partial(on_new_branch, state, snapshot.branch_id, snapshot.at, snapshot.goals)
         view.go("restore", projection, start)
     state.policy = CompactPolicy.model_validate(snapshot.policy)
+    state.set_mode(state.policy.mode)
     view.reload()
 
 

@@ -129,7 +129,8 @@ class View:
         move = self.move_at(length)
         name = move.projection_id if move is not None else None
         projection = None if name is None else state.projection(name)
-        fold = state.fold(state.preface(state.goals_shown(projection, length)))
+        preface = state.preface(state.goals_shown(projection, length))
+        fold = state.fold(preface, state.prompting.lead(state.mode_before(length), self.size))
         if projection is not None:
             fold.take(projection)
         fold.follow(length)
@@ -160,7 +161,7 @@ class View:
         """
         state = self._state
         goals = state.goals_shown(projection, len(state.history))
-        self._fold = state.fold(state.preface(goals))
+        self._fold = state.fold(state.preface(goals), state.lead(self.size))
         self.projection = projection
         if projection is not None:
             own = state.counted_by(projection) == state.counter.estimator.name
@@ -357,7 +358,7 @@ class View:
         state, breaker = self._state, self._breaker
         with state.lock:
             ground, history = self.ground(), state.history
-            aside = state.aside(state.preface(state.goals))
+            aside = state.aside(state.preface(state.goals), state.lead(self.size))
             goals = tuple(goal.text for goal in state.goals if goal.is_active)
             given = {"size": self.size, "aside": aside, "tokens": tokens}
             standing = standing_in(state, self.projection, self.window, **given)
@@ -370,6 +371,7 @@ class View:
         policy = rung.tightened(state.policy) if rung else state.policy
         if guidance:
             policy = policy.model_copy(update={"guidance": guidance})
+        policy = state.prompting.asked(policy)
         drafts.begin_draft(state, self.size, self._base)
         try:
             proposal = await pipeline.compress(
