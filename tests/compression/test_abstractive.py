@@ -8,6 +8,7 @@ import asyncio
 import json
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -22,7 +23,6 @@ from compact.compression.gate import judge
 from compact.core.asking import ASK, Abilities, Ask
 from compact.core.checkpoints import REFERENCE_LINE, Summary, SummaryRequest
 from compact.core.context import ActiveContext
-from compact.core.formats.known import format_named
 from compact.core.replies import Reply
 from compact.core.tokens import TokenCounter
 from compact.errors import ContextOverflow, ModelRefused, ModelUnavailable, SummaryRejected
@@ -277,7 +277,7 @@ def test_a_little_too_much_is_left_out_names_first():
 
 def test_a_server_that_holds_answers_to_a_schema_is_given_one():
     """Structured output where the server enforces it, written as our sections (issue 4, item 3)."""
-    answer = {title.lower(): [] for title in sections.ASKED} | {
+    answer: dict[str, list[str]] = {title.lower(): [] for title in sections.ASKED} | {
         "goal": ["Build the pottery's booking page"],
         "instructions": ["Never store card numbers."],
         "done": ["Each part keeps the order of the others"],
@@ -349,10 +349,8 @@ def test_no_request_exceeds_the_window(
     messages = [*messages, said("user", "请检查缓存策略并给出修复方案" * 90), *messages]
     model = Answering(lambda _, ask: "- done " * ((ask.max_tokens or 0) // 4))
     asked = request(messages, max_tokens=cap)
-    try:
+    with suppress(SummaryRejected):
         asyncio.run(summarizer(model, window, reserve=reserve).summarize(asked))
-    except SummaryRejected:
-        pass
     for size, ask in zip(sizes(model), model.asks, strict=True):
         assert size + (ask.max_tokens or 0) <= window
 
@@ -456,8 +454,8 @@ def test_what_is_missing_is_asked_for_once_and_merged():
     written = summary_by(model, asked)
     assert len(model.contexts) == 2
     question = model.contexts[1]
-    assert "src/kiln/heat.py" in data(question).partition("one for each of:")[2]
-    assert "- src/kiln/heat.py is part of the fault" in written.text
+    assert "src/shop/part_11.py" in data(question).partition("one for each of:")[2]
+    assert "- src/shop/part_11.py is part of the fault" in written.text
     assert "bills" not in written.text
     assert "Sold" not in written.text
     assert written.text.startswith(f"{REFERENCE_LINE}\n\n{BARE}\n\n## Files\n")
@@ -586,9 +584,7 @@ def sessions() -> list[list[Message]]:
     found = []
     for folder in real.FOLDERS:
         for path in real.files(folder)[:1]:
-            for transcript in list(real.conversations(path, every=False))[:1]:
-                wire = format_named(transcript.format)
-                found.append([wire.parse(raw, i) for i, raw in enumerate(transcript.messages)])
+            found.append(list(next(real.conversations(path, every=False)).messages))
     assert found
     return found
 
