@@ -371,7 +371,10 @@ def answer(calls: Sequence[ToolCall], asked: Message) -> Message:
     anthropic = asked.wire_format == "anthropic"
     return Message(
         role="user" if anthropic else "tool",
-        content=tuple(ToolResult(c.id, NO_RESULT, c.name, raw=_kind_of(c)) for c in calls),
+        content=tuple(
+            ToolResult(c.id, NO_RESULT, c.name, raw=None if anthropic else _kind_of(c))
+            for c in calls
+        ),
         id=asked.id + _ANSWERED,
         timestamp=asked.timestamp,
         metadata=_INJECTED,
