@@ -13,7 +13,8 @@ from compact.apps.cli.main import main
 PAGE = Path(__file__).with_name("cli.md")
 WIDTH = "88"
 COMMANDS = (
-    *("compact", "dry-run", "diff", "tokens", "validate-config", "demo", "sessions"),
+    *("compact", "dry-run", "diff", "tokens", "models", "validate-config", "demo"),
+    "sessions",
     *("history", "context", "recall", "expand", "checkpoints"),
     *("snapshot", "restore", "undo", "redo", "branch", "doctor"),
 )

@@ -17,6 +17,7 @@ from compact.apps.cli import (
     differences,
     doctor,
     measuring,
+    models,
     reviewing,
     sessions,
     settings_command,
@@ -52,6 +53,7 @@ app.command("dry-run")(compacting.dry_run)
 app.command("diff")(differences.diff)
 app.command("tokens")(measuring.tokens)
 app.command("validate-config")(settings_command.validate_config)
+app.command("models")(models.models)
 app.command("demo")(demonstration.demo)
 app.add_typer(sessions.group, name="sessions")
 app.command("history")(reviewing.history)

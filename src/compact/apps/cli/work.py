@@ -130,7 +130,7 @@ def made_plan(
             pin=pins,
             tools=job.transcript.tools,
             model=job.settings.model,
-            tokenizer=job.settings.tokenizer,
+            tokenizer=job.settings.known_tokenizer(),
             format=job.transcript.wire,
             policy=job.settings.policy(),
             on_event=bus.emit,

@@ -1,0 +1,294 @@
+"""`compactctl models`: what is known of models, one of them in full, and what a server offers."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from compact.apps.cli.ending import Stop
+from compact.apps.cli.options import SettingsOptions, taking
+from compact.config import CompactConfig, did_you_mean
+from compact.errors import ModelFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from compact.core.profiles import ModelBook, Profile, Sizing
+
+ASSUMED = {
+    "profile": "as its entry says",
+    "name": "as its name says",
+    "provider": "taken to be large, as providers' models are",
+    "assumed": "assumed, as nobody says it",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelsOptions(SettingsOptions):
+    """What `models` takes."""
+
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="NAME", help="A model's key, or a part of names to look for."),
+    ] = None
+    server: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL|ollama", help="Ask a server which models it has, instead of the list."
+        ),
+    ] = None
+
+
+@taking(ModelsOptions)
+def models(options: ModelsOptions) -> None:
+    """Show what is known of models.
+
+    Without NAME all of them, local ones first; with a part of names those that have it; with a
+    model's key that one in full: for each size what its server is told (num_ctx), the tier, what
+    is kept free for an answer; how far its context can be trusted, and how it writes checkpoints.
+    Entries of your own come from the settings' models_file. --server lists what a server has.
+
+    Examples:
+      compactctl models
+      compactctl models qwen
+      compactctl models ollama:llama3.2:3b
+      compactctl models --server ollama --json
+    """
+    from compact.apps.cli import output
+    from compact.apps.cli.work import settings_of
+
+    settings = settings_of(options)
+    book = settings.book()
+    if options.server is not None:
+        told, show = _offered(options.server, options.name, book), _show_offered
+    elif (known := _meant(book, options.name)) is not None:
+        told, show = _in_full(settings, options.name or "", known), _show_one
+    else:
+        told, show = {"models": [_entry(each) for each in _found(book, options.name)]}, _show_list
+    if options.json:
+        output.print_json(told)
+    else:
+        show(told)
+
+
+# --- which ----------------------------------------------------------------------------------------
+
+
+def _meant(book: ModelBook, name: str | None) -> Profile | None:
+    """The one model that a name means: a key that says more than names hold, a whole name, or the
+    only name of its kind.
+    """
+    known = book.profile_of(name) if name else None
+    if known is None or name is None:
+        return None
+    wanted = name.lower()
+    near = [each for each in (*book.models, *book.families) if _has(each, wanted)]
+    is_whole = wanted in (known.id.lower(), known.name.lower())
+    return known if is_whole or len(near) <= 1 else None
+
+
+def _found(book: ModelBook, part: str | None) -> list[Profile]:
+    """The models whose names have the part.
+
+    Raises:
+        Stop: none has.
+    """
+    known = [*book.models, *book.families]
+    found = [each for each in known if _has(each, (part or "").lower())]
+    if not found:
+        hint = did_you_mean(part or "", [_called(each) for each in known])
+        raise Stop(f"nothing is known of a model {part!r}{hint}; compactctl models lists all")
+    return found
+
+
+def _has(profile: Profile, part: str) -> bool:
+    return any(part in each.lower() for each in (profile.id, profile.name, profile.vendor))
+
+
+def _called(profile: Profile) -> str:
+    return profile.id or profile.name
+
+
+# --- as data --------------------------------------------------------------------------------------
+
+
+def _entry(profile: Profile) -> dict[str, Any]:
+    """What the list says of a model."""
+    return {
+        "model": _called(profile),
+        "name": profile.name,
+        "vendor": profile.vendor or "local",
+        "parameters": profile.parameters or None,
+        "window": profile.window,
+        "max_context_window": profile.max_context_window,
+        "sizes": [row.size for row in profile.context_profiles],
+        "output_limit": profile.output_limit,
+        "reasoning": profile.reasoning,
+        "tool_support": profile.tool_support,
+        "tool_support_source": profile.tool_support_source,
+        "tokenizer": profile.tokenizer,
+    }
+
+
+def _in_full(settings: CompactConfig, key: str, profile: Profile) -> dict[str, Any]:
+    """Everything that follows from what is known of a model."""
+    from compact.core.reliability import reliability_of, writing_of
+
+    parameters = settings.book().parameters_of(key)
+    fresh, writing = reliability_of(parameters.billions, 0), writing_of(parameters.billions)
+    worn = reliability_of(parameters.billions, fresh.warn_after)
+    wanted: Sequence[int | None] = [row.size for row in profile.context_profiles] or [None]
+    sizings = {each.num_ctx: each for each in map(profile.sizing, wanted) if each is not None}
+    return {
+        "key": key,
+        **_entry(profile),
+        "billions": parameters.billions,
+        "billions_from": parameters.source,
+        "input_limit": profile.input_limit,
+        "context_profiles": [_size(settings, profile, each) for each in sizings.values()],
+        "reliability": {
+            "score": fresh.score,
+            "grade": fresh.grade,
+            "warn_after": fresh.warn_after,
+            "warning": worn.warning,
+        },
+        "checkpoint": {"level": writing.level, "share": writing.share},
+    }
+
+
+def _size(settings: CompactConfig, profile: Profile, sizing: Sizing) -> dict[str, Any]:
+    tier = settings.tier(sizing.size)
+    return {
+        "size": sizing.size,
+        "num_ctx": sizing.num_ctx if sizing.row else None,
+        "tier": tier.number,
+        "prompt_tokens": tier.prompt_tokens,
+        "output_reserve": profile.output_reserve(sizing.num_ctx),
+        "vram_estimate": sizing.row.vram_estimate if sizing.row else None,
+    }
+
+
+def _offered(server: str, part: str | None, book: ModelBook) -> dict[str, Any]:
+    """What a server has, and what is known of it.
+
+    Raises:
+        InvalidInput: the text names no server.
+        Stop: it does not answer as it should, or has nothing of that name.
+    """
+    import asyncio
+
+    from compact import wiring
+
+    try:
+        found = asyncio.run(wiring.offered_by(server))
+    except ModelFailed as error:
+        raise Stop(f"--server {server}: {error}") from None
+    listed = []
+    for each in found:
+        if (part or "").lower() in each.name.lower():
+            key = wiring.offered_key(server, each.name)
+            known = book.profile_of(key)
+            window = known.window if known else None
+            tools = known.tool_support if known else None
+            listed.append(asdict(each) | {"key": key, "window": window, "tool_support": tools})
+    if part and not listed:
+        names = [each.name for each in found]
+        raise Stop(f"{server} has no model {part!r}{did_you_mean(part, names)}")
+    return {"server": server, "models": listed}
+
+
+# --- for people -----------------------------------------------------------------------------------
+
+
+def _show_list(told: dict[str, Any]) -> None:
+    from compact.apps.cli import drawing
+
+    rows = drawing.table(
+        *("model", "from", "parameters", "window", "at most", "tools", "tokenizer"),
+        right=("window", "at most"),
+    )
+    for each in told["models"]:
+        rows.add_row(
+            drawing.Text(drawing.one_line(each["model"])),
+            drawing.Text(drawing.one_line(each["vendor"])),
+            drawing.Text(drawing.one_line(each["parameters"] or "")),
+            _number(each["window"]),
+            _number(each["max_context_window"]),
+            _said(each["tool_support"]),
+            drawing.Text(drawing.one_line(each["tokenizer"])),
+        )
+    out = drawing.console()
+    out.print(rows)
+    out.print("The window of a local model is what its server is told by default (num_ctx).")
+
+
+def _show_one(told: dict[str, Any]) -> None:
+    from compact.apps.cli import drawing
+
+    out = drawing.console()
+    for line in _lines(told):
+        out.print(drawing.Text(drawing.visible(line)), soft_wrap=True)
+    if told["context_profiles"]:
+        columns = ("size", "num_ctx", "tier", "system prompt", "kept free", "memory")
+        rows = drawing.table(*columns, right=columns[:-1])
+        for each in told["context_profiles"]:
+            rows.add_row(
+                _number(each["size"]),
+                _number(each["num_ctx"]),
+                str(each["tier"]),
+                _number(each["prompt_tokens"]),
+                _number(each["output_reserve"]),
+                drawing.Text(each["vram_estimate"] or ""),
+            )
+        out.print(rows)
+
+
+def _show_offered(told: dict[str, Any]) -> None:
+    from compact.apps.cli import drawing
+
+    out = drawing.console()
+    if not told["models"]:
+        out.print(drawing.Text(drawing.one_line(f"{told['server']} has no models")))
+        return
+    rows = drawing.table("key", "parameters", "bytes", "window", "tools", right=("bytes", "window"))
+    for each in told["models"]:
+        rows.add_row(
+            drawing.Text(drawing.one_line(each["key"], 200)),
+            drawing.Text(drawing.one_line(each["parameters"])),
+            _number(each["size"]),
+            _number(each["window"]),
+            _said(each["tool_support"]),
+        )
+    out.print(rows)
+
+
+def _lines(told: dict[str, Any]) -> list[str]:
+    """What is said of one model in words."""
+    window, trust, written = told["window"], told["reliability"], told["checkpoint"]
+    tools = _said(told["tool_support"])
+    if told["tool_support"] is not None:
+        tools += f" ({told['tool_support_source'].replace('_', ' ')})"
+    known = "whoever serves it decides" if window is None else f"{window:,} tokens"
+    most = told["max_context_window"]
+    limits = {"prompts": told["input_limit"], "answers": told["output_limit"]}
+    bounds = "".join(f", {what} up to {n:,}" for what, n in limits.items() if n is not None)
+    return [
+        f"{told['key']}: {told['name'] or told['model']}, {told['vendor']}",
+        f"window       {known}{f' of {most:,} at most' if most and most != window else ''}{bounds}",
+        f"parameters   {told['billions']:g} billion, {ASSUMED[told['billions_from']]}",
+        f"tools        {tools}; thinks first: {_said(told['reasoning'])}",
+        f"tokenizer    {told['tokenizer']}",
+        f"reliability  {trust['score']:.2f} ({trust['grade']}), times 0.9 for each compression; a "
+        f"warning after {trust['warn_after']}",
+        f"checkpoints  {written['level']}, {written['share']:.0%} of that level's cap",
+    ]
+
+
+def _number(value: int | None) -> str:
+    return "" if value is None else f"{value:,}"
+
+
+def _said(value: bool | None) -> str:
+    return "not known" if value is None else "yes" if value else "no"

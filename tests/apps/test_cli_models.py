@@ -1,0 +1,175 @@
+"""`compactctl models`: what is known of models, one in full, what a server has (FR-11, 13, 14)."""
+
+import json
+from typing import Any, cast
+
+import pytest
+
+from compact.core.profiles import shipped
+from compact.testing import ScriptedServer
+from compact.testing.faces import LISTS
+
+OWN = """models:
+  - id: house:9b
+    parameters: 9B
+    tool_support: true
+    context_profiles: [{size: 8192, ollama_context_size: 7000, vram_estimate: 6 GB}]
+"""
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    """A file of models of one's own, named by the environment."""
+    (tmp_path / "models.yaml").write_text(OWN, encoding="utf-8")
+    monkeypatch.setenv("COMPACT_MODELS_FILE", "models.yaml")
+
+
+def told(run, *arguments):
+    ran = run("models", *arguments, "--json")
+    assert ran.code == 0, ran.err
+    return json.loads(ran.out)
+
+
+def test_everything_that_is_known_is_listed(run, own):
+    """FR-14: the shipped entries and one's own, as a table and as data."""
+    book = shipped()
+    listed = told(run)["models"]
+    assert len(listed) == len(book.models) + len(book.families) + 1
+    assert {"qwen3:8b", "gpt-4o", "house:9b"} <= {each["model"] for each in listed}
+    ran = run("models")
+    assert ran.code == 0
+    for column in ("model", "parameters", "window", "tools", "tokenizer"):
+        assert column in ran.out.splitlines()[0]
+    row = next(line for line in ran.out.splitlines() if line.startswith("qwen3:8b"))
+    assert row.split() == ["qwen3:8b", "local", "8.2B", "6,963", "40,960", "yes", "chars"]
+    assert "house:9b" in ran.out
+
+
+def test_a_part_of_names_filters(run):
+    """FR-14: by name, by what people call it, by who serves it."""
+    names = [each["model"] for each in told(run, "QWEN3")["models"]]
+    assert "qwen3:8b" in names
+    assert "qwen3-coder:30b" in names
+    assert all("qwen3" in name for name in names)
+    assert {each["vendor"] for each in told(run, "anthropic")["models"]} == {"anthropic"}
+
+
+def test_one_model_is_shown_in_full(run):
+    """FR-11, FR-13, FR-14: sizes with num_ctx and tier, the reserve, reliability, warning."""
+    known = told(run, "ollama:llama3.2:3b")
+    assert [(e["size"], e["num_ctx"], e["tier"]) for e in known["context_profiles"]] == [
+        *((4096, 3482, 1), (8192, 6963, 2), (16384, 13926, 3)),
+        *((32768, 27853, 4), (65536, 55706, 5), (131072, 111411, 5)),
+    ]
+    prompts = [each["prompt_tokens"] for each in known["context_profiles"]]
+    assert prompts == [200, 500, 1000, 1500, 1500, 1500]
+    assert known["context_profiles"][1]["output_reserve"] == 870
+    assert (known["billions"], known["billions_from"]) == (3.2, "profile")
+    assert known["reliability"]["score"] == 0.3
+    assert known["reliability"]["warn_after"] == 5
+    assert "compressed 5 times" in known["reliability"]["warning"]
+    assert known["checkpoint"] == {"level": "moderate", "share": 0.8}
+    ran = run("models", "ollama:llama3.2:3b")
+    assert ran.code == 0
+    for text in ("13,926", "870", "0.30 (critical)", "warning after 5", "3.2 billion", "moderate"):
+        assert text in ran.out
+
+
+def test_a_providers_model_has_one_size(run):
+    """FR-14: its window; what is larger than a prompt may be is kept free."""
+    known = told(run, "gpt-5")
+    (size,) = known["context_profiles"]
+    assert (size["size"], size["num_ctx"], size["output_reserve"]) == (400_000, None, 128_000)
+    assert known["billions_from"] == "provider"
+    assert "prompts up to 272,000" in run("models", "gpt-5").out
+
+
+def test_a_local_model_that_is_not_listed_has_safe_sizes(run):
+    """FR-14: and says that its size is assumed."""
+    known = told(run, "ollama:mystery")
+    assert known["window"] == 2_867
+    assert "assumed, as nobody says it" in run("models", "ollama:mystery").out
+
+
+def test_ones_own_entries_and_tiers_count(run, own, monkeypatch):
+    """FR-11, FR-14."""
+    monkeypatch.setenv("COMPACT_TIER_2_PROMPT_TOKENS", "700")
+    known = told(run, "ollama:house:9b")
+    (size,) = known["context_profiles"]
+    assert (size["num_ctx"], size["prompt_tokens"], size["vram_estimate"]) == (7000, 700, "6 GB")
+    assert known["tool_support_source"] == "user_confirmed"
+    assert "yes (user confirmed)" in run("models", "ollama:house:9b").out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("llama3.2:3bb",), "did you mean 'llama3.2:3b'?"),
+        (("nonesuch",), "compactctl models lists all"),
+        (("--server", "nix"), "'nix' is no server: write ollama, http://host:8080/v1"),
+        (("--server", "ollama+http://127.0.0.1:9"), "cannot be reached"),
+        (("--server", "http://127.0.0.1:9/v1"), "cannot be reached"),
+    ],
+)
+def test_what_cannot_be_shown_is_said_in_one_line(run, arguments, said):
+    """K-11: bad input, exit code 2."""
+    ran = run("models", *arguments)
+    assert ran.code == 2
+    assert ran.out == ""
+    assert said in ran.err
+    assert ran.err.count("\n") == 1
+
+
+def test_a_wrong_entry_of_ones_own_is_named(run, tmp_path, monkeypatch):
+    """FR-14, K-10."""
+    (tmp_path / "models.yaml").write_text("- id: a\n  window: 7\n", encoding="utf-8")
+    monkeypatch.setenv("COMPACT_MODELS_FILE", "models.yaml")
+    ran = run("models")
+    assert ran.code == 2
+    assert "models[a].window: no such field" in ran.err
+    assert "models.yaml" in ran.err
+
+
+def test_an_ollama_server_lists_what_it_has(run):
+    """FR-14: with what is known of it; its key is one that can be used."""
+    with ScriptedServer(model="qwen3:8b") as server:
+        address = f"ollama+{server.url}"
+        (model,) = told(run, "--server", address)["models"]
+        shown = run("models", "--server", address)
+        assert run("models", "nonesuch", "--server", address).code == 2
+        assert [each.path for each in server.requests] == ["/api/tags"] * 3
+    assert model["key"] == f"{address}#qwen3:8b"
+    assert (model["window"], model["tool_support"], model["parameters"]) == (6963, True, "1.9M")
+    assert f"{address}#qwen3:8b" in shown.out.replace("\n", "")
+
+
+@pytest.mark.parametrize("path", ["", "/v1"])
+def test_another_server_lists_what_it_has(run, path):
+    """FR-14: of a window that the server decides nothing is guessed."""
+    with ScriptedServer(model="gpt-oss-20b") as server:
+        address = server.url + path
+        (model,) = told(run, "--server", address)["models"]
+        assert [each.path for each in server.requests] == ["/v1/models"]
+    assert (model["key"], model["window"]) == (f"{address}#gpt-oss-20b", None)
+
+
+def test_what_is_no_list_is_said(run, monkeypatch):
+    """FR-14: the address of something else."""
+    with ScriptedServer() as server:
+        elsewhere = run("models", "--server", f"{server.url}/elsewhere")
+        monkeypatch.setitem(cast("dict[str, Any]", LISTS), "/v1/models", lambda *_: {"object": "x"})
+        other = run("models", "--server", server.url)
+    for ran in (elsewhere, other):
+        assert ran.code == 2
+        assert "http://127.0.0.1" in ran.err
+        assert ran.err.count("\n") == 1
+    assert "no list of models" in other.err
+
+
+def test_a_server_without_models_is_said(run, monkeypatch):
+    """FR-14."""
+    monkeypatch.setitem(cast("dict[str, Any]", LISTS), "/api/tags", lambda *_: {"models": []})
+    with ScriptedServer() as server:
+        ran = run("models", "--server", f"ollama+{server.url}")
+    assert ran.code == 0
+    assert "has no models" in ran.out
