@@ -20,7 +20,9 @@ import httpx
 import openai
 import pytest
 
+from compact import ContextManager
 from compact.core.formats.known import format_named
+from compact.core.messages import Message
 from compact.core.overflow import Refusal, refusal_of
 from compact.core.tokens import TokenCounter
 from compact.managers.compress import aside_of
@@ -35,7 +37,7 @@ TEXTS = (
     '{"a": [1, 2.5, null], "b": "it\'s"}',
     "  two  spaces,\n\n\nand 12345 lines … 🙂👍🏽",
 )
-READ = {
+READ: dict[str, Any] = {
     "type": "function",
     "function": {
         "name": "read_file",
@@ -51,7 +53,7 @@ READ = {
         },
     },
 }
-SEARCH = {
+SEARCH: dict[str, Any] = {
     "type": "function",
     "function": {
         "name": "search",
@@ -67,7 +69,7 @@ SEARCH = {
 }
 
 
-def said(role: str, content: str | None, **more: Any) -> dict[str, Any]:
+def said(role: str, content: Any, **more: Any) -> dict[str, Any]:
     return {"role": role, "content": content, **more}
 
 
@@ -111,14 +113,21 @@ CONVERSATIONS: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]]]] = {
 }
 
 Llama = Callable[[int], str]
+ON_AND_ON = {"ignore_eos": True}
+"""Asks llama.cpp to write until the limit."""
 
 
 def tokens_of(
     counter: TokenCounter, messages: list[dict[str, Any]], tools: list[dict[str, Any]]
 ) -> int:
-    parse = format_named("chat_completions").parse
-    read = [parse(message, position) for position, message in enumerate(messages)]
-    return sum(map(counter.message, read)) + aside_of(counter, None, tools)
+    return sum(map(counter.message, read("chat_completions", messages))) + aside_of(
+        counter, None, tools
+    )
+
+
+def read(wire: str, messages: list[dict[str, Any]]) -> list[Message]:
+    parse = format_named(wire).parse
+    return [parse(message, position) for position, message in enumerate(messages)]
 
 
 @pytest.fixture(scope="module")
@@ -181,6 +190,56 @@ def test_a_prompt_has_the_servers_tokens(
     assert abs(ours - theirs) <= 0.02 * theirs
 
 
+def test_the_anthropic_face_counts_the_same(
+    llama: Llama, client: httpx.Client, counter: TokenCounter
+) -> None:
+    """A system field, blocks and schemas in Anthropic's shape, within 2 % (issue 4)."""
+    tools = [
+        {
+            "name": tool["function"]["name"],
+            "description": tool["function"]["description"],
+            "input_schema": tool["function"]["parameters"],
+        }
+        for tool in (READ, SEARCH)
+    ]
+    call = {"type": "tool_use", "id": "c1", "name": "read_file", "input": {"path": "src/tides.py"}}
+    result = {"type": "tool_result", "tool_use_id": "c1", "content": STEP[1]["content"]}
+    messages = [
+        ASKED,
+        said("assistant", [{"type": "text", "text": "I read it."}, call]),
+        said("user", [result]),
+        TOLD,
+        ASKED,
+    ]
+    body = {"model": "tiny", "system": SYSTEM["content"], "messages": messages, "tools": tools}
+    answer = client.post(f"{llama(8192)}/v1/messages/count_tokens", json=body).json()
+    ours = sum(map(counter.message, read("anthropic", messages)))
+    ours += aside_of(counter, SYSTEM["content"], tools)
+    print(f"{ours} counted, {answer['input_tokens']} by the server")
+    assert abs(ours - answer["input_tokens"]) <= 0.02 * answer["input_tokens"]
+
+
+def test_a_session_counts_as_the_server_does(
+    llama: Llama, client: httpx.Client, tiny_model: tiny_llama.Model
+) -> None:
+    """Windows full of turns: nothing is refused, and each count is the server's (issue 4)."""
+    estimator = HuggingFaceEstimator(tiny_model.tokenizer, framing=tiny_llama.FRAMING)
+    off: list[float] = []
+    with ContextManager(window=1024, tokenizer=estimator, tools=[READ]) as ctx:
+        for number in range(40):
+            ctx.add_message(role="user", content=f"{number}. " + "What of the tide table? " * 16)
+            context = ctx.active_context()
+            messages = ctx.get_context_for_model()
+            answer = chat(client, llama(1024), messages=messages, tools=[READ], max_tokens=32)
+            assert answer.status_code == 200, answer.text
+            theirs = answer.json()["usage"]["prompt_tokens"]
+            off.append(context.tokens / theirs - 1)
+            ctx.add_message(role="assistant", content="It holds. " * 12)
+        assert ctx.compressions > 5
+    print(f"{len(off)} prompts, off by {min(off):+.2%} to {max(off):+.2%}")
+    assert max(map(abs, off)) <= 0.02
+
+
 # --- what it refuses and remembers ----------------------------------------------------------------
 
 
@@ -219,12 +278,17 @@ def test_the_clients_of_openai_and_anthropic_are_answered(llama: Llama) -> None:
     url, asked = llama(2048), ASKED["content"]
     with openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0) as gpt:
         chat = gpt.chat.completions.create(
-            model="tiny", max_tokens=9, messages=[{"role": "user", "content": asked}]
+            model="tiny",
+            max_tokens=9,
+            messages=[{"role": "user", "content": asked}],
+            extra_body=ON_AND_ON,
         )
         assert chat.choices[0].finish_reason == "length"
         assert chat.usage is not None
         assert chat.usage.completion_tokens == 9
-        response = gpt.responses.create(model="tiny", max_output_tokens=16, input=asked)
+        response = gpt.responses.create(
+            model="tiny", max_output_tokens=16, input=asked, extra_body=ON_AND_ON
+        )
         assert response.usage is not None
         assert response.usage.output_tokens == 16
         assert response.output_text
@@ -232,7 +296,10 @@ def test_the_clients_of_openai_and_anthropic_are_answered(llama: Llama) -> None:
         assert response.usage.input_tokens == prompt
     with anthropic.Anthropic(base_url=url, api_key="none", max_retries=0) as claude:
         message = claude.messages.create(
-            model="tiny", max_tokens=9, messages=[{"role": "user", "content": asked}]
+            model="tiny",
+            max_tokens=9,
+            messages=[{"role": "user", "content": asked}],
+            extra_body=ON_AND_ON,
         )
         assert message.stop_reason == "max_tokens"
         cached = message.usage.cache_read_input_tokens or 0
@@ -253,6 +320,7 @@ def test_streams_say_what_they_cost(llama: Llama) -> None:
                 messages=[{"role": "user", "content": asked}],
                 stream=True,
                 stream_options={"include_usage": True},
+                extra_body=ON_AND_ON,
             )
         )
         assert len([c for c in chunks if c.choices and c.choices[0].delta.content]) > 3
@@ -265,7 +333,10 @@ def test_streams_say_what_they_cost(llama: Llama) -> None:
     with (
         anthropic.Anthropic(base_url=url, api_key="none", max_retries=0) as claude,
         claude.messages.stream(
-            model="tiny", max_tokens=9, messages=[{"role": "user", "content": asked}]
+            model="tiny",
+            max_tokens=9,
+            messages=[{"role": "user", "content": asked}],
+            extra_body=ON_AND_ON,
         ) as stream,
     ):
         assert "".join(stream.text_stream)

@@ -335,7 +335,7 @@ def test_a_connection_that_is_closed_is_seen_by_the_client(path, stream):
 
 
 def test_a_hang_ends_by_itself_with_its_client_or_with_the_server():
-    before = threading.active_count()
+    before = set(threading.enumerate())
     with ScriptedServer(Hangs(0.02), Hangs(), Hangs()) as server:
         assert "late" in post(server, PATHS[0]).text
         with pytest.raises(httpx.ReadTimeout):
@@ -349,7 +349,7 @@ def test_a_hang_ends_by_itself_with_its_client_or_with_the_server():
     assert time.perf_counter() - started < 0.2
     for each in waiting:
         each.join()
-    assert threading.active_count() == before
+    assert set(threading.enumerate()) <= before
 
 
 def _lost(server: ScriptedServer) -> None:
@@ -368,6 +368,13 @@ def test_a_callable_decides_by_the_request():
         answer = client.chat.completions.create(model="m", messages=ASKED)
         assert answer.choices[0].message.content == "WHAT NOW?"
         assert server.requests[0].headers["authorization"] == "Bearer none"
+
+
+def test_only_the_newest_requests_are_kept_where_that_is_wanted():
+    with ScriptedServer("a", "b", keep=2) as server:
+        for number in range(5):
+            post(server, PATHS[0], number=number)
+        assert [r.body["number"] for r in server.requests] == [3, 4]
 
 
 def test_an_error_of_the_script_is_raised_when_the_server_is_closed():

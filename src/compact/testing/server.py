@@ -62,13 +62,15 @@ class ScriptedServer:
         window: int | None = None,
         count: Callable[[dict[str, Any]], int] | None = None,
         model: str = "scripted",
+        keep: int | None = None,
     ) -> None:
         self.window = window
         self.model = model
         self.requests: list[Received] = []
-        """Everything that came in, in order."""
+        """What came in, in order: the newest `keep`, or all of them."""
         self.broken: list[Exception] = []
         """Errors of the script."""
+        self._keep = keep
         self._count = count or _characters
         self._script = _script_of(answers)
         self._prompts: deque[str] = deque(maxlen=_REMEMBERED)
@@ -140,6 +142,8 @@ class ScriptedServer:
                 cut = max(0, tokens - asked)
             request = Received(path, body, headers, tokens, cached, self.window, cut)
             self.requests.append(request)
+            if self._keep is not None:
+                del self.requests[: -self._keep]
             return request
 
     def _cached(self, prompt: str, tokens: int) -> int:
