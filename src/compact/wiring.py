@@ -95,6 +95,11 @@ def _tokenizer_for(wire: str, model: str | None, otherwise: str | None) -> str:
     return tokenizers.tokenizer_of_model(model)
 
 
+def names_tokenizer(name: str) -> bool:
+    """Whether a tokenizer may be called that: one of `TOKENIZERS`, or a `tokenizer.json`."""
+    return name in TOKENIZERS or name.endswith(".json")
+
+
 def token_counter_of(settings: CompactConfig, wire: str) -> TokenCounter:
     """The counter that the settings name, for messages of a wire format.
 

@@ -200,7 +200,7 @@ def context_of(
 
     settings = shelf.settings
     tokenizer = settings.tokenizer or session.tokenizer
-    if tokenizer not in wiring.TOKENIZERS:
+    if not wiring.names_tokenizer(tokenizer):
         if settings.tokenizer:
             raise InvalidConfig("tokenizer", f"no tokenizer named {tokenizer!r}")
         tokenizer = wiring.token_counter_of(settings, session.wire).estimator.name

@@ -47,7 +47,7 @@ def settings_of(options: given.SettingsOptions) -> CompactConfig:
     """
     environ = with_env_file(os.environ, Path())
     tokenizer = getattr(options, "tokenizer", None)
-    if tokenizer is not None:
+    if tokenizer is not None and not wiring.names_tokenizer(tokenizer):
         check_choice("--tokenizer", tokenizer, wiring.TOKENIZERS)
     events = getattr(options, "events", False) or None
     strategy = {"off": "off", "extractive": "task_state"}.get(
