@@ -159,9 +159,30 @@ def _openai_responses(key: ModelKey, timeout: float) -> ChatModel:
     return OpenAIResponses(key.name, base_url=key.base_url, timeout=timeout)
 
 
+def _anthropic(key: ModelKey, timeout: float) -> ChatModel:
+    from compact.providers.anthropic_messages import AnthropicMessages
+
+    return AnthropicMessages(key.name, base_url=key.base_url, timeout=timeout)
+
+
+def _ollama(key: ModelKey, timeout: float) -> ChatModel:
+    from compact.providers.ollama_chat import OllamaChat
+
+    return OllamaChat(key.name, base_url=key.base_url, timeout=timeout)
+
+
+def _transformers(key: ModelKey, timeout: float) -> ChatModel:
+    from compact.providers.transformers_chat import TransformersChat
+
+    return TransformersChat(key.name, timeout=timeout)
+
+
 _CHAT_MODELS: Mapping[str, Callable[[ModelKey, float], ChatModel]] = {
     "openai": _openai_chat,
     "openai-responses": _openai_responses,
+    "anthropic": _anthropic,
+    "ollama": _ollama,
+    "transformers": _transformers,
 }
 """Who answers for a provider of `core.model_keys`."""
 

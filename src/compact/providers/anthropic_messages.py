@@ -1,0 +1,399 @@
+"""Anthropic's Messages API, and what is compatible with it, such as llama.cpp's `/v1/messages`.
+
+The official client carries the requests; it neither tries again (`providers.persistent` does) nor
+parses: blocks are read as they come, so that thinking keeps its signature. Where a prompt is marked
+to be cached is `core.cache_marks`' business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any
+
+from compact.core import defaults
+from compact.core.asking import ASK, Abilities, Ask, Limits
+from compact.core.cache_marks import with_marks
+from compact.core.context import ActiveContext
+from compact.core.formats.known import format_named, prompt_of
+from compact.core.formats.tool_schemas import schemas_for
+from compact.core.messages import Message
+from compact.core.replies import Delta, Finish, Reply, Usage
+from compact.errors import ContextOverflow, ModelFailed, ModelRefused
+from compact.providers.clients import LoopClients, package
+from compact.providers.failures import ErrorInAnswer, key_hint, mapped
+
+FORMAT = "anthropic"
+TIMEOUT = 600.0
+"""Seconds that one answer may take."""
+MAX_TOKENS = 4096
+"""Tokens of an answer where nobody says how many: the API demands a number."""
+OPENING = "[The conversation begins with the assistant.]"
+"""What is put before a conversation that begins so: the API demands that a user begins it."""
+_PATH = "/v1/messages"
+_NO_KEY = "none"
+"""Sent to servers of one's own that want no key: the client insists on one."""
+_FINISH: Mapping[str, Finish] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "max_tokens": "length",
+    "tool_use": "tool_calls",
+    "refusal": "refusal",
+}
+"""A `pause_turn` is none of these: the turn goes on when the answer is sent back."""
+_FULL = "model_context_window_exceeded"
+_NOTHING_THERE = (404, 405, 501)
+_SCHEMA = re.compile(r"output_config|output_format|json_schema|\bschema\b", re.IGNORECASE)
+
+
+class AnthropicMessages:
+    """A model behind `/v1/messages`.
+
+    `base_url` is a server's address, None for Anthropic's own; `api_key` is taken from
+    `ANTHROPIC_API_KEY` where it is not given, and servers of one's own may do without. `max_tokens`
+    bounds answers that are asked for without a limit. With `cache` the stable ends of a prompt are
+    marked to be cached. `timeout` is in seconds, for one answer.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        max_tokens: int = MAX_TOKENS,
+        cache: bool = True,
+        timeout: float = TIMEOUT,
+    ) -> None:
+        self.name = f"anthropic+{base_url}#{name}" if base_url else f"anthropic:{name}"
+        self._name = name
+        self._base_url = re.sub(r"/(v1/?)?$", "", base_url) if base_url else None
+        self._api_key = api_key
+        self._max_tokens = max_tokens
+        self._cache = cache
+        self._timeout = timeout
+        self._counts = True
+        self._schemas = base_url is None
+        self._clients: LoopClients[Any] = LoopClients(self._made, lambda client: client.close())
+
+    @property
+    def abilities(self) -> Abilities:
+        """What it can do, until the server says that it cannot."""
+        return Abilities(tools=True, schemas=self._schemas, counts=self._counts)
+
+    async def complete(self, context: ActiveContext, ask: Ask = ASK) -> Reply:
+        """The model's answer.
+
+        Raises:
+            ContextOverflow: also where the answer filled what was left of the window.
+            ModelFailed: as `ChatModel.complete`.
+        """
+        body = self._prompt(context) | self._wishes(ask)
+        try:
+            return self._reply(await self._post(_PATH, body))
+        except ModelRefused as refusal:
+            return self._reply(await self._post(_PATH, self._without_schema(body, refusal)))
+
+    async def stream(self, context: ActiveContext, ask: Ask = ASK) -> AsyncIterator[Delta]:
+        """The answer as it is written; the last piece carries the whole reply.
+
+        Raises:
+            As `complete`; ModelFailed also where the stream breaks off.
+        """
+        body = self._prompt(context) | self._wishes(ask) | {"stream": True}
+        written = _Written()
+        async with aclosing(self._events(body)) as events:
+            async for event in events:
+                if text := written.take(event):
+                    yield Delta(text=text)
+        if not written.is_whole:
+            raise ModelFailed(f"{self.name} broke off in the middle of its answer", model=self.name)
+        yield Delta(reply=self._reply(written.answer()))
+
+    async def count(self, context: ActiveContext) -> int | None:
+        """Tokens of the prompt as the server counts them; None where it does not count."""
+        body = self._prompt(context)
+        if not self._counts:
+            return None
+        try:
+            tokens = (await self._post(f"{_PATH}/count_tokens", body)).get("input_tokens")
+        except ModelRefused as refusal:
+            if refusal.status not in _NOTHING_THERE:
+                raise
+            self._counts = False
+            return None
+        return tokens if isinstance(tokens, int) else None
+
+    async def limits(self) -> Limits:
+        """What the server says of the model's limits.
+
+        Raises:
+            ModelUnavailable, ModelRefused: as `ChatModel.complete`.
+        """
+        try:
+            row: Mapping[str, Any] = await self._get(f"/v1/models/{self._name}")
+        except ModelRefused as refusal:
+            if refusal.status not in _NOTHING_THERE or self._base_url is None:
+                raise
+            row = _row_of((await self._get("/v1/models")).get("data"), self._name)
+        said = row.get("meta")
+        places = (row, said) if isinstance(said, Mapping) else (row,)
+        return Limits(
+            window=_number(places, "max_input_tokens", "n_ctx", "max_model_len"),
+            trained=_number(places, "max_input_tokens", "n_ctx_train"),
+            output=_number(places, "max_tokens"),
+        )
+
+    async def aclose(self) -> None:
+        """Close all connections; the next request opens others."""
+        await self._clients.aclose()
+
+    # --- asking -----------------------------------------------------------------------------------
+
+    def _prompt(self, context: ActiveContext) -> dict[str, Any]:
+        """The prompt's three fields. System messages of the list stand in the system field."""
+        said = prompt_of(context, FORMAT)
+        system = _system(context.system, [m for m in said if m["role"] == "system"])
+        messages = [kept for m in said if m["role"] != "system" and (kept := _kept(m))]
+        if messages and messages[0]["role"] != "user":
+            messages.insert(0, {"role": "user", "content": OPENING})
+        prompt: dict[str, Any] = {"model": self._name, "messages": messages}
+        if system:
+            prompt["system"] = system
+        if context.tools:
+            prompt["tools"] = schemas_for(FORMAT, context.tools)
+        return with_marks(prompt) if self._cache else prompt
+
+    def _wishes(self, ask: Ask) -> dict[str, Any]:
+        wishes: dict[str, Any] = {"max_tokens": ask.max_tokens or self._max_tokens}
+        if ask.temperature is not None:
+            wishes["temperature"] = min(ask.temperature, 1.0)
+        if ask.answer_schema is not None and self._schemas:
+            schema = {"type": "json_schema", "schema": dict(ask.answer_schema)}
+            wishes["output_config"] = {"format": schema}
+        return wishes
+
+    def _without_schema(self, body: Mapping[str, Any], refusal: ModelRefused) -> dict[str, Any]:
+        """The request without its schema, as all are from now on.
+
+        Raises:
+            ModelRefused: the refusal itself, if it is of something else.
+        """
+        wanted = {field: value for field, value in body.items() if field != "output_config"}
+        if len(wanted) == len(body) or refusal.status != 400 or not _SCHEMA.search(str(refusal)):
+            raise refusal
+        self._schemas = False
+        return wanted
+
+    # --- the server -------------------------------------------------------------------------------
+
+    def _made(self) -> Any:  # noqa: ANN401 - a client of a package that may be missing
+        anthropic = package("anthropic", model=self.name)
+        key = self._api_key or os.environ.get("ANTHROPIC_API_KEY")
+        if not key and self._base_url is not None:
+            key = _NO_KEY
+        client = anthropic.AsyncAnthropic(
+            api_key=key or None, base_url=self._base_url, max_retries=0, timeout=self._timeout
+        )
+        if not (client.api_key or client.auth_token or client.credentials):
+            text = f"there is no key for {self.name}: {key_hint(self.name)}"
+            raise ModelRefused(text, model=self.name)
+        return client
+
+    async def _post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        return await self._answered(lambda client: client.post(path, body=body, cast_to=object))
+
+    async def _get(self, path: str) -> dict[str, Any]:
+        return await self._answered(lambda client: client.get(path, cast_to=object))
+
+    async def _answered(self, ask: Callable[[Any], Awaitable[object]]) -> dict[str, Any]:
+        with mapped(self.name):
+            client = await self._clients.current()
+            async with asyncio.timeout(self._timeout):
+                answer = await ask(client)
+            return self._readable(answer)
+
+    async def _events(self, body: Mapping[str, Any]) -> AsyncGenerator[dict[str, Any], None]:
+        deadline = asyncio.get_running_loop().time() + self._timeout
+        try:
+            stream = await self._opened(body, deadline)
+        except ModelRefused as refusal:
+            stream = await self._opened(self._without_schema(body, refusal), deadline)
+        async with stream:
+            events = aiter(stream)
+            while True:
+                with mapped(self.name):
+                    try:
+                        async with asyncio.timeout_at(deadline):
+                            event = await anext(events)
+                    except StopAsyncIteration:
+                        return
+                    event = self._readable(event)
+                yield event
+
+    async def _opened(self, body: Mapping[str, Any], deadline: float) -> Any:  # noqa: ANN401 - as above
+        with mapped(self.name):
+            client = await self._clients.current()
+            kind = package("anthropic", model=self.name).AsyncStream[object]
+            async with asyncio.timeout_at(deadline):
+                return await client.post(
+                    _PATH, body=body, cast_to=object, stream=True, stream_cls=kind
+                )
+
+    def _readable(self, answer: object) -> dict[str, Any]:
+        if not isinstance(answer, dict):
+            raise ModelFailed(
+                f"{self.name} answered something that is no JSON object: is this the address of "
+                "an API?",
+                model=self.name,
+            )
+        if answer.get("error"):
+            raise ErrorInAnswer(answer)
+        return answer
+
+    def _reply(self, answer: Mapping[str, Any]) -> Reply:
+        content = answer.get("content")
+        if not isinstance(content, Sequence):
+            raise ModelFailed(f"{self.name} answered without a message", model=self.name)
+        usage = _usage(answer.get("usage"))
+        if answer.get("stop_reason") == _FULL:
+            raise ContextOverflow(
+                f"{self.name} filled its context window before it came to an end",
+                tokens=usage.prompt_tokens if usage else None,
+            )
+        return Reply(
+            message=_message(content),
+            usage=usage,
+            finish=_FINISH.get(str(answer.get("stop_reason")), "unknown"),
+            model=self.name,
+        )
+
+
+class _Written:
+    """An answer that comes in events."""
+
+    def __init__(self) -> None:
+        self._answer: dict[str, Any] = {}
+        self._usage: dict[str, Any] = {}
+        self._blocks: dict[int, dict[str, Any]] = {}
+        self._inputs: dict[int, str] = {}
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it came to its end."""
+        return bool(self._answer.get("stop_reason"))
+
+    def take(self, event: Mapping[str, Any]) -> str:
+        """Add an event; the text that it says."""
+        match event.get("type"):
+            case "message_start":
+                self._answer = dict(event.get("message") or {})
+                self._used(self._answer.get("usage"))
+            case "content_block_start":
+                self._blocks[event["index"]] = dict(event.get("content_block") or {})
+                return str(self._blocks[event["index"]].get("text") or "")
+            case "content_block_delta":
+                return self._grown(event["index"], event.get("delta") or {})
+            case "message_delta":
+                self._answer |= event.get("delta") or {}
+                self._used(event.get("usage"))
+        return ""
+
+    def answer(self) -> dict[str, Any]:
+        """The whole, as if it had come in one piece."""
+        for index, written in self._inputs.items():
+            self._blocks[index]["input"] = _input(written)
+        blocks = [self._blocks[index] for index in sorted(self._blocks)]
+        return {**self._answer, "content": blocks, "usage": self._usage}
+
+    def _used(self, usage: object) -> None:
+        if isinstance(usage, Mapping):
+            self._usage |= {k: v for k, v in usage.items() if v is not None}
+
+    def _grown(self, index: int, delta: Mapping[str, Any]) -> str:
+        block = self._blocks.setdefault(index, {"type": "text", "text": ""})
+        match delta.get("type"):
+            case "text_delta" | "thinking_delta" | "signature_delta" as kind:
+                field = kind.removesuffix("_delta")
+                block[field] = str(block.get(field) or "") + str(delta.get(field) or "")
+                return str(delta["text"]) if kind == "text_delta" else ""
+            case "input_json_delta":
+                self._inputs[index] = self._inputs.get(index, "") + str(delta["partial_json"])
+            case "citations_delta":
+                block["citations"] = [*(block.get("citations") or ()), delta["citation"]]
+        return ""
+
+
+def _input(written: str) -> dict[str, Any]:
+    """A call's arguments; what was cut off in the middle is kept as text, as the format does."""
+    try:
+        read = json.loads(written or "{}")
+    except ValueError:
+        read = None
+    return read if isinstance(read, dict) else {"arguments": written}
+
+
+def _message(content: Sequence[Any]) -> Message:
+    """The answer as a message with an id of its own."""
+    message = format_named(FORMAT).parse({"role": "assistant", "content": list(content)}, 0)
+    return message.model_copy(update={"id": defaults.new_id(), "timestamp": defaults.now()})
+
+
+def _usage(said: object) -> Usage | None:
+    """Tokens of the whole prompt: the API names those that were not in its cache apart."""
+    if not isinstance(said, Mapping) or not isinstance(said.get("input_tokens"), int):
+        return None
+    read = said.get("cache_read_input_tokens") or 0
+    return Usage(
+        prompt_tokens=said["input_tokens"] + read + (said.get("cache_creation_input_tokens") or 0),
+        completion_tokens=said.get("output_tokens") or 0,
+        cached_tokens=read,
+    )
+
+
+def _system(
+    field: str | Sequence[Mapping[str, Any]] | None, listed: Sequence[Mapping[str, Any]]
+) -> str | list[Any]:
+    """The system field: what the context has in its own, then system messages of the list."""
+    if isinstance(field, str) and not listed:
+        return field
+    contents = [field or "", *(message["content"] for message in listed)]
+    return [block for content in contents for block in _blocks(content)]
+
+
+def _kept(message: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The message as the API takes it: role and content, without empty texts; None for nothing."""
+    content = message["content"]
+    if not isinstance(content, str):
+        content = _blocks(content)
+    if not content or (isinstance(content, str) and not content.strip()):
+        return None
+    return {"role": message["role"], "content": content}
+
+
+def _blocks(content: str | Sequence[Any]) -> list[Any]:
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    return [block for block in blocks if not _is_empty(block)]
+
+
+def _is_empty(block: object) -> bool:
+    if not isinstance(block, Mapping) or block.get("type") != "text":
+        return False
+    return not str(block.get("text") or "").strip()
+
+
+def _row_of(rows: object, name: str) -> Mapping[str, Any]:
+    """The row of that name, or the only one: servers of one model call it what they like."""
+    listed = [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
+    named = [row for row in listed if row.get("id") == name]
+    return next(iter(named or (listed if len(listed) == 1 else ())), {})
+
+
+def _number(places: Sequence[Mapping[str, Any]], *names: str) -> int | None:
+    """The first of the fields that holds a number of tokens."""
+    found = (place.get(name) for name in names for place in places)
+    return next((value for value in found if type(value) is int and value > 0), None)
