@@ -15,10 +15,13 @@ WIDTH = "88"
 COMMANDS = (
     *("compact", "dry-run", "diff", "tokens", "models", "validate-config", "demo"),
     "sessions",
-    *("history", "context", "recall", "expand", "checkpoints"),
+    *("history", "context", "recall", "expand", "checkpoints", "goals"),
     *("snapshot", "restore", "undo", "redo", "branch", "doctor"),
 )
-OF_SESSIONS = ("list", "show", "import", "export", "compress", "delete")
+INNER = {
+    "sessions": ("list", "show", "import", "export", "compress", "delete"),
+    "goals": ("list", "add", "done", "drop", "pause", "resume"),
+}
 
 HEAD = """# The command line
 
@@ -77,8 +80,8 @@ def page() -> str:
         parts = [HEAD, f"## compactctl\n\n```text\n{help_of()}\n```\n"]
         for name in COMMANDS:
             parts += [f"## {name}\n\n```text\n{help_of(name)}\n```\n"]
-            for inner in OF_SESSIONS if name == "sessions" else ():
-                parts += [f"### sessions {inner}\n\n```text\n{help_of(name, inner)}\n```\n"]
+            for inner in INNER.get(name, ()):
+                parts += [f"### {name} {inner}\n\n```text\n{help_of(name, inner)}\n```\n"]
     finally:
         if before is None:
             del os.environ["COLUMNS"]

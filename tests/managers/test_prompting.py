@@ -14,6 +14,12 @@ from tests.managers.asking import fill, session
 PARTS = PromptParts(instructions="Always answer in rhymes.")
 
 
+def made_for(ctx):
+    """The assembled prompt; there is one."""
+    assert ctx.system_prompt is not None
+    return ctx.system_prompt
+
+
 def first(ctx):
     return checker.visible(ctx.get_context_for_model()[0])[0]
 
@@ -27,7 +33,7 @@ def test_the_prompt_stands_first_and_whole_whatever_is_compressed():
         fill(ctx, i, i + 1)
         prompt = ctx.get_context_for_model()
         told = [checker.visible(message)[0] for message in prompt[:3]]
-        assert ctx.system_prompt.text in told[0]
+        assert made_for(ctx).text in told[0]
         assert told[1] == "You work at the harbour."
         assert told[2].endswith("- Mend the roof.")
         context = ctx.active_context()
@@ -38,8 +44,8 @@ def test_the_prompt_stands_first_and_whole_whatever_is_compressed():
     assert ctx.checkpoints
     assert checker.visible(prompt[3])[0].startswith("[Checkpoint ")
     assert "Always answer in rhymes." in told[0]
-    assert ctx.system_prompt.tokens <= 200
-    assert [left.part for left in ctx.system_prompt.left_out] == ["goal markers"]
+    assert made_for(ctx).tokens <= 200
+    assert [left.part for left in made_for(ctx).left_out] == ["goal markers"]
     assert len(ctx.history) == 121, "it is no message of the history"
 
 
@@ -53,13 +59,13 @@ def test_where_the_system_prompt_is_a_field_it_stands_there(system):
     for each in (plain, ctx):
         each.add_message(role="user", content="Good morning.")
     context = ctx.active_context()
-    text = ctx.system_prompt.text
+    text = made_for(ctx).text
     if isinstance(system, list):
         assert context.system == ({"type": "text", "text": text}, *system)
     else:
         assert context.system == (f"{text}\n\n{system}" if system else text)
     more = context.tokens - plain.active_context().tokens
-    assert ctx.system_prompt.tokens <= more <= ctx.system_prompt.tokens + 12
+    assert made_for(ctx).tokens <= more <= made_for(ctx).tokens + 12
     assert len(context.messages) == 1
     assert ctx._post.count(context) == context.tokens
 
@@ -77,7 +83,7 @@ def test_another_window_has_another_budget():
     ctx = session(InMemoryStore(), window=4_096, prompt=PromptParts(skills=(skill,)))
     ctx.add_message(role="user", content="Good morning.")
     assert "Reef early" not in first(ctx)
-    (left,) = [each for each in ctx.system_prompt.left_out if each.part == "Skill sailing"]
+    (left,) = [each for each in made_for(ctx).left_out if each.part == "Skill sailing"]
     assert left.tokens > 200
     large = ctx.get_context_for_model("gpt-4o")
     assert "Reef early" in checker.visible(large[0])[0]

@@ -16,6 +16,7 @@ from compact.apps.cli import (
     demonstration,
     differences,
     doctor,
+    goals,
     measuring,
     models,
     reviewing,
@@ -61,6 +62,7 @@ app.command("context")(reviewing.context)
 app.command("recall")(reviewing.recall)
 app.command("expand")(reviewing.expand)
 app.command("checkpoints")(checkpoint_tree.checkpoints)
+app.add_typer(goals.group, name="goals")
 app.command("snapshot")(travelling.snapshot)
 app.command("restore")(travelling.restore)
 app.command("undo")(travelling.undo)
