@@ -335,6 +335,9 @@ def test_a_larger_span_is_summarized_in_parts_and_put_together():
     assert "shelf-0" in text
     assert "shelf-59" in text
     assert max(sizes(model)) <= 2_500
+    prompt = summary_by(Answering(told), request(LONG), window=2_500).prompt
+    assert prompt.count("You write the memory of a conversation") == 1
+    assert all(f"part {i} of {len(maps)} " in prompt for i, _ in enumerate(maps, 1))
     again = Answering(told)
     summary_by(again, request(LONG), window=2_500)
     assert [data(c) for c in again.contexts] == [data(c) for c in model.contexts]

@@ -33,11 +33,6 @@ class Briefing:
     rules: str
     ask: str
 
-    @property
-    def text(self) -> str:
-        """All that is said beside the data."""
-        return f"{self.rules}\n\n{self.ask}"
-
     def context(self, blocks: Iterable[Block], marker: str, counter: TokenCounter) -> ActiveContext:
         """The prompt with these blocks as its data."""
         data = f"{fenced(blocks, marker)}\n\n{self.ask}"

@@ -238,7 +238,7 @@ class Writing:
         desk = self.desk
         nothing = told.context((), BLANK, desk.counter).tokens
         self._data, self.sent = max(0, context.tokens - nothing), self.sent + 1
-        self.told[told.text] = None
+        self.told |= dict.fromkeys((told.rules, told.ask))
         ask = Ask(
             max_tokens=tokens + desk.reserve,
             temperature=TEMPERATURE,
