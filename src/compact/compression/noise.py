@@ -20,23 +20,35 @@ if TYPE_CHECKING:
 
     from compact.compression.matter import Matter
 
-LEAST_JOINED = 0.33
-"""Share of neighbouring words that must be joined; of real summaries more than half are."""
+LEAST_JOINED, FEWEST_JOINED = 0.40, 0.33
+"""Share of neighbouring words that must be joined, where few of their words are known from the
+source, and where most are."""
 CLEARLY = 0.66
-"""Share of joined neighbours from which the source need not be read."""
-LEAST_PAIRS = 6
-"""Neighbours from which that is asked."""
+"""Share of words joined by function words alone from which the source need not be read."""
+LEAST_UNITS, FEW_UNITS = 3, 6
+"""Neighbours and long words from which that is asked; of fewer than `FEW_UNITS` one is enough."""
+LEAST_DISTINCT, DISTINCT_FROM = 0.3, 12
+"""Share of distinct words that so many words must have, where the source repeats none so."""
+MOST_LOST = 0.5
+"""Share of a text that may be made of words longer than words are."""
+LONGEST_WORD = 24
+"""Letters from which a word must stand in the source to be one."""
 LEAST_READABLE = 0.5
-"""Share of a text's characters that must be letters or digits, where the source says no such
-thing."""
+"""Share of a text's signs that must be letters, digits or common marks."""
+MOST_BROKEN = 0.01
+"""Share of a text's characters that may be no characters, where its source has no such."""
+STEM = 6
+"""Letters by which a word is known from its source, however it is inflected."""
 COMMON = 60
 """The most frequent words of a conversation whose language is unknown are its function words."""
 _UNSEGMENTED = "\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 _WORD = re.compile(rf"[{_UNSEGMENTED}]|[^\s{_UNSEGMENTED}]+")
 _EDGES = ".,;:!?\"'`*_()[]{}<>-–—…#|/\\=+~$%&@^·×→"
 _HEADING = re.compile(r"^#+ .*$", re.MULTILINE)
+_BROKEN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufffd\ue000-\uf8ff]")
 _KANA = re.compile(r"[\u3040-\u30ff]")
-_ALL = frozenset().union(*FUNCTION_WORDS.values())
+_ALL = frozenset[str]().union(*FUNCTION_WORDS.values())
+Pair = tuple[str, str]
 
 
 class Reading(NamedTuple):
@@ -48,15 +60,52 @@ class Reading(NamedTuple):
     detail: str
 
 
+class Joined(NamedTuple):
+    """Which neighbours belong together."""
+
+    share: float
+    """By a function word, or because they stand so in the source."""
+    strictly: float
+    """The same, of those whose words the source knows."""
+    known: set[Pair]
+    """Those that stand so in the source."""
+
+
 def read(text: str, matter: Matter) -> Reading:
     """Whether a summary is language, judged beside its source."""
     prose = GOAL_LABEL.sub("", _HEADING.sub("", text.replace(REFERENCE_LINE, "")))
-    readable = _readable(prose)
-    pairs = list(_pairs(prose))
-    share = _joined(pairs, matter)
-    is_noise = readable < LEAST_READABLE or (len(pairs) >= LEAST_PAIRS and share < LEAST_JOINED)
-    detail = f"{share:.0%} of {len(pairs):,} neighbouring words belong together"
-    return Reading(is_noise, share, f"{detail}, {readable:.0%} of the characters readable")
+    readable, broken = _readable(prose), _broken(prose, matter)
+    units = list(_units(prose))
+    joined = _joined(units, matter)
+    is_noise = (
+        readable < LEAST_READABLE
+        or broken > MOST_BROKEN
+        or _is_loose(len(units), joined)
+        or _is_run_on(units, joined, prose)
+        or _is_repeated(units, joined)
+    )
+    detail = f"{joined.share:.0%} of {len(units):,} neighbouring words belong together"
+    detail += f", {readable:.0%} of the characters readable"
+    return Reading(is_noise, joined.share, detail)
+
+
+def _is_loose(units: int, joined: Joined) -> bool:
+    if units < FEW_UNITS:
+        return units >= LEAST_UNITS and joined.strictly == 0
+    return joined.share < FEWEST_JOINED or (
+        joined.share < LEAST_JOINED and joined.strictly < FEWEST_JOINED
+    )
+
+
+def _is_run_on(units: list[Pair], joined: Joined, text: str) -> bool:
+    lost = sum(len(a) for a, b in units if a is b and (a, b) not in joined.known)
+    return lost > MOST_LOST * len(text.strip())
+
+
+def _is_repeated(units: list[Pair], joined: Joined) -> bool:
+    distinct = len({word for pair in units for word in pair})
+    few = distinct < LEAST_DISTINCT * len(units)
+    return len(units) >= DISTINCT_FROM and few and joined.strictly < MOST_LOST
 
 
 def _readable(text: str) -> float:
@@ -66,32 +115,54 @@ def _readable(text: str) -> float:
     return good / len(signs) if signs else 1.0
 
 
-def _pairs(text: str) -> Iterator[tuple[str, str]]:
-    """Neighbouring words of each line, in lower case, as they are written; marks are none."""
+def _broken(text: str, matter: Matter) -> float:
+    """Share of the characters that are controls or stand for bytes that are no text."""
+    found = _BROKEN.findall(text)
+    if not found or all(any(sign in said for said in _texts(matter)) for sign in set(found)):
+        return 0.0
+    return len(found) / len(text)
+
+
+def _units(text: str) -> Iterator[Pair]:
+    """Neighbouring words of each line, in lower case, as they are written; marks are no words.
+    A word that is longer than words are stands beside itself.
+    """
     for line in text.lower().split("\n"):
-        yield from pairwise(word for word in _words(line) if word.strip(_EDGES))
+        words = [word for word in _words(line) if word.strip(_EDGES)]
+        yield from pairwise(words)
+        yield from ((word, word) for word in words if len(word.strip(_EDGES)) > LONGEST_WORD)
 
 
 def _words(text: str) -> list[str]:
     return text.split() if text.isascii() else _WORD.findall(text)
 
 
-def _joined(pairs: list[tuple[str, str]], matter: Matter) -> float:
-    """Share of the pairs that hold a function word, or stand so in the source."""
-    if not pairs:
-        return 1.0
+def _joined(units: list[Pair], matter: Matter) -> Joined:
+    """Which of the pairs hold a function word, or stand so in the source."""
+    if not units:
+        return Joined(1.0, 1.0, set())
     held = _function_words(matter)
-    bare = {word: word.strip(_EDGES) for pair in pairs for word in pair}
-    loose = [
+    bare = {word: word.strip(_EDGES) for pair in units for word in pair}
+    bound = {
         (left, right)
-        for left, right in pairs
-        if bare[left] == bare[right] or not (_binds(bare[left], held) or _binds(bare[right], held))
-    ]
-    share = 1 - len(loose) / len(pairs)
-    if share >= CLEARLY:
-        return share
-    known = _known_pairs(loose, bare, matter)
-    return 1 - sum(1 for pair in loose if pair not in known) / len(pairs)
+        for left, right in set(units)
+        if bare[left] != bare[right] and (_binds(bare[left], held) or _binds(bare[right], held))
+    }
+    distinct = len({word for pair in units for word in pair})
+    if sum(pair in bound for pair in units) >= CLEARLY * len(units) and (
+        distinct >= LEAST_DISTINCT * len(units) and all(a is not b for a, b in units)
+    ):
+        return Joined(sum(pair in bound for pair in units) / len(units), 1.0, bound)
+    said = "\n".join(_texts(matter)).lower()
+    familiar = {word for pair in bound for word in pair if _is_known(bare[word], said, held)}
+    beside = _neighbours(set(units), bare, matter)
+    strict = beside | {(a, b) for a, b in bound if a in familiar and b in familiar}
+    share = sum(pair in bound or pair in beside for pair in units) / len(units)
+    return Joined(share, sum(pair in strict for pair in units) / len(units), beside)
+
+
+def _is_known(word: str, said: str, held: frozenset[str]) -> bool:
+    return _binds(word, held) or word[:STEM] in said or word.isdigit()
 
 
 def _binds(word: str, held: frozenset[str]) -> bool:
@@ -108,19 +179,18 @@ def _function_words(matter: Matter) -> frozenset[str]:
     return _ALL | CHARACTERS | {word for word, _ in common.most_common(COMMON) if word}
 
 
-def _known_pairs(
-    loose: list[tuple[str, str]], bare: dict[str, str], matter: Matter
-) -> set[tuple[str, str]]:
+def _neighbours(wanted: set[Pair], bare: dict[str, str], matter: Matter) -> set[Pair]:
     """Those of the pairs that stand so in the source, or name two of its anchors."""
     names = {name.lower() for name in matter.ledger.uses}
-    wanted = set(loose)
-    known = {pair for pair in wanted if bare[pair[0]] in names and bare[pair[1]] in names}
+    found = {pair for pair in wanted if bare[pair[0]] in names and bare[pair[1]] in names}
     for text in _texts(matter):
-        wanted -= known
-        if not wanted:
+        left = wanted - found
+        if not left:
             break
-        known |= wanted.intersection(pairwise(_words(text.lower())))
-    return known
+        lowered = text.lower()
+        found |= left.intersection(pairwise(_words(lowered)))
+        found |= {pair for pair in left if pair[0] is pair[1] and bare[pair[0]] in lowered}
+    return found
 
 
 def _texts(matter: Matter) -> Iterable[str]:
