@@ -18,7 +18,7 @@ from compact.config import CompactConfig
 from compact.core.events import Event
 from compact.core.messages import Message
 from compact.core.model_keys import ModelKey, parse_key
-from compact.core.profiles import profile_of
+from compact.core.profiles import ModelBook, profile_of, shipped
 from compact.core.protocols import ChatModel, Emit, SessionStore, Summarizer, TokenEstimator
 from compact.core.tokens import (
     ANTHROPIC_FRAMING,
@@ -113,16 +113,54 @@ def token_counter_of(settings: CompactConfig, wire: str) -> TokenCounter:
         raise settings.wrong("tokenizer" if settings.tokenizer else "model", str(error)) from None
 
 
-def summarizer(chosen: str | Summarizer | None, counter: TokenCounter) -> Summarizer:
-    """The summarizer of that name; `extractive` where none is given."""
-    if chosen is None or chosen == "extractive":
+EXTRACTIVE = "extractive"
+"""The name of the summarizer that needs no model."""
+
+
+def summarizer(
+    chosen: str | Sequence[str] | Summarizer | None,
+    counter: TokenCounter,
+    *,
+    book: ModelBook | None = None,
+    emit: Emit | None = None,
+) -> Summarizer:
+    """The summarizer of that name: `extractive`, also where none is given, or the key of a model
+    that writes; of several keys, the models are asked in this order.
+
+    Raises:
+        UnknownModel: no model is known by a key.
+    """
+    if chosen is None or chosen == EXTRACTIVE:
         return ExtractiveSummarizer(counter)
     if isinstance(chosen, str):
-        raise UnknownModel(f"no summarizer {chosen!r}; there is 'extractive'")
+        return _model_summarizer([chosen], book or shipped(), emit)
+    if isinstance(chosen, list | tuple):
+        return _model_summarizer(list(chosen), book or shipped(), emit)
+    assert isinstance(chosen, Summarizer), "an object of the caller's"
     return chosen
 
 
-def asked_model(chosen: Sequence[str | ChatModel], emit: Emit) -> ChatModel:
+def _model_summarizer(keys: Sequence[str], book: ModelBook, emit: Emit | None) -> Summarizer:
+    """The models' summarizer; what it sends fits the smallest of their windows."""
+    from compact.compression.abstractive import ModelSummarizer
+
+    try:
+        model = asked_model(keys, emit)
+    except UnknownModel as error:
+        raise UnknownModel(f"no summarizer {keys!r}: {error}; or write 'extractive'") from None
+    windows = [book.window_of(key) for key in keys if _window_is_known(key, book)]
+    known = min(windows) if len(windows) == len(keys) else None
+    counter = token_counter("chat_completions", model=keys[0], otherwise="chars")
+    reserves = [book.output_reserve_of(key, known) for key in keys] if known else [0]
+    return ModelSummarizer(model, counter, window=known, reserve=max(reserves))
+
+
+def _window_is_known(key: str, book: ModelBook) -> bool:
+    profile = book.profile_of(key)
+    return profile is not None and profile.window is not None
+
+
+def asked_model(chosen: Sequence[str | ChatModel], emit: Emit | None) -> ChatModel:
     """The models that are asked, in this order; each again where that may help.
 
     Raises:

@@ -1,18 +1,27 @@
 """One policy of what a person set, the model, its tier, the summarizer (FR-11, FR-13, FR-14)."""
 
+from typing import NamedTuple
+
 import pytest
 
 from compact.core.policy import CompactPolicy
 from compact.core.profiles import shipped
-from compact.core.resolving import Wanted, resolved
+from compact.core.resolving import Setting
 from compact.core.tiers import TierSettings
 from compact.errors import UnknownModel
 
 BOOK = shipped()
 
 
-def of(model=None, window=None, **more):
-    return resolved(Wanted(model=model, window=window, **more), BOOK)
+class Found(NamedTuple):
+    size: int
+    policy: CompactPolicy
+
+
+def of(model=None, window=None, policy=None, **more):
+    setting = Setting(BOOK, model, **more)
+    size = setting.size(window)
+    return Found(size, setting.policy(policy or CompactPolicy(), size))
 
 
 def test_without_a_model_the_size_is_what_was_given():
@@ -23,8 +32,8 @@ def test_without_a_model_the_size_is_what_was_given():
 
 def test_a_local_server_is_told_what_the_row_says():
     """(FR-14) 6,963 for 8,192: read, never computed; the tier follows from the size."""
-    found = of("ollama:llama3.2:3b", 8_192)
-    assert (found.size, found.tier.number) == (6_963, 2)
+    found = of("ollama:llama3.2:3b", 8_192, tiers={2: TierSettings(trigger_pct=0.6)})
+    assert (found.size, found.policy.trigger_pct) == (6_963, 0.6)
 
 
 def test_a_local_server_is_never_set_up_for_more_than_was_asked_for():
@@ -70,3 +79,13 @@ def test_what_a_person_set_of_the_writing_counts_more():
     own = CompactPolicy(level_share=0.5)
     found = of(window=8_192, summarizer="ollama:llama3.2:3b", policy=own).policy
     assert (found.new_level, found.level_share) == ("detailed", 0.5)
+
+
+def test_trust_fades_with_every_compression():
+    """(FR-13)"""
+    small = Setting(BOOK, "ollama:qwen2.5:1.5b")
+    scores = [small.reliability(n) for n in range(4)]
+    assert all(scores)
+    assert [round(s.score, 4) for s in scores if s] == [0.3, 0.27, 0.243, 0.2187]
+    assert [bool(s.warning) for s in scores if s] == [False, False, False, True]
+    assert Setting(BOOK).reliability(9) is None

@@ -23,6 +23,8 @@ from compact.core.protocols import ChatModel
 from compact.core.tokens import TokenCounter
 from compact.errors import ContextOverflow, ModelFailed
 
+UNSAID_WINDOW = 4_096
+"""Tokens of the window of a model whose server does not say."""
 REMEMBERED = 64
 """Summaries that are kept to be given again."""
 MOST_REQUESTS = 128
@@ -44,7 +46,8 @@ ABOUT = 0.5
 
 
 class ModelSummarizer:
-    """Has a model write summaries, within the model's own window of so many tokens.
+    """Has a model write summaries, within the model's own window of so many tokens; None is what
+    the server says of it, else `UNSAID_WINDOW`.
 
     `counter` counts for that model. `reserve` are tokens of the window that it may think before it
     answers. A summary that would take more than `most_requests` is not begun.
@@ -57,11 +60,12 @@ class ModelSummarizer:
         model: ChatModel,
         counter: TokenCounter,
         *,
-        window: int,
+        window: int | None,
         reserve: int = 0,
         most_requests: int = MOST_REQUESTS,
     ) -> None:
-        self._desk = Desk(model, counter, window, reserve, most_requests)
+        self._desk = Desk(model, counter, window or UNSAID_WINDOW, reserve, most_requests)
+        self._is_sized = window is not None
         self._remembered: OrderedDict[str, Summary] = OrderedDict()
 
     @property
@@ -76,6 +80,8 @@ class ModelSummarizer:
             SummaryRejected: the model's window has no room for it.
             ContextOverflow, ModelFailed: as the model says.
         """
+        if not self._is_sized:
+            await self._take_size()
         longest = self._desk.window * CHARACTERS // RESULT_SHARE
         blocks = shown(request, longest=max(SHORTEST, min(longest, LONGEST)))
         key = fingerprint(request, blocks)
@@ -96,6 +102,14 @@ class ModelSummarizer:
         if judged.accepted:
             self._remember(key, summary)
         return summary
+
+    async def _take_size(self) -> None:
+        """Take the window that the server says the model has."""
+        limits = await self._desk.model.limits()
+        sizes = [size for size in (limits.window, limits.trained) if size is not None]
+        if sizes:
+            self._desk = replace(self._desk, window=min(sizes))
+        self._is_sized = True
 
     def _formed(self, text: str, request: SummaryRequest) -> str:
         """What was written in its canonical form; a little too much is left out."""

@@ -65,7 +65,7 @@ class Ahead:
         """Begin a draft if the prompt is large enough, a model would write it and there is none.
         For whoever holds the session's lock.
         """
-        policy = self._state.policy
+        policy = self._state.policy_for(self._view.size)
         share = policy.draft_pct / policy.trigger_pct
         if share >= 1 or not max(self._next_at, int(trigger * share)) <= tokens <= trigger:
             return

@@ -60,7 +60,7 @@ class ContextManager:
         store: str | Path | SessionStore | None = None,
         **options: Unpack[SessionOptions],
     ) -> None:
-        self._state, size, self._owns_store, counted_for = opened(model, window, store, options)
+        self._state, size, self._owns_store, counted_by = opened(model, window, store, options)
         self.id = self._state.id
         """The session's id, which its events carry."""
         self.store = self._state.store
@@ -73,7 +73,7 @@ class ContextManager:
                 self.store.close()
             raise
         self._view, self._post = self._desk.view(size), self._desk.post
-        self._desks = Desks(self._desk, counted_for)
+        self._desks = Desks(self._desk, counted_by)
         self._models = Models(self._state, model)
         self._asked = self._post
         """Who took the last prompt, and is told what became of it."""

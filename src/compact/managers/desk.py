@@ -8,8 +8,8 @@ and with it history, goals, pins and what is in force for a window.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
-from compact.core.profiles import profile_of, window_of
 from compact.managers.breaker import Breaker
 from compact.managers.post import Post
 from compact.managers.state import SessionState
@@ -42,30 +42,45 @@ class Desk:
 class Desks:
     """The session's own desk, and one for each other tokenizer that was asked for."""
 
-    def __init__(self, own: Desk, counted_for: Callable[[str], SessionState | None]) -> None:
+    def __init__(self, own: Desk, counted_by: Callable[[str], SessionState]) -> None:
         self._own = own
-        self._counted_for = counted_for
-        self._others: dict[str, Desk | None] = {}
+        self._counted_by = counted_by
+        self._others: dict[str, Desk] = {}
 
-    def of(self, model: str) -> tuple[Desk, View]:
-        """The desk for a model, and the view for its window.
+    def of(self, model: str, window: int | None = None) -> tuple[Desk, View]:
+        """The desk for a model, and the view for its window, or for a size that is given.
+
+        A model of which nothing is known is counted as the session itself is.
 
         Raises:
-            UnknownModel: nothing is known of that model.
+            UnknownModel: nothing is known of its window, and no size is given.
         """
-        size, profile = window_of(model), profile_of(model)
-        name = profile.tokenizer if profile else ""
-        with self._own.state.lock:
-            desk = self._others.get(name)
-            moved = desk is not None and desk.state.branch_id != self._own.state.branch_id
-            if name not in self._others or moved:
-                state = self._counted_for(model)
-                desk = self._others[name] = Desk(state, size) if state is not None else None
-        desk = desk or self._own
+        state = self._own.state
+        size = replace(state.setting, model=model).size(window)
+        profile = state.setting.book.profile_of(model)
+        own = state.counter.estimator.name
+        desk = self._own
+        if profile is not None and profile.tokenizer not in (own, self._own_by_profile):
+            desk = self._other(profile.tokenizer, size)
         return desk, desk.view(size)
+
+    @property
+    def _own_by_profile(self) -> str | None:
+        """The tokenizer that the session's own model has: where another one was given for it, that
+        counts for all models of its kind.
+        """
+        setting = self._own.state.setting
+        profile = setting.book.profile_of(setting.model) if setting.model else None
+        return profile.tokenizer if profile else None
+
+    def _other(self, tokenizer: str, size: int) -> Desk:
+        with self._own.state.lock:
+            desk = self._others.get(tokenizer)
+            if desk is None or desk.state.branch_id != self._own.state.branch_id:
+                desk = self._others[tokenizer] = Desk(self._counted_by(tokenizer), size)
+            return desk
 
     def close(self) -> None:
         """Give up what is being drafted."""
         for desk in (self._own, *self._others.values()):
-            if desk is not None:
-                desk.close()
+            desk.close()

@@ -20,9 +20,10 @@ from compact.core.formats.wire import NOTHING_BEFORE, Before, WireFormat
 from compact.core.history import History
 from compact.core.messages import Message
 from compact.core.policy import CompactPolicy
-from compact.core.profiles import profile_of, window_of
+from compact.core.profiles import ModelBook, shipped
 from compact.core.prompts import PromptParts
 from compact.core.protocols import SessionStore, Summarizer, TokenEstimator
+from compact.core.resolving import Setting
 from compact.core.sessions import Branch, Session
 from compact.core.tiers import TierSettings
 from compact.core.tokens import TokenCounter
@@ -30,8 +31,6 @@ from compact.errors import InvalidConfig, InvalidMessage
 from compact.managers.compress import aside_of, check_options, checked_size
 from compact.managers.prompting import Lead, Prompting, mode_in
 from compact.managers.state import SessionState
-
-DEFAULT_WINDOW = 8_192
 
 
 class SessionOptions(TypedDict, total=False):
@@ -51,10 +50,13 @@ class SessionOptions(TypedDict, total=False):
     user_mode: str | Path | None
     """The file that the texts of the mode `user` are read from."""
     tiers: Mapping[int, TierSettings] | None
-    """What is set for single tiers, by number: of it the prompt's budget counts here."""
+    """What is set for single tiers, by number."""
+    models: ModelBook | None
+    """What is known of models; the shipped book where none is given."""
     policy: CompactPolicy | None
-    summarizer: str | Summarizer | None
-    """`extractive` (the default), an object of yours, or None for a receipt alone."""
+    summarizer: str | Sequence[str] | Summarizer | None
+    """`extractive` (the default), the key of a model (`ollama:qwen3:8b`), several keys that are
+    asked in this order, an object of yours, or None for a receipt alone."""
     on_event: Callable[[Event], None] | None
     session_id: str
     """Opens the session of that id where the store has one, else makes it."""
@@ -72,8 +74,8 @@ class Opened(NamedTuple):
     """Tokens of its window."""
     owns_store: bool
     """Whether its store was opened here."""
-    counted_for: Callable[[str], SessionState | None]
-    """The session as a model counts it; None where the session's own counts are that model's."""
+    counted_by: Callable[[str], SessionState]
+    """The session as another tokenizer counts it."""
 
 
 def opened(
@@ -90,34 +92,31 @@ def opened(
         StoreFailed: the store cannot be opened.
     """
     check_options(options, SessionOptions, "ContextManager()")
-    size = _size_of(window, model)
+    setting = _setting(model, options)
+    size = setting.size(None if window is None else checked_size("window", window))
     asked = format_named(options.get("format") or _format_for(model))
     otherwise = None if window is None else "chars"
     counter = _counter(asked.name, options, model, otherwise)
-    wiring.summarizer(options.get("summarizer"), counter)  # refused before a file is made
+    wiring.summarizer(options.get("summarizer"), counter, book=setting.book)  # refused in time
     opened_store = wiring.session_store(store)
     owns = store is None or isinstance(store, str | Path)
     try:
         session = _session_in(opened_store, options, asked.name, counter, model)
         if session.wire != asked.name:
             counter = _counter(session.wire, options, model, otherwise)
-        state = _state(opened_store, session, options, counter)
+        state = _state(opened_store, session, options, counter, setting)
     except BaseException:
         if owns:
             opened_store.close()
         raise
-    known = profile_of(model) if model else None
-    own = known.tokenizer if known else counter.estimator.name
 
-    def counted_for(other: str) -> SessionState | None:
-        profile = profile_of(other)
-        if profile is None or profile.tokenizer == own:
-            return None
+    def counted_by(tokenizer: str) -> SessionState:
         branch = opened_store.branch(state.branch_id)
         there = session.model_copy(update={"branch": branch})
-        return _state(opened_store, there, options, wiring.token_counter(session.wire, model=other))
+        other = wiring.token_counter(session.wire, tokenizer=tokenizer)
+        return _state(opened_store, there, options, other, state.setting)
 
-    return Opened(state, size, owns, counted_for)
+    return Opened(state, size, owns, counted_by)
 
 
 def _counter(
@@ -164,20 +163,28 @@ def _session_in(
 
 
 def _state(
-    store: SessionStore, session: Session, options: SessionOptions, counter: TokenCounter
+    store: SessionStore,
+    session: Session,
+    options: SessionOptions,
+    counter: TokenCounter,
+    setting: Setting,
 ) -> SessionState:
     policy = options.get("policy") or CompactPolicy()
     if "summarizer" in options and options["summarizer"] is None:
         policy = policy.model_copy(update={"strategy": "off"})
     wire = format_named(session.wire)
+    emit = wiring.emitter(options.get("on_event"), session_id=session.id)
     state = SessionState(
         id=session.id,
         store=store,
         wire=wire,
         counter=counter,
         policy=policy,
-        summarizer=wiring.summarizer(options.get("summarizer"), counter),
-        emit=wiring.emitter(options.get("on_event"), session_id=session.id),
+        setting=setting,
+        summarizer=wiring.summarizer(
+            options.get("summarizer"), counter, book=setting.book, emit=emit
+        ),
+        emit=emit,
         prompting=_prompting(wire, counter, options),
         tokenizer=session.tokenizer,
     )
@@ -256,10 +263,15 @@ def parsed(
     return message.model_copy(update={"wire": sent})
 
 
-def _size_of(window: int | None, model: str | None) -> int:
-    if window is not None:
-        return checked_size("window", window)
-    return window_of(model) if model else DEFAULT_WINDOW
+def _setting(model: str | None, options: SessionOptions) -> Setting:
+    chosen = options.get("summarizer")
+    first = chosen[0] if isinstance(chosen, list | tuple) and chosen else chosen
+    return Setting(
+        book=options.get("models") or shipped(),
+        model=model,
+        summarizer=first if isinstance(first, str) and first != wiring.EXTRACTIVE else None,
+        tiers=options.get("tiers") or {},
+    )
 
 
 def _format_for(model: str | None) -> str:

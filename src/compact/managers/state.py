@@ -19,6 +19,7 @@ from compact.core.levels import aged
 from compact.core.messages import Message
 from compact.core.policy import CompactPolicy
 from compact.core.protocols import Emit, SessionStore, Summarizer
+from compact.core.resolving import Setting
 from compact.core.sessions import Branch, Move, Projection, free_branch_id
 from compact.core.tokens import TokenCounter
 from compact.managers.history import SYSTEM_NOTE, SessionHistory
@@ -48,6 +49,8 @@ class SessionState:
     wire: WireFormat
     counter: TokenCounter
     policy: CompactPolicy
+    """What a person set; `policy_for` says what follows from it for a window."""
+    setting: Setting
     summarizer: Summarizer
     emit: Emit
     prompting: Prompting
@@ -66,6 +69,7 @@ class SessionState:
     _first_mode: str = field(init=False)
     """The mode before anybody has set one."""
     """Held, never while waiting, by whoever changes what is shown or takes it."""
+    _resolved: tuple[object, CompactPolicy] | None = None
     _noted: Mapping[str, Any] = field(default_factory=dict)
     """The notes that goals, pins and calibration were taken from."""
 
@@ -124,9 +128,16 @@ class SessionState:
             self.store.note(self.id, self._calibration_name, calibration.model_dump(mode="json"))
             self._take_notes()
 
+    def policy_for(self, size: int) -> CompactPolicy:
+        """The one policy that a window of that size goes by."""
+        asked = (self.policy, self.setting, size)
+        if self._resolved is None or self._resolved[0] != asked:
+            self._resolved = asked, self.setting.policy(self.policy, size)
+        return self._resolved[1]
+
     def window(self, size: int) -> ContextWindow:
         """The window of a size: the policy's, corrected by what providers reported."""
-        policy, known = self.policy, self.calibration
+        policy, known = self.policy_for(size), self.calibration
         return ContextWindow(
             size=known.window(size),
             output_reserve=policy.output_reserve,

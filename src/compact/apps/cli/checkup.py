@@ -157,7 +157,7 @@ def trigger(settings: CompactConfig) -> Iterator[Finding]:
     Raises:
         InvalidConfig: a setting is wrong.
     """
-    from compact.managers.opening import DEFAULT_WINDOW
+    from compact.core.resolving import DEFAULT_WINDOW
 
     window = settings.window()
     if window is None:

@@ -83,7 +83,7 @@ class Shelf:
         """The window: the settings', else the one the session was used with last, else its
         model's.
         """
-        from compact.managers.opening import DEFAULT_WINDOW
+        from compact.core.resolving import DEFAULT_WINDOW
 
         window = self.settings.window()
         if window is not None:
