@@ -1,7 +1,8 @@
 """Public fakes and conformance suites, for the ports that exist: what we test our parts with.
 
-`check_token_estimator`, `check_summarizer`, `check_exporter` and `check_session_store` raise
-AssertionError with the broken promise; run them against an implementation of yours.
+`check_chat_model`, `check_token_estimator`, `check_summarizer`, `check_exporter` and
+`check_session_store` raise AssertionError with the broken promise; run them against an
+implementation of yours.
 `ScriptedSummarizer` and `ScriptedModel` stand in for models, `ScriptedServer` for the servers of
 several vendors, with their faults by name. Nothing in the product imports this
 package.
@@ -41,6 +42,7 @@ from compact.testing.answers import WrongKey as WrongKey
 from compact.testing.answers import faulty as faulty
 from compact.testing.fakes import ScriptedModel as ScriptedModel
 from compact.testing.fakes import ScriptedSummarizer as ScriptedSummarizer
+from compact.testing.models import check_chat_model as check_chat_model
 from compact.testing.overflows import VENDORS as VENDORS
 from compact.testing.ports import SAMPLES as SAMPLES
 from compact.testing.ports import check_exporter as check_exporter

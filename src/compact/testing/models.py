@@ -1,0 +1,145 @@
+"""What every chat model promises, as a suite."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import aclosing
+from typing import Any, cast, get_args
+
+from compact import ContextManager
+from compact.core.asking import ASK, Abilities, Ask, Limits
+from compact.core.context import ActiveContext
+from compact.core.messages import Message
+from compact.core.protocols import ChatModel
+from compact.core.replies import Finish, Reply
+from compact.errors import CompactError, WrongLayer
+
+_FEW = Ask(max_tokens=64, temperature=0)
+Make = Callable[[], ChatModel]
+
+
+def check_chat_model(
+    make: Make,
+    *,
+    format: str = "chat_completions",
+    failing: Make | None = None,
+    slow: Make | None = None,
+) -> None:
+    """Hold a chat model to its promises.
+
+    `make` gives one that answers in words; `format` is a wire format of sessions that take its
+    replies back. `failing` gives one whose server answers with errors only; `slow` one that is
+    still at its first answer when it is cancelled, and gives others quickly.
+    """
+    model = make()
+    assert isinstance(model, ChatModel), "it lacks a method of the protocol"
+    for _ in ("one event loop", "and another one"):
+        asyncio.run(_answers(model, format))
+    asyncio.run(_refuses_other_layers(model))
+    asyncio.run(_can_be_left(model))
+    if failing is not None:
+        asyncio.run(_fails_in_our_words(failing()))
+    if slow is not None:
+        asyncio.run(_can_be_cancelled(slow()))
+
+
+async def _answers(model: ChatModel, format: str) -> None:
+    session = ContextManager(format=format)
+    session.add_message(role="user", content="Say a few words.")
+    for ask in (ASK, _FEW):
+        context = await session.aactive_context()
+        said = _taken(session, await model.complete(context, ask), "complete")
+        session.add_message(role="user", content="And a few more.")
+        streamed, reply = await _streamed(model, await session.aactive_context(), ask)
+        said = _taken(session, reply, "stream")
+        assert streamed == said.text, f"the pieces say {streamed!r}, the reply {said.text!r}"
+        session.add_message(role="user", content="Go on.")
+    assert model.name, "it needs a name"
+    assert isinstance(model.abilities, Abilities)
+    assert isinstance(await model.limits(), Limits)
+    tokens = await model.count(await session.aactive_context())
+    assert tokens is None or tokens > 0, f"a prompt of {tokens} tokens"
+    assert tokens or not model.abilities.counts, "it says that it counts, and does not"
+
+
+def _taken(session: ContextManager, reply: Reply, how: str) -> Message:
+    """The reply's message, as a session keeps it and sends it again."""
+    assert isinstance(reply, Reply), f"{how} gave a {type(reply).__name__}"
+    assert reply.finish in get_args(Finish), f"it ended with {reply.finish!r}"
+    if reply.usage is not None:
+        assert reply.usage.prompt_tokens >= reply.usage.cached_tokens, "more cached than sent"
+    message = session.add_message(reply.message)
+    assert message.role == "assistant", f"{how} answers as {message.role}"
+    assert message.text.strip(), f"{how} says nothing"
+    assert message.text in session.active_context().render_text(), "it is not sent again"
+    return message
+
+
+async def _streamed(model: ChatModel, context: ActiveContext, ask: Ask) -> tuple[str, Reply]:
+    text = ""
+    replies: list[Reply] = []
+    async for delta in model.stream(context, ask):
+        assert not replies, "something comes after the whole reply"
+        text += delta.text
+        if delta.reply is not None:
+            replies.append(delta.reply)
+    assert replies, "the last piece carries the whole reply"
+    return text, replies[0]
+
+
+def _in_both_ways(model: ChatModel, prompt: ActiveContext) -> Iterator[Awaitable[object]]:
+    yield model.complete(prompt)
+    yield _streamed(model, prompt, ASK)
+
+
+async def _refuses_other_layers(model: ChatModel) -> None:
+    session = ContextManager()
+    session.add_message(role="user", content="hello")
+    others: tuple[Any, ...] = (session.history, session.snapshot(), [{"role": "user"}], "hello")
+    for other in others:
+        for asked in _in_both_ways(model, other):
+            try:
+                await asked
+            except WrongLayer:
+                continue
+            raise AssertionError(f"it took a {type(other).__name__} for a prompt")
+
+
+async def _can_be_left(model: ChatModel) -> None:
+    context = _prompt()
+    async with aclosing(cast("Any", model.stream(context))) as pieces:
+        await anext(pieces)
+    assert isinstance(await model.complete(context), Reply), "a stream that was left blocks it"
+
+
+async def _fails_in_our_words(model: ChatModel) -> None:
+    for asked in _in_both_ways(model, _prompt()):
+        try:
+            await asked
+        except CompactError as error:
+            said = str(error)
+        except Exception as error:
+            raise AssertionError(f"a {type(error).__name__} is no error of ours") from error
+        else:
+            raise AssertionError("its server failed, and it answered")
+        assert said.strip(), "an error says what happened"
+
+
+async def _can_be_cancelled(model: ChatModel) -> None:
+    context = _prompt()
+    asked = asyncio.ensure_future(model.complete(context))
+    done, _ = await asyncio.wait([asked], timeout=0.05)
+    assert not done, "it was to be slow"
+    asked.cancel()
+    try:
+        await asked
+    except asyncio.CancelledError:
+        pass
+    else:
+        raise AssertionError("it answered although it was cancelled")
+    assert isinstance(await model.complete(context), Reply), "it is of no use any more"
+
+
+def _prompt() -> ActiveContext:
+    return ActiveContext(messages=(Message(role="user", content="Say a few words."),), tokens=10)
