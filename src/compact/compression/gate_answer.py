@@ -24,6 +24,8 @@ TRANSCRIPT_SHARE = 0.5
 """Shares of a summary from which it counts as copied, looped or a transcript (`echoes`)."""
 SHORT = 900
 """Characters up to which a text may be nothing but a refusal or an error."""
+LEAST_SPOKEN = 150
+"""Characters of a voice from which its language counts; what cannot be told then is a mixture."""
 _REFUSES = re.compile(
     r"(?:sorry\b|i(?:'m| am) (?:(?:very |so |really )?sorry|unable to|not able to|afraid)|"
     r"i apologi[sz]e|my apologies|unfortunately,? i (?:can|am|'m|won't)|as an? (?:ai|language|"
@@ -142,12 +144,11 @@ def language(summary: Summary, matter: Matter) -> Finding:
     written = language_of(_prose(summary.text))
     if written is None:
         return Finding(True, "cannot be told")
-    persons, others = matter.samples
-    spoken = {found for text in (persons, others) if (found := language_of(text))}
+    spoken = {language_of(text) for text in matter.samples if len(text) >= LEAST_SPOKEN}
     wished = language_of(matter.request.guidance)
-    if not spoken or written in spoken or written == wished:
+    if not spoken or None in spoken or written in spoken or written == wished:
         return Finding(True, NAMES[written])
-    theirs = " and ".join(sorted(NAMES[code] for code in spoken))
+    theirs = " and ".join(sorted(NAMES[code] for code in spoken if code))
     return rejection(f"{NAMES[written]}, of a conversation in {theirs}")
 
 

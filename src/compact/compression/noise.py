@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 LEAST_JOINED, FEWEST_JOINED = 0.40, 0.33
 """Share of neighbouring words that must be joined, where few of their words are known from the
-source, and where most are."""
+source, and where most are. Of fewer neighbours more must be: chance joins some of a few."""
 CLEARLY = 0.66
 """Share of words joined by function words alone from which the source need not be read."""
 LEAST_UNITS, FEW_UNITS = 3, 6
@@ -93,12 +93,12 @@ def _is_loose(units: int, joined: Joined) -> bool:
     if units < FEW_UNITS:
         return units >= LEAST_UNITS and joined.strictly == 0
     return joined.share < FEWEST_JOINED or (
-        joined.share < LEAST_JOINED and joined.strictly < FEWEST_JOINED
+        joined.share < LEAST_JOINED + 1 / units and joined.strictly < FEWEST_JOINED
     )
 
 
 def _is_run_on(units: list[Pair], joined: Joined, text: str) -> bool:
-    lost = sum(len(a) for a, b in units if a is b and (a, b) not in joined.known)
+    lost = sum(len(pair[0]) for pair in units if _is_long(pair) and pair not in joined.known)
     return lost > MOST_LOST * len(text.strip())
 
 
@@ -130,7 +130,11 @@ def _units(text: str) -> Iterator[Pair]:
     for line in text.lower().split("\n"):
         words = [word for word in _words(line) if word.strip(_EDGES)]
         yield from pairwise(words)
-        yield from ((word, word) for word in words if len(word.strip(_EDGES)) > LONGEST_WORD)
+        yield from (pair for pair in zip(words, words, strict=True) if _is_long(pair))
+
+
+def _is_long(pair: Pair) -> bool:
+    return pair[0] == pair[1] and len(pair[0].strip(_EDGES)) > LONGEST_WORD
 
 
 def _words(text: str) -> list[str]:
@@ -150,7 +154,7 @@ def _joined(units: list[Pair], matter: Matter) -> Joined:
     }
     distinct = len({word for pair in units for word in pair})
     if sum(pair in bound for pair in units) >= CLEARLY * len(units) and (
-        distinct >= LEAST_DISTINCT * len(units) and all(a is not b for a, b in units)
+        distinct >= LEAST_DISTINCT * len(units) and not any(map(_is_long, units))
     ):
         return Joined(sum(pair in bound for pair in units) / len(units), 1.0, bound)
     said = "\n".join(_texts(matter)).lower()
@@ -183,13 +187,14 @@ def _neighbours(wanted: set[Pair], bare: dict[str, str], matter: Matter) -> set[
     """Those of the pairs that stand so in the source, or name two of its anchors."""
     names = {name.lower() for name in matter.ledger.uses}
     found = {pair for pair in wanted if bare[pair[0]] in names and bare[pair[1]] in names}
+    long = set(filter(_is_long, wanted))
     for text in _texts(matter):
         left = wanted - found
         if not left:
             break
         lowered = text.lower()
         found |= left.intersection(pairwise(_words(lowered)))
-        found |= {pair for pair in left if pair[0] is pair[1] and bare[pair[0]] in lowered}
+        found |= {pair for pair in long & left if bare[pair[0]] in lowered}
     return found
 
 
