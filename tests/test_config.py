@@ -148,6 +148,18 @@ def test_what_is_set_for_a_tier_counts_for_its_windows():
     assert (larger.size, larger.trigger_pct, larger.target_pct) == (6_963, 0.8, 0.1)
 
 
+def test_the_tier_of_a_local_model_is_that_of_its_size(tmp_path):
+    """FR-11: what people call 8,192 is tier 2, whatever its server is told."""
+    row = {"size": 8192, "ollama_context_size": 4000}
+    entries = [{"id": "house:9b", "context_profiles": [row]}]
+    (tmp_path / "m.json").write_text(json.dumps(entries), encoding="utf-8")
+    tiers = {1: {"trigger_pct": 0.5}, 2: {"trigger_pct": 0.6}}
+    own = {"models_file": str(tmp_path / "m.json"), "model": "ollama:house:9b"}
+    window = CompactConfig(tiers=tiers, **own).window()
+    assert window is not None
+    assert (window.size, window.trigger_pct) == (4_000, 0.6)
+
+
 def test_variables_of_tiers_are_laid_over_the_file(tmp_path):
     """FR-11, K-10: field by field; JSON's keys are texts."""
     environ = {"COMPACT_TIER_1_TRIGGER_PCT": "0.6", "COMPACT_TIER_5_PROMPT_TOKENS": "3000"}
@@ -180,6 +192,8 @@ def test_a_persons_own_file_of_models_counts(tmp_path, name):
     window = CompactConfig.load(environ=environ).window()
     assert window is not None
     assert window.size == 7_000
+    tokenizer = CompactConfig.load(environ=environ).known_tokenizer()
+    assert tokenizer == ("o200k" if name.endswith("json") else "chars")
     other = CompactConfig(model="ollama:house:9b").window()
     assert other is not None
     assert other.size == 2_867

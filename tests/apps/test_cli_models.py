@@ -13,7 +13,7 @@ OWN = """models:
   - id: house:9b
     parameters: 9B
     tool_support: true
-    context_profiles: [{size: 8192, ollama_context_size: 7000, vram_estimate: 6 GB}]
+    context_profiles: [{size: 8192, ollama_context_size: 4000, vram_estimate: 6 GB}]
 """
 
 
@@ -96,7 +96,7 @@ def test_ones_own_entries_and_tiers_count(run, own, monkeypatch):
     monkeypatch.setenv("COMPACT_TIER_2_PROMPT_TOKENS", "700")
     known = told(run, "ollama:house:9b")
     (size,) = known["context_profiles"]
-    assert (size["num_ctx"], size["prompt_tokens"], size["vram_estimate"]) == (7000, 700, "6 GB")
+    assert (size["num_ctx"], size["prompt_tokens"], size["vram_estimate"]) == (4000, 700, "6 GB")
     assert known["tool_support_source"] == "user_confirmed"
     assert "yes (user confirmed)" in run("models", "ollama:house:9b").out
 

@@ -219,6 +219,8 @@ def test_a_lowered_maximum_leaves_out_larger_rows():
     """FR-14: nothing is told a server that the model does not have."""
     book = shipped().with_entries([{"id": "qwen3:8b", "max_context_window": 7000}], "mine.yaml")
     assert book.sizing("qwen3:8b", 32_768).num_ctx == 6_963
+    between = shipped().with_entries([{"id": "qwen3:8b", "max_context_window": 9000}], "mine.yaml")
+    assert between.window_of("qwen3:8b") == between.sizing("qwen3:8b", 9000).num_ctx == 6_963
     tiny = shipped().with_entries([{"id": "qwen3:8b", "max_context_window": 4000}], "mine.yaml")
     assert tiny.window_of("qwen3:8b") == 3_482
 
@@ -233,10 +235,12 @@ def test_an_own_entry_may_be_new():
     book = shipped().with_entries(rows, "mine.yaml")
     assert book.window_of("http://host/v1#house-model") == 50_000
     assert book.window_of("house-model") == 50_000
+    assert book.profile_of("house-model-large") is None, "only names with a size go on"
     assert book.window_of("ollama:small:2b") == 2_867
     changed = book.profile_of("openai:gpt-4o-mini")
     assert changed is not None
     assert (changed.window, changed.tokenizer, changed.output_limit) == (128_000, "o200k", 100)
+    assert (changed.name, changed.pattern) == ("", "")
     assert book.output_reserve_of("openai:gpt-4o-mini") == 100
     other = book.profile_of("gpt-4o")
     assert other is not None

@@ -9,12 +9,12 @@ import typer
 
 from compact.apps.cli.ending import Stop
 from compact.apps.cli.options import SettingsOptions, taking
-from compact.config import CompactConfig, did_you_mean
 from compact.errors import ModelFailed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from compact.config import CompactConfig
     from compact.core.profiles import ModelBook, Profile, Sizing
 
 ASSUMED = {
@@ -95,6 +95,8 @@ def _found(book: ModelBook, part: str | None) -> list[Profile]:
     Raises:
         Stop: none has.
     """
+    from compact.config import did_you_mean
+
     known = [*book.models, *book.families]
     found = [each for each in known if _has(each, (part or "").lower())]
     if not found:
@@ -180,6 +182,7 @@ def _offered(server: str, part: str | None, book: ModelBook) -> dict[str, Any]:
     import asyncio
 
     from compact import wiring
+    from compact.config import did_you_mean
 
     try:
         found = asyncio.run(wiring.offered_by(server))
