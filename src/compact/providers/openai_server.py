@@ -8,6 +8,7 @@ as the JSON it is, as compatible servers add and leave out what they like.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -113,6 +114,8 @@ class OpenAIServer:
         """
         deadline = asyncio.get_running_loop().time() + self._timeout
         async with await self._stream(path, prompt, wishes, deadline) as stream:
+            with mapped(self.model):
+                await self._check_streams(stream, deadline)
             while True:
                 with mapped(self.model):
                     try:
@@ -139,6 +142,15 @@ class OpenAIServer:
             except ModelRefused as refusal:
                 if not self.dialect.learned(wishes, refusal):
                     raise
+
+    async def _check_streams(self, stream: AsyncStream[object], deadline: float) -> None:
+        """Errors come as a whole also where a stream was asked for, even with status 200."""
+        if not stream.response.headers.get("content-type", "").startswith("application/json"):
+            return
+        async with asyncio.timeout_at(deadline):
+            self._readable(json.loads(await stream.response.aread()))
+        text = f"{self.model} answered as a whole where a stream was asked for"
+        raise ModelFailed(text, model=self.model)
 
     async def _asked(self, method: str, path: str, body: Body | None = None) -> dict[str, Any]:
         with mapped(self.model):
