@@ -184,6 +184,9 @@ def test_a_locked_decision_stays_word_for_word():
     """FR-7: neither unlocked nor said in other words."""
     goal = ROOF.model_copy(update={"decisions": (Decision(text="Slate, not tin", locked=True),)})
     assert after("[DECISION] slate not tin - UNLOCKED", goal).goals == (goal,)
+    assert after("[DECISION] slate not tin - LOCKED", goal).goals == (goal,)
+    open_one = ROOF.model_copy(update={"decisions": (Decision(text="Slate, not tin"),)})
+    assert after("[DECISION] slate not tin", open_one).goals == (open_one,), "not locked by it"
 
 
 def test_a_model_sets_a_goal_but_ends_no_persons():

@@ -230,6 +230,18 @@ def test_progress_does_not_undo_a_draft(store: SessionStore):
     assert ctx._view.ground() != ground
 
 
+def test_a_compression_counts_the_progress_that_it_will_show(store: SessionStore):
+    """FR-7, K-2: what the goals grew by since is counted before the prompt is made anew."""
+    ctx = session(store, window=2_048)
+    ctx.set_goals(["Mend the roof."])
+    fill(ctx, 0, 20)
+    ctx.get_context_for_model()
+    said(ctx, "\n".join(f"[CHECKPOINT] Slate row {i} from the gutter upwards" for i in range(9)))
+    plan = ctx.compress_conversation(0.5)
+    assert texts(ctx)[0].count("  - to do: ") == 9
+    assert plan.tokens_after == ctx.active_context().tokens
+
+
 def test_open_tasks_reach_the_summarizer(store: SessionStore):
     """FR-7: goals guide what a summary keeps."""
     asked = []

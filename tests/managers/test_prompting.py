@@ -169,11 +169,15 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path):
         session(InMemoryStore(), user_mode=tmp_path / "nowhere.md")
 
 
-def test_our_prompt_is_recognized_when_a_client_sends_it_back():
-    """C-9: neither stored nor taken for an edited past, in an older wording either."""
+@pytest.mark.parametrize("own", [True, False])
+def test_our_prompt_is_recognized_when_a_client_sends_it_back(own):
+    """C-9: neither stored nor taken for an edited past, in an older wording either; beside a system
+    prompt of the history's own and alone.
+    """
     store = InMemoryStore()
     ctx = session(store, window=2_048, prompt=PARTS)
-    ctx.add_message(role="system", content="You work at the harbour.")
+    if own:
+        ctx.add_message(role="system", content="You work at the harbour.")
     ctx.set_goals(["Mend the roof."])
     fill(ctx, 0, 40)
     for mode in ("developer", "planning"):
@@ -183,6 +187,8 @@ def test_our_prompt_is_recognized_when_a_client_sends_it_back():
         found = ctx.sync([*old, {"role": "user", "content": f"Now as {mode}."}])
         assert len(found.new) == 1
         assert len(ctx.history) == length + 1
-        assert checker.visible(ctx.get_context_for_model()[1])[0] == "You work at the harbour."
+        assert ctx.history[0].role == ("system" if own else "user")
+        prompts = [m for m in ctx.get_context_for_model() if m["role"] == "system"]
+        assert len(prompts) == 2 + own, "prompt, the history's own, goals"
     assert ctx.compressions
     assert len(ctx.branches()) == 1
