@@ -250,3 +250,16 @@ class GoalsChanged(Event):
     """The markers that were heeded, as lines."""
     left_out: tuple[str, ...] = ()
     """The markers that were not, each with the reason."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrustFaded(Event):
+    """A session was compressed so often that a model of its size may have lost track."""
+
+    name: ClassVar[str] = "compact.trust_faded"
+    window: int
+    compressions: int
+    score: float
+    """From 0 to 1."""
+    warning: str
+    """What a person is told."""

@@ -8,7 +8,7 @@ in an emergency in `rescue`, bringing back in `recall`.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Unpack
@@ -22,9 +22,8 @@ from compact.core.messages import Message
 from compact.core.plan import Plan
 from compact.core.policy import CompactPolicy
 from compact.core.prompts import SystemPrompt
-from compact.core.protocols import ChatModel, SessionStore
+from compact.core.protocols import SessionStore
 from compact.core.recalls import Expansion, Recalled
-from compact.core.replies import Delta, Usage
 from compact.core.sessions import Branch, Purpose, Snapshot
 from compact.errors import InvalidMessage, NotFound, Superseded
 from compact.managers import blocking, drafts, syncing, telling, travel
@@ -33,15 +32,16 @@ from compact.managers.breaker import Breaker
 from compact.managers.desk import Desk, Desks
 from compact.managers.history import SessionHistory
 from compact.managers.models import Models
-from compact.managers.opening import SessionOptions, opened, parsed_all
+from compact.managers.opening import SessionOptions, opened
 from compact.managers.recognition import Recognized, recognized
 from compact.managers.requested import requested_limit
-from compact.managers.tracking import track
+from compact.managers.sending import Sending
+from compact.managers.tracking import taken_in, track
 
 T = TypeVar("T")
 
 
-class ContextManager:
+class ContextManager(Sending):
     """A session: its whole history, and the active context for any window.
 
     `model` is a model key that names a window and a tokenizer; `window` is the size in tokens and
@@ -161,14 +161,7 @@ class ContextManager:
         Raises:
             InvalidMessage, StoreFailed: as `add_message`.
         """
-
-        def made(at: int) -> list[Message]:
-            state = self._state
-            return parsed_all(state.wire, list(enumerate(messages, at)), state.history, at)
-
-        added = self._state.history.append(made)
-        track(self._state, added, self.window.usable)
-        return added
+        return taken_in(self._state, messages, self.window.usable)
 
     def sync(self, messages: Sequence[Message | Mapping[str, Any]]) -> Recognized:
         """Take the list that a client sends whole at every turn: what is known is recognized, only
@@ -319,72 +312,6 @@ class ContextManager:
         if not len(self.history):
             return ""
         return await telling.summary_of(self._state, self._breaker)
-
-    # --- sending ----------------------------------------------------------------------------------
-
-    def send(self, model: ChatModel | str | None = None) -> Message:
-        """Have the model answer the active context, and append its answer. A model is given as an
-        object or by its key, such as `ollama:qwen3:8b`; without one, it is the session's own.
-
-        The prompt is counted again as a whole before it is sent. If the provider refuses it as too
-        large nevertheless, counts are corrected by what it says, and it is sent once more. A model
-        that is given by its key is asked again where that may help.
-
-        Raises:
-            CannotFit: what may not be shortened exceeds the usable window.
-            ContextOverflow: the provider refused the smaller prompt too.
-            ModelFailed: it did not answer; the text says why, and the session is as it was.
-            UnknownModel: no model is known by that key, or none was given.
-        """
-        return blocking.run(self.asend(model), waits=True, instead="asend(…)")
-
-    async def asend(self, model: ChatModel | str | None = None) -> Message:
-        """`send` for async callers."""
-        asked = self._models.of(model)
-        self._asked = self._post
-        reply = await self._post.sent(asked)
-        return self.add_message(reply.message)
-
-    def stream(self, model: ChatModel | str | None = None) -> Iterator[Delta]:
-        """`send`, piece by piece as the answer is written; it is appended when its last piece was
-        taken. An answer that breaks off is not.
-
-        Raises:
-            As `send`, at the first piece or a later one.
-        """
-        return blocking.each(self.astream(model), instead="astream(…)")
-
-    async def astream(self, model: ChatModel | str | None = None) -> AsyncIterator[Delta]:
-        """`stream` for async callers."""
-        asked = self._models.of(model)
-        self._asked = self._post
-        async for piece in self._post.streamed(asked):
-            if piece.reply is not None:
-                self.add_message(piece.reply.message)
-            yield piece
-
-    def record_usage(self, usage: Usage | int) -> None:
-        """Say what the provider reported for the prompt that was taken last, in tokens; later
-        counts are corrected by it.
-        """
-        self._asked.reported(usage if isinstance(usage, int) else usage.prompt_tokens)
-
-    def report_overflow(self, error: object) -> Plan:
-        """Say that the provider refused the prompt that was taken last as too large, with its
-        error: an exception, its text or its JSON.
-
-        Counts are corrected by the numbers it names, and the context is made to fit; take the next
-        prompt and send that. Returns what was done.
-
-        Raises:
-            ValueError: the error says nothing of a context that is too large.
-            CannotFit: what may not be shortened exceeds what the provider allows.
-        """
-        return self._run(self.areport_overflow(error), "areport_overflow(…)")
-
-    async def areport_overflow(self, error: object) -> Plan:
-        """`report_overflow` for async callers."""
-        return await self._asked.refused(error)
 
     # --- going back -------------------------------------------------------------------------------
 

@@ -45,6 +45,9 @@ class Desks:
     def __init__(self, own: Desk, counted_by: Callable[[str], SessionState]) -> None:
         self._own = own
         self._counted_by = counted_by
+        self._of_own_model = _tokenizer_of(own.state)
+        """The tokenizer that the session's first model has: where another one was given for it,
+        that one counts for all models of its kind."""
         self._others: dict[str, Desk] = {}
 
     def of(self, model: str, window: int | None = None) -> tuple[Desk, View]:
@@ -60,18 +63,25 @@ class Desks:
         profile = state.setting.book.profile_of(model)
         own = state.counter.estimator.name
         desk = self._own
-        if profile is not None and profile.tokenizer not in (own, self._own_by_profile):
+        if profile is not None and profile.tokenizer not in (own, self._of_own_model):
             desk = self._other(profile.tokenizer, size)
         return desk, desk.view(size)
 
-    @property
-    def _own_by_profile(self) -> str | None:
-        """The tokenizer that the session's own model has: where another one was given for it, that
-        counts for all models of its kind.
+    def go_on_with(self, model: str, window: int | None) -> tuple[Desk, View]:
+        """Have the session be for another model: its desk and view, what it is reserved and told
+        from now on.
+
+        Raises:
+            UnknownModel: as `of`; the session stays with the model it has.
         """
-        setting = self._own.state.setting
-        profile = setting.book.profile_of(setting.model) if setting.model else None
-        return profile.tokenizer if profile else None
+        with self._own.state.lock:
+            desk, view = self.of(model, window)
+            for each in (self._own, *self._others.values()):
+                each.state.setting = replace(each.state.setting, model=model)
+                for seen in each.views.values():
+                    seen.corrected()
+            desk.post.serve(view)
+            return desk, view
 
     def _other(self, tokenizer: str, size: int) -> Desk:
         with self._own.state.lock:
@@ -84,3 +94,9 @@ class Desks:
         """Give up what is being drafted."""
         for desk in (self._own, *self._others.values()):
             desk.close()
+
+
+def _tokenizer_of(state: SessionState) -> str | None:
+    setting = state.setting
+    profile = setting.book.profile_of(setting.model) if setting.model else None
+    return profile.tokenizer if profile else None

@@ -36,6 +36,10 @@ class Post:
         self._taken: tuple[View, int] | None = None
         """The view whose prompt was taken last, and its tokens."""
 
+    def serve(self, view: View) -> None:
+        """Send what is in that view from now on."""
+        self._main = view
+
     async def fitted(self, view: View, take: Callable[[], T]) -> T:
         """What `take` gives when the view is up to date and fits, by emergency rungs where nothing
         else helps.

@@ -6,7 +6,8 @@ position it was said at, so that branches, undo and `context_at` see the goals o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from compact.core.events import GoalsChanged
 from compact.core.goals import Goal
@@ -14,10 +15,28 @@ from compact.core.markers import Marker, markers_in
 from compact.core.messages import Message
 from compact.core.progress import progress
 from compact.core.voices import voice_of
+from compact.managers.opening import parsed_all
 from compact.managers.state import SessionState
 
 SHARE = 1 / 8
 """Share of the usable window that goals may take before a model may add nothing to them."""
+
+
+def taken_in(
+    state: SessionState, messages: Sequence[Message | Mapping[str, Any]], usable: int
+) -> list[Message]:
+    """Append messages to the history, all of them or none, and track what they say of the goals.
+
+    Raises:
+        InvalidMessage, StoreFailed: nothing was appended.
+    """
+
+    def made(at: int) -> list[Message]:
+        return parsed_all(state.wire, list(enumerate(messages, at)), state.history, at)
+
+    added = state.history.append(made)
+    track(state, added, usable)
+    return added
 
 
 def track(state: SessionState, messages: Sequence[Message], usable: int) -> None:

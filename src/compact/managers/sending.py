@@ -1,0 +1,125 @@
+"""The half of a session's front door that leads to models: sending what fits, taking what comes
+back, and going on with another model. How prompts are sent lives in `post`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+
+from compact.core.events import ModelChanged
+from compact.core.messages import Message
+from compact.core.plan import Plan
+from compact.core.protocols import ChatModel
+from compact.core.reliability import Reliability
+from compact.core.replies import Delta, Reply, Usage
+from compact.managers import blocking
+from compact.managers.compress import checked_size
+from compact.managers.desk import Desk, Desks
+from compact.managers.models import Models
+from compact.managers.post import Post
+from compact.managers.state import SessionState
+from compact.managers.tracking import taken_in
+from compact.managers.view import View
+
+
+class Sending:
+    """What a `ContextManager` sends, and what it learns from it."""
+
+    _state: SessionState
+    _desks: Desks
+    _desk: Desk
+    _view: View
+    _post: Post
+    _asked: Post
+    """Who took the last prompt, and is told what became of it."""
+    _models: Models
+
+    def send(self, model: ChatModel | str | None = None) -> Message:
+        """Have the model answer the active context, and append its answer. A model is given as an
+        object or by its key, such as `ollama:qwen3:8b`; without one, it is the session's own.
+
+        The prompt is counted again as a whole before it is sent. If the provider refuses it as too
+        large nevertheless, counts are corrected by what it says, and it is sent once more. A model
+        that is given by its key is asked again where that may help.
+
+        Raises:
+            CannotFit: what may not be shortened exceeds the usable window.
+            ContextOverflow: the provider refused the smaller prompt too.
+            ModelFailed: it did not answer; the text says why, and the session is as it was.
+            UnknownModel: no model is known by that key, or none was given.
+        """
+        return blocking.run(self.asend(model), waits=True, instead="asend(…)")
+
+    async def asend(self, model: ChatModel | str | None = None) -> Message:
+        """`send` for async callers."""
+        asked = self._models.of(model)
+        self._asked = self._post
+        reply = await self._post.sent(asked)
+        return self._answered(reply)
+
+    def stream(self, model: ChatModel | str | None = None) -> Iterator[Delta]:
+        """`send`, piece by piece as the answer is written; it is appended when its last piece was
+        taken. An answer that breaks off is not.
+
+        Raises:
+            As `send`, at the first piece or a later one.
+        """
+        return blocking.each(self.astream(model), instead="astream(…)")
+
+    async def astream(self, model: ChatModel | str | None = None) -> AsyncIterator[Delta]:
+        """`stream` for async callers."""
+        asked = self._models.of(model)
+        self._asked = self._post
+        async for piece in self._post.streamed(asked):
+            if piece.reply is not None:
+                self._answered(piece.reply)
+            yield piece
+
+    def record_usage(self, usage: Usage | int) -> None:
+        """Say what the provider reported for the prompt that was taken last, in tokens; later
+        counts are corrected by it.
+        """
+        self._asked.reported(usage if isinstance(usage, int) else usage.prompt_tokens)
+
+    def report_overflow(self, error: object) -> Plan:
+        """Say that the provider refused the prompt that was taken last as too large, with its
+        error: an exception, its text or its JSON.
+
+        Counts are corrected by the numbers it names, and the context is made to fit; take the next
+        prompt and send that. Returns what was done.
+
+        Raises:
+            ValueError: the error says nothing of a context that is too large.
+            CannotFit: what may not be shortened exceeds what the provider allows.
+        """
+        work = self.areport_overflow(error)
+        return blocking.run(work, waits=self._state.waits, instead="areport_overflow(…)")
+
+    async def areport_overflow(self, error: object) -> Plan:
+        """`report_overflow` for async callers."""
+        return await self._asked.refused(error)
+
+    def set_model(self, model: str, window: int | None = None) -> None:
+        """Go on with another model, or with another window of the same: prompts, the room for an
+        answer and `send` are for it from now on. History, goals, pins and checkpoints stay.
+
+        Raises:
+            UnknownModel: nothing is known of its window, and none is given; nothing was changed.
+        """
+        size = None if window is None else checked_size("window", window)
+        self._desk, self._view = self._desks.go_on_with(model, size)
+        self._asked = self._post = self._desk.post
+        self._models.own = model
+        self._state.emit(ModelChanged(model=model, window=self._view.size))
+
+    @property
+    def reliability(self) -> Reliability | None:
+        """How far the context can be trusted after its compressions, by the model's size; None
+        where no model is known.
+        """
+        projection = self._view.projection
+        return self._state.setting.reliability(projection.number if projection else 0)
+
+    def _answered(self, reply: Reply) -> Message:
+        """Append what a model answered."""
+        return taken_in(self._state, [reply.message], self._view.window.usable)[0]

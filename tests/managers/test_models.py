@@ -1,0 +1,153 @@
+"""One session, many models: switching in mid-session, room for answers, trust (FR-11, FR-13,
+FR-14, C-9).
+"""
+
+import pytest
+
+from compact import CompactPolicy, ContextManager
+from compact.core.events import Event, ModelChanged, TrustFaded
+from compact.core.tiers import TierSettings
+from compact.errors import UnknownModel
+from compact.testing import ScriptedModel
+
+TALK = "The keeper of the lamp house counts the ships that pass by the northern light. "
+
+
+def fill(ctx, turns):
+    for i in range(turns):
+        ctx.add_message(role="user", content=f"Question {i}: {TALK * 2}")
+        ctx.add_message(role="assistant", content=f"Answer {i}: {TALK * 3}")
+
+
+def test_a_local_model_is_set_up_for_what_its_row_says():
+    """(FR-14) And the server is told so, as `num_ctx`."""
+    ctx = ContextManager("ollama:llama3.2:3b", 8_192)
+    assert ctx.window.size == 6_963
+    model = ScriptedModel("ok")
+    ctx.add_message(role="user", content="hello")
+    ctx.send(model)
+    assert model.asks[0].window == 6_963
+
+
+def test_an_answer_has_its_room_and_thinking_has_more():
+    """(FR-13) By model; the answer is asked for within that room."""
+    plain, thinking = ContextManager("gpt-4o"), ContextManager("o3")
+    assert 0 < plain.window.output_reserve < thinking.window.output_reserve
+    assert ContextManager(window=8_192).window.output_reserve == 0
+    model = ScriptedModel("ok")
+    plain.add_message(role="user", content="hello")
+    plain.send(model)
+    assert model.asks[0].max_tokens == plain.window.output_reserve
+
+
+def test_what_a_person_reserves_counts_for_every_model():
+    ctx = ContextManager("o3", policy=CompactPolicy(output_reserve=1_234))
+    assert ctx.window.output_reserve == 1_234
+
+
+def test_a_session_goes_on_with_another_model():
+    """(C-9) Smaller and larger windows, to and fro: nothing overflows, nothing is lost."""
+    events: list[Event] = []
+    ctx = ContextManager("gpt-4o", on_event=events.append)
+    ctx.set_goals(["Count every ship"])
+    fill(ctx, 60)
+    before = ctx.active_context()
+    assert not ctx.checkpoints
+    ctx.set_model("ollama:llama3.2:3b", 4_096)
+    small = ctx.active_context()
+    assert small.tokens <= ctx.window.usable < 4_096
+    assert ctx.checkpoints
+    assert "Count every ship" in small.render_text()
+    ctx.set_model("gpt-4o")
+    assert ctx.active_context().messages == before.messages
+    assert ctx.active_context().tokens == before.tokens
+    assert len(ctx.history) == 120
+    assert [(e.model, e.window) for e in events if isinstance(e, ModelChanged)] == [
+        ("ollama:llama3.2:3b", 3_482),
+        ("gpt-4o", 128_000),
+    ]
+
+
+def test_what_is_sent_after_a_switch_is_for_the_new_model():
+    ctx = ContextManager("gpt-4o")
+    fill(ctx, 60)
+    ctx.set_model("claude-sonnet-4-5", 6_000)
+    model = ScriptedModel("ok")
+    ctx.send(model)
+    assert model.contexts[0].tokens <= 6_000
+    assert model.asks[0].window == 6_000
+
+
+def test_a_switch_to_nothing_known_changes_nothing():
+    ctx = ContextManager("gpt-4o")
+    with pytest.raises(UnknownModel, match="window="):
+        ctx.set_model("nobody-knows-it")
+    assert ctx.window.size == 128_000
+    ctx.set_model("nobody-knows-it", 5_000)
+    assert ctx.window.size == 5_000
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 1.5, True])
+def test_a_wrong_size_is_refused(wrong):
+    ctx = ContextManager()
+    with pytest.raises((TypeError, ValueError), match="window"):
+        ctx.set_model("gpt-4o", wrong)
+
+
+def test_a_tiers_thresholds_hold_in_its_windows_only():
+    """(FR-11) A change of tier keeps the state."""
+    tiers = {1: TierSettings(trigger_pct=0.5, target_pct=0.3)}
+    ctx = ContextManager(window=8_192, tiers=tiers)
+    assert ctx.window.trigger_pct == 0.7
+    ctx.set_model("any", 4_000)
+    assert (ctx.window.trigger_pct, ctx.window.target_pct) == (0.5, 0.3)
+
+
+def test_trust_fades_and_a_person_is_told_once():
+    """(FR-13) After five compressions with a model of three billions and a little."""
+    events: list[Event] = []
+    ctx = ContextManager("ollama:llama3.2:3b", 4_096, on_event=events.append)
+    assert ctx.reliability is not None
+    first = ctx.reliability.score
+    while ctx.compressions < 7:
+        fill(ctx, 1)
+        ctx.get_context_for_model()
+    assert ctx.reliability.score == pytest.approx(first * 0.9**7)
+    told = [e for e in events if isinstance(e, TrustFaded)]
+    assert len(told) == 1
+    assert told[0].compressions == ctx.reliability.warn_after
+    assert "larger model" in told[0].warning
+    assert ContextManager().reliability is None
+
+
+def test_a_model_of_ones_own_is_asked_by_its_key(monkeypatch):
+    made = []
+
+    def asked(keys, emit):
+        made.append(list(keys))
+        return ScriptedModel("here")
+
+    monkeypatch.setattr("compact.wiring.asked_model", asked)
+    with ContextManager("ollama:llama3.2:3b") as ctx:
+        ctx.add_message(role="user", content="hello")
+        assert ctx.send().text == "here"
+        ctx.send()
+        ctx.set_model("gpt-4o")
+        ctx.send()
+        ctx.send("anthropic:claude-sonnet-4-5")
+    assert made == [["ollama:llama3.2:3b"], ["gpt-4o"], ["anthropic:claude-sonnet-4-5"]]
+
+
+def test_the_writing_of_summaries_follows_from_who_writes_them():
+    """(FR-13) A small summarizer is asked for less."""
+    ctx = ContextManager(window=8_192, summarizer="ollama:qwen2.5:1.5b")
+    assert ctx._state.policy_for(8_192).new_level == "moderate"
+    assert ctx._state.summarizer.name == "ollama:qwen2.5:1.5b"
+    assert ctx._state.waits
+
+
+def test_a_summarizer_that_means_nothing_is_refused_before_anything_is_made(tmp_path):
+    file = tmp_path / "chat.db"
+    with pytest.raises(UnknownModel, match="extractive"):
+        ContextManager(window=8_192, store=file, summarizer="extractve")
+    assert not file.exists()
