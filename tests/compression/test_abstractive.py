@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Callable
 from contextlib import suppress
+from random import Random
 from typing import Any
 
 import pytest
@@ -31,6 +32,7 @@ from compact.testing import ScriptedModel, check_summarizer
 from tests.compression import test_real_sessions as real
 from tests.compression.test_sections import FORMED, GOOD
 from tests.compression.test_summary_prompts import histories, said
+from tests.strategies import WORDS
 
 COUNTER = TokenCounter(tokenizer("o200k"))
 SUBJECTS = ("kiln", "glaze", "wheel", "shelf", "clay", "stove")
@@ -394,8 +396,13 @@ def test_open_tasks_that_were_dropped_are_asked_for():
 
 def test_lines_that_fit_no_more_are_left_out():
     """The cap holds after the merge, too."""
-    long = " and of the other one" * 10
-    replies = [lambda *_: BARE, lambda c, a: lines_for(c, a).replace("fault", f"fault{long}")]
+    r = Random(1)
+
+    def long(context: ActiveContext, ask: Ask) -> str:
+        lines = lines_for(context, ask).split("\n")
+        return "\n".join(f"{line} as {' '.join(r.sample(WORDS, 40))}" for line in lines)
+
+    replies = [lambda *_: BARE, long]
     model = Answering(lambda c, a: replies.pop(0)(c, a))
     cap = 230
     text = summary_by(model, request(NAMED, max_tokens=cap)).text
