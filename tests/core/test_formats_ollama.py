@@ -23,7 +23,7 @@ from tests import checker, strategies
 Dict = dict[str, Any]
 OLLAMA = format_named("ollama")
 quick = settings(
-    max_examples=40,
+    max_examples=30,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )

@@ -27,7 +27,7 @@ Dict = dict[str, Any]
 SDK: TypeAdapter[Any] = TypeAdapter(ResponseInputItemParam)
 RESPONSES = format_named("responses")
 quick = settings(
-    max_examples=40,
+    max_examples=30,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
@@ -344,6 +344,7 @@ def compressed(items: list[Dict], window: int) -> list[Dict]:
     assert done.tokens_after <= window
     shown = RESPONSES.render(done.context.messages)
     assert items == before
+    assert not done.unchanged or shown == before
     assert violations(parsed(shown), RESPONSES.rules) == []
     known = list(map(checker.freeze, items))
     there = [f for f in map(checker.freeze, shown) if f in set(known)]
@@ -370,8 +371,6 @@ def test_compressed_items_are_taken_by_the_provider(made, window, reasons):
     assert broken_items(shown, items) == []
     for item in shown:
         SDK.validate_python({k: v for k, v in item.items() if k != "metadata"})
-    if window == 100_000 and len(shown) == len(items):
-        assert shown == items
 
 
 @quick
