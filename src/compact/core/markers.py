@@ -87,11 +87,8 @@ Marker: TypeAlias = (
     GoalMarker | EndMarker | PauseMarker | TaskMarker | DecisionMarker | ArtifactMarker | NextMarker
 )
 
-_HINT = re.compile(
-    r"\[(?:goal|checkpoint|decision|artifact|next)\]|(?-i:NEW_GOAL:|CHECKPOINT:|DECISION:|"
-    r"DECISION_LOCKED:|ARTIFACT:|GOAL_COMPLETE|GOAL_PAUSE)",
-    re.IGNORECASE,
-)
+_TAG = re.compile(r"\[(?i:goal|checkpoint|decision|artifact|next)\]")
+_WORDS = ("NEW_GOAL", "CHECKPOINT", "DECISION", "ARTIFACT", "GOAL_COMPLETE", "GOAL_PAUSE")
 _LINE = re.compile(
     r"[ \t]{0,16}(?:(?:[-*+•]|\d{1,3}[.)]|\#{1,6})[ \t]{1,4})?(?P<around>[*_`]{0,4})"
     r"(?:\[(?P<tag>(?i:goal|checkpoint|decision|artifact|next))\](?P<after>[*_`]{0,4}):?"
@@ -126,14 +123,14 @@ _ACTIONS: dict[str, Action] = {"c": "created", "m": "modified", "u": "modified",
 
 def markers_in(text: str) -> list[Marker]:
     """The markers of a text, in order; a line that is malformed is none."""
-    if not _HINT.search(text):
+    if not _may_hold(text):
         return []
     return [marker for _, marker in _lines(text) if marker is not None]
 
 
 def without_markers(text: str) -> str:
     """The text as it is shown to a person: the lines that are markers left out."""
-    if not _HINT.search(text):
+    if not _may_hold(text):
         return text
     kept = [line for line, marker in _lines(text) if marker is None]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(kept)).strip("\n")
@@ -163,6 +160,11 @@ def marker_line(marker: Marker) -> str:
             return f"[NEXT] {text}"
         case _:
             assert_never(marker)
+
+
+def _may_hold(text: str) -> bool:
+    """Whether it is worth looking for markers: quick, since most texts have none."""
+    return _TAG.search(text) is not None or any(word in text for word in _WORDS)
 
 
 def _lines(text: str) -> Iterator[tuple[str, Marker | None]]:
