@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from compact import ContextManager
+from compact import ContextManager, wiring
 from compact.core.asking import Ask
 from compact.core.cache_marks import MOST
 from compact.core.context import ActiveContext
@@ -23,7 +23,7 @@ from compact.errors import (
     WrongLayer,
 )
 from compact.providers.anthropic_messages import OPENING, AnthropicMessages
-from compact.testing import ScriptedServer
+from compact.testing import ScriptedServer, check_chat_model
 from compact.testing.answers import (
     BreaksOff,
     Busy,
@@ -127,6 +127,27 @@ def test_an_answer() -> None:
         }
         assert (said(reply).text, reply.finish) == ("It holds.", "stop")
         assert reply.usage == Usage(prompt_tokens=server.prompts[0].tokens, completion_tokens=3)
+
+
+def test_promises() -> None:
+    """What every chat model promises (FR-14)."""
+    with (
+        ScriptedServer("a few words") as good,
+        ScriptedServer(Down()) as failing,
+        ScriptedServer(Hangs(0.5), "a few words") as slow,
+    ):
+        check_chat_model(
+            lambda: at(good), format="anthropic", failing=lambda: at(failing), slow=lambda: at(slow)
+        )
+        check_chat_model(lambda: at(good))
+
+
+def test_keys_name_it() -> None:
+    """By the name of the provider, or by a server's address (FR-14)."""
+    for key in (f"anthropic:{NAME}", f"anthropic+http://127.0.0.1:8080#{NAME}"):
+        model = wiring.chat_model(key)
+        assert isinstance(model, AnthropicMessages)
+        assert model.name == key
 
 
 def test_a_limit_is_always_sent() -> None:
@@ -457,7 +478,7 @@ def test_limits(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("fault", "expected"),
     [
-        (Busy(), ModelUnavailable),
+        (Busy(retry_after=0.01), ModelUnavailable),
         (Down(), ModelUnavailable),
         (Overloaded(), ModelUnavailable),
         (HangsUp(), ModelUnavailable),

@@ -2,13 +2,13 @@
 
 import asyncio
 import base64
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
 
-from compact import ContextManager
+from compact import ContextManager, wiring
 from compact.core.asking import Ask
 from compact.core.context import ActiveContext
 from compact.core.formats.known import format_named, prompt_of
@@ -23,7 +23,7 @@ from compact.errors import (
     WrongLayer,
 )
 from compact.providers.ollama_chat import Offered, OllamaChat
-from compact.testing import ScriptedServer
+from compact.testing import ScriptedServer, check_chat_model, faces
 from compact.testing.answers import (
     BreaksOff,
     Busy,
@@ -39,7 +39,6 @@ from compact.testing.answers import (
     NoSuchModel,
     NotJson,
 )
-from compact.testing.faces import LISTS
 
 pytest.importorskip("ollama", reason="the package ollama is not installed")
 
@@ -87,8 +86,8 @@ def sent(server: ScriptedServer, position: int = -1) -> dict[str, Any]:
 
 def shows(monkeypatch: pytest.MonkeyPatch, **fields: Any) -> None:
     """What `/api/show` says from now on, beside what it says anyway."""
-    show = LISTS["/api/show"]
-    table: Any = LISTS
+    show = faces.LISTS["/api/show"]
+    table: Any = faces.LISTS
     monkeypatch.setitem(table, "/api/show", lambda model, window: {**show(model, window), **fields})
 
 
@@ -115,6 +114,27 @@ def test_an_answer() -> None:
         assert reply.usage.prompt_tokens == server.prompts[0].tokens
         assert reply.usage.completion_tokens == 3
         assert run(model.count(context("go"))) is None
+
+
+def test_promises() -> None:
+    """What every chat model promises (FR-14)."""
+    with (
+        ScriptedServer("a few words") as good,
+        ScriptedServer(Down()) as failing,
+        ScriptedServer(Hangs(0.5), "a few words") as slow,
+    ):
+        check_chat_model(
+            lambda: at(good), format="ollama", failing=lambda: at(failing), slow=lambda: at(slow)
+        )
+        check_chat_model(lambda: at(good))
+
+
+def test_keys_name_it() -> None:
+    """By the name of the provider, or by a server's address (FR-14)."""
+    for key in ("ollama:qwen3:8b", "ollama+http://127.0.0.1:11434#qwen3:8b"):
+        model = wiring.chat_model(key)
+        assert isinstance(model, OllamaChat)
+        assert model.name == key
 
 
 def test_a_stream_says_the_same() -> None:
@@ -263,7 +283,7 @@ def test_limits_and_abilities(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_server_that_shows_nothing_still_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     """What it does not say is not known, and no reason to fail (FR-6)."""
-    table: Any = LISTS
+    table: Any = faces.LISTS
     monkeypatch.delitem(table, "/api/show")
     with ScriptedServer("ok") as server:
         model = at(server)
@@ -275,7 +295,7 @@ def test_models(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the server offers, for people to choose from (US-3)."""
     details = {"parameter_size": "8.2B", "quantization_level": "Q4_K_M", "family": "qwen3"}
     rows = [{"name": "qwen3:8b", "size": 5_225_388_164, "details": details}, {"model": "x"}]
-    table: Any = LISTS
+    table: Any = faces.LISTS
     monkeypatch.setitem(table, "/api/tags", lambda *_: {"models": rows})
     with ScriptedServer() as server:
         offered = run(at(server).models())
@@ -307,7 +327,7 @@ def test_tools_are_withdrawn_at_run_time() -> None:
 @pytest.mark.parametrize(
     ("fault", "expected"),
     [
-        (Busy(), ModelUnavailable),
+        (Busy(retry_after=0.01), ModelUnavailable),
         (Down(), ModelUnavailable),
         (HangsUp(), ModelUnavailable),
         (Hangs(), ModelUnavailable),
@@ -332,6 +352,21 @@ def test_faults(fault: Any, expected: type[CompactError], streamed: bool) -> Non
             return said(await model.complete(context("go"))).text
 
         assert run(asked()) == "ok"
+
+
+def test_a_stream_that_just_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the line that says it is done, an answer is not whole (FR-6)."""
+
+    class Stops(faces.OllamaChat):
+        def stream(self, turn: faces.Turn) -> Iterator[bytes]:
+            yield next(iter(super().stream(turn)))
+
+    table: Any = faces.FACES
+    monkeypatch.setitem(table, "/api/chat", Stops())
+    with ScriptedServer("It holds, as was said.") as server:
+        with pytest.raises(ModelFailed, match="broke off"):
+            run(heard(at(server).stream(context("go"))))
+        assert len(server.prompts) == 1
 
 
 def test_cut_off_and_nobody_there() -> None:
