@@ -45,6 +45,7 @@ from compact.testing.answers import (
     WrongKey,
 )
 from compact.testing.faces import FACES, LISTS, Messages, Turn
+from compact.testing.models import WAIT
 
 pytest.importorskip("anthropic", reason="the package anthropic is not installed")
 
@@ -134,7 +135,7 @@ def test_promises() -> None:
     with (
         ScriptedServer("a few words") as good,
         ScriptedServer(Down()) as failing,
-        ScriptedServer(Hangs(0.5), "a few words") as slow,
+        ScriptedServer(lambda told: Hangs() if WAIT in told.prompt else "at once") as slow,
     ):
         check_chat_model(
             lambda: at(good), format="anthropic", failing=lambda: at(failing), slow=lambda: at(slow)

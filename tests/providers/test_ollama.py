@@ -39,6 +39,7 @@ from compact.testing.answers import (
     NoSuchModel,
     NotJson,
 )
+from compact.testing.models import WAIT
 
 pytest.importorskip("ollama", reason="the package ollama is not installed")
 
@@ -121,7 +122,7 @@ def test_promises() -> None:
     with (
         ScriptedServer("a few words") as good,
         ScriptedServer(Down()) as failing,
-        ScriptedServer(Hangs(0.5), "a few words") as slow,
+        ScriptedServer(lambda told: Hangs() if WAIT in told.prompt else "at once") as slow,
     ):
         check_chat_model(
             lambda: at(good), format="ollama", failing=lambda: at(failing), slow=lambda: at(slow)

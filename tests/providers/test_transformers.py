@@ -11,12 +11,14 @@ from typing import Any, TypeVar
 
 import pytest
 
+from compact import wiring
 from compact.core.asking import Ask
 from compact.core.context import ActiveContext
 from compact.core.messages import Message, ToolCall, ToolResult
 from compact.core.replies import Delta, Reply
 from compact.errors import ContextOverflow, ModelRefused, ModelUnavailable, WrongLayer
 from compact.providers.transformers_chat import TransformersChat, _Said
+from compact.testing import check_chat_model
 
 pytest.importorskip("torch", reason="torch is not installed: no model can run in this process")
 transformers: Any = pytest.importorskip("transformers", reason="transformers is not installed")
@@ -135,6 +137,21 @@ def test_an_answer(model: TransformersChat, prompts: list[list[int]]) -> None:
     assert reply.usage is not None
     assert reply.usage.prompt_tokens == len(expected) == run(model.count(asked))
     assert (reply.usage.completion_tokens, reply.finish) == (24, "length")
+
+
+def test_promises(folder: Path) -> None:
+    """What every chat model promises (FR-14)."""
+    check_chat_model(
+        lambda: TransformersChat(str(folder), max_tokens=24),
+        failing=lambda: TransformersChat(str(folder.parent / "nowhere")),
+    )
+
+
+def test_a_key_names_it(folder: Path) -> None:
+    """By its folder (FR-14)."""
+    model = wiring.chat_model(f"transformers:{folder}")
+    assert isinstance(model, TransformersChat)
+    assert model.name == f"transformers:{folder}"
 
 
 def test_what_a_person_types_is_no_control_token(
