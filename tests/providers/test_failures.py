@@ -194,6 +194,8 @@ def test_every_exception_of_the_clients_becomes_one_of_ours(kind: type[Exception
     assert ours.__cause__ is error
     text = str(ours)
     assert MODEL in text
+    if "Timeout" in kind.__name__ and "status_code" not in dir(kind):
+        assert "in time" in text
     assert "\n" not in text
     assert 20 < len(text) < 600
     assert len(text.split()) >= 4
