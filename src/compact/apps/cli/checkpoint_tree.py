@@ -23,6 +23,10 @@ DEEPEST = 100
 """Generations of checkpoints that are drawn: each is one level of the tree."""
 
 
+MEASURED = frozenset(("retention",))
+"""Rules whose verdicts are shown also where nothing is wrong."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class CheckpointOptions(OpenOptions):
     """What `checkpoints` takes."""
@@ -142,8 +146,9 @@ def _read(checkpoint: Checkpoint, *, live: bool, as_json: bool) -> None:
     line = drawing.one_line(f"by {checkpoint.made_by}, {state}{made_of}", 2_000)
     out.print(drawing.Text(line), soft_wrap=True)
     for verdict in checkpoint.verdicts:
-        if not verdict.passed:
+        if not verdict.passed or verdict.rule in MEASURED:
             line = drawing.one_line(f"{verdict.rule}: {verdict.detail}", 200)
-            out.print(drawing.Text(line, style="yellow"), soft_wrap=True)
+            style = "bright_black" if verdict.passed else "yellow"
+            out.print(drawing.Text(line, style=style), soft_wrap=True)
     out.print()
     out.print(drawing.Text(drawing.visible(checkpoint.summary)), soft_wrap=True)
