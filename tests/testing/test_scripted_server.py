@@ -164,9 +164,8 @@ def test_messages_as_anthropic_reads_them():
         assert whole[0].content[0].text == TEXT
         assert [a.stop_reason for a in whole] == ["end_turn", "tool_use", "refusal", "max_tokens"]
         assert whole[1].content[1].input == {"path": "a b.py"}
-        used = whole[0].usage
-        assert used.input_tokens + used.cache_read_input_tokens == counted.input_tokens
-        assert used.input_tokens == counted.input_tokens  # nothing was there before it
+        used = [(a.usage.input_tokens, a.usage.cache_read_input_tokens) for a in whole]
+        assert used == [(counted.input_tokens, 0), *[(0, counted.input_tokens)] * 3]
     with ScriptedServer(TEXT, READ) as server, claude(server) as client:
         for expected in whole[:2]:
             with client.messages.stream(model="m", max_tokens=99, messages=user) as stream:
@@ -334,6 +333,19 @@ def test_a_connection_that_is_closed_is_seen_by_the_client(path, stream):
                 post(server, path, stream=stream)
 
 
+@pytest.mark.parametrize("path", PATHS)
+def test_a_stream_that_is_broken_off_has_begun(path):
+    got: list[str] = []
+    with ScriptedServer(BreaksOff("It begins and never comes to its end.")) as server:
+        body = {"model": "m", "messages": ASKED, "input": ASKED, "stream": True}
+        with httpx.stream("POST", server.url + path, json=body, verify=False) as response:
+            texts = response.iter_text()
+            with pytest.raises(httpx.RemoteProtocolError):
+                got.extend(texts)
+    assert "It" in "".join(got)
+    assert "end." not in "".join(got)
+
+
 def test_a_hang_ends_by_itself_with_its_client_or_with_the_server():
     before = set(threading.enumerate())
     with ScriptedServer(Hangs(0.02), Hangs(), Hangs()) as server:
@@ -349,6 +361,7 @@ def test_a_hang_ends_by_itself_with_its_client_or_with_the_server():
     assert time.perf_counter() - started < 0.2
     for each in waiting:
         each.join()
+    assert time.perf_counter() - started < 1
     assert set(threading.enumerate()) <= before
 
 
