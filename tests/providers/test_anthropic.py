@@ -561,3 +561,9 @@ def test_only_an_active_context_is_sent() -> None:
     for ask in (model.complete, model.count):
         with pytest.raises(WrongLayer):
             run(ask(wrong))
+
+
+def test_a_reply_keeps_a_providers_dictionary() -> None:
+    """It stays what it is, to be read in its own format (C-3)."""
+    raw = {"role": "assistant", "content": [{"type": "text", "text": "so"}]}
+    assert Reply(message=raw).message == raw
