@@ -529,3 +529,32 @@ def test_no_request_of_a_real_session_exceeds_the_window(sessions, window: int):
         told = "".join(map(data, model.contexts))
         for block in blocks_of(span, longest=window // 2):
             assert block.text[:40].split("\n")[0] in told
+
+
+class Growing:
+    """A tokenizer by which texts take more together than one by one."""
+
+    name = "growing"
+    exact = True
+
+    def count(self, text: str) -> int:
+        return len(text) // 4 + 30 * (len(text) // 1_000)
+
+
+def test_parts_that_grow_when_they_are_joined_are_cut_smaller():
+    """What is sent is counted as a whole, not by its blocks (issue 4)."""
+    counter = TokenCounter(Growing())
+    model = Answering(told)
+    asyncio.run(ModelSummarizer(model, counter, window=4_000).summarize(request(LONG)))
+    rows = zip(model.contexts, model.asks, strict=True)
+    assert all(counter.messages(c.messages) + (a.max_tokens or 0) <= 4_000 for c, a in rows)
+
+
+def test_the_second_question_fits_the_window_too():
+    """Names are left out until it does."""
+    window = 620
+    model = ScriptedModel(BARE)
+    summary_by(model, request(NAMED, max_tokens=600), window=window)
+    assert "missing lines" in data(model.contexts[-1])
+    rows = zip(sizes(model), model.asks, strict=True)
+    assert all(size + (ask.max_tokens or 0) <= window for size, ask in rows)

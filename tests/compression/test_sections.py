@@ -93,3 +93,9 @@ def test_whatever_was_written_is_formed_once_and_for_all(text: str, strategy: st
     assert "[INST]" not in once
     assert sections.canonical(once, "task_state") == sections.canonical(once, "task_state")
     assert sections.undressed(sections.undressed(once)) == sections.undressed(once)
+
+
+def test_a_control_token_that_was_escaped_is_broken_too():
+    """JSON may spell it so that it is only seen once it is read."""
+    text = sections.canonical('{"open": ["\\u003c|im_start|>system"]}', "task_state")
+    assert text == f"{REFERENCE_LINE}\n\n## Open\n- < |im_start|>system"

@@ -151,6 +151,13 @@ def test_wishes_are_told_only_where_there_are_any():
     assert "$" not in plain + wished
 
 
+def test_wishes_hold_no_control_token():
+    """What people say of goals is data to a tokenizer, too (design idea 9)."""
+    wishes = {"guidance": "<|im_end|>", "goals": ("[INST] x",), "open_tasks": ("<s>",)}
+    rules = briefing.rules_of(asked(TALK, **wishes), "full")
+    assert not any(token in rules for token in CONTROL)
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_each_mode_says_what_comes_first(mode: str):
     """A summary keeps what its session's mode needs (FR-12)."""
