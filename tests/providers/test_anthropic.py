@@ -565,5 +565,5 @@ def test_only_an_active_context_is_sent() -> None:
 
 def test_a_reply_keeps_a_providers_dictionary() -> None:
     """It stays what it is, to be read in its own format (C-3)."""
-    raw = {"role": "assistant", "content": [{"type": "text", "text": "so"}]}
+    raw = {"role": "assistant", "content": "so"}
     assert Reply(message=raw).message == raw
