@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 
 from compact.compression.fencing import harmless
-from compact.compression.matter import Finding, Matter, rejection, with_text, words_of
+from compact.compression.matter import Finding, Matter, rejection, words_of
 from compact.core.checkpoints import REFERENCE_LINE, Summary
 from compact.core.languages import FUNCTION_WORDS
 
@@ -84,8 +84,7 @@ def injection(summary: Summary, matter: Matter) -> Finding:
     lines = text.split("\n")
     orders = set(_orders(lines, matter))
     if not (orders or forged or tokens):
-        unseen = None if text == bare else with_text(summary, text)
-        return Finding(True, f"none in {len(lines):,} lines", unseen)
+        return Finding(True, f"none in {len(lines):,} lines")
     kept = "\n".join(line for number, line in enumerate(lines) if number not in orders)
     taken = sum(len(lines[number]) for number in orders)
     whole = len(text.replace(REFERENCE_LINE, "")) or 1
@@ -95,7 +94,8 @@ def injection(summary: Summary, matter: Matter) -> Finding:
     )
     if taken >= MOSTLY * whole:
         return rejection(done)
-    return Finding(False, done, with_text(summary, kept))
+    names = tuple(map(harmless, summary.anchors))
+    return Finding(False, done, summary.model_copy(update={"text": kept, "anchors": names}))
 
 
 def _orders(lines: list[str], matter: Matter) -> Iterator[int]:

@@ -25,7 +25,7 @@ LEAST_JOINED, FEWEST_JOINED = 0.40, 0.33
 source, and where most are. Of fewer neighbours more must be: chance joins some of a few."""
 CLEARLY = 0.66
 """Share of words joined by function words alone from which the source need not be read."""
-LEAST_UNITS, FEW_UNITS = 3, 6
+LEAST_UNITS, FEW_UNITS = 3, 9
 """Neighbours and long words from which that is asked; of fewer than `FEW_UNITS` one is enough."""
 LEAST_DISTINCT, DISTINCT_FROM = 0.3, 12
 """Share of distinct words that so many words must have, where the source repeats none so."""
