@@ -53,6 +53,12 @@ class CompactConfig(CompactPolicy):
     """The model's window in tokens; counts more than the model's own."""
     tokenizer: str | None = None
     """`o200k`, `cl100k`, `claude` or `chars`; else the model's, else that of the wire format."""
+    summarizer: str = Field(default="extractive", min_length=1)
+    """Who writes summaries: `extractive`, which needs no model, or a model's key such as
+    `ollama:qwen3:8b`."""
+    summarizer_fallbacks: tuple[str, ...] = ()
+    """Keys of the models that are asked where the first one does not answer, in this order; after
+    the last one the extractive summary is written."""
     models_file: str | None = Field(default=None, min_length=1)
     """A file of a person's own entries about models (YAML or JSON), laid over what is known."""
     tiers: Mapping[Annotated[int, Field(ge=1, le=len(NUMBERS))], TierSettings] = Field(
@@ -134,6 +140,10 @@ class CompactConfig(CompactPolicy):
     def policy(self) -> CompactPolicy:
         """The policy among the settings."""
         return CompactPolicy(**{name: getattr(self, name) for name in CompactPolicy.model_fields})
+
+    def summarizers(self) -> list[str]:
+        """Who writes summaries, in the order they are asked."""
+        return [self.summarizer, *self.summarizer_fallbacks]
 
     def book(self) -> ModelBook:
         """What is known of models, the person's own entries included; their file is read once.

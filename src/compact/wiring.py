@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from compact.compression.extractive import ExtractiveSummarizer
 from compact.config import CompactConfig
@@ -133,17 +133,21 @@ def summarizer(
     if chosen is None or chosen == EXTRACTIVE:
         return ExtractiveSummarizer(counter)
     if isinstance(chosen, str):
-        return _model_summarizer([chosen], book or shipped(), emit)
+        chosen = [chosen]
     if isinstance(chosen, list | tuple):
-        return _model_summarizer(list(chosen), book or shipped(), emit)
-    assert isinstance(chosen, Summarizer), "an object of the caller's"
-    return chosen
+        if list(chosen[:1]) == [EXTRACTIVE]:
+            return ExtractiveSummarizer(counter)
+        return _model_summarizer([key for key in chosen if key != EXTRACTIVE], book, emit)
+    return cast("Summarizer", chosen)
 
 
-def _model_summarizer(keys: Sequence[str], book: ModelBook, emit: Emit | None) -> Summarizer:
+def _model_summarizer(
+    keys: Sequence[str], known_models: ModelBook | None, emit: Emit | None
+) -> Summarizer:
     """The models' summarizer; what it sends fits the smallest of their windows."""
     from compact.compression.abstractive import ModelSummarizer
 
+    book = known_models or shipped()
     try:
         model = asked_model(keys, emit)
     except UnknownModel as error:

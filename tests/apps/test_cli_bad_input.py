@@ -117,7 +117,10 @@ def test_empty_or_closed_standard_input_is_refused(run, monkeypatch, process):
         (["compact", "FILE", "--max-tokens", "9000", "-o", "."], "a directory"),
         (["compact", "FILE", "--max-tokens", "9000", "-o", "no/such/folder"], "No such file"),
         (["compact", "FILE", "--max-tokens", "9000", "--render", "html"], "'--render'"),
-        (["compact", "FILE", "--max-tokens", "9000", "--summarizer", "gpt"], "'--summarizer'"),
+        (
+            ["compact", "FILE", "--max-tokens", "9000", "--summarizer", "gpt"],
+            "--summarizer: 'gpt' names no",
+        ),
         (["tokens", "FILE", "--format", "chatt"], "did you mean 'chat'?"),
         (["tokens", "FILE", "--format", "specstory"], "which specstory is not"),
         (["tokens", "FILE", "--tokenizer", "o20k"], "did you mean 'o200k'?"),

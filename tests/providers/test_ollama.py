@@ -275,7 +275,7 @@ def test_limits_and_abilities(monkeypatch: pytest.MonkeyPatch) -> None:
         model = at(server)
         assert model.abilities.tools is None
         limits = run(model.limits())
-        assert (limits.window, limits.trained) == (6963, 40_960)
+        assert (limits.default, limits.trained) == (6963, 40_960)
         assert model.abilities.tools is False
         run(model.complete(context("go")))
         asked = [request.path for request in server.requests]

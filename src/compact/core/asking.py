@@ -51,6 +51,8 @@ class Limits(BaseModel):
 
     window: int | None = Field(default=None, ge=1)
     """What the server is set up for, and will not go beyond; None where a request sets it up."""
+    default: int | None = Field(default=None, ge=1)
+    """What it sets up where a request does not say."""
     trained: int | None = Field(default=None, ge=1)
     """What the model was made for: a server may be set up for more."""
     output: int | None = Field(default=None, ge=1)

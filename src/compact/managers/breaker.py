@@ -1,5 +1,4 @@
-"""The circuit breaker: a summarizer that takes too long is cut off, and one that fails again and
-again is left alone for a while.
+"""The circuit breaker: a summarizer that fails again and again is left alone for a while.
 
 Meanwhile the extractive one writes, so that every turn is served. What it knows is kept with the
 session under the summarizer's name, so that a restart does not begin the storm again, and another
@@ -14,11 +13,10 @@ from typing import Any
 
 from compact.compression.extractive import ExtractiveSummarizer
 from compact.core import defaults
-from compact.core.checkpoints import Summary, SummaryRequest
 from compact.core.events import BreakerOpened
 from compact.core.protocols import Summarizer
-from compact.errors import ModelUnavailable
 from compact.managers.state import SessionState
+from compact.managers.timed import Timed, name_of
 
 PREFIX = "breaker:"
 """How the note's name begins; the summarizer's name follows."""
@@ -26,33 +24,6 @@ MOST_FAILURES = 3
 """Failures in a row after which it opens."""
 FIRST_PAUSE, LONGEST_PAUSE = timedelta(minutes=1), timedelta(hours=1)
 """How long it stays open the first time; each further time twice as long, up to the second."""
-
-
-class Timed:
-    """A summarizer that is cut off when it takes too long."""
-
-    waits = True
-
-    def __init__(self, summarizer: Summarizer, seconds: float) -> None:
-        self.name = _name_of(summarizer)
-        self._summarizer = summarizer
-        self._seconds = seconds
-
-    async def summarize(self, request: SummaryRequest) -> Summary:
-        """What the summarizer writes.
-
-        Raises:
-            ModelUnavailable: it took longer than it may.
-        """
-        import asyncio
-
-        try:
-            async with asyncio.timeout(self._seconds):
-                return await self._summarizer.summarize(request)
-        except TimeoutError:
-            raise ModelUnavailable(
-                f"{self.name} did not summarize within {self._seconds:g} seconds", model=self.name
-            ) from None
 
 
 class Breaker:
@@ -64,7 +35,7 @@ class Breaker:
     def __init__(self, state: SessionState) -> None:
         self._state = state
         self._is_last = isinstance(state.summarizer, ExtractiveSummarizer)
-        self._name = f"{PREFIX}{_name_of(state.summarizer)}"
+        self._name = f"{PREFIX}{name_of(state.summarizer)}"
         note: Mapping[str, Any] = state.store.notes(state.id).get(self._name, {})
         self.failures = int(note.get("failures", 0))
         self.until = datetime.fromisoformat(note["until"]) if note.get("until") else None
@@ -112,9 +83,3 @@ class Breaker:
         until = self.until.isoformat() if self.until else None
         value = {"failures": self.failures, "until": until, "pauses": self._pauses}
         self._state.store.note(self._state.id, self._name, value if self.failures else None)
-
-
-def _name_of(summarizer: Summarizer) -> str:
-    """Its name; the name of its class where it has none."""
-    name = getattr(summarizer, "name", None)
-    return name if isinstance(name, str) and name else type(summarizer).__name__

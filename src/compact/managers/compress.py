@@ -19,10 +19,12 @@ from compact.core.history import History, Item
 from compact.core.messages import Message
 from compact.core.plan import Plan
 from compact.core.policy import CompactPolicy
+from compact.core.profiles import ModelBook
 from compact.core.protocols import Summarizer, TokenEstimator
 from compact.core.tokens import TokenCounter
 from compact.errors import InvalidMessage
 from compact.managers import blocking
+from compact.managers.timed import Timed
 
 
 class Options(TypedDict, total=False):
@@ -42,9 +44,11 @@ class Options(TypedDict, total=False):
     """The wire format, where its content cannot tell: `chat_completions`, `anthropic`, `responses`
     or `ollama`."""
     policy: CompactPolicy | None
-    summarizer: str | Summarizer | None
-    """Who writes the summary: `extractive` (the default), an object of yours, or None for a receipt
-    alone."""
+    summarizer: str | Sequence[str] | Summarizer | None
+    """Who writes the summary: `extractive` (the default), the key of a model (`ollama:qwen3:8b`),
+    several keys that are asked in this order, an object of yours, or None for a receipt alone."""
+    models: ModelBook | None
+    """What is known of models; the shipped book where none is given."""
     on_event: Callable[[Event], None] | None
 
 
@@ -147,9 +151,13 @@ class _Task:
             never_pruned=self._policy.roles_never_pruned,
             pinned=_pins_of(options.get("pin")),
         )
-        self._summarizer = wiring.summarizer(options.get("summarizer"), self._counter)
         self._emit = wiring.emitter(options.get("on_event"))
-        self.waits = self._policy.summarizes and self._summarizer.waits
+        chosen = wiring.summarizer(
+            options.get("summarizer"), self._counter, book=options.get("models"), emit=self._emit
+        )
+        seconds = self._policy.summary_seconds
+        self._summarizer = Timed(chosen, seconds) if chosen.waits else chosen
+        self.waits = self._policy.summarizes and chosen.waits
 
     async def work(self) -> Plan:
         outcome = await pipeline.compress(

@@ -178,7 +178,7 @@ class OllamaChat:
 
     def _options(self, context: ActiveContext, ask: Ask) -> dict[str, Any]:
         limits = self._shown.limits if self._shown else Limits()
-        window = ask.window or self._num_ctx or limits.window or NUM_CTX
+        window = ask.window or self._num_ctx or limits.default or NUM_CTX
         held = min(window, limits.trained or window)
         tokens, reserve = context.tokens or _estimated(context), ask.max_tokens or 1
         if tokens + reserve > held:
@@ -300,7 +300,7 @@ def _shown(answer: Mapping[str, Any]) -> _Shown:
     said = answer.get("capabilities")
     return _Shown(
         Limits(
-            window=int(set_up[1]) if set_up else None,
+            default=int(set_up[1]) if set_up else None,
             trained=trained if isinstance(trained, int) and trained > 0 else None,
         ),
         tuple(map(str, said)) if isinstance(said, list) else None,

@@ -1,7 +1,7 @@
 """How a command ends: its exit code, and the one line on stderr that says why.
 
-0 done · 1 cannot fit · 2 bad input or usage, a store that cannot be used · 70 a mistake of ours ·
-130 interrupted.
+0 done · 1 cannot fit · 2 bad input or usage, a store or a model that cannot be used · 70 a mistake
+of ours · 130 interrupted.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from compact.errors import (
     CannotFit,
     CompactError,
     InvalidInput,
+    ModelFailed,
     NotFound,
     StoreFailed,
     SummaryRejected,
@@ -38,7 +39,7 @@ def ending_of(error: BaseException) -> tuple[int, str | None]:
     match error:
         case CannotFit() | SummaryRejected():
             return CANNOT_FIT, str(error)
-        case InvalidInput() | Stop() | NotFound() | StoreFailed():
+        case InvalidInput() | Stop() | NotFound() | StoreFailed() | ModelFailed():
             return BAD_INPUT, str(error)
         case Superseded():
             return BAD_INPUT, f"another process was faster, nothing was changed: {error}. Try again"

@@ -9,7 +9,7 @@ import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
-from typing import Annotated, Any, Literal, TypeVar, get_type_hints
+from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
 from typer.models import ArgumentInfo
@@ -53,6 +53,14 @@ class SettingsOptions:
 class CountOptions(SettingsOptions):
     """What every command that counts tokens takes."""
 
+    model: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KEY",
+            help="The model that the result is for, such as gpt-4o or ollama:qwen3:8b: its window "
+            "and its tokenizer. Default: the settings'.",
+        ),
+    ] = None
     tokenizer: Annotated[
         str | None,
         typer.Option(
@@ -117,9 +125,18 @@ class PlanOptions(FileOptions):
         ),
     ] = None
     summarizer: Annotated[
-        Literal["extractive", "off"] | None,
+        str | None,
         typer.Option(
-            help="Who writes the checkpoint; off leaves a receipt. Default: the settings'."
+            metavar="KEY",
+            help="Who writes the checkpoint: a model such as ollama:qwen3:8b, extractive (needs "
+            "none), or off, which leaves a receipt. Default: the settings'.",
+        ),
+    ] = None
+    keep: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TEXT",
+            help="What a model that summarizes shall keep beside the usual, in your words.",
         ),
     ] = None
     events: Annotated[

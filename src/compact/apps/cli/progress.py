@@ -7,7 +7,14 @@ import threading
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from compact.core.events import Event, StageStarted
+from compact.apps.cli.ending import say
+from compact.core.events import (
+    Event,
+    ModelAskedAgain,
+    ModelReplaced,
+    StageStarted,
+    SummaryReplaced,
+)
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -32,6 +39,9 @@ class Progress:
         self._lock = threading.Lock()
         self._status: Status | None = None
         self._ended = False
+        self._told: list[str] = []
+        """What a person is told when the work has ended: nothing that was done instead is
+        hidden."""
         self._timer: threading.Timer | None = None
 
     def __enter__(self) -> Self:
@@ -55,6 +65,8 @@ class Progress:
             self._ended = True
             if self._status is not None:
                 self._status.stop()
+        for line in self._told:
+            say(line)
 
     def now(self, text: str) -> None:
         """Say what is being done from here on."""
@@ -65,8 +77,15 @@ class Progress:
 
     def on_event(self, event: Event) -> None:
         """Follow the stages of a compression."""
-        if isinstance(event, StageStarted):
-            self.now(f"Compressing context: {WORDS[event.stage]}")
+        match event:
+            case StageStarted(stage=stage):
+                self.now(f"Compressing context: {WORDS[stage]}")
+            case ModelAskedAgain(model=model, reason=reason):
+                self.now(f"Compressing context: asking {model} again ({reason})")
+            case ModelReplaced(model=model, by=other, reason=reason):
+                self._told.append(f"{model} did not answer ({reason}); {other} was asked")
+            case SummaryReplaced(made_by=maker, reason=reason):
+                self._told.append(f"the summary was not used ({reason}); {maker} wrote it")
 
     def _show(self) -> None:
         try:

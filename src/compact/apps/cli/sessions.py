@@ -194,6 +194,21 @@ class CompressOptions(OpenOptions):
             "to the target of the settings.",
         ),
     ] = None
+    summarizer: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KEY",
+            help="Who writes: a model such as ollama:qwen3:8b, or extractive. Default: the "
+            "settings'.",
+        ),
+    ] = None
+    keep: Annotated[
+        str,
+        typer.Option(
+            metavar="TEXT",
+            help="What a model that summarizes shall keep beside the usual, in your words.",
+        ),
+    ] = ""
 
 
 @taking(CompressOptions)
@@ -205,6 +220,7 @@ def compress(options: CompressOptions) -> None:
     Examples:
       compactctl sessions compress harbour
       compactctl sessions compress harbour --window 32000 --target-ratio 0.3
+      compactctl sessions compress harbour --summarizer ollama:qwen3:8b --keep "the API discussion"
     """
     from compact.apps.cli import drawing, output, report, shown, stores
     from compact.apps.cli.progress import Progress
@@ -216,7 +232,7 @@ def compress(options: CompressOptions) -> None:
         Progress("Compressing context") as progress,
         stores.entered(options, on_event=progress.on_event) as ctx,
     ):
-        plan = ctx.compress_conversation(ratio)
+        plan = ctx.compress_conversation(ratio, guidance=options.keep)
         standing, line = shown.standing_json(ctx), shown.standing_line(ctx)
     if options.json:
         rungs = [rung.model_dump(mode="json") for rung in plan.rungs]

@@ -213,5 +213,8 @@ def context_of(
         format=session.wire,
         tools=tools if isinstance(tools, list) else None,
         policy=settings.policy(),
+        summarizer=settings.summarizers(),
+        models=settings.book(),
+        tiers=settings.tiers,
         on_event=on_event,
     )

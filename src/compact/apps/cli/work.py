@@ -17,9 +17,10 @@ from compact.apps.cli.pins import positions_of
 from compact.apps.cli.progress import Progress
 from compact.config import CompactConfig, did_you_mean
 from compact.core.messages import Message
+from compact.core.model_keys import parse_key
 from compact.core.plan import Plan
 from compact.core.tokens import TokenCounter
-from compact.errors import InvalidConfig, InvalidInput, InvalidTranscript, unreadable
+from compact.errors import InvalidConfig, InvalidInput, InvalidTranscript, UnknownModel, unreadable
 
 STDIN = "-"
 
@@ -50,9 +51,8 @@ def settings_of(options: given.SettingsOptions) -> CompactConfig:
     if tokenizer is not None and not wiring.names_tokenizer(tokenizer):
         check_choice("--tokenizer", tokenizer, wiring.TOKENIZERS)
     events = getattr(options, "events", False) or None
-    strategy = {"off": "off", "extractive": "task_state"}.get(
-        getattr(options, "summarizer", "") or ""
-    )
+    summarizer = getattr(options, "summarizer", None)
+    strategy = {"off": "off", "extractive": "task_state"}.get(summarizer or "")
     window, store = getattr(options, "window", None), getattr(options, "store", None)
     if store == "":
         raise Stop("--store: an empty name")
@@ -65,14 +65,37 @@ def settings_of(options: given.SettingsOptions) -> CompactConfig:
             strategy=strategy,
             store=store,
             max_context_tokens=window,
+            model=getattr(options, "model", None),
+            summarizer=None if summarizer == "off" else summarizer,
+            guidance=getattr(options, "keep", None),
         )
     except InvalidConfig as error:
         if error.field == "max_context_tokens" and window is not None:
             raise Stop(f"--window: {error.reason}") from None
         raise
+    check_summarizers(settings, summarizer)
     if (settings.max_context_tokens or 0) > given.LARGEST:
         raise settings.wrong("max_context_tokens", f"should be at most {given.LARGEST:,}")
     return settings
+
+
+def check_summarizers(settings: CompactConfig, option: str | None) -> None:
+    """Refuse a summarizer that names no model, before any work is done.
+
+    Raises:
+        InvalidConfig, Stop: naming the setting or the option.
+    """
+    names = {"summarizer": [settings.summarizer], "summarizer_fallbacks": [*settings.summarizers()]}
+    for setting, keys in names.items():
+        for key in keys:
+            if key == wiring.EXTRACTIVE:
+                continue
+            try:
+                parse_key(key)
+            except UnknownModel as error:
+                if key == option:
+                    raise Stop(f"--summarizer: {error}; or extractive, or off") from None
+                raise settings.wrong(setting, str(error)) from None
 
 
 def job_of(options: given.FileOptions) -> Job:
@@ -133,6 +156,8 @@ def made_plan(
             tokenizer=job.settings.known_tokenizer(),
             format=job.transcript.wire,
             policy=job.settings.policy(),
+            summarizer=job.settings.summarizers(),
+            models=job.settings.book(),
             on_event=bus.emit,
         )
     finally:

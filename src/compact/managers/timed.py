@@ -1,0 +1,40 @@
+"""Time limits for summarizers: one that hangs must not hold a session up."""
+
+from __future__ import annotations
+
+from compact.core.checkpoints import Summary, SummaryRequest
+from compact.core.protocols import Summarizer
+from compact.errors import ModelUnavailable
+
+
+class Timed:
+    """A summarizer that is cut off when it takes too long."""
+
+    waits = True
+
+    def __init__(self, summarizer: Summarizer, seconds: float) -> None:
+        self.name = name_of(summarizer)
+        self._summarizer = summarizer
+        self._seconds = seconds
+
+    async def summarize(self, request: SummaryRequest) -> Summary:
+        """What the summarizer writes.
+
+        Raises:
+            ModelUnavailable: it took longer than it may.
+        """
+        import asyncio
+
+        try:
+            async with asyncio.timeout(self._seconds):
+                return await self._summarizer.summarize(request)
+        except TimeoutError:
+            raise ModelUnavailable(
+                f"{self.name} did not summarize within {self._seconds:g} seconds", model=self.name
+            ) from None
+
+
+def name_of(summarizer: Summarizer) -> str:
+    """Its name; the name of its class where it has none."""
+    name = getattr(summarizer, "name", None)
+    return name if isinstance(name, str) and name else type(summarizer).__name__
