@@ -111,6 +111,7 @@ def test_the_message_is_recognized_when_it_comes_back():
     """C-9: by its digest, and not where somebody changed a word."""
     prompt = assemble(ALL, mode=mode_named("assistant"), tier_budget=500, count=words)
     message = prompt_message(prompt)
+    assert message is not None
     assert message.role == "system"
     assert message.text.endswith(prompt.text)
     assert kind_of(message.text) == "Prompt"
