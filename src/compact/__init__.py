@@ -15,15 +15,18 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from compact.compression.extractive import ExtractiveSummarizer as ExtractiveSummarizer
     from compact.config import CompactConfig as CompactConfig
+    from compact.core.asking import Patience as Patience
     from compact.core.budget import ContextBudget as ContextBudget
     from compact.core.budget import ContextWindow as ContextWindow
     from compact.core.checkpoints import Checkpoint as Checkpoint
     from compact.core.context import ActiveContext as ActiveContext
     from compact.core.conversation import Conversation as Conversation
+    from compact.core.goals import Goal as Goal
     from compact.core.messages import Message as Message
     from compact.core.messages import MessageMetadata as MessageMetadata
     from compact.core.plan import Plan as Plan
     from compact.core.policy import CompactPolicy as CompactPolicy
+    from compact.core.prompts import PromptParts as PromptParts
     from compact.errors import CannotFit as CannotFit
     from compact.errors import CompactError as CompactError
     from compact.managers.compress import acompress as acompress
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
     from compact.providers.tokenizers import TiktokenEstimator as TiktokenEstimator
     from compact.storage.sqlite.store import SQLiteManager as SQLiteManager
     from compact.telemetry.bus import EventBus as EventBus
+    from compact.wiring import chat_model as chat_model
 
 _HOME = {
     "ActiveContext": "compact.core.context",
@@ -49,14 +53,18 @@ _HOME = {
     "Conversation": "compact.core.conversation",
     "EventBus": "compact.telemetry.bus",
     "ExtractiveSummarizer": "compact.compression.extractive",
+    "Goal": "compact.core.goals",
     "Message": "compact.core.messages",
     "MessageMetadata": "compact.core.messages",
     "NoopEstimator": "compact.providers.tokenizers",
+    "Patience": "compact.core.asking",
     "Plan": "compact.core.plan",
+    "PromptParts": "compact.core.prompts",
     "SQLiteManager": "compact.storage.sqlite.store",
     "TiktokenEstimator": "compact.providers.tokenizers",
     "acompress": "compact.managers.compress",
     "aplan": "compact.managers.compress",
+    "chat_model": "compact.wiring",
     "compress": "compact.managers.compress",
     "plan": "compact.managers.compress",
 }

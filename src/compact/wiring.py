@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from compact.compression.extractive import ExtractiveSummarizer
 from compact.config import CompactConfig
+from compact.core.asking import PATIENCE, Patience
 from compact.core.events import Event
 from compact.core.messages import Message
 from compact.core.model_keys import ModelKey, parse_key
@@ -123,6 +124,7 @@ def summarizer(
     *,
     book: ModelBook | None = None,
     emit: Emit | None = None,
+    patience: Patience = PATIENCE,
 ) -> Summarizer:
     """The summarizer of that name: `extractive`, also where none is given, or the key of a model
     that writes; of several keys, the models are asked in this order.
@@ -137,19 +139,22 @@ def summarizer(
     if isinstance(chosen, list | tuple):
         if list(chosen[:1]) == [EXTRACTIVE]:
             return ExtractiveSummarizer(counter)
-        return _model_summarizer([key for key in chosen if key != EXTRACTIVE], book, emit)
+        return _model_summarizer([key for key in chosen if key != EXTRACTIVE], book, emit, patience)
     return cast("Summarizer", chosen)
 
 
 def _model_summarizer(
-    keys: Sequence[str], known_models: ModelBook | None, emit: Emit | None
+    keys: Sequence[str],
+    known_models: ModelBook | None,
+    emit: Emit | None,
+    patience: Patience,
 ) -> Summarizer:
     """The models' summarizer; what it sends fits the smallest of their windows."""
     from compact.compression.abstractive import ModelSummarizer
 
     book = known_models or shipped()
     try:
-        model = asked_model(keys, emit)
+        model = asked_model(keys, emit, patience)
     except UnknownModel as error:
         raise UnknownModel(f"no summarizer {keys!r}: {error}; or write 'extractive'") from None
     windows = [book.window_of(key) for key in keys if _window_is_known(key, book)]
@@ -164,7 +169,9 @@ def _window_is_known(key: str, book: ModelBook) -> bool:
     return profile is not None and profile.window is not None
 
 
-def asked_model(chosen: Sequence[str | ChatModel], emit: Emit | None) -> ChatModel:
+def asked_model(
+    chosen: Sequence[str | ChatModel], emit: Emit | None, patience: Patience = PATIENCE
+) -> ChatModel:
     """The models that are asked, in this order; each again where that may help.
 
     Raises:
@@ -172,7 +179,7 @@ def asked_model(chosen: Sequence[str | ChatModel], emit: Emit | None) -> ChatMod
     """
     from compact.providers.persistent import Persistent
 
-    return Persistent([chat_model(each) for each in chosen], emit=emit)
+    return Persistent([chat_model(each) for each in chosen], patience, emit=emit)
 
 
 def chat_model(key: str | ChatModel, *, timeout: float = 600) -> ChatModel:

@@ -4,7 +4,7 @@ FR-14, C-9).
 
 import pytest
 
-from compact import CompactPolicy, ContextManager
+from compact import CompactPolicy, ContextManager, Patience
 from compact.core.events import Event, ModelChanged, TrustFaded
 from compact.core.tiers import TierSettings
 from compact.errors import UnknownModel
@@ -123,7 +123,7 @@ def test_trust_fades_and_a_person_is_told_once():
 def test_a_model_of_ones_own_is_asked_by_its_key(monkeypatch):
     made = []
 
-    def asked(keys, emit):
+    def asked(keys, emit, patience):
         made.append(list(keys))
         return ScriptedModel("here")
 
@@ -151,3 +151,28 @@ def test_a_summarizer_that_means_nothing_is_refused_before_anything_is_made(tmp_
     with pytest.raises(UnknownModel, match="extractive"):
         ContextManager(window=8_192, store=file, summarizer="extractve")
     assert not file.exists()
+
+
+def test_patience_and_fallbacks_come_from_the_session(monkeypatch):
+    """(FR-6) A session says how long its models are asked, and who answers in their place."""
+    made = []
+
+    def asked(keys, emit, patience):
+        made.append((list(keys), patience.attempts))
+        return ScriptedModel("here")
+
+    monkeypatch.setattr("compact.wiring.asked_model", asked)
+    with ContextManager(
+        "ollama:llama3.2:3b",
+        fallbacks=["openai:gpt-4o", "ollama:llama3.2:3b"],
+        patience=Patience(attempts=2),
+    ) as ctx:
+        ctx.add_message(role="user", content="hello")
+        ctx.send()
+        ctx.send("openai:gpt-4o")
+    assert made == [
+        (["ollama:llama3.2:3b", "openai:gpt-4o"], 2),
+        (["openai:gpt-4o", "ollama:llama3.2:3b"], 2),
+    ]
+    with pytest.raises(UnknownModel, match="nobody knows"):
+        ContextManager(window=4_096, fallbacks=["nobody knows this: one"])

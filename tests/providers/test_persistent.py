@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from compact.core.asking import ASK
+from compact.core.asking import ASK, Patience
 from compact.core.context import ActiveContext
 from compact.core.events import Event, ModelAskedAgain, ModelReplaced
 from compact.core.messages import Message
@@ -16,7 +16,7 @@ from compact.errors import (
     ModelUnavailable,
     WrongLayer,
 )
-from compact.providers.persistent import Patience, Persistent
+from compact.providers.persistent import Persistent
 from compact.testing import ScriptedModel
 
 PROMPT = ActiveContext(messages=(Message(role="user", content="Are you there?"),), tokens=8)
@@ -214,3 +214,16 @@ def test_the_errors_of_models_are_builtins_too():
     assert issubclass(ModelUnavailable, ConnectionError)
     assert issubclass(ModelRefused, PermissionError)
     assert issubclass(ModelFailed, RuntimeError)
+
+
+def test_it_closes_what_its_models_hold_open():
+    """Whoever closes a session closes the connections behind it."""
+    closed = []
+
+    class Connected(ScriptedModel):
+        async def aclose(self):
+            closed.append(self.name)
+
+    models = [Connected(name="one"), ScriptedModel(name="two"), Connected(name="three")]
+    asyncio.run(Persistent(models).aclose())
+    assert closed == ["one", "three"]

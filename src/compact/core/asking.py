@@ -1,4 +1,5 @@
-"""What a model may be asked beside its prompt, what it can do, and what it says of its limits.
+"""What a model may be asked beside its prompt, how long, what it can do, and what it says of its
+limits.
 
 The prompt itself is an `ActiveContext`; what comes back lives in `core.replies`.
 """
@@ -6,6 +7,7 @@ The prompt itself is an `ActiveContext`; what comes back lives in `core.replies`
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -29,6 +31,26 @@ class Ask(BaseModel):
 
 ASK = Ask()
 """Nothing special."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a model is asked. Times are seconds."""
+
+    attempts: int = 4
+    """Times a model is asked before the next one is."""
+    each: float = 300.0
+    """Time that one answer may take."""
+    together: float = 600.0
+    """Time after which no attempt is begun any more."""
+    first_wait: float = 0.5
+    """Upper end of the first wait; that of each next one is twice as large, ..."""
+    longest_wait: float = 20.0
+    """... up to this. A server that asks for a longer wait is not waited for."""
+
+
+PATIENCE = Patience()
+"""That of whoever says nothing of it."""
 
 
 class Abilities(BaseModel):

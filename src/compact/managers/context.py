@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, Unpack
 
 from compact.core import recalls
+from compact.core.asking import PATIENCE
 from compact.core.budget import ContextBudget, ContextWindow
 from compact.core.checkpoints import Checkpoint
 from compact.core.context import ActiveContext
@@ -74,7 +75,12 @@ class ContextManager(Sending):
             raise
         self._view, self._post = self._desk.view(size), self._desk.post
         self._desks = Desks(self._desk, counted_by)
-        self._models = Models(self._state, model)
+        self._models = Models(
+            self._state,
+            model,
+            fallbacks=options.get("fallbacks") or (),
+            patience=options.get("patience") or PATIENCE,
+        )
         self._asked = self._post
         """Who took the last prompt, and is told what became of it."""
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from compact import wiring
+from compact.core.asking import Patience
 from compact.core.protocols import ChatModel
 from compact.errors import UnknownModel
 from compact.managers import blocking
@@ -15,8 +18,17 @@ CLOSING = 2.0
 class Models:
     """Makes each model when it is first asked for, and keeps it while the session is open."""
 
-    def __init__(self, state: SessionState, own: str | None) -> None:
+    def __init__(
+        self,
+        state: SessionState,
+        own: str | None,
+        *,
+        fallbacks: Sequence[str],
+        patience: Patience,
+    ) -> None:
         self._state = state
+        self._fallbacks = fallbacks
+        self._patience = patience
         self.own = own
         """The key of the session's own model."""
         self._made: dict[str, ChatModel] = {}
@@ -36,7 +48,8 @@ class Models:
         if not isinstance(key, str):
             return key
         if key not in self._made:
-            self._made[key] = wiring.asked_model([key], self._state.emit)
+            keys = [key, *(other for other in self._fallbacks if other != key)]
+            self._made[key] = wiring.asked_model(keys, self._state.emit, self._patience)
         return self._made[key]
 
     def close(self) -> None:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypedDict
 from compact import wiring
 from compact.compression.fold import Beside
 from compact.core import defaults
+from compact.core.asking import PATIENCE, Patience
 from compact.core.events import Event
 from compact.core.formats.known import format_instead, format_named
 from compact.core.formats.wire import NOTHING_BEFORE, Before, WireFormat
@@ -57,6 +58,10 @@ class SessionOptions(TypedDict, total=False):
     summarizer: str | Sequence[str] | Summarizer | None
     """`extractive` (the default), the key of a model (`ollama:qwen3:8b`), several keys that are
     asked in this order, an object of yours, or None for a receipt alone."""
+    fallbacks: Sequence[str] | None
+    """Keys of the models that answer where the one that is asked does not, in this order."""
+    patience: Patience | None
+    """How long models that are given by their keys are asked, for answers and for summaries."""
     on_event: Callable[[Event], None] | None
     session_id: str
     """Opens the session of that id where the store has one, else makes it."""
@@ -98,6 +103,8 @@ def opened(
     otherwise = None if window is None else "chars"
     counter = _counter(asked.name, options, model, otherwise)
     wiring.summarizer(options.get("summarizer"), counter, book=setting.book)  # refused in time
+    for key in options.get("fallbacks") or ():
+        wiring.chat_model(key)  # this too
     opened_store = wiring.session_store(store)
     owns = store is None or isinstance(store, str | Path)
     try:
@@ -182,7 +189,11 @@ def _state(
         policy=policy,
         setting=setting,
         summarizer=wiring.summarizer(
-            options.get("summarizer"), counter, book=setting.book, emit=emit
+            options.get("summarizer"),
+            counter,
+            book=setting.book,
+            emit=emit,
+            patience=options.get("patience") or PATIENCE,
         ),
         emit=emit,
         prompting=_prompting(wire, counter, options),

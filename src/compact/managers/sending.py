@@ -40,7 +40,8 @@ class Sending:
 
         The prompt is counted again as a whole before it is sent. If the provider refuses it as too
         large nevertheless, counts are corrected by what it says, and it is sent once more. A model
-        that is given by its key is asked again where that may help.
+        that is given by its key is asked again where that may help, and the session's `fallbacks`
+        are asked where it does not.
 
         Raises:
             CannotFit: what may not be shortened exceeds the usable window.

@@ -12,14 +12,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import TypeVar
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception
 from tenacity.stop import stop_after_attempt, stop_before_delay
 from tenacity.wait import wait_random_exponential
 
-from compact.core.asking import ASK, Abilities, Ask, Limits
+from compact.core.asking import ASK, PATIENCE, Abilities, Ask, Limits, Patience
 from compact.core.context import ActiveContext, sendable
 from compact.core.events import ModelAskedAgain, ModelReplaced
 from compact.core.protocols import ChatModel, Emit
@@ -27,25 +26,6 @@ from compact.core.replies import Delta, Reply
 from compact.errors import ModelFailed, ModelRefused, ModelUnavailable
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Patience:
-    """How long a model is asked. Times are seconds."""
-
-    attempts: int = 4
-    """Times a model is asked before the next one is."""
-    each: float = 300.0
-    """Time that one answer may take."""
-    together: float = 600.0
-    """Time after which no attempt is begun any more."""
-    first_wait: float = 0.5
-    """Upper end of the first wait; that of each next one is twice as large, ..."""
-    longest_wait: float = 20.0
-    """... up to this. A server that asks for a longer wait is not waited for."""
-
-
-PATIENCE = Patience()
 
 
 class Persistent:
@@ -137,6 +117,12 @@ class Persistent:
     async def limits(self) -> Limits:
         """What the first model's server says of its limits."""
         return await self._models[0].limits()
+
+    async def aclose(self) -> None:
+        """Close the connections of all of them."""
+        for model in self._models:
+            if (close := getattr(model, "aclose", None)) is not None:
+                await close()
 
     async def _first(self, work: Callable[[ChatModel], Awaitable[T]]) -> T:
         """What the first model yields that yields anything."""
