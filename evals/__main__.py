@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from evals import coverage, data, instructions, reachability, sweep, usage
+from evals import coverage, data, instructions, modes, reachability, sweep, usage
 
 Evaluation = Callable[[Path, argparse.Namespace], tuple[str, Any]]
 
@@ -40,6 +40,11 @@ def _usage(folder: Path, _: argparse.Namespace) -> tuple[str, Any]:
     return text, usage.as_json(sessions)
 
 
+def _modes(folder: Path, options: argparse.Namespace) -> tuple[str, Any]:
+    rows = modes.run(folder)
+    return modes.report(rows, missed=options.missed), modes.as_json(rows)
+
+
 def _facts(folder: Path, options: argparse.Namespace) -> tuple[str, Any]:
     rows = reachability.run(folder)
     return reachability.report(rows, missed=options.missed), reachability.as_json(rows)
@@ -49,6 +54,7 @@ EVALUATIONS: dict[str, Evaluation] = {
     "coverage": _coverage,
     "facts": _facts,
     "instructions": _instructions,
+    "modes": _modes,
     "usage": _usage,
 }
 
@@ -60,7 +66,7 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     add("--data", type=Path, metavar="DIR", help="default: $COMPACT_DATA, else ../shared/data")
     add("--json", type=Path, metavar="FILE", help="write the numbers there as well")
     add("--show", metavar="CASE", help="coverage: print the compacted text of cases")
-    add("--missed", action="store_true", help="coverage, facts: name what is missing")
+    add("--missed", action="store_true", help="coverage, facts, modes: name what is missing")
     add("--sweep", action="store_true", help="coverage: turn the knobs, leaving a session out")
     options = parser.parse_args(argv)
     unknown = [name for name in options.names if name not in EVALUATIONS]

@@ -15,11 +15,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from compact.compression.notes import GOAL, INSTRUCTIONS, Line, Notes, note_all
+from compact.compression.work import Attempt
 from compact.core import anchors
 from compact.core.anchors import Ledger, Use
 from compact.core.checkpoints import REFERENCE_LINE, Summary, SummaryRequest
 from compact.core.instructions import Instruction
 from compact.core.messages import Message, MessageMetadata, visible_texts
+from compact.core.modes import Emphasis, emphasis_of
 from compact.core.sentences import TOPICS, Topic
 from compact.core.tokens import TokenCounter
 
@@ -52,6 +54,8 @@ _LINE_TOKENS = 2
 _MOST_COMMANDS = 8
 _MOST_ERRORS = 6
 _MOST_ARGUMENTS = 6
+_TARGET_CHARS = 100
+_OUTCOMES = {"fails": "fails", "passed": "went well since", "checked": "a check passed since"}
 _NOW_TOKENS = 90
 _MOST_CHECKS = 2
 _FRESH = 4
@@ -156,13 +160,15 @@ def write(notes: Notes, request: SummaryRequest, counter: TokenCounter) -> tuple
     seen = "\n".join(visible_texts(request.kept))
     _write_goal(page, notes, request, seen)
     _write_instructions(page, notes, request, seen)
-    for_anchors = int(min(ANCHOR_SHARE * page.left, ANCHOR_TOKENS + ANCHOR_MORE * page.left))
+    emphasis = emphasis_of(request.mode)
+    for_anchors = min(ANCHOR_SHARE * page.left, ANCHOR_TOKENS + ANCHOR_MORE * page.left)
+    for_anchors = int(emphasis.listed * for_anchors)
     ranked = notes.ledger.ranked(notes.position, min(_MOST_RANKED, request.max_tokens))
-    lines = iter(_ranked_lines(notes, ranked))
+    lines = iter(_ranked_lines(notes, ranked, emphasis))
     prose = page.left - for_anchors
-    prose -= _write_state(page, notes, seen, prose)
+    prose -= _write_state(page, notes, seen, prose, emphasis)
     _write_lines(page, lines, seen, prose)
-    rows = _likeliest(page, notes, request, ranked)
+    rows = _likeliest(page, notes, request, ranked, emphasis)
     listed = _write_anchors(page, rows, f"{seen}\n{page.text(ORDER)}")
     _write_lines(page, lines, seen, page.left)
     return page.text(ORDER), listed
@@ -225,13 +231,16 @@ def _distinct(instructions: Iterable[Instruction]) -> Iterable[Instruction]:
     return {x.same: x for x in instructions}.values()
 
 
-def _write_state(page: _Page, notes: Notes, seen: str, limit: int) -> int:
+def _write_state(page: _Page, notes: Notes, seen: str, limit: int, emphasis: Emphasis) -> int:
     """Task list, errors, commands and tools; the tokens they took."""
     before = page.left
     _write_now(page, notes, seen, max(_NOW_TOKENS, limit // 10))
     for order, (words, done) in enumerate(notes.work.tasks):
         page.add(_TITLES["done" if done else "open"], f"- {words}", notes.position + order)
-    _write_errors(page, notes, seen, limit // 6)
+    if emphasis.attempts:
+        _write_attempts(page, notes, seen, int(emphasis.attempts * limit))
+    else:
+        _write_errors(page, notes, seen, limit // 6)
     _write_commands(page, notes, limit // 8)
     _write_tools(page, notes, max(limit // 6, min(_TOOL_TOKENS, limit // 3)))
     return before - page.left
@@ -273,9 +282,9 @@ def _write_now(page: _Page, notes: Notes, seen: str, limit: int) -> None:
         page.add(NOW, f"- Announced last: {announced[:200]}", 91, limit=left)
 
 
-def _ranked_lines(notes: Notes, ranked: Ranking) -> list[Line]:
-    """Sentences by their worth for a reader who goes on from here: topic, freshness, and the
-    anchors they name.
+def _ranked_lines(notes: Notes, ranked: Ranking, emphasis: Emphasis) -> list[Line]:
+    """Sentences by their worth for a reader who goes on from here: topic, freshness, the anchors
+    they name, and what the mode makes of their topic.
     """
     reference = ranked[min(len(ranked) - 1, _TYPICAL)][2] if ranked else 0.0
     weights = {text: min(1.5, weight / (reference or 1.0)) for text, _, weight in ranked[:800]}
@@ -283,7 +292,8 @@ def _ranked_lines(notes: Notes, ranked: Ranking) -> list[Line]:
     def worth(line: Line) -> float:
         named = sum([weights.get(text, 0.0) for text in line.anchors])
         size = max(_SHORT_LINE, len(line.text) / 4)
-        return notes.worth(line) * (0.6 + named) / math.pow(size, 0.6)
+        value = notes.worth(line) * (0.6 + named) / math.pow(size, 0.6)
+        return value * emphasis.topics.get(line.topic, 1.0)
 
     return sorted(notes.lines, key=lambda line: (-worth(line), line.position))
 
@@ -293,6 +303,34 @@ def _write_errors(page: _Page, notes: Notes, seen: str, limit: int) -> None:
     for text, (position, _) in list(notes.work.errors.items())[::-1][:_MOST_ERRORS]:
         if text not in seen:
             left -= page.add(_TITLES["errors"], f"- `{text[:200]}`", position, limit=left)
+
+
+def _write_attempts(page: _Page, notes: Notes, seen: str, limit: int) -> None:
+    """Everything that failed, by what was tried, with what came of it: what still fails first."""
+    left = limit
+    told: set[str] = set()
+    newest = reversed(notes.work.attempts.items())
+    for (tool, target), attempt in sorted(newest, key=lambda row: row[1].outcome != "fails"):
+        before = f"- {_tried(tool, target, attempt)}:\n  " if tool else ""
+        for line in reversed(attempt.lines):
+            if line in told or line in seen:
+                continue
+            row = f"{before}- `{line}`"
+            if taken := page.add(_TITLES["errors"], row, attempt.position, limit=left):
+                left -= taken
+                told.add(line)
+                before = "  " if tool else ""
+
+
+def _tried(tool: str, target: str, attempt: Attempt) -> str:
+    """What was tried, how often it failed, what was written then, and what came of it."""
+    words = " ".join(target.split())[:_TARGET_CHARS]
+    said = f"{tool} `{words}`" if words else tool
+    if attempt.times > 1:
+        said += f" ×{attempt.times}"
+    if attempt.written:
+        said += f", then wrote {', '.join(f.rsplit('/', 1)[-1] for f in attempt.written)}"
+    return f"{said}, {_OUTCOMES[attempt.outcome]}"
 
 
 def _write_commands(page: _Page, notes: Notes, limit: int) -> None:
@@ -323,10 +361,10 @@ def _write_tools(page: _Page, notes: Notes, limit: int) -> None:
 
 
 def _likeliest(
-    page: _Page, notes: Notes, request: SummaryRequest, ranked: Ranking
+    page: _Page, notes: Notes, request: SummaryRequest, ranked: Ranking, emphasis: Emphasis
 ) -> list[tuple[str, Use]]:
     """Anchors by their weight for their room, those of messages that are shown shortened among
-    them.
+    them; the mode says which kinds weigh more.
     """
     rows = {text: (use, weight) for text, use, weight in ranked}
     if request.shortened:
@@ -336,7 +374,8 @@ def _likeliest(
             rows[text] = (rows[text][0], rows[text][1] + weight) if text in rows else (use, weight)
 
     def value(row: tuple[str, tuple[Use, float]]) -> tuple[float, str]:
-        text, (_, weight) = row
+        text, (use, weight) = row
+        weight *= emphasis.anchors.get(use.kind, 1.0)
         return -weight / (page.counter.text(" " + text) + 1) ** THRIFT, text
 
     return [(text, use) for text, (use, _) in sorted(rows.items(), key=value)]

@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from compact.core import anchors
 from compact.core.messages import ToolCall, ToolResult
@@ -24,6 +24,11 @@ EDIT_KEYS = frozenset(
 MOST_ERRORS = 40
 MOST_COMMANDS = 200
 MOST_PENDING = 200
+MOST_ATTEMPTS = 80
+MOST_LINES = 12
+"""Of one attempt."""
+_LINES_OF_ONE_RESULT = 6
+_MOST_WRITTEN = 4
 _COMMAND_KEYS = frozenset(("command", "cmd", "script"))
 _DONE = frozenset(("completed", "complete", "done", "finished"))
 _LONGEST_PATH = 300
@@ -45,6 +50,34 @@ class Command:
     answered: bool = False
 
 
+@dataclass(slots=True)
+class Attempt:
+    """Something that failed at least once: what it said, what was done about it, what came of
+    it.
+    """
+
+    position: int = 0
+    """Where it failed last."""
+    times: int = 0
+    lines: dict[str, int] = field(default_factory=dict)
+    """Line that says what failed → where; the newest last, at most `MOST_LINES`."""
+    written: list[str] = field(default_factory=list)
+    """The files that were written since it failed last and before it went well."""
+    outcome: Literal["fails", "passed", "checked"] = "fails"
+    """Whether the same went well since, or a check passed."""
+
+    def failed(self, lines: list[str], position: int) -> None:
+        """Take down one more failure; of `lines`, the one that came last in the output first."""
+        self.position, self.outcome = position, "fails"
+        self.times += 1
+        self.written.clear()
+        for line in reversed(lines):
+            self.lines.pop(line, None)
+            self.lines[line] = position
+        while len(self.lines) > MOST_LINES:
+            del self.lines[next(iter(self.lines))]
+
+
 @dataclass(frozen=True, slots=True)
 class _Asked:
     """A call that waits for its result."""
@@ -63,6 +96,10 @@ class WorkLog:
     commands: dict[str, Command] = field(default_factory=dict)
     errors: dict[str, tuple[int, tuple[str, str]]] = field(default_factory=dict)
     """Line that says what failed → where, and the call it belongs to."""
+    attempts: dict[tuple[str, str], Attempt] = field(default_factory=dict)
+    """Tool and command, or what else it was asked for → how it failed, also where it went well
+    since; the newest failure last. Both are empty for an agent that calls its tools in plain text.
+    """
     tasks: list[tuple[str, bool]] = field(default_factory=list)
     """The newest task list a tool was given: words and whether done."""
     unchecked: dict[str, int] = field(default_factory=dict)
@@ -92,13 +129,17 @@ class WorkLog:
     def result(self, result: ToolResult, position: int) -> None:
         """Take down how a call went."""
         asked = self._asked.pop(result.call_id, _Asked(("", result.call_id), None, ()))
-        found = anchors.error_lines(result.text, most=3)
-        if result.is_error and not found:
-            found = [line for line in (anchors.failure(result.text),) if line]
+        every = anchors.error_lines(result.text, most=_LINES_OF_ONE_RESULT)
+        if result.is_error and not every:
+            every = [line for line in (anchors.failure(result.text),) if line]
+        found = every[:3]
         failed = result.is_error or (bool(found) and asked.command is not None)
         if not failed:
             self.errors = {line: at for line, at in self.errors.items() if at[1] != asked.key}
             self.unchecked.update(dict.fromkeys(asked.files, position))
+            self._went_well(asked)
+        elif every:
+            self._failed(asked.key, every, position)
         for line in found if failed else ():
             self.errors.pop(line, None)
             self.errors[line] = position, asked.key
@@ -107,9 +148,25 @@ class WorkLog:
 
     def observed(self, text: str, position: int) -> None:
         """Take down an observation of an agent that calls its tools in plain text."""
-        for line in anchors.error_lines(text, most=3):
+        found = anchors.error_lines(text, most=_LINES_OF_ONE_RESULT)
+        for line in found[:3]:
             self.errors.pop(line, None)
             self.errors[line] = position, ("", "")
+        if found:
+            self._failed(("", ""), found, position)
+
+    def _failed(self, key: tuple[str, str], lines: list[str], position: int) -> None:
+        attempt = self.attempts.pop(key, Attempt())
+        attempt.failed(lines, position)
+        self.attempts[key] = attempt
+
+    def _went_well(self, asked: _Asked) -> None:
+        if attempt := self.attempts.get(asked.key):
+            attempt.outcome = "passed"
+        for attempt in self.attempts.values() if asked.files else ():
+            if attempt.outcome == "fails":
+                names = [*attempt.written, *(f for f in asked.files if f not in attempt.written)]
+                attempt.written = names[-_MOST_WRITTEN:]
 
     def _ran(self, command: str, outcome: str | None) -> None:
         run = self.commands.setdefault(command, Command())
@@ -117,6 +174,9 @@ class WorkLog:
         if outcome is None and _CHECK.search(command):
             self.unchecked.clear()
             self.errors.clear()  # whatever failed before, it was checked since
+            for attempt in self.attempts.values():
+                if attempt.outcome == "fails":
+                    attempt.outcome = "checked"
 
     def checks(self) -> list[tuple[str, Command]]:
         """Commands that test, build or lint, the newest first."""
@@ -127,6 +187,8 @@ class WorkLog:
         """Forget the oldest, so that memory stays bounded."""
         while len(self.errors) > MOST_ERRORS:
             del self.errors[next(iter(self.errors))]
+        while len(self.attempts) > MOST_ATTEMPTS:
+            del self.attempts[next(iter(self.attempts))]
         if len(self.commands) > MOST_COMMANDS:
             newest = sorted(self.commands.items(), key=lambda row: row[1].positions[-1:] or [0])
             self.commands = dict(newest[-MOST_COMMANDS // 2 :])

@@ -30,21 +30,32 @@ _SUMMARIES = re.compile(r"^#{1,6}[ \t]*summaries[ \t]*:?[ \t]*$", re.IGNORECASE 
 class Emphasis:
     """What the extractive summarizer gives more room, by weights; 1 is as it is without a mode."""
 
-    sections: Mapping[Topic, float] = field(default_factory=lambda: MappingProxyType({}))
+    topics: Mapping[Topic, float] = field(default_factory=lambda: MappingProxyType({}))
     """By what a sentence is about; 1 where it is not named."""
-    instructions: float = 1.0
-    """Of the room for what a person said must hold."""
     anchors: Mapping[AnchorKind, float] = field(default_factory=lambda: MappingProxyType({}))
     """By the kind of a fact that is kept word for word; 1 where it is not named."""
-    error_lines: int = 0
-    """Lines that name errors, more than without a mode."""
+    listed: float = 1.0
+    """Of the room for files and names; sentences get what is left."""
+    attempts: float = 0.0
+    """Share of the sentences' room for what failed: every line that says so, by what was tried,
+    and what came of it. 0: only the newest lines of what still fails."""
 
 
 _EMPHASIS: Mapping[ModeName, Emphasis] = {
     "assistant": Emphasis(),
-    "developer": Emphasis(),
-    "planning": Emphasis(),
-    "debugger": Emphasis(),
+    "developer": Emphasis(
+        anchors=MappingProxyType({"path": 1.5, "file": 1.5, "identifier": 1.5}),
+        listed=1.3,
+    ),
+    "planning": Emphasis(
+        topics=MappingProxyType({"decisions": 4.0, "open": 2.0, "plan": 1.5}),
+        listed=0.6,
+    ),
+    "debugger": Emphasis(
+        topics=MappingProxyType({"errors": 2.0}),
+        listed=0.7,
+        attempts=0.5,
+    ),
     "user": Emphasis(),
 }
 
@@ -66,6 +77,13 @@ class Mode:
         if self.own_text:
             return self.own_text
         return template(f"modes/{_template_of(self.name)}.{length}.md")
+
+
+def emphasis_of(name: str) -> Emphasis:
+    """What the extractive summarizer gives more room in the mode of that name; in one that is not
+    known, what it gives in `assistant`.
+    """
+    return next((_EMPHASIS[known] for known in MODES if known == name), Emphasis())
 
 
 def mode_named(name: str) -> Mode:
