@@ -5,11 +5,22 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from compact import wiring
+from compact.core.messages import Message
+
 REPO_ROOT = Path(__file__).resolve().parents[1]
+SAMPLE = REPO_ROOT / "src" / "compact" / "apps" / "cli" / "sample" / "harbour.jsonl"
+"""An invented session of the repository's own."""
+_SESSIONS = (
+    "claude_code_sessions/*.jsonl",
+    "specstory_sessions/*__*.md",
+    "mini_swe_agent_gemini3/*.json",
+)
 
 
 class NoData(Exception):
@@ -64,3 +75,13 @@ def claude_code_sessions(data: Path) -> list[Path]:
 
 
 Row = dict[str, Any]
+
+
+def sessions(data: Path | None) -> Iterator[tuple[str, Sequence[Message]]]:
+    """Coding sessions by their names, of every tool there is; without data the repository's own."""
+    if data is None:
+        yield SAMPLE.stem, wiring.read_transcript(SAMPLE).messages
+        return
+    for pattern in _SESSIONS:
+        for path in sorted(data.glob(pattern)):
+            yield path.name.split(".")[0], wiring.read_transcript(path).messages
