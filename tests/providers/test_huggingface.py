@@ -58,11 +58,12 @@ def test_it_keeps_the_promises_of_an_estimator(vocabulary: Path) -> None:
 
 
 def test_only_the_texts_tokens_are_counted(vocabulary: Path) -> None:
-    """Neither cut nor padded, and no marks; special tokens are plain text."""
+    """Neither cut nor padded, and no marks; control tokens are the plain text that is sent of
+    them."""
     estimator = HuggingFaceEstimator(vocabulary)
     assert estimator.count("hello") == 1
     assert estimator.count("q" * 100) == 100
-    assert estimator.count("<|im_start|>") == len("<|im_start|>")
+    assert estimator.count("<|im_start|>") == len("< |im_start|>")
     assert estimator.count("\ud800") == estimator.count("\ufffd") == 3
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from compact.core.checkpoints import summary_of
+from compact.core.control_tokens import defused
 from compact.core.messages import (
     Image,
     Message,
@@ -51,18 +52,6 @@ _HEAD_SHARE = 0.6
 _MARKER_DIGITS = 8
 BLANK = "0" * _MARKER_DIGITS
 """Stands for a marker where there are no data yet."""
-_CONTROL = re.compile(
-    r"<(?=[|\uff5c])"
-    r"|<(?=/?(?:s|bos|eos|pad|unk|mask|cls|sep|SYS|think|tool_call|tool_response|tool_calls|"
-    r"start_of_turn|end_of_turn|start_of_image|end_of_image|image_soft_token|fim_[a-z]{1,10}|"
-    r"begin_of_[a-z]{1,12}|end_of_[a-z]{1,12}|endoftext|unused_?\d{1,4}|extra_id_\d{1,3}|"
-    r"reserved_[\w-]{1,40}|special_[\w-]{1,40})>)"
-    r"|\[(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT|ARGS|"
-    r"CALL_ID|IMG|IMG_BREAK|IMG_END|gMASK|sMASK|PREFIX|SUFFIX|MIDDLE|THINK|CLS|SEP|MASK|PAD)\])",
-    re.IGNORECASE,
-)
-"""Where a control token of a known chat template begins: ChatML, Llama, Mistral, Gemma, GLM, Qwen,
-DeepSeek, Phi, T5 and the like."""
 _FENCE = re.compile(r"<{3}(?=data\b)|(?<=of data)>{3}")
 _UNSEEN = re.compile(
     r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u2028\u2029\u200b\u200e\u200f\u202a-\u202e\ufeff]"
@@ -90,8 +79,7 @@ def harmless(text: str) -> str:
     if not text.isascii():
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     text = _UNSEEN.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
-    text = _CONTROL.sub(lambda found: f"{found[0]} ", text)
-    return _FENCE.sub(lambda found: f"{found[0][0]} {found[0][1:]}", text)
+    return _FENCE.sub(lambda found: f"{found[0][0]} {found[0][1:]}", defused(text))
 
 
 def blocks_of(

@@ -19,6 +19,7 @@ from compact.core import defaults
 from compact.core.asking import ASK, Abilities, Ask, Limits
 from compact.core.cache_marks import with_marks
 from compact.core.context import ActiveContext
+from compact.core.control_tokens import all_defused
 from compact.core.formats.known import format_named, prompt_of
 from compact.core.formats.tool_schemas import schemas_for
 from compact.core.messages import Message
@@ -166,7 +167,11 @@ class AnthropicMessages:
             prompt["system"] = system
         if context.tools:
             prompt["tools"] = schemas_for(FORMAT, context.tools)
-        return with_marks(prompt) if self._cache else prompt
+        if self._cache:
+            prompt = with_marks(prompt)
+        if self._base_url is not None:  # such a server reads control tokens in texts as real ones
+            prompt = {**all_defused(prompt), "model": self._name}
+        return prompt
 
     def _wishes(self, ask: Ask) -> dict[str, Any]:
         wishes: dict[str, Any] = {"max_tokens": ask.max_tokens or self._max_tokens}

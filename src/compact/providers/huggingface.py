@@ -12,6 +12,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from compact.core.control_tokens import defused
 from compact.core.tokens import Framing
 from compact.errors import UnknownModel, unreadable
 
@@ -30,7 +31,8 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 class HuggingFaceEstimator:
-    """Exact counts of the vocabulary in a `tokenizer.json`; special tokens count as plain text.
+    """Exact counts of the vocabulary in a `tokenizer.json`. Control tokens count as what is sent
+    of them (`core.control_tokens`): plain text.
 
     `framing` is what the model's chat template adds around texts.
 
@@ -58,6 +60,7 @@ class HuggingFaceEstimator:
         """Tokens of the text. A lone surrogate counts as the replacement character it is sent
         as.
         """
+        text = defused(text)
         if not text.isascii():
             text = _SURROGATES.sub("\ufffd", text)
         return len(self._tokenizer.encode(text, add_special_tokens=False))

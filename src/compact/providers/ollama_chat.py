@@ -18,6 +18,7 @@ from typing import Any
 from compact.core import defaults
 from compact.core.asking import ASK, Abilities, Ask, Limits
 from compact.core.context import ActiveContext, sendable
+from compact.core.control_tokens import all_defused
 from compact.core.formats.known import format_named, prompt_of
 from compact.core.formats.tool_schemas import schemas_for
 from compact.core.messages import Message
@@ -165,11 +166,11 @@ class OllamaChat:
             raise ModelRefused(f"{self.name} {_NO_TOOLS}", model=self.name, status=400)
         body: dict[str, Any] = {
             "model": self._name,
-            "messages": messages,
+            "messages": all_defused(messages),
             "options": self._options(context, ask),
         }
         if context.tools:
-            body["tools"] = schemas_for(FORMAT, context.tools)
+            body["tools"] = all_defused(schemas_for(FORMAT, context.tools))
         if ask.answer_schema is not None:
             body["format"] = dict(ask.answer_schema)
         if self._keep_alive is not None:

@@ -125,7 +125,7 @@ class OpenAIChat:
         prompt: dict[str, Any] = {"model": self._server.name, "messages": messages}
         if context.tools:
             prompt["tools"] = schemas_for(FORMAT, context.tools)
-        return {**self._extra, **prompt}
+        return {**self._extra, **self._server.written(prompt)}
 
     def _reply(self, answer: Mapping[str, Any]) -> Reply:
         choices = answer.get("choices")

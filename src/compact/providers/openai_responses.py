@@ -126,7 +126,7 @@ class OpenAIResponses:
             prompt["instructions"] = system_text(context)
         if context.tools:
             prompt["tools"] = schemas_for(FORMAT, context.tools)
-        return {**self._extra, **prompt}
+        return {**self._extra, **self._server.written(prompt)}
 
     def _reply(self, answer: Mapping[str, Any]) -> Reply:
         if answer.get("error") or answer.get("status") == "failed":

@@ -15,6 +15,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from compact.core.asking import Limits
+from compact.core.control_tokens import all_defused
 from compact.core.model_keys import ModelKey
 from compact.errors import CompactError, ModelFailed, ModelRefused
 from compact.providers.clients import LoopClients, package
@@ -90,6 +91,14 @@ class OpenAIServer:
     async def aclose(self) -> None:
         """Close all connections; the next request opens others."""
         await self._clients.aclose()
+
+    def written(self, prompt: Body) -> dict[str, Any]:
+        """The prompt as this server may be sent it: others than OpenAI itself read control tokens
+        in what people wrote as real ones.
+        """
+        if is_openai(self._base_url):
+            return dict(prompt)
+        return {**all_defused(prompt), "model": self.name}
 
     async def post(self, path: str, prompt: Body, wishes: Body) -> dict[str, Any]:
         """The server's answer; a wish that it does not know is left out, or named otherwise.
