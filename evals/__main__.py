@@ -9,9 +9,25 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from evals import coverage, data, instructions, modes, reachability, sweep, usage
+from compact import wiring
+from compact.core.modes import MODES
+from compact.core.policy import CompactPolicy
+from compact.errors import CompactError
+from evals import (
+    coverage,
+    data,
+    instructions,
+    modes,
+    probes,
+    reachability,
+    retention,
+    sweep,
+    usage,
+)
 
 Evaluation = Callable[[Path, argparse.Namespace], tuple[str, Any]]
+OfOurOwn = Callable[[Path | None, argparse.Namespace], tuple[str, Any]]
+"""One that takes the repository's own sample where there are no data."""
 
 
 def _coverage(folder: Path, options: argparse.Namespace) -> tuple[str, Any]:
@@ -22,7 +38,8 @@ def _coverage(folder: Path, options: argparse.Namespace) -> tuple[str, Any]:
         return "\n".join(texts) or f"no case is named {options.show}", None
     if options.sweep:
         return sweep.report(cases), None
-    scores = coverage.run(cases)
+    policy, writer = CompactPolicy(mode=options.mode), options.model or wiring.EXTRACTIVE
+    scores = coverage.run(cases, policy=policy, summarizer=writer)
     return coverage.report(scores, missed=options.missed), coverage.as_json(scores)
 
 
@@ -50,13 +67,25 @@ def _facts(folder: Path, options: argparse.Namespace) -> tuple[str, Any]:
     return reachability.report(rows, missed=options.missed), reachability.as_json(rows)
 
 
-EVALUATIONS: dict[str, Evaluation] = {
+def _probes(folder: Path | None, options: argparse.Namespace) -> tuple[str, Any]:
+    found = probes.run(folder, model=options.model, judge=options.judge, seed=options.seed)
+    return probes.report(found, missed=options.missed), probes.as_json(found)
+
+
+def _retention(folder: Path | None, options: argparse.Namespace) -> tuple[str, Any]:
+    rows = retention.run(folder, model=options.model)
+    return retention.report(rows), retention.as_json(rows)
+
+
+OF_OUR_OWN: dict[str, OfOurOwn] = {"probes": _probes, "retention": _retention}
+WITH_DATA: dict[str, Evaluation] = {
     "coverage": _coverage,
     "facts": _facts,
     "instructions": _instructions,
     "modes": _modes,
     "usage": _usage,
 }
+EVALUATIONS = sorted((*OF_OUR_OWN, *WITH_DATA))
 
 
 def _arguments(argv: list[str] | None) -> argparse.Namespace:
@@ -66,27 +95,55 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     add("--data", type=Path, metavar="DIR", help="default: $COMPACT_DATA, else ../shared/data")
     add("--json", type=Path, metavar="FILE", help="write the numbers there as well")
     add("--show", metavar="CASE", help="coverage: print the compacted text of cases")
-    add("--missed", action="store_true", help="coverage, facts, modes: name what is missing")
+    add("--missed", action="store_true", help="coverage, facts, modes, probes: what is missing")
     add("--sweep", action="store_true", help="coverage: turn the knobs, leaving a session out")
+    add("--mode", choices=MODES, default="assistant", help="coverage: compress in this mode")
+    add("--model", metavar="KEY", help="coverage, probes, retention: who writes summaries")
+    add("--judge", metavar="KEY", help="probes: who says whether other words mean the same")
+    add("--seed", type=int, default=probes.SEED, metavar="N", help="probes: draws the questions")
     options = parser.parse_args(argv)
+    if options.judge and not options.model:
+        parser.error("--judge is for the answers of a model: name it with --model")
     unknown = [name for name in options.names if name not in EVALUATIONS]
     if unknown:
         parser.error(f"no evaluation {unknown[0]!r}; there are {', '.join(EVALUATIONS)}")
     return options
 
 
+def _evaluated(name: str, options: argparse.Namespace) -> tuple[str, Any]:
+    """What an evaluation found.
+
+    Raises:
+        NoData: there is nothing to measure.
+        CompactError: the model's key means nothing, or it cannot be asked.
+    """
+    if name in WITH_DATA:
+        return WITH_DATA[name](data.folder(options.data), options)
+    try:
+        folder = data.folder(options.data)
+    except data.NoData as reason:
+        if reason.asked:
+            raise
+        folder = None
+    return OF_OUR_OWN[name](folder, options)
+
+
 def main(argv: list[str] | None = None) -> int:
     """Run; 0 also where there is nothing to measure, 1 where somebody said there would be."""
     options = _arguments(argv)
-    try:
-        folder = data.folder(options.data)
-        found: dict[str, Any] = {}
-        for name in options.names or EVALUATIONS:
-            text, found[name] = EVALUATIONS[name](folder, options)
-            print(f"# {name}\n{text}\n", flush=True)
-    except data.NoData as reason:
-        print(f"failed: {reason}" if reason.asked else f"skipped: {reason}", file=sys.stderr)
-        return 1 if reason.asked else 0
+    found: dict[str, Any] = {}
+    for name in options.names or EVALUATIONS:
+        try:
+            text, found[name] = _evaluated(name, options)
+        except data.NoData as reason:
+            print(f"failed: {reason}" if reason.asked else f"skipped: {reason}", file=sys.stderr)
+            if reason.asked:
+                return 1
+            continue
+        except CompactError as reason:
+            print(f"failed: {reason}", file=sys.stderr)
+            return 1
+        print(f"# {name}\n{text}\n", flush=True)
     if options.json:
         text = json.dumps(found, indent=1, ensure_ascii=False)
         options.json.write_text(text + "\n", encoding="utf-8")

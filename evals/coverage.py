@@ -18,9 +18,10 @@ from statistics import mean
 from types import ModuleType
 from typing import Any
 
-from compact import Plan, plan
+from compact import Plan, plan, wiring
 from compact.core.messages import Message
 from compact.core.policy import CompactPolicy
+from compact.core.protocols import Summarizer
 from compact.wiring import read_transcript
 from evals import data, stats
 
@@ -103,11 +104,22 @@ def _number(path: Path) -> int:
     return int(path.name.split(".")[-3])
 
 
-def compressed(case: Case, *, policy: CompactPolicy | None = None) -> Plan:
+def compressed(
+    case: Case,
+    *,
+    policy: CompactPolicy | None = None,
+    summarizer: str | Summarizer = wiring.EXTRACTIVE,
+) -> Plan:
     """The product's main job on a case; its context, rendered as text, is what is counted and
     scored.
     """
-    return plan(case.messages, max_tokens=case.max_tokens, tokenizer="o200k", policy=policy)
+    return plan(
+        case.messages,
+        max_tokens=case.max_tokens,
+        tokenizer="o200k",
+        policy=policy,
+        summarizer=summarizer,
+    )
 
 
 def score(tool: ModuleType, case: Case, text: str) -> Score:
@@ -134,9 +146,15 @@ def score(tool: ModuleType, case: Case, text: str) -> Score:
     )
 
 
-def run(cases: Cases) -> list[Score]:
+def run(
+    cases: Cases,
+    *,
+    policy: CompactPolicy | None = None,
+    summarizer: str | Summarizer = wiring.EXTRACTIVE,
+) -> list[Score]:
     """Compress and score every case."""
-    return [score(cases.tool, case, compressed(case).context.render_text()) for case in cases.all]
+    plans = ((case, compressed(case, policy=policy, summarizer=summarizer)) for case in cases.all)
+    return [score(cases.tool, case, done.context.render_text()) for case, done in plans]
 
 
 def mean_of(scores: Sequence[Score]) -> float:

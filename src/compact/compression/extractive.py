@@ -324,8 +324,7 @@ def _write_attempts(page: _Page, notes: Notes, seen: str, limit: int) -> None:
 
 def _tried(tool: str, target: str, attempt: Attempt) -> str:
     """What was tried, how often it failed, what was written then, and what came of it."""
-    words = " ".join(target.split())[:_TARGET_CHARS]
-    said = f"{tool} `{words}`" if words else tool
+    said = f"{tool} `{target[:_TARGET_CHARS]}`" if target else tool
     if attempt.times > 1:
         said += f" ×{attempt.times}"
     if attempt.written:

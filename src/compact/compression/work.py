@@ -29,6 +29,7 @@ MOST_LINES = 12
 """Of one attempt."""
 _LINES_OF_ONE_RESULT = 6
 _MOST_WRITTEN = 4
+_TRIED_CHARS = 500
 _COMMAND_KEYS = frozenset(("command", "cmd", "script"))
 _DONE = frozenset(("completed", "complete", "done", "finished"))
 _LONGEST_PATH = 300
@@ -83,6 +84,8 @@ class _Asked:
     """A call that waits for its result."""
 
     key: tuple[str, str]
+    tried: tuple[str, str]
+    """Tool and all of what it was asked for, where the key has a command's first line."""
     command: str | None
     files: tuple[str, ...]
 
@@ -98,8 +101,8 @@ class WorkLog:
     """Line that says what failed → where, and the call it belongs to."""
     attempts: dict[tuple[str, str], Attempt] = field(default_factory=dict)
     """Tool and command, or what else it was asked for → how it failed, also where it went well
-    since; the newest failure last. Both are empty for an agent that calls its tools in plain text.
-    """
+    since; the newest failure last. Of an agent that calls its tools in plain text: nothing, and
+    the line itself."""
     tasks: list[tuple[str, bool]] = field(default_factory=list)
     """The newest task list a tool was given: words and whether done."""
     unchecked: dict[str, int] = field(default_factory=dict)
@@ -112,23 +115,23 @@ class WorkLog:
         tool[""] += 1
         tool.update(anchors.keys_of(call.arguments))
         values = list(anchors.strings_of(call.arguments))
-        command = next(
-            (_first_line(v) for k, v in values if k in _COMMAND_KEYS and v.strip()), None
-        )
+        script = next((v for k, v in values if k in _COMMAND_KEYS and v.strip()), "")
+        command = _first_line(script) if script else None
         if command:
             self.commands.setdefault(command, Command()).positions.append(position)
         files = _written(values)
         if '"status"' in call.arguments:
             self.tasks = _task_list(call) or self.tasks
         target = command or next((v for _, v in values if len(v) < _LONGEST_PATH), "")
-        self._asked[call.id] = _Asked((call.name, target), command, tuple(files))
+        tried = call.name, " ".join((script or target).split())[:_TRIED_CHARS]
+        self._asked[call.id] = _Asked((call.name, target), tried, command, tuple(files))
         while len(self._asked) > MOST_PENDING:
             del self._asked[next(iter(self._asked))]
         return files
 
     def result(self, result: ToolResult, position: int) -> None:
         """Take down how a call went."""
-        asked = self._asked.pop(result.call_id, _Asked(("", result.call_id), None, ()))
+        asked = self._asked.pop(result.call_id, _Asked(("", result.call_id), ("", ""), None, ()))
         every = anchors.error_lines(result.text, most=_LINES_OF_ONE_RESULT)
         if result.is_error and not every:
             every = [line for line in (anchors.failure(result.text),) if line]
@@ -139,7 +142,7 @@ class WorkLog:
             self.unchecked.update(dict.fromkeys(asked.files, position))
             self._went_well(asked)
         elif every:
-            self._failed(asked.key, every, position)
+            self._failed(asked.tried, every, position)
         for line in found if failed else ():
             self.errors.pop(line, None)
             self.errors[line] = position, asked.key
@@ -156,12 +159,13 @@ class WorkLog:
             self._failed(("", ""), found, position)
 
     def _failed(self, key: tuple[str, str], lines: list[str], position: int) -> None:
+        key = key if key[0] else ("", lines[0])
         attempt = self.attempts.pop(key, Attempt())
         attempt.failed(lines, position)
         self.attempts[key] = attempt
 
     def _went_well(self, asked: _Asked) -> None:
-        if attempt := self.attempts.get(asked.key):
+        if attempt := self.attempts.get(asked.tried):
             attempt.outcome = "passed"
         for attempt in self.attempts.values() if asked.files else ():
             if attempt.outcome == "fails":

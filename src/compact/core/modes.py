@@ -49,7 +49,7 @@ _EMPHASIS: Mapping[ModeName, Emphasis] = {
     ),
     "planning": Emphasis(
         topics=MappingProxyType({"decisions": 4.0, "open": 2.0, "plan": 1.5}),
-        listed=0.6,
+        listed=0.75,
     ),
     "debugger": Emphasis(
         topics=MappingProxyType({"errors": 2.0}),
