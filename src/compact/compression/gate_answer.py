@@ -12,7 +12,7 @@ import re
 from compact.compression import echoes, noise
 from compact.compression.extractive import ORDER
 from compact.compression.matter import HEADING, Finding, Matter, rejection, with_text
-from compact.compression.notes import LISTED
+from compact.compression.notes import LISTED, Notes
 from compact.core.checkpoints import REFERENCE_LINE, Summary
 from compact.core.languages import NAMES, language_of
 
@@ -24,6 +24,8 @@ TRANSCRIPT_SHARE = 0.5
 """Shares of a summary from which it counts as copied, looped or a transcript (`echoes`)."""
 SHORT = 900
 """Characters up to which a text may be nothing but a refusal or an error."""
+LONGEST_WORD = 12
+"""Letters of a word that says nothing by itself; sentences of languages without spaces are longer."""
 LEAST_SPOKEN = 150
 """Characters of a voice from which its language counts; what cannot be told then is a mixture."""
 _REFUSES = re.compile(
@@ -121,20 +123,28 @@ def _is_error_object(text: str) -> bool:
 def echo(summary: Summary, matter: Matter) -> Finding:
     """It is no copy of its source or of the prompt, no loop, and no transcript."""
     copied = echoes.copied(summary.text, [matter.prompt, *matter.source])
+    request = matter.request
+    named = (*request.goals, *request.open_tasks, request.guidance)
+    recited = echoes.recited(summary.text, matter.prompt, named)
     looped = echoes.looped(summary.text, matter.source)
     spoken = echoes.spoken(summary.text)
     said = (
         f"{'all' if copied.whole else f'{copied.share:.0%}'} copied in one piece or long ones, "
-        f"{looped:.0%} repeated, {spoken:.0%} of the lines a speaker's"
+        f"{recited:.0%} of it our orders, {looped:.0%} repeated, {spoken:.0%} of the lines a speaker's"
     )
-    is_copy = copied.whole or copied.share >= ECHO_SHARE
+    is_copy = copied.whole or max(copied.share, recited) >= ECHO_SHARE
     passed = not is_copy and looped < LOOP_SHARE and spoken < TRANSCRIPT_SHARE
-    share = max(1.0 if copied.whole else copied.share, looped, spoken)
+    share = max(1.0 if copied.whole else copied.share, recited, looped, spoken)
     return Finding(passed, said, share=share, rejects=not passed)
 
 
 def garbage(summary: Summary, matter: Matter) -> Finding:
-    """Its words stand together as they do in its source or in a language; it is no noise."""
+    """Its words stand together as they do in its source or in a language; it is no noise.
+
+    What was put together from notes holds nothing but what the messages say, however odd that is.
+    """
+    if isinstance(summary.memo, Notes):
+        return Finding(True, "put together from notes")
     found = noise.read(summary.text, matter)
     return Finding(not found.is_noise, found.detail, share=found.share, rejects=found.is_noise)
 
@@ -164,9 +174,12 @@ def _prose(text: str) -> str:
 
 
 def size(summary: Summary, matter: Matter) -> Finding:
-    """It says something, and is no larger than what it stands in for."""
+    """It says something, more than a word of many, and is no larger than what it stands in for."""
     if not summary.text.strip():
         return rejection("it is empty")
+    said = _prose(summary.text).split()
+    if len(said) == 1 and len(said[0]) <= LONGEST_WORD and matter.source_tokens > SECTIONS_FROM:
+        return rejection(f"a single word, of a source of {matter.source_tokens:,} tokens")
     tokens = matter.counter.text(summary.text)
     said = f"{tokens:,} for a source of {matter.source_tokens:,} tokens"
     return Finding(tokens <= matter.most, said, rejects=tokens > matter.most)

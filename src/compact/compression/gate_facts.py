@@ -25,8 +25,8 @@ ANCHOR_TOKENS = 40
 MOST_ANCHORS, FEWEST_ANCHORS = 60, 5
 """... at most so many; where the cap has no room for so few, none."""
 LEAST_COVERED = 0.5
-"""Share of those anchors that must be in view; the extractive summaries of real sessions name all
-in 114 of 117 cases, and at least half in the others."""
+"""Share of those anchors that a summary should name of itself; the extractive summaries of real
+sessions name all in 114 of 117 cases, and at least half in the others."""
 FEW_INVENTED, SHARE_INVENTED = 2, 0.1
 """Invented names that are only told: so many, or such a share of those in the summary."""
 MOSTLY_INVENTED = 0.5
@@ -75,8 +75,8 @@ def secrets(summary: Summary, matter: Matter) -> Finding:
 def anchors(summary: Summary, matter: Matter) -> Finding:
     """Of the source's likeliest anchors, enough are named in it or in what is kept.
 
-    How many are asked for follows from the cap. Too few: the missing ones are appended as far as
-    the cap has room.
+    How many are asked for follows from the cap. Those it does not name are appended as far as the
+    cap has room: prose is the model's, facts are the machine's.
     """
     asked = wanted(matter)
     if not asked:
@@ -84,18 +84,19 @@ def anchors(summary: Summary, matter: Matter) -> Finding:
     missing = matter.unnamed(asked, summary.text)
     before = 1 - len(missing) / len(asked)
     share = f"{before:.0%} of {len(asked):,} in view"
-    if before >= LEAST_COVERED:
+    enough = before >= LEAST_COVERED
+    if not missing:
         return Finding(True, share, share=before)
     if not summary.text.strip():
-        return Finding(False, f"{share}, nothing to append to", share=before)
+        return Finding(enough, f"{share}, nothing to append to", share=before)
     text, added = _appended(summary.text, missing, matter)
     if not added or matter.redacted(text)[1]:
-        return Finding(False, f"{share}, no room for more", share=before)
+        return Finding(enough, f"{share}, no room for more", share=before)
     after = before + len(added) / len(asked)
     repaired = with_text(summary, text)
     repaired = repaired.model_copy(update={"anchors": (*summary.anchors, *added)})
     detail = f"{share}, {after:.0%} with {len(added):,} appended"
-    return Finding(False, detail, repaired, share=before)
+    return Finding(enough, detail, repaired, share=before)
 
 
 def wanted(matter: Matter) -> Asked:
