@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 
@@ -31,22 +31,20 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SessionSto
 # --- as tools -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("format", ["openai", "anthropic"])
-def test_the_tools_are_declared_as_the_provider_wants_them(
-    format: Literal["openai", "anthropic"],
-) -> None:
+@pytest.mark.parametrize("format", ["chat_completions", "ollama", "anthropic", "responses"])
+def test_the_tools_are_declared_as_the_provider_wants_them(format: str) -> None:
     """A name, a description and a JSON schema of the arguments, as each provider nests them."""
-    wire = "anthropic" if format == "anthropic" else "chat_completions"
-    declared = session(InMemoryStore(), format=wire).recall_tools()
+    declared = session(InMemoryStore(), format=format).recall_tools()
     assert declared == session(InMemoryStore()).recall_tools(format)
     schemas: dict[str, Dict] = {}
     for tool in declared:
-        if format == "openai":
-            assert tool["type"] == "function"
+        if format in ("chat_completions", "ollama"):
             assert tool.keys() == {"type", "function"}
-            tool = tool["function"]
-        field = "parameters" if format == "openai" else "input_schema"
-        assert tool.keys() == {"name", "description", field}
+        if format != "anthropic":
+            assert tool["type"] == "function"
+        tool = tool.get("function", tool)
+        field = "input_schema" if format == "anthropic" else "parameters"
+        assert tool.keys() - {"type", "strict"} == {"name", "description", field}
         assert re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", tool["name"])
         assert len(tool["description"]) > 40
         schemas[tool["name"]] = tool[field]

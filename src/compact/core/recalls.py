@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
@@ -88,8 +88,10 @@ def asks(call: ToolCall) -> bool:
     return isinstance(given, dict) and given.keys() <= _ARGUMENTS[call.name]
 
 
-def tools(format: Literal["openai", "anthropic"] = "openai") -> list[dict[str, Any]]:
-    """The tools `recall` and `expand` as a provider wants them declared."""
+def tools() -> list[dict[str, Any]]:
+    """The tools `recall` and `expand`, declared as chat completions have them
+    (`core.formats.tool_schemas` writes them for others).
+    """
     query = {"type": "string", "description": "What to look for."}
     name = {"type": "string", "description": "The id that stands in the checkpoint or the stub."}
     start = {"type": "integer", "description": "Where to go on, as the page before said; else 0."}
@@ -100,9 +102,6 @@ def tools(format: Literal["openai", "anthropic"] = "openai") -> list[dict[str, A
     found: list[dict[str, Any]] = []
     for tool, words, properties, required in declared:
         schema = {"type": "object", "properties": properties, "required": required}
-        if format == "anthropic":
-            found.append({"name": tool, "description": words, "input_schema": schema})
-        else:
-            function = {"name": tool, "description": words, "parameters": schema}
-            found.append({"type": "function", "function": function})
+        function = {"name": tool, "description": words, "parameters": schema}
+        found.append({"type": "function", "function": function})
     return found

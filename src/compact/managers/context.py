@@ -11,13 +11,15 @@ from __future__ import annotations
 from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal, TypeVar, Unpack
+from typing import Any, TypeVar, Unpack
 
 from compact.core import recalls
 from compact.core.asking import PATIENCE
 from compact.core.budget import ContextBudget, ContextWindow
 from compact.core.checkpoints import Checkpoint
 from compact.core.context import ActiveContext
+from compact.core.formats.known import format_named
+from compact.core.formats.tool_schemas import schemas_for
 from compact.core.goals import Goal
 from compact.core.messages import Message
 from compact.core.plan import Plan
@@ -396,12 +398,15 @@ class ContextManager(Sending):
         """
         return recalling.expand(self._state, id, max_tokens=max_tokens, start=start)
 
-    def recall_tools(
-        self, format: Literal["openai", "anthropic"] | None = None
-    ) -> list[dict[str, Any]]:
-        """The tools `recall` and `expand`, to be declared to a model that may use them."""
-        own = self._state.wire.name
-        return recalls.tools(format or ("anthropic" if own == "anthropic" else "openai"))
+    def recall_tools(self, format: str | None = None) -> list[dict[str, Any]]:
+        """The tools `recall` and `expand`, to be declared to a model that may use them, as the
+        session's wire format writes them, or another one.
+
+        Raises:
+            UnknownModel: there is no such format.
+        """
+        written = format_named(format or self._state.wire.name)
+        return schemas_for(written.name, recalls.tools())
 
     def call_tool(
         self,
