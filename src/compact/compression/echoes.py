@@ -26,6 +26,8 @@ GRAM, LOOP_WORDS = 4, 40
 """Words that make a loop when they come again, and words from which a text is looked at."""
 WORTH_READING = 0.25
 """Share of repeated words from which the source is read for its own repetitions."""
+ORDER_LINE = 20
+"""Letters from which a line of the prompt is an order, and not a heading."""
 SPEAKER_LINES = 6
 """Lines that a transcript has at least."""
 _HITS = 4
@@ -125,6 +127,21 @@ def _grams(words: Sequence[str]) -> Counter[tuple[str, ...]]:
 
 def _every_gram(words: Sequence[str]) -> Iterator[tuple[str, ...]]:
     return zip(*(words[i:] for i in range(GRAM)), strict=False)
+
+
+def recited(text: str, prompt: str, besides: Iterable[str]) -> float:
+    """Share of a text's letters, 0 to 1, in lines of the prompt: orders to whoever summarizes, and
+    no summary. What the prompt names of the conversation (`besides`) may be said again.
+    """
+    named = [each for each in besides if each]
+    orders = {_bare(line) for line in prompt.split("\n") if not any(x in line for x in named)}
+    lines = [bare for line in text.split("\n") if (bare := _bare(line))]
+    total = sum(map(len, lines)) or 1
+    return sum(len(x) for x in lines if len(x) >= ORDER_LINE and x in orders) / total
+
+
+def _bare(line: str) -> str:
+    return line.strip(" \t-*+•>#")
 
 
 def spoken(text: str) -> float:

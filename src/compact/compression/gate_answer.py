@@ -24,8 +24,6 @@ TRANSCRIPT_SHARE = 0.5
 """Shares of a summary from which it counts as copied, looped or a transcript (`echoes`)."""
 SHORT = 900
 """Characters up to which a text may be nothing but a refusal or an error."""
-LONGEST_WORD = 12
-"""Letters of a word that says nothing by itself; sentences of languages without spaces are longer."""
 LEAST_SPOKEN = 150
 """Characters of a voice from which its language counts; what cannot be told then is a mixture."""
 _REFUSES = re.compile(
@@ -130,7 +128,7 @@ def echo(summary: Summary, matter: Matter) -> Finding:
     spoken = echoes.spoken(summary.text)
     said = (
         f"{'all' if copied.whole else f'{copied.share:.0%}'} copied in one piece or long ones, "
-        f"{recited:.0%} of it our orders, {looped:.0%} repeated, {spoken:.0%} of the lines a speaker's"
+        f"{recited:.0%} our orders, {looped:.0%} repeated, {spoken:.0%} of the lines a speaker's"
     )
     is_copy = copied.whole or max(copied.share, recited) >= ECHO_SHARE
     passed = not is_copy and looped < LOOP_SHARE and spoken < TRANSCRIPT_SHARE
@@ -174,12 +172,9 @@ def _prose(text: str) -> str:
 
 
 def size(summary: Summary, matter: Matter) -> Finding:
-    """It says something, more than a word of many, and is no larger than what it stands in for."""
+    """It says something, and is no larger than what it stands in for."""
     if not summary.text.strip():
         return rejection("it is empty")
-    said = _prose(summary.text).split()
-    if len(said) == 1 and len(said[0]) <= LONGEST_WORD and matter.source_tokens > SECTIONS_FROM:
-        return rejection(f"a single word, of a source of {matter.source_tokens:,} tokens")
     tokens = matter.counter.text(summary.text)
     said = f"{tokens:,} for a source of {matter.source_tokens:,} tokens"
     return Finding(tokens <= matter.most, said, rejects=tokens > matter.most)

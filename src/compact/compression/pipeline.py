@@ -27,6 +27,7 @@ from compact.core.plan import Plan
 from compact.core.policy import CompactPolicy
 from compact.core.protocols import Emit, Summarizer
 from compact.core.sessions import Piece
+from compact.errors import CompactError
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +141,7 @@ def _judged(
     """
     if task.request is None:
         return stages.RECEIPT
-    why = f"{type(written).__name__}: {written}" if isinstance(written, Exception) else ""
+    why = _failure(written) if isinstance(written, Exception) else ""
     if isinstance(written, Summary):
         found = _by_gate(task, task.request, written, selection)
         if found.accepted:
@@ -164,8 +165,15 @@ def _by_gate(task: Task, request: SummaryRequest, summary: Summary, selection: S
     return judge(summary, request, counter, source_tokens=source)
 
 
+def _failure(error: Exception) -> str:
+    """Our errors are sentences; what others raise is told with its kind."""
+    return str(error) if isinstance(error, CompactError) else f"{type(error).__name__}: {error}"
+
+
 def _reason(judged: Judged) -> str:
-    return "; ".join(f"{v.rule}: {v.detail}" for v in judged.verdicts if not v.passed)
+    """The rules for which it may not stand in; what was repaired is no reason."""
+    found = {verdict.rule: verdict.detail for verdict in judged.verdicts}
+    return "; ".join(f"{rule}: {found[rule]}" for rule in judged.rejected_by)
 
 
 def counted_until(history: History, limit: int) -> int:

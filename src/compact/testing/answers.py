@@ -401,7 +401,7 @@ FAULTS: tuple[Answer, ...] = (
     Filtered(),
     OtherLanguage(),
     Injects(),
-    Leaks("sk-" + "live" + "0123456789abcdef0123456789abcdef"),
+    Leaks("sk-" + "proj-" + "mT4qWc81ZsLx0vKeR7uJ"),
     Overflow("openai"),
     Overflow("anthropic"),
     Overflow("llama.cpp"),

@@ -1,0 +1,76 @@
+"""What a person is told of an event: one sentence that says what happened and what is done about
+it. Events of which nobody needs to be told have none.
+
+Reasons come from models, servers and other people's code: what is not one line becomes one.
+"""
+
+from __future__ import annotations
+
+from compact.core.events import (
+    BreakerOpened,
+    DraftDropped,
+    EmergencyRung,
+    ErrorRaised,
+    Event,
+    ModelAskedAgain,
+    ModelReplaced,
+    SummaryReplaced,
+    ToolsWithdrawn,
+    TrustFaded,
+    WindowCapped,
+)
+
+LONGEST = 400
+"""Characters of a reason that are repeated."""
+SOON = 1.0
+"""Seconds from which a wait is named."""
+_EXTRACTIVE = "extractive"
+
+
+def sentence(event: Event) -> str:
+    """The sentence for a person; empty where there is nothing to tell."""
+    match event:
+        case ModelAskedAgain(model=model, reason=reason, wait=wait):
+            when = f"in {wait:.0f} seconds" if wait >= SOON else "again"
+            return f"{model} is asked {when}: {_line(reason)}"
+        case ModelReplaced(model=model, by=other, reason=reason):
+            return f"{other} is asked instead of {model}: {_line(reason)}"
+        case SummaryReplaced(made_by=maker, reason=reason):
+            return f"The summary was not used, {_stand_in(maker)} is: {_line(reason)}"
+        case BreakerOpened(failures=failures, until=until):
+            return (
+                f"The summarizer failed {failures} times in a row; until {until:%H:%M} UTC "
+                "summaries are extracted without it"
+            )
+        case ErrorRaised(stage="summarize", message=message):
+            return f"The summarizer failed, and the conversation goes on: {_line(message)}"
+        case ErrorRaised(stage=stage, message=message):
+            return f"Compressing failed at '{stage}', the context stays as it was: {_line(message)}"
+        case _:
+            return _of_session(event)
+
+
+def _of_session(event: Event) -> str:
+    match event:
+        case WindowCapped(asked=asked, size=size):
+            return f"The model takes {size:,} tokens, not {asked:,}; prompts are kept within that"
+        case EmergencyRung(rung=rung, tokens_before=before, tokens_after=after):
+            became = "nothing could be made" if after is None else f"{after:,} tokens are left"
+            return f"The prompt of {before:,} tokens was too large; {rung}: {became}"
+        case DraftDropped():
+            return "A compression that was never ended was dropped; nothing is lost"
+        case ToolsWithdrawn(model=model, reason=reason):
+            return f"{model} is asked without tools from now on: {_line(reason)}"
+        case TrustFaded(warning=warning):
+            return warning
+        case _:
+            return ""
+
+
+def _stand_in(maker: str) -> str:
+    return "an extracted one" if maker == _EXTRACTIVE else f"one by {maker}"
+
+
+def _line(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= LONGEST else f"{line[:LONGEST]}…"
