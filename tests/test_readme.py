@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from compact import wiring
+from compact.testing import ScriptedServer
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -27,8 +28,12 @@ def test_the_python_examples_run_one_after_the_other(capsys, monkeypatch, tmp_pa
     """C-5 and the front doors, as the README shows them; a store is a file beside the program."""
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {}
-    for source in blocks("python"):
-        run_python(source, namespace)
+    with ScriptedServer("Shade, and less water.") as server:
+        monkeypatch.setenv("OLLAMA_HOST", server.url)
+        for source in blocks("python"):
+            run_python(source, namespace)
+        assert [r.path for r in server.requests].count("/api/chat") == 2
+    assert namespace["answer"] == "Shade, and less water."
     printed = masked(capsys.readouterr().out)
     assert printed in map(masked, blocks("text")), "what was printed stands below its example"
 
