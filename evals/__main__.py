@@ -68,12 +68,13 @@ def _facts(folder: Path, options: argparse.Namespace) -> tuple[str, Any]:
 
 
 def _probes(folder: Path | None, options: argparse.Namespace) -> tuple[str, Any]:
-    found = probes.run(folder, model=options.model, judge=options.judge, seed=options.seed)
+    asked = {"judge": options.judge, "sizes": options.sizes, "seed": options.seed}
+    found = probes.run(folder, model=options.model, **asked)
     return probes.report(found, missed=options.missed), probes.as_json(found)
 
 
 def _retention(folder: Path | None, options: argparse.Namespace) -> tuple[str, Any]:
-    rows = retention.run(folder, model=options.model)
+    rows = retention.run(folder, model=options.model, windows=options.sizes)
     return retention.report(rows), retention.as_json(rows)
 
 
@@ -86,6 +87,11 @@ WITH_DATA: dict[str, Evaluation] = {
     "usage": _usage,
 }
 EVALUATIONS = sorted((*OF_OUR_OWN, *WITH_DATA))
+
+
+def _sizes(text: str) -> list[int]:
+    """Numbers of tokens, between commas."""
+    return [int(size) for size in text.split(",")]
 
 
 def _arguments(argv: list[str] | None) -> argparse.Namespace:
@@ -101,6 +107,7 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     add("--model", metavar="KEY", help="coverage, probes, retention: who writes summaries")
     add("--judge", metavar="KEY", help="probes: who says whether other words mean the same")
     add("--seed", type=int, default=probes.SEED, metavar="N", help="probes: draws the questions")
+    add("--sizes", type=_sizes, metavar="N,N", help="probes, retention: tokens of the contexts")
     options = parser.parse_args(argv)
     if options.judge and not options.model:
         parser.error("--judge is for the answers of a model: name it with --model")

@@ -65,7 +65,7 @@ def run(
     *,
     model: str | None = None,
     judge: str | None = None,
-    sizes: Sequence[int] = SIZES,
+    sizes: Sequence[int] | None = None,
     seed: int = SEED,
 ) -> list[Checked]:
     """Every session at every size; `model` writes the summaries and answers, None is the
@@ -74,6 +74,7 @@ def run(
     counter = wiring.token_counter("chat_completions", tokenizer=_TOKENIZER)
     summarizer = wiring.summarizer(model, counter)
     answerer: Answerer = Search() if model is None else Reader(model, judge=judge)
+    sizes = sizes or SIZES
     if isinstance(answerer, Reader):
         most = int(ROOM * answerer.window)
         sizes = sorted({min(size, most) for size in sizes})

@@ -1,9 +1,9 @@
 """Probe questions: what of a covered span a reader is asked, made by code from its notes.
 
 A probe is a sentence of the span with one word left out, or a choice of which one answer is right;
-so an answer is judged without another model. Kinds: `recall` (what a person wants held to),
-`artifact` (which file), `continuation` (what is still to do), `decision` and `error`. The same span
-and seed give the same probes.
+so an answer is judged without another model. Kinds: `recall` (what a person said, and wants held
+to), `artifact` (which file), `continuation` (what is still to do), `decision` and `error`. The same
+span and seed give the same probes.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from compact.compression.notes import Notes
+from compact.compression.notes import Line, Notes
 from compact.core import anchors, sentences
 from compact.core.messages import Message, visible_texts
 from compact.core.redaction import redact
+from compact.core.voices import person_text, voice_of
 
 Kind = Literal["recall", "artifact", "continuation", "decision", "error"]
 KINDS: tuple[Kind, ...] = ("recall", "artifact", "continuation", "decision", "error")
@@ -32,6 +33,8 @@ RECENT = 0.25
 """Share of a span, its end, in which what is said to be open still counts as open."""
 LONGEST, LEAST_WORDS, LEAST_LETTERS = 240, 5, 5
 
+_ANSWERED = " — answered: “"
+"""What the notes put between a proposal and its answer."""
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _WRITTEN = "edited written wrote write edit changed created updated added patch replace"
 
@@ -86,20 +89,29 @@ class _Maker:
         """All probes of a kind, in the order of the span."""
         match kind:
             case "recall":
-                rules = (x.text for x in self._notes.instructions if x.score >= CLEAR_RULE)
+                rules = [x.text for x in self._notes.instructions if x.score >= CLEAR_RULE]
                 yield from self._clozes(kind, "The person set a rule", rules)
+                said = (x for m in self._messages for x in sentences.tells(_words(m)))
+                others = (x for x in said if x not in rules)
+                yield from self._clozes(kind, "The person said", others)
             case "artifact":
                 yield from self._files()
             case "continuation":
                 yield from self._clozes(kind, "This is still to be done", self._open())
             case "decision":
-                lines = (x.text for x in self._notes.lines if x.topic == "decisions")
-                yield from self._clozes(kind, "This was decided", lines)
+                told = (x.text.split(_ANSWERED)[0] for x in self._told("decisions"))
+                yield from self._clozes(kind, "This was decided, or put to the person", told)
             case "error":
-                lines = (x.text for x in self._notes.lines if x.topic == "errors")
+                lines = (x.text for x in self._told("errors"))
                 yield from self._clozes(kind, "This error came", self._notes.work.errors)
                 yield from self._clozes(kind, "This was said to be wrong", lines)
                 yield from self._checks()
+
+    def _told(self, topic: sentences.Topic) -> Iterator[Line]:
+        """What was said about it, mere announcements left out."""
+        for line in self._notes.lines:
+            if line.topic == topic and not sentences.is_filler(line.text):
+                yield line
 
     def _clozes(self, kind: Kind, lead: str, lines: Iterable[str]) -> Iterator[Probe]:
         for line in lines:
@@ -110,7 +122,7 @@ class _Maker:
             about = re.sub(_whole(answer), BLANK, said)
             if len(words_of(about)) < LEAST_WORDS:
                 continue
-            question = f"{lead}. Which word, name or number was at {BLANK}? “{about}”"
+            question = f"{lead}. What stood at {BLANK}? “{about}”"
             yield Probe(kind, question, answer, about)
 
     def _telling(self, line: str) -> str | None:
@@ -131,7 +143,11 @@ class _Maker:
         paths = {text: use for text, use in uses.items() if use.kind in ("path", "file")}
         edited = [text for text, use in paths.items() if use.edits]
         names = {_name(text) for text in edited}
-        others = sorted(text for text in paths if _name(text) not in names and "." in _name(text))
+        others = sorted(
+            text
+            for text in paths
+            if _name(text) not in names and "." in _name(text) and ":" not in text
+        )
         for file in edited:
             if len(others) < CHOICES - 1:
                 break
@@ -157,9 +173,7 @@ class _Maker:
         """What was left to do at the end of the span."""
         yield from (words for words, done in self._notes.work.tasks if not done)
         since = self._notes.position * (1 - RECENT)
-        for line in self._notes.lines:
-            if line.topic == "open" and line.position >= since:
-                yield line.text
+        yield from (line.text for line in self._told("open") if line.position >= since)
         if self._notes.announced[0] >= since:
             yield self._notes.announced[1]
 
@@ -169,6 +183,11 @@ class _Maker:
             outcome = "passed" if run.outcome is None else "failed"
             question = f"Had the last run of this command passed or failed? “{command}”"
             yield Probe("error", question, outcome, command, ("passed", "failed"))
+
+
+def _words(message: Message) -> str:
+    """What a person said; nothing where it is not a person's message."""
+    return person_text(message) if voice_of(message) == "person" else ""
 
 
 def _name(path: str) -> str:

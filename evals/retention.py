@@ -2,8 +2,9 @@
 
 The entities are the source's likeliest anchors as the gate ranks them, 60 at most. A session is cut
 where a compression to a window cuts it; what is covered is summarized at each level within that
-level's cap, told nothing else, and looked for in the summary alone. Once for each window it is
-looked for in the whole active context, too.
+level's cap, told nothing else, and looked for in the summary alone: as it was written, and as the
+gate lets it stand in, which may have appended names. Once for each window it is looked for in the
+whole active context, too.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from statistics import mean
 from typing import Any
 
 from compact import CompactPolicy, plan, wiring
+from compact.compression import gate_facts
 from compact.compression.gate import judge
+from compact.compression.matter import Matter
 from compact.core.checkpoints import Level, Summary, SummaryRequest
 from compact.core.levels import LEVELS, Caps
 from compact.core.messages import Message
@@ -43,8 +46,10 @@ class Kept:
     """Tokens the summary was allowed, or the context had."""
     source: int
     """Tokens of what was covered."""
+    written: float
+    """The share that the summary names as it was written; of a context, in view."""
     share: float
-    """By the gate, of what was written: nothing is repaired."""
+    """The share in what may stand in, after the gate's repairs."""
     detail: str
     """The same in words, as the gate says it, or why no summary came."""
     accepted: bool = True
@@ -52,7 +57,7 @@ class Kept:
 
 
 def run(
-    folder: Path | None, *, model: str | None = None, windows: Sequence[int] = WINDOWS
+    folder: Path | None, *, model: str | None = None, windows: Sequence[int] | None = None
 ) -> list[Kept]:
     """Every session at every window and level, by the model's summaries or the extractive ones."""
     counter = wiring.token_counter("chat_completions", tokenizer=_TOKENIZER)
@@ -60,7 +65,7 @@ def run(
     return [
         row
         for name, messages in data.sessions(folder)
-        for window in windows
+        for window in windows or WINDOWS
         for row in kept(name, messages, window, summarizer, counter)
     ]
 
@@ -86,7 +91,8 @@ def kept(
     verdict = next((v for v in done.checkpoint.verdicts if v.rule == "retention"), None)
     if verdict is None or verdict.share is None:
         return
-    yield Kept(name, window, None, done.tokens_after, source, verdict.share, verdict.detail)
+    size, found = done.tokens_after, verdict.share
+    yield Kept(name, window, None, size, source, found, found, verdict.detail)
     for level in LEVELS:
         cap = Caps(window).of(level)
         if cap < source:
@@ -108,22 +114,30 @@ def summarized(
     counter = wiring.token_counter("chat_completions", tokenizer=_TOKENIZER)
     source = sum(map(counter.message, request.messages))
 
-    async def written() -> Summary:
+    async def summarizing() -> Summary:
         return await summarizer.summarize(request)
 
     try:
         summary = blocking.run(
-            written(), waits=summarizer.waits, instead="a thread without an event loop"
+            summarizing(), waits=summarizer.waits, instead="a thread without an event loop"
         )
     except ModelRefused:
         raise
     except (ModelFailed, SummaryRejected) as error:
-        return Kept(name, window, level, request.max_tokens, source, 0.0, str(error), False)
+        return Kept(name, window, level, request.max_tokens, source, 0, 0, str(error), False)
+    written = gate_facts.retention(summary, Matter(request, counter, source, summary.prompt))
     judged = judge(summary, request, counter, source_tokens=source)
     found = next(verdict for verdict in judged.verdicts if verdict.rule == "retention")
-    share = 1.0 if found.share is None else found.share
     return Kept(
-        name, window, level, request.max_tokens, source, share, found.detail, judged.accepted
+        name,
+        window,
+        level,
+        request.max_tokens,
+        source,
+        1.0 if written.share is None else written.share,
+        1.0 if found.share is None else found.share,
+        found.detail,
+        judged.accepted,
     )
 
 
@@ -149,7 +163,8 @@ def _line(window: int, level: Level | None, rows: Sequence[Kept]) -> str:
     low, high = stats.interval(shares)
     return (
         f"{window:>7}  {level or 'context':<8}  {len(rows):>8}  {mean(r.cap for r in rows):>6,.0f}"
-        f"  {mean(shares):5.3f}  {low:.3f}-{high:.3f}  {min(shares):7.3f}"
+        f"  {mean(r.written for r in rows):7.3f}  {mean(shares):5.3f}"
+        f"  {low:.3f}-{high:.3f}  {min(shares):7.3f}"
         f"  {sum(share > GOOD for share in shares):>10}"
         f"  {sum(not row.accepted for row in rows):>7}"
     )
