@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 from compact.apps.cli import drawing, env_file, progress
 from compact.apps.cli.ending import Stop
 from compact.apps.cli.pins import positions_of
-from compact.core.events import STAGES, StageStarted
+from compact.core.events import (
+    STAGES,
+    ModelAskedAgain,
+    ModelReplaced,
+    StageStarted,
+    SummaryReplaced,
+)
 from compact.core.messages import Message, Text, Thinking, ToolCall, ToolResult
 
 MESSAGES = [
@@ -100,7 +106,7 @@ class Terminal(io.StringIO):
 
 
 def test_progress_appears_after_a_while_follows_the_stages_and_vanishes(monkeypatch):
-    """Progress on long work, on a terminal alone."""
+    """Progress on long work, on a terminal alone (FR-9)."""
     screen = Terminal()
     monkeypatch.setattr("sys.stderr", screen)
     monkeypatch.setattr(progress, "DELAY", 0.01)
@@ -126,6 +132,22 @@ def test_quick_work_and_pipes_see_no_progress(monkeypatch, stream):
         shown.now("Writing")
     time.sleep(0.02)
     assert screen.getvalue() == ""
+
+
+def test_what_was_done_instead_is_said_when_the_work_has_ended(monkeypatch):
+    """(FR-9, US-7) One line each, also where nothing is drawn; waiting is shown only meanwhile."""
+    screen = io.StringIO()
+    monkeypatch.setattr("sys.stderr", screen)
+    with progress.Progress("Compressing context") as shown:
+        shown.on_event(ModelAskedAgain(model="one", attempt=1, wait=0.1, reason="it is busy"))
+        shown.on_event(ModelReplaced(model="one", by="two", reason="it is busy"))
+        shown.on_event(SummaryReplaced(made_by="extractive", reason="garbage:\nno language"))
+        assert screen.getvalue() == ""
+    lines = screen.getvalue().splitlines()
+    assert lines == [
+        "compactctl: one did not answer (it is busy); two was asked",
+        "compactctl: the summary was not used (garbage: no language); extractive wrote it",
+    ]
 
 
 def test_every_stage_has_its_words():
