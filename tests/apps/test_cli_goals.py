@@ -1,4 +1,4 @@
-"""`compactctl goals`: listed, added, ended, on a store as every other session command (FR-7, US-6)."""
+"""`compactctl goals`: listed, added, ended, on a store as other session commands (FR-7, US-6)."""
 
 import json
 

@@ -145,8 +145,8 @@ def test_what_was_done_instead_is_said_when_the_work_has_ended(monkeypatch):
         assert screen.getvalue() == ""
     lines = screen.getvalue().splitlines()
     assert lines == [
-        "compactctl: one did not answer (it is busy); two was asked",
-        "compactctl: the summary was not used (garbage: no language); extractive wrote it",
+        "compactctl: two is asked instead of one: it is busy",
+        "compactctl: The summary was not used, an extracted one is: garbage: no language",
     ]
 
 

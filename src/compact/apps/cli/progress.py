@@ -14,7 +14,10 @@ from compact.core.events import (
     ModelReplaced,
     StageStarted,
     SummaryReplaced,
+    TrustFaded,
+    WindowCapped,
 )
+from compact.core.plain_words import sentence
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -80,12 +83,10 @@ class Progress:
         match event:
             case StageStarted(stage=stage):
                 self.now(f"Compressing context: {WORDS[stage]}")
-            case ModelAskedAgain(model=model, reason=reason):
-                self.now(f"Compressing context: asking {model} again ({reason})")
-            case ModelReplaced(model=model, by=other, reason=reason):
-                self._told.append(f"{model} did not answer ({reason}); {other} was asked")
-            case SummaryReplaced(made_by=maker, reason=reason):
-                self._told.append(f"the summary was not used ({reason}); {maker} wrote it")
+            case ModelAskedAgain():
+                self.now(f"Compressing context: {sentence(event)}")
+            case ModelReplaced() | SummaryReplaced() | WindowCapped() | TrustFaded():
+                self._told.append(sentence(event))
 
     def _show(self) -> None:
         try:
