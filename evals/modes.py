@@ -80,13 +80,13 @@ class Outcome:
         return self.kept / self.plain if self.plain else float("inf")
 
 
-def sessions(folder: Path) -> Iterator[Path]:
-    """The files of coding sessions.
+def sessions(folder: Path, folders: Sequence[str] = FOLDERS) -> Iterator[Path]:
+    """The files of coding sessions in some of the data's folders.
 
     Raises:
         NoData: there is none.
     """
-    found = [p for name in FOLDERS for p in sorted((folder / name).glob("*")) if _is_session(p)]
+    found = [p for name in folders for p in sorted((folder / name).glob("*")) if _is_session(p)]
     if not found:
         raise data.NoData("there are no coding sessions", asked=False)
     yield from found
@@ -144,10 +144,12 @@ def kept(text: str, errors: frozenset[str]) -> Kept:
     )
 
 
-def run(folder: Path, *, windows: Sequence[int] = WINDOWS) -> list[Compared]:
+def run(
+    folder: Path, *, folders: Sequence[str] = FOLDERS, windows: Sequence[int] = WINDOWS
+) -> list[Compared]:
     """Every coding session at every window it does not fit."""
     found = []
-    for path in sessions(folder):
+    for path in sessions(folder, folders):
         transcript = read_transcript(path)
         rows = [compared(path.stem, transcript, window) for window in windows]
         found += [row for row in rows if row is not None]

@@ -164,12 +164,15 @@ def write(notes: Notes, request: SummaryRequest, counter: TokenCounter) -> tuple
     for_anchors = min(ANCHOR_SHARE * page.left, ANCHOR_TOKENS + ANCHOR_MORE * page.left)
     for_anchors = int(emphasis.listed * for_anchors)
     ranked = notes.ledger.ranked(notes.position, min(_MOST_RANKED, request.max_tokens))
-    lines = iter(_ranked_lines(notes, ranked, emphasis))
+    best = _ranked_lines(notes, ranked, emphasis)
+    lines = iter(best)
     prose = page.left - for_anchors
     prose -= _write_state(page, notes, seen, prose, emphasis)
     _write_lines(page, lines, seen, prose)
     rows = _likeliest(page, notes, request, ranked, emphasis)
     listed = _write_anchors(page, rows, f"{seen}\n{page.text(ORDER)}")
+    if emphasis.listed != 1:
+        lines = iter(best)  # what found no room in the first pass may find some now
     _write_lines(page, lines, seen, page.left)
     return page.text(ORDER), listed
 

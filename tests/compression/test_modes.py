@@ -1,0 +1,223 @@
+"""What a mode changes in an extractive summary, and what it may not change (FR-12)."""
+
+import hashlib
+import json
+from importlib import resources
+from typing import Any
+
+import pytest
+
+from compact import ExtractiveSummarizer, Message, wiring
+from compact.compression import gate, work
+from compact.compression.notes import Notes
+from compact.core.checkpoints import Summary, SummaryRequest
+from compact.core.modes import MODES, ModeName
+from compact.core.tokens import TokenCounter
+from compact.core.voices import voice_of
+from compact.providers.tokenizers import tokenizer
+from tests.compression.test_extractive import call_message, result_message, said, section
+
+COUNTER = TokenCounter(tokenizer("o200k"))
+SAMPLE = resources.files("compact.apps.cli") / "sample" / "harbour.jsonl"
+OWN: tuple[ModeName, ...] = ("developer", "planning", "debugger")
+BEFORE_MODES = {
+    300: "5ea0cdcb663f339e",
+    1_000: "5526d8efc331d004",
+    4_000: "53e70d85f1bb6540",
+    12_000: "1b0aa01d4738731a",
+}
+"""Tokens of cap → digest of the sample's summary as it was written before there were modes."""
+
+
+def summary(messages: list[Message], mode: str, cap: int = 700, **more: Any) -> Summary:
+    request = request_of(messages, mode, cap, **more)
+    return ExtractiveSummarizer(COUNTER).extracted(request)
+
+
+def request_of(messages: list[Message], mode: str, cap: int, **more: Any) -> SummaryRequest:
+    return SummaryRequest(
+        messages=messages, max_tokens=cap, max_instruction_tokens=cap // 3, mode=mode, **more
+    )
+
+
+@pytest.fixture(scope="module")
+def sample() -> list[Message]:
+    data = SAMPLE.read_bytes()
+    return list(wiring.read_transcript("harbour.jsonl", data=data).messages)
+
+
+@pytest.mark.parametrize("cap", BEFORE_MODES)
+def test_without_a_mode_of_its_own_a_summary_is_as_before(sample, cap):
+    """FR-12: byte for byte; also in the mode `user`, and in one that is not known."""
+    text = summary(sample, "assistant", cap).text
+    assert hashlib.sha256(text.encode()).hexdigest()[:16] == BEFORE_MODES[cap]
+    assert summary(sample, "user", cap).text == text
+    assert summary(sample, "of another version", cap).text == text
+
+
+@pytest.mark.parametrize("cap", [60, 300, 1_000, 4_000, 12_000])
+@pytest.mark.parametrize("mode", OWN)
+def test_every_mode_keeps_to_the_cap_and_uses_it(sample, mode, cap):
+    """FR-12, FR-8: what a mode gains, it loses elsewhere."""
+    size = COUNTER.text(summary(sample, mode, cap).text)
+    plain = COUNTER.text(summary(sample, "assistant", cap).text)
+    assert 0.95 * plain <= size <= cap
+
+
+@pytest.mark.parametrize("cap", [1_000, 4_000, 12_000])
+@pytest.mark.parametrize("mode", MODES)
+def test_the_gate_lets_every_mode_pass(sample, mode, cap):
+    """FR-5: no rule finds anything in an extractive summary, whatever the mode."""
+    covered = [m for m in sample if not m.is_pinned]
+    request = request_of(covered, mode, cap)
+    written = ExtractiveSummarizer(COUNTER).extracted(request)
+    tokens = sum(map(COUNTER.message, covered))
+    judged = gate.judge(written, request, COUNTER, source_tokens=tokens)
+    assert [v for v in judged.verdicts if not v.passed] == []
+    assert judged.summary.text == written.text
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_person_s_rules_stay_in_every_mode(sample, mode):
+    """FR-12, C-8: what a person said must hold has the same room everywhere."""
+    rules = section(summary(sample, mode, 4_000).text, "Instructions")
+    assert rules
+    assert rules == section(summary(sample, "assistant", 4_000).text, "Instructions")
+
+
+# --- debugger: what failed ------------------------------------------------------------------------
+
+EDIT = {"file_path": "src/app/mail.py", "old_string": "a", "new_string": "b"}
+
+
+def run(number: int, command: str, output: str) -> list[Message]:
+    return [
+        call_message(f"c{number}", "run", {"command": command}),
+        result_message(f"c{number}", output),
+    ]
+
+
+def edit(number: int) -> list[Message]:
+    return [call_message(f"e{number}", "edit", EDIT), result_message(f"e{number}", "done")]
+
+
+FAILED = "FAILED tests/test_mail.py::test_sends - KeyError: 'to'"
+REPAIRED = [
+    said("user", "Fix the mail."),
+    *run(1, "pytest -q tests", FAILED),
+    *run(2, "pytest -q tests", FAILED),
+    *edit(1),
+    *run(3, "pytest -q tests", "12 passed"),
+]
+
+
+def test_the_debugger_tells_what_was_tried_and_what_came_of_it():
+    """FR-12: the line that failed, by which command, how often, what was written, the outcome."""
+    errors = section(summary(REPAIRED, "debugger").text, "Errors").splitlines()
+    tried = "- run `pytest -q tests` ×2, then wrote mail.py, went well since:"
+    assert errors[:2] == [tried, f"  - `{FAILED}`"]
+    assert FAILED not in summary(REPAIRED, "assistant").text
+
+
+def test_what_still_fails_stands_first_and_says_so():
+    """FR-12: nothing is called repaired that is not, least of all what another command mended."""
+    script = "cd src\npytest -q part_{}"
+    messages = [
+        said("user", "Go."),
+        *run(1, script.format("one"), "FAILED part_one/test_a.py::test_first"),
+        *run(2, script.format("two"), "FAILED part_two/test_b.py::test_second"),
+        *run(3, script.format("two"), "3 succeeded"),
+    ]
+    errors = section(summary(messages, "debugger").text, "Errors")
+    assert "`cd src pytest -q part_one`, fails:\n  - `FAILED part_one" in errors
+    assert "`cd src pytest -q part_two`, went well since:\n  - `FAILED part_two" in errors
+    capped = section(summary(messages, "debugger", 170).text, "Errors")
+    assert "part_one" in capped
+    assert "part_two" not in capped
+
+
+def test_a_check_that_passed_is_told_of_what_failed_before():
+    """FR-12: nobody ran it again, but the tests passed since."""
+    messages = [
+        said("user", "Go."),
+        *run(1, "python import_all.py", "ValueError: no such berth: C12"),
+        *run(2, "pytest -q", "41 passed"),
+    ]
+    errors = section(summary(messages, "debugger").text, "Errors")
+    assert "run `python import_all.py`, a check passed since:" in errors
+
+
+def test_a_failure_after_success_is_open_again():
+    """FR-12: the last run counts, and what was written before it is no longer an answer to it."""
+    errors = section(
+        summary([*REPAIRED, *run(4, "pytest -q tests", FAILED)], "debugger").text, "Errors"
+    )
+    assert "- run `pytest -q tests` ×3, fails:" in errors
+
+
+def test_errors_of_an_agent_without_tool_calls_are_told():
+    """FR-12: observations in plain text, more of them than without the mode."""
+    lines = [f"ValueError: number {i} is too small for its part" for i in range(9)]
+    messages = [said("user", "Go."), *(said("user", f"OBSERVATION:\n{x}") for x in lines)]
+    messages = [
+        m.model_copy(update={"metadata": m.metadata.model_copy(update={"source": "observation"})})
+        if i
+        else m
+        for i, m in enumerate(messages)
+    ]
+    assert voice_of(messages[1]) == "observation"
+    told = {mode: summary(messages, mode, 1_500).text for mode in ("assistant", "debugger")}
+    assert sum(x in told["assistant"] for x in lines) <= 6
+    assert all(x in told["debugger"] for x in lines)
+
+
+def test_the_mode_may_change_in_mid_session():
+    """FR-12: notes are of no mode: what failed before the change is told after it."""
+    summarizer = ExtractiveSummarizer(COUNTER)
+    before = summarizer.extracted(request_of(REPAIRED, "assistant", 700))
+    more = [said("assistant", "Now the second part of the mail template is to be written.")]
+    after = summarizer.extracted(request_of(more, "debugger", 700, previous=before))
+    assert FAILED in section(after.text, "Errors")
+
+
+def test_what_is_known_of_failures_is_bounded():
+    """FR-8: however often something fails, memory does not grow."""
+    notes = Notes()
+    for i in range(400):
+        output = "\n".join(f"ValueError: case {i}.{j} is too small" for j in range(10))
+        notes.read(run(i, f"python part_{i // 4}.py", output) + edit(i))
+    attempts = notes.work.attempts
+    assert len(attempts) == work.MOST_ATTEMPTS
+    assert max(len(a.lines) for a in attempts.values()) == work.MOST_LINES
+    assert len(json.dumps([a.written for a in attempts.values()])) < 10_000
+
+
+WORDS = ("pontoons", "berths", "ropes", "lamps", "buoys", "planks", "cranes", "posts", "rails")
+
+
+# --- developer and planning -----------------------------------------------------------------------
+
+
+def test_the_developer_names_code_before_what_is_no_code():
+    """FR-12: paths, files and identifiers get room before flags, versions and references."""
+    words = [f"HRB-{i} --flag-{i}-x v{i}.2.{i} part_{i}_name src/part_{i}.py" for i in range(40)]
+    messages = [said("assistant", f"Look at {x}.") for x in words]
+    texts = {mode: summary(messages, mode, 500).text for mode in ("assistant", "developer")}
+    code = {m: sum(f"part_{i}_name" in t for i in range(40)) for m, t in texts.items()}
+    other = {m: sum(f"--flag-{i}-x" in t for i in range(40)) for m, t in texts.items()}
+    assert code["developer"] > code["assistant"]
+    assert other["developer"] < other["assistant"]
+
+
+def test_planning_tells_decisions_and_what_is_open_first():
+    """FR-12: before facts and deeds that are as fresh and name as much."""
+    kinds = ("We decided on", "East of the crane lie", "Still to do here:")
+    messages = [
+        said("assistant", f"{kind} " + " ".join(f"{w}{i}{kind[0].lower()}" for w in WORDS))
+        for i in range(30)
+        for kind in kinds
+    ]
+    told = {mode: summary(messages, mode, 450).text for mode in ("assistant", "planning")}
+    for title, more in (("Decisions", True), ("Facts", False)):
+        lines = {m: len(section(t, title).splitlines()) for m, t in told.items()}
+        assert (lines["planning"] > lines["assistant"]) is more, (title, lines)

@@ -1,0 +1,145 @@
+"""What each mode keeps more of than `assistant`, at the same size (FR-12)."""
+
+from importlib import resources
+
+import pytest
+
+from compact import plan
+from compact.core.formats.known import format_named
+from compact.core.modes import MODES
+from compact.core.policy import CompactPolicy
+from compact.wiring import read_transcript
+from evals import data, modes
+from evals.modes import Compared, Kept, ModeName
+from tests.compression import judging
+from tests.compression.judging import Case
+
+SAMPLE = resources.files("compact.apps.cli") / "sample" / "harbour.jsonl"
+RATIO = {"developer": 1.05, "debugger": 1.3, "planning": 1.5}
+"""How many times as many a mode keeps at least, in the mean over sessions."""
+MOST_LESS = 0.1
+"""Share of the sessions in which it may keep less: there the source has no more."""
+SIZE = 0.03
+"""How much larger or smaller its summaries may be, all of them together."""
+JUDGES = (
+    judging.fits,
+    judging.provider_would_take_it,
+    judging.order_stays,
+    judging.nothing_is_lost_or_doubled,
+    judging.everything_shown_was_said,
+)
+
+
+@pytest.fixture(scope="module")
+def folder():
+    try:
+        return data.folder()
+    except data.NoData as reason:
+        if reason.asked:
+            pytest.fail(str(reason))
+        pytest.skip(f"no real conversations here: {reason}")
+
+
+def hold(rows):
+    print(modes.report(rows, missed=True))
+    for one in modes.outcomes(rows):
+        assert one.ratio >= RATIO[one.mode], one
+        assert one.more > one.less, one
+        assert one.less <= MOST_LESS * len(rows), one
+        assert one.tokens == pytest.approx(1, abs=SIZE), one
+
+
+@pytest.mark.parametrize("window", [2_500, 8_000])
+def test_each_mode_keeps_more_of_the_sample(window):
+    """FR-12: the bundled session, for a run without data."""
+    transcript = read_transcript("harbour.jsonl", data=SAMPLE.read_bytes())
+    row = modes.compared("sample", transcript, window)
+    assert row is not None
+    hold([row])
+
+
+@pytest.mark.data
+def test_each_mode_keeps_more_of_some_sessions(folder):
+    """FR-12: one folder of real sessions at one window."""
+    rows = modes.run(folder, folders=["mini_swe_agent_gemini3"], windows=[8_000])
+    if not rows:
+        pytest.skip("none of these sessions here")
+    for one in modes.outcomes(rows):
+        assert one.ratio > 1, one
+        assert one.more > one.less, one
+
+
+@pytest.mark.slow
+@pytest.mark.data
+@pytest.mark.parametrize("window", modes.WINDOWS)
+def test_each_mode_keeps_more_of_all_coding_sessions(folder, window):
+    """FR-12: all real coding sessions."""
+    hold(modes.run(folder, windows=[window]))
+
+
+@pytest.mark.data
+def test_the_gate_lets_real_summaries_pass_in_every_mode(folder):
+    """FR-5, FR-12, NFR-2: a sample of sessions, by the judges of all compressions."""
+    smallest = {}
+    for path in sorted(modes.sessions(folder), key=lambda p: -p.stat().st_size):
+        if path.stat().st_size > 150_000:
+            smallest[path.parent] = path
+    written = sum(judged(path, window) for path in smallest.values() for window in (4_000, 8_000))
+    assert written >= len(MODES)
+
+
+def judged(path, window):
+    """How many summaries were made of a session, each of them well."""
+    transcript = read_transcript(path)
+    wire, written = format_named(transcript.wire), 0
+    before = [one for m in transcript.messages for one in wire.render([m])]
+    for mode in MODES:
+        case = Case(transcript.wire, before, window)
+        case.plan = plan(
+            transcript.messages,
+            max_tokens=window,
+            tokenizer=judging.TOKENIZER,
+            tools=transcript.tools,
+            policy=CompactPolicy(mode=mode),
+        )
+        case.after = wire.render(case.plan.context.messages)
+        where = f"{path.name}, {window:,}, {mode}"
+        assert judging.judged(case, JUDGES) == [], where
+        if case.plan.checkpoint:
+            verdicts = case.plan.checkpoint.verdicts
+            assert verdicts, where
+            assert [v for v in verdicts if not v.passed] == [], where
+            written += 1
+    return written
+
+
+# --- the counting itself --------------------------------------------------------------------------
+
+
+def test_what_is_counted_in_a_text():
+    """Distinct names of code, lines of the source only, and bullets of one section."""
+    text = (
+        "## Decisions\n- We keep `part_one`.\n- And part_one of src/a.py.\n\n"
+        "## Errors\n- `ValueError: too small`\n\n## Names\npart_two, v1.2.3, --a-flag"
+    )
+    found = modes.kept(text, frozenset(("ValueError: too small", "KeyError: 'x'")))
+    assert (found.names, found.errors, found.decisions) == (4, 1, 2)
+
+
+def kept(number: int) -> Kept:
+    return Kept(tokens=100 + number, names=number, errors=number, decisions=number)
+
+
+def test_a_mode_is_compared_session_by_session():
+    """More, as many, less; the ratio of the means; the sessions with less are named."""
+    own: tuple[ModeName, ...] = ("developer", "debugger", "planning")
+    rows = [
+        Compared(f"s{n}", 8_000, {"assistant": kept(4), **dict.fromkeys(own, kept(n))})
+        for n in (3, 4, 8)
+    ]
+    for one in modes.outcomes(rows):
+        assert (one.more, one.same, one.less) == (1, 1, 1)
+        assert one.ratio == pytest.approx(15 / 12)
+        assert one.tokens == pytest.approx(315 / 312)
+    assert "4 → 3  s3" in modes.report(rows, missed=True)
+    assert "4 → 8" not in modes.report(rows, missed=True)
