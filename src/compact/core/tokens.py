@@ -138,9 +138,19 @@ class TokenCounter:
         for part in message.content:
             total += self.part(part)
             calls += type(part) is ToolCall
-        if message.role == "tool":  # each result is sent as a message of its own
-            total += self.framing.per_message * (len(message.tool_results) - 1)
+        total += self.framing.per_message * (self._sent_as(message) - 1)
         return total if calls < 2 else total + self.framing.per_parallel
+
+    def _sent_as(self, message: Message) -> int:
+        """As how many messages it is sent: each result is one of its own, but for the blocks of
+        Anthropic's; also those where an open model's template writes them.
+        """
+        results = len(message.tool_results)
+        if message.role == "tool":
+            return max(results, 1)
+        if not results or self.framing.schemas != "json":
+            return 1
+        return results + (results < len(message.content))
 
     def part(self, part: Part) -> int:
         """Tokens of one part."""
