@@ -51,7 +51,7 @@ class Kept:
     share: float
     """The share in what may stand in, after the gate's repairs."""
     detail: str
-    """The same in words, as the gate says it, or why no summary came."""
+    """What the gate says of it, or why no summary came; of a context, the names it lacks."""
     accepted: bool = True
     """Whether the gate lets the summary stand in."""
 
@@ -88,11 +88,15 @@ def kept(
         return
     covered = [messages[position] for position in done.checkpoint.covered()]
     source = sum(map(counter.message, covered))
-    verdict = next((v for v in done.checkpoint.verdicts if v.rule == "retention"), None)
-    if verdict is None or verdict.share is None:
+    whole = request_of(covered, source, "detailed")
+    matter = Matter(whole, counter, source, "")
+    asked = matter.likeliest(gate_facts.MOST_ANCHORS)
+    if not asked:
         return
-    size, found = done.tokens_after, verdict.share
-    yield Kept(name, window, None, size, source, found, found, verdict.detail)
+    missing = matter.unnamed(asked, done.context.render_text())
+    share = 1 - len(missing) / len(asked)
+    detail = ", ".join(text for text, _ in missing)
+    yield Kept(name, window, None, done.tokens_after, source, share, share, detail)
     for level in LEVELS:
         cap = Caps(window).of(level)
         if cap < source:
