@@ -4,10 +4,12 @@ such a session at every moment.
 
 from __future__ import annotations
 
+import atexit
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from typing import Any
 
 from compact import CompactPolicy, ContextManager, Patience
@@ -25,7 +27,7 @@ KEYS = {
     "anthropic": "anthropic+{url}#scripted",
     "ollama": "ollama+{url}#scripted",
 }
-QUICK = Patience(attempts=2, each=0.3, together=5, first_wait=0.001, longest_wait=0.002)
+QUICK = Patience(attempts=2, each=0.15, together=5, first_wait=0.001, longest_wait=0.002)
 GOALS = ("Move the harbour ledger to the new scheduler.", "Keep every public name as it is.")
 SECRET = "sk-" + "proj-" + "mT4qWc81ZsLx0vKeR7uJ"
 """What nobody in the session said, and a summarizer plants."""
@@ -153,6 +155,16 @@ class Harbour:
             is_plain(sentence(event) or "nothing to say", at_most=700)
 
 
+@cache
+def _listening() -> tuple[list[ScriptedServer], list[Breaking]]:
+    """The three servers of all sessions, which speak every face."""
+    scripts = [Breaking(ANSWER), Breaking(f"{ANSWER} (I stand in.)"), Breaking(SUMMARY)]
+    servers = [ScriptedServer(script).start() for script in scripts]
+    for server in servers:
+        atexit.register(server.close)
+    return servers, scripts
+
+
 @contextmanager
 def harbour(
     face: str = "openai",
@@ -163,10 +175,12 @@ def harbour(
     **policy: Any,
 ) -> Iterator[Harbour]:
     """A session with goals whose model, fallback and summarizer are three servers of that face."""
-    scripts = [Breaking(ANSWER), Breaking(f"{ANSWER} (I stand in.)"), Breaking(SUMMARY)]
+    servers, scripts = _listening()
     settings = {"draft_pct": 1.0, "summary_seconds": 5.0, **policy}
+    for server, script in zip(servers, scripts, strict=True):
+        script.heals()
+        server.requests.clear()
     with ExitStack() as stack:
-        servers = [stack.enter_context(ScriptedServer(script)) for script in scripts]
         keys = [KEYS[face].format(url=server.url) for server in servers]
         heard: list[Callable[[Event], None]] = []
         ctx = ContextManager(

@@ -15,6 +15,7 @@ from dataclasses import replace
 from compact.compression import briefing, sections
 from compact.compression.fencing import KNOWN, Block, blocks_of, marker_of
 from compact.compression.gate import Judged, judge, missing
+from compact.compression.gate_answer import failed
 from compact.compression.matter import words_of
 from compact.compression.writing import Desk, Writing, fingerprint
 from compact.core.checkpoints import REFERENCE_LINE, Summary, SummaryRequest
@@ -112,7 +113,11 @@ class ModelSummarizer:
         self._is_sized = True
 
     def _formed(self, text: str, request: SummaryRequest) -> str:
-        """What was written in its canonical form; a little too much is left out."""
+        """What was written in its canonical form; a little too much is left out. What is no answer
+        is left as it is, so that the gate knows it.
+        """
+        if failed(text):
+            return text
         formed = sections.canonical(text, request.strategy)
         return sections.trimmed(formed, request.max_tokens, self._desk.counter.text)
 

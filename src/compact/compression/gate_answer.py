@@ -57,6 +57,8 @@ _FAILS = re.compile(
 )
 """How the page or the text of a failed call opens."""
 _ERROR_KEYS = frozenset(("error", "errors", "detail", "fault", "exception", "status", "code"))
+_TITLES = frozenset(title.lower() for title in ORDER) - _ERROR_KEYS
+"""Keys of a summary that a server has held to a schema."""
 _ENDED = re.compile(r"[.!?…。！？；;:)\]}\"'`»”*_]\s*\Z")
 _LINE_OF_OURS = re.compile(r"^- \d+ more, .*$|^- (?:First|Last) asked[^:]*: ", re.MULTILINE)
 
@@ -76,7 +78,7 @@ def finish(summary: Summary, matter: Matter) -> Finding:
     """
     if summary.finish == "refusal":
         return rejection("its maker refused to go on")
-    if reason := _failed(summary.text):
+    if reason := failed(summary.text):
         return rejection(reason)
     if summary.finish != "length":
         return Finding(True, f"ended by {summary.finish!r}")
@@ -91,7 +93,7 @@ def finish(summary: Summary, matter: Matter) -> Finding:
     return Finding(False, done, with_text(summary, kept))
 
 
-def _failed(text: str) -> str:
+def failed(text: str) -> str:
     """Why a text is no answer; empty where it may be one."""
     bare = text.replace(REFERENCE_LINE, "").strip()
     if _is_error_object(bare):
@@ -115,7 +117,9 @@ def _is_error_object(text: str) -> bool:
         return '"error"' in text[:SHORT]
     if isinstance(value, list) and value:
         value = value[0]
-    return isinstance(value, dict) and bool(_ERROR_KEYS.intersection(value))
+    if not isinstance(value, dict) or not _ERROR_KEYS.intersection(value):
+        return False
+    return not {str(key).lower() for key in value}.intersection(_TITLES)
 
 
 def echo(summary: Summary, matter: Matter) -> Finding:
