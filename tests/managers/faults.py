@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -27,7 +28,9 @@ KEYS = {
     "anthropic": "anthropic+{url}#scripted",
     "ollama": "ollama+{url}#scripted",
 }
-QUICK = Patience(attempts=2, each=0.15, together=5, first_wait=0.001, longest_wait=0.002)
+QUICK = Patience(attempts=2, each=10, together=20, first_wait=0.001, longest_wait=0.002)
+BRIEF = replace(QUICK, each=0.25)
+"""For servers that hang."""
 GOALS = ("Move the harbour ledger to the new scheduler.", "Keep every public name as it is.")
 SECRET = "sk-" + "proj-" + "mT4qWc81ZsLx0vKeR7uJ"
 """What nobody in the session said, and a summarizer plants."""
