@@ -6,11 +6,11 @@ import pytest
 
 from compact import plan
 from compact.core.formats.known import format_named
-from compact.core.modes import MODES
+from compact.core.modes import MODES, ModeName
 from compact.core.policy import CompactPolicy
 from compact.wiring import read_transcript
 from evals import data, modes
-from evals.modes import Compared, Kept, ModeName
+from evals.modes import Compared, Kept
 from tests.compression import judging
 from tests.compression.judging import Case
 
