@@ -168,7 +168,7 @@ def weathered(turns: int, seed: int, folder: Path) -> Storm:
         assert [message.text for message in it.ctx.history] == it.said
         assert checker.prompt_tokens(it.ctx.get_context_for_model()) <= USABLE
         assert not any(name.startswith("draft:") for name in store.notes(it.ctx.id))
-        for kind in (ModelAskedAgain, ModelReplaced, SummaryReplaced, Committed):
+        for kind in (ModelAskedAgain, SummaryReplaced, Committed):
             assert it.count[kind.__name__], f"nothing of the kind {kind.__name__} happened"
         for checkpoint in it.ctx.checkpoints:
             assert not [text for text in FORBIDDEN if text in checkpoint.summary]
@@ -186,6 +186,7 @@ def test_ten_thousand_turns_in_a_storm(tmp_path: Path, capsys: pytest.CaptureFix
     """At least 99.9 % of the turns are served (NFR-2)."""
     it = weathered(10_000, 11, tmp_path)
     assert it.count[BreakerOpened.__name__]
+    assert it.count[ModelReplaced.__name__]
     with capsys.disabled():
         print(f"\n  served {1 - len(it.unserved) / 10_000:.2%}; not: {it.unserved}")
         for name, times in it.count.most_common():
