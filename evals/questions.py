@@ -67,7 +67,7 @@ def probes_of(messages: Sequence[Message], seed: str) -> list[Probe]:
     maker = _Maker(messages, random.Random(seed))
     found: list[Probe] = []
     for kind in KINDS:
-        made = list(dict.fromkeys(p for p in maker.made(kind) if not redact(p.answer).found))
+        made = [p for p in dict.fromkeys(maker.made(kind)) if not _has_secret(p)]
         chosen = maker.draw.sample(range(len(made)), min(OF_EACH, len(made)))
         found += [made[number] for number in sorted(chosen)]
     return found
@@ -183,6 +183,11 @@ class _Maker:
             outcome = "passed" if run.outcome is None else "failed"
             question = f"Had the last run of this command passed or failed? “{command}”"
             yield Probe("error", question, outcome, command, ("passed", "failed"))
+
+
+def _has_secret(probe: Probe) -> bool:
+    """Whether a secret would be asked for, or sent in a question."""
+    return any(redact(text).found for text in (probe.answer, probe.question, *probe.choices))
 
 
 def _words(message: Message) -> str:

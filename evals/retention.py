@@ -152,7 +152,8 @@ def report(rows: Sequence[Kept]) -> str:
     if not rows:
         return "no session was compressed: nothing was looked for"
     lines = [
-        "window   where     sessions  tokens   mean  interval       least  above 90 %  refused"
+        "window   where     sessions  tokens  written   mean     interval    least  "
+        "above 90 %  refused"
     ]
     for window in sorted({row.window for row in rows}):
         for level in (None, *LEVELS):

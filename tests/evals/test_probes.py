@@ -14,6 +14,7 @@ import pytest
 from compact import wiring
 from compact.core.checkpoints import Summary
 from compact.core.levels import LEVELS
+from compact.core.messages import Message
 from compact.errors import ModelRefused, UnknownModel
 from compact.testing import Overflow, Received, ScriptedServer, WrongKey
 from evals import __main__ as command
@@ -21,6 +22,7 @@ from evals import answerers, data, probes, questions, retention
 from evals.answerers import LONGEST_REPLY, Reader, Search, is_right
 from evals.questions import BLANK, KINDS, Probe, probes_of
 from tests.evals.test_scores import folder as folder  # a fixture
+from tests.models import tiny_llama
 
 KILN = Path(__file__).parents[1] / "fixtures" / "golden" / "kiln.jsonl"
 MESSAGES = wiring.read_transcript(KILN).messages
@@ -127,14 +129,21 @@ def test_the_same_seed_asks_the_same_and_another_one_something_else():
     assert probes_of(MESSAGES, "1") != probes_of(MESSAGES, "2")
 
 
-def test_a_secret_is_never_the_answer():
-    """A summary must not hold secrets, so nobody is asked for one (issue 4)."""
-    secret = "sk-" + "live" + "0123456789abcdef0123456789abcdef"
-    words = f"We decided to use {secret} rather than the other key for the old kiln board."
-    row = {"role": "assistant", "content": words}
-    made = [p for seed in "123456789" for p in probes_of([MESSAGES[0].of(row)], seed)]
-    assert made
-    assert not [probe for probe in made if secret in probe.answer]
+def test_no_secret_is_asked_for_or_sent():
+    """A summary must not hold secrets: nobody is asked for one, or shown one (issue 4)."""
+    secret = "ghp" + "_" + "a8Kd02LmQz91XwVb73NcRt56YpSf40HgJe1u"
+    words = (
+        "We decided to keep {} for the old kiln board rather than another one.",
+        "We decided to leave {} and the oven_two settings with the old kiln board.",
+    )
+
+    def asked(name: str) -> list[Probe]:
+        rows = [{"role": "assistant", "content": each.format(name)} for each in words]
+        messages = [Message.of(row) for row in rows]
+        return [probe for seed in "12345678" for probe in probes_of(messages, seed)]
+
+    assert {probe.answer for probe in asked("oven_one")} == {"oven_one", "oven_two"}
+    assert not [p for p in asked(secret) if secret in p.answer or secret in p.question]
 
 
 # --- how answers are judged ---
@@ -201,6 +210,23 @@ def test_garbage_scores_nothing_and_the_extractive_summary_stands_in():
     assert found.rows
     assert probes.share(found.rows) == 0
     assert not any(row.answer.failed for row in found.rows)
+
+
+@pytest.mark.slow
+def test_a_real_server_with_a_model_that_writes_garbage_scores_nothing(tmp_path):
+    """llama.cpp's server answers every probe, and none of them right (issue 4)."""
+    for package in ("xllamacpp", "gguf", "tokenizers", "numpy"):
+        pytest.importorskip(package)
+    tiny_llama.build(tmp_path)
+    with tiny_llama.serving(tmp_path, 8_192) as url:
+        named = f"{url}/v1#tiny"
+        writer = wiring.summarizer(named, COUNTER)
+        found = probes.checked("kiln", MESSAGES, SIZE, writer, Reader(named))
+    assert found is not None
+    assert found.stands_in
+    assert len(found.rows) >= 8
+    assert not any(row.answer.right or row.answer.failed for row in found.rows)
+    assert any(row.answer.reply for row in found.rows)
 
 
 def test_no_request_exceeds_the_models_window():
