@@ -1,0 +1,189 @@
+"""Whoever waits can leave at any moment: the session is whole, and the next call is served (FR-6,
+NFR-2).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from compact import ContextManager
+from compact.core import defaults
+from compact.core.asking import ASK, Abilities, Ask, Limits
+from compact.core.checkpoints import Summary, SummaryRequest
+from compact.core.context import ActiveContext
+from compact.core.messages import Message
+from compact.core.protocols import SessionStore
+from compact.core.replies import Delta, Reply, Usage
+from tests import checker
+from tests.managers.asking import STORES, opened, session
+from tests.managers.faults import (
+    ANSWER,
+    GOALS,
+    SUMMARY,
+    USABLE,
+    answered,
+    asked,
+    harbour,
+)
+
+WAITS = 4
+"""Times that a model lets the loop go on before it answers."""
+MOST_STEPS = 200
+TURNS = 20
+"""Turns that pass the trigger."""
+
+
+async def waiting() -> None:
+    for _ in range(WAITS):
+        await asyncio.sleep(0)
+
+
+class Writer:
+    """A summarizer that takes its time."""
+
+    name = "writer"
+    waits = True
+
+    async def summarize(self, request: SummaryRequest) -> Summary:
+        await waiting()
+        return Summary(text=SUMMARY, made_by=self.name)
+
+
+class Model:
+    """A chat model that takes its time, also to say what its limits are."""
+
+    name = "model"
+    abilities = Abilities()
+
+    async def complete(self, context: ActiveContext, ask: Ask = ASK) -> Reply:
+        await waiting()
+        said = Message(role="assistant", content=ANSWER)
+        return Reply(message=said, usage=Usage(prompt_tokens=context.tokens))
+
+    async def stream(self, context: ActiveContext, ask: Ask = ASK) -> AsyncIterator[Delta]:
+        reply = await self.complete(context, ask)
+        for word in ANSWER.split(" "):
+            await asyncio.sleep(0)
+            yield Delta(text=f"{word} ")
+        yield Delta(reply=reply)
+
+    async def count(self, context: ActiveContext) -> int | None:
+        return None
+
+    async def limits(self) -> Limits:
+        await waiting()
+        return Limits()
+
+
+async def sends(ctx: ContextManager) -> None:
+    await ctx.asend(Model())
+
+
+async def takes(ctx: ContextManager) -> None:
+    await ctx.aget_context_for_model()
+
+
+async def compresses(ctx: ContextManager) -> None:
+    await ctx.acompress_conversation(0.5)
+
+
+async def reads(ctx: ContextManager) -> None:
+    async for _ in ctx.astream(Model()):
+        pass
+
+
+def filled(store: SessionStore) -> ContextManager:
+    """A session whose next prompt has to be compressed."""
+    ctx = session(store, summarizer=Writer(), session_id=defaults.new_id())
+    ctx.set_goals(GOALS)
+    for number in range(TURNS):
+        ctx.add_message(role="user", content=asked(number))
+        ctx.add_message(role="assistant", content=answered(number))
+    ctx.add_message(role="user", content=asked(TURNS))
+    return ctx
+
+
+def is_whole(ctx: ContextManager, said: list[str], *, may_have_answered: bool) -> None:
+    """Nothing of a call that was left is there: no lock, no draft, no task, no message."""
+    now = [message.text for message in ctx.history]
+    assert now == said or (may_have_answered and now == [*said, ANSWER])
+    assert not ctx._view._mutex.locked()
+    assert not [name for name in ctx.store.notes(ctx.id) if name.startswith("draft:")]
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def cancelled_after(
+    steps: int, ctx: ContextManager, work: Callable[[ContextManager], Awaitable[None]]
+) -> bool:
+    """Whether the work was still under way after so many steps, and was cancelled then."""
+    task = asyncio.ensure_future(work(ctx))
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    if task.done():
+        await task
+        return False
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    return True
+
+
+@pytest.mark.parametrize("kind", STORES)
+@pytest.mark.parametrize("work", [sends, reads, takes, compresses])
+def test_a_call_can_be_left_at_every_await(
+    work: Callable[[ContextManager], Awaitable[None]], kind: str, tmp_path: Path
+) -> None:
+    """Cancelled after one step of the loop, after two, after three … until it completes (NFR-2)."""
+
+    async def leave_at_each(store: SessionStore) -> int:
+        for steps in range(1, MOST_STEPS):
+            ctx = filled(store)
+            said = [message.text for message in ctx.history]
+            left = await cancelled_after(steps, ctx, work)
+            answers = work in (sends, reads)
+            is_whole(ctx, said, may_have_answered=answers and not left)
+            before = len(ctx.history)
+            await asyncio.wait_for(ctx.asend(Model()), 5)
+            assert len(ctx.history) == before + 1
+            assert ctx.checkpoints
+            prompt = await asyncio.wait_for(ctx.aget_context_for_model(), 5)
+            assert checker.prompt_tokens(prompt) <= USABLE
+            assert checker.broken_rules(prompt, "chat_completions") == []
+            assert asyncio.all_tasks() == {asyncio.current_task()}
+            ctx.close()
+            if not left:
+                return steps
+        raise AssertionError("it never completed")
+
+    with opened(kind, tmp_path) as store:
+        steps = asyncio.run(leave_at_each(store))
+    assert steps > WAITS, "it has to wait somewhere"
+
+
+@pytest.mark.parametrize("milliseconds", [1, 3, 5, 8, 12, 20, 30])
+def test_a_call_over_http_can_be_left(milliseconds: int) -> None:
+    """Whatever it waits for then, a connection, the summarizer or the model (FR-6)."""
+    with harbour() as it:
+        it.fills(0.75)
+        it.asks()
+
+        async def leave() -> None:
+            task = asyncio.create_task(it.ctx.asend())
+            await asyncio.sleep(milliseconds / 1_000)
+            if not task.done():
+                task.cancel()
+            try:
+                reply = await task
+                it.said.append(("assistant", reply.text))
+            except asyncio.CancelledError:
+                reply = await asyncio.wait_for(it.ctx.asend(), 10)
+                it.said.append(("assistant", reply.text))
+            assert not it.ctx._view._mutex.locked()
+
+        asyncio.run(leave())
+        assert it.ctx.checkpoints
+        it.is_well()
