@@ -87,6 +87,50 @@ def test_a_switch_to_nothing_known_changes_nothing():
     assert ctx.window.size == 5_000
 
 
+def _on_another_tokenizer() -> ContextManager:
+    ctx = ContextManager("gpt-4o", 8_000)
+    ctx.sync([{"role": "user", "content": "one"}, {"role": "assistant", "content": "two"}])
+    ctx.set_model("claude-sonnet-4-5", 8_000)
+    return ctx
+
+
+def _shown(ctx):
+    return [message.text for message in ctx.active_context().messages]
+
+
+def test_a_branch_is_for_every_tokenizer():
+    """(C-9, FR-5) What is said on a branch is said to the model that was switched to as well."""
+    ctx = _on_another_tokenizer()
+    branch = ctx.branch(at=1)
+    ctx.add_message(role="assistant", content="another two")
+    assert ctx.branch_id == branch.id
+    assert _shown(ctx) == ["one", "another two"]
+    ctx.set_model("gpt-4o", 8_000)
+    assert _shown(ctx) == ["one", "another two"]
+
+
+def test_going_back_is_for_every_tokenizer():
+    ctx = _on_another_tokenizer()
+    start = ctx.snapshot()
+    ctx.add_message(role="user", content="three")
+    ctx.restore(start)
+    ctx.add_message(role="user", content="another three")
+    assert _shown(ctx) == ["one", "two", "another three"]
+    ctx.undo()
+    assert _shown(ctx) == ["one", "two", "three"]
+    ctx.redo()
+    assert _shown(ctx) == [message.text for message in ctx.history]
+    assert _shown(ctx)[-1] == "another three"
+
+
+def test_an_edited_list_is_for_every_tokenizer():
+    ctx = _on_another_tokenizer()
+    given = [{"role": "user", "content": "one"}, {"role": "assistant", "content": "2"}]
+    ctx.sync(given)
+    ctx.sync([*given, {"role": "user", "content": "three"}])
+    assert _shown(ctx) == ["one", "2", "three"]
+
+
 @pytest.mark.parametrize("wrong", [0, -1, 1.5, True])
 def test_a_wrong_size_is_refused(wrong):
     ctx = ContextManager()

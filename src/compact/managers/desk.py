@@ -86,7 +86,7 @@ class Desks:
     def _other(self, tokenizer: str, size: int) -> Desk:
         with self._own.state.lock:
             desk = self._others.get(tokenizer)
-            if desk is None or desk.state.branch_id != self._own.state.branch_id:
+            if desk is None:
                 desk = self._others[tokenizer] = Desk(self._counted_by(tokenizer), size)
             return desk
 

@@ -121,7 +121,9 @@ def opened(
         branch = opened_store.branch(state.branch_id)
         there = session.model_copy(update={"branch": branch})
         other = wiring.token_counter(session.wire, tokenizer=tokenizer)
-        return _state(opened_store, there, options, other, state.setting)
+        made = _state(opened_store, there, options, other, state.setting)
+        made.join(state)
+        return made
 
     return Opened(state, size, owns, counted_by)
 

@@ -66,15 +66,29 @@ class SessionState:
     revision: int = 0
     """Grows with each change of branch, goals or pins."""
     lock: RLock = field(default_factory=RLock)
+    """Held, never while waiting, by whoever changes what is shown or takes it."""
+    together: list[SessionState] = field(default_factory=list, repr=False, compare=False)
+    """This one, and those by which other tokenizers count the same session: what lock they hold and
+    which branch is open is one thing for all of them."""
     _first_mode: str = field(init=False)
     """The mode before anybody has set one."""
-    """Held, never while waiting, by whoever changes what is shown or takes it."""
     _resolved: tuple[object, CompactPolicy] | None = None
     _noted: Mapping[str, Any] = field(default_factory=dict)
     """The notes that goals, pins and calibration were taken from."""
 
     def __post_init__(self) -> None:
         self._first_mode = self.policy.mode
+        self.together.append(self)
+
+    def join(self, other: SessionState) -> None:
+        """Be another tokenizer's count of the same session from now on."""
+        self.lock, self.together = other.lock, other.together
+        self.together.append(self)
+
+    def move_to(self, branch: Branch) -> None:
+        """Go on with a branch, whoever counts."""
+        for each in self.together:
+            each.open(branch)
 
     def open(self, branch: Branch) -> None:
         """Go on with a branch."""

@@ -75,7 +75,8 @@ def restore(state: SessionState, view: View, snapshot: Snapshot) -> None:
     else:
         start = partial(on_new_branch, state, snapshot.branch_id, snapshot.at, snapshot.goals)
         view.go("restore", projection, start)
-    state.policy = CompactPolicy.model_validate(snapshot.policy)
+    for each in state.together:
+        each.policy = CompactPolicy.model_validate(snapshot.policy)
     state.set_mode(state.policy.mode)
     view.reload()
 

@@ -466,7 +466,7 @@ class View:
                 except Superseded:
                     continue
                 if move.branch_id != state.branch_id:
-                    state.open(state.store.branch(move.branch_id))
+                    state.move_to(state.store.branch(move.branch_id))
                 self.reload()
                 return move
         raise Superseded("other writers changed this session faster, again and again")
