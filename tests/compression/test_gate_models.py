@@ -365,6 +365,29 @@ def babble(chance: random.Random) -> str:
     return f"## Goal\n- {' '.join(goal)}\n\n## Done\n- {' '.join(done)}"
 
 
+def test_noise_is_no_summary_for_the_few_words_that_a_cut_leaves():
+    """What a real model wrote: its first line alone is too short to be told from language."""
+    text = (
+        "## Facts\n- ac're encoding\n- implementationsutebytranstaheritnce enumerate're "
+        "encodingffix ser dire encodingprecated count[TP real equalclude otherwise're "
+        "encodingkeywordlause By[roadcast excedest boolwhich otherwiseficedenceTypeError "
+        "followingspeci otherwisedictionary newline haveher dir tagTypeError no decorator "
+        "otherwisetainedtatempt usageminute're encodingines"
+    )
+    assert "garbage" in cut_off(text).rejected_by
+
+
+def test_a_model_that_says_nothing_has_not_summarized():
+    """The line that every summary begins with is none; where the notes are empty, it is all that
+    code can say.
+    """
+    silent = judged("", made=Summary(text=REFERENCE_LINE, made_by="model"))
+    assert "finish" in silent.rejected_by
+    empty = test_gate.extracted([said("assistant", "Hello, how are you today? " * 9)], 24)
+    assert empty.accepted
+    assert empty.summary.text == REFERENCE_LINE
+
+
 @pytest.mark.parametrize("talk", ["english", "german"])
 @pytest.mark.parametrize("samples", [70, pytest.param(1_000, marks=pytest.mark.slow)])
 def test_random_models_are_always_caught(talk, samples):

@@ -29,9 +29,9 @@ class Rule:
 
 RULES: tuple[Rule, ...] = (
     Rule("pins", gate_answer.pins),
+    Rule("garbage", gate_answer.garbage),
     Rule("finish", gate_answer.finish),
     Rule("echo", gate_answer.echo),
-    Rule("garbage", gate_answer.garbage),
     Rule("language", gate_answer.language),
     Rule("injection", gate_orders.injection),
     Rule("hallucinated", gate_facts.hallucinated),
@@ -44,8 +44,8 @@ RULES: tuple[Rule, ...] = (
     Rule("size", gate_answer.size),
     Rule("cap", gate_answer.cap),
 )
-"""In the order they are asked: what takes out comes before what appends, and what is measured
-last."""
+"""In the order they are asked: whether it is noise is told by all that was written, what takes out
+comes before what appends, and what is measured last."""
 
 
 @dataclass(frozen=True, slots=True)

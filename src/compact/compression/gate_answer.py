@@ -17,7 +17,8 @@ from compact.core.checkpoints import REFERENCE_LINE, Summary
 from compact.core.languages import NAMES, language_of
 
 SECTIONS_FROM = 200
-"""Tokens of cap and source from which a summary of a task's state is asked for sections."""
+"""Tokens of cap and source from which a summary of a task's state is asked for sections, and tokens
+of its source from which it has something to say."""
 ECHO_SHARE = 0.5
 LOOP_SHARE = 0.5
 TRANSCRIPT_SHARE = 0.5
@@ -78,6 +79,9 @@ def finish(summary: Summary, matter: Matter) -> Finding:
     """
     if summary.finish == "refusal":
         return rejection("its maker refused to go on")
+    said = summary.text.replace(REFERENCE_LINE, "").strip()
+    if not said and matter.source_tokens > SECTIONS_FROM and not isinstance(summary.memo, Notes):
+        return rejection(f"it says nothing of {matter.source_tokens:,} tokens")
     if reason := failed(summary.text):
         return rejection(reason)
     if summary.finish != "length":
