@@ -4,7 +4,8 @@ Sections as in `task_state`: goal, instructions, decisions, facts, done, open, e
 files, names. Prose is taken over word for word; files and names are anchors, whole and ranked.
 Budgets, in order of precedence: the goal, the person's instructions (up to their own share), then
 prose and anchors share what is left. What the reader sees beside the summary anyway is not told
-again. The same messages give the same text.
+again. A mode divides the room otherwise (`core.modes.Emphasis`), within the same cap. The same
+messages give the same text.
 """
 
 from __future__ import annotations
