@@ -46,6 +46,9 @@ DONE = TaskMarker("Order the slates", "completed")
         ("[CHECKPOINT] Order - IN PROGRESS", TaskMarker("Order", "in_progress")),
         ("[CHECKPOINT] Order - IN-PROGRESS", TaskMarker("Order", "in_progress")),
         ("[CHECKPOINT] Order - in_progress", TaskMarker("Order", "in_progress")),
+        ("[CHECKPOINT] Order - NOT DONE", TaskMarker("Order", "pending")),
+        ("[CHECKPOINT] Order - not yet started", TaskMarker("Order", "pending")),
+        ("[CHECKPOINT] Order NOT DONE", TaskMarker("Order", "pending")),
         ("[CHECKPOINT] Order - BLOCKED", TaskMarker("Order", "blocked")),
         ("[CHECKPOINT] Order - BLOCKED: no money", TaskMarker("Order", "blocked", "no money")),
         ("[CHECKPOINT] Order - blocked (no money)", TaskMarker("Order", "blocked", "no money")),
@@ -87,6 +90,10 @@ def test_what_a_model_may_write_is_read(line, marker):
         "```\n[GOAL] Mend the roof\n```",
         "~~~~ text\n[GOAL] Mend\n~~~\n[GOAL] Mend\n~~~~",
         "- ```\n  [GOAL] Mend the roof",
+        "1. ```\n   [GOAL] Mend the roof\n   ```\n2. ```\n   [NEXT] Call\n   ```",
+        "[GOAL](https://roof.example) is where it stands",
+        "[decision][1] says so",
+        "[decision]: https://roof.example/decision.html",
         "Decision: we take slate.",
         "checkpoint: 3",
         "[GOAL]",
@@ -105,6 +112,7 @@ def test_what_is_no_marker_is_left_alone(text):
 
 def test_what_stands_after_a_fence_counts_again():
     assert markers_in("```py\nx\n```\n[NEXT] Call") == [NextMarker("Call")]
+    assert markers_in("1. ```py\n   x\n   ```\n[NEXT] Call") == [NextMarker("Call")]
 
 
 def test_markers_come_in_order():

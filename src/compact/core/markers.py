@@ -8,8 +8,8 @@
 
 An older syntax means the same: `NEW_GOAL: d | high`, `CHECKPOINT: d`, `DECISION: d | why`,
 `DECISION_LOCKED: d | why`, `ARTIFACT: path | created`, `GOAL_COMPLETE: d`, `GOAL_PAUSE`. A marker
-stands at the start of a line, after a bullet perhaps; what is fenced or quoted is none. Of the
-first syntax case is free, of the older one it is not: `Decision: …` is how people write.
+stands at the start of a line, after a bullet perhaps; what is fenced or quoted, or a link, is none.
+Of the first syntax case is free, of the older one it is not: `Decision: …` is how people write.
 
 What a marker does to the goals lives in `core.progress`.
 """
@@ -91,23 +91,25 @@ _TAG = re.compile(r"\[(?i:goal|checkpoint|decision|artifact|next)\]")
 _WORDS = ("NEW_GOAL", "CHECKPOINT", "DECISION", "ARTIFACT", "GOAL_COMPLETE", "GOAL_PAUSE")
 _LINE = re.compile(
     r"[ \t]{0,16}(?:(?:[-*+•]|\d{1,3}[.)]|\#{1,6})[ \t]{1,4})?(?P<around>[*_`]{0,4})"
-    r"(?:\[(?P<tag>(?i:goal|checkpoint|decision|artifact|next))\](?P<after>[*_`]{0,4}):?"
+    r"(?:\[(?P<tag>(?i:goal|checkpoint|decision|artifact|next))\](?!\(|\[|:[ \t]*\w+://)"
+    r"(?P<after>[*_`]{0,4}):?"
     r"|(?P<word>NEW_GOAL|CHECKPOINT|DECISION_LOCKED|DECISION|ARTIFACT|GOAL_COMPLETE):"
     r"|(?P<bare>GOAL_PAUSE|GOAL_COMPLETE)\b:?)(?P<rest>.*)"
 )
-_FENCE = re.compile(r"[ \t]*(?:[-*+][ \t]+)?(?P<fence>`{3,}|~{3,})(?P<info>[^`]*)$")
+_FENCE = re.compile(r"[ \t]*(?:(?:[-*+]|\d{1,3}[.)])[ \t]+)?(?P<fence>`{3,}|~{3,})(?P<info>[^`]*)$")
 
 _SEPARATOR = r"(?: -{1,3} ?| ?[–—] ?| ?\| ?| ?: | ?[\[(] ?)"
 _STATUS = re.compile(
     rf"(?P<text>.*?\S){_SEPARATOR}[*_`]{{0,4}}(?:(?P<completed>completed?|done|finished)"
-    r"|(?P<in_progress>in[-_ ]?progress|ongoing|started)|(?P<pending>pending|to[- ]?do|open)"
+    r"|(?P<in_progress>in[-_ ]?progress|ongoing|started)|(?P<pending>pending|to[- ]?do|open"
+    r"|not[- ](?:yet[- ])?(?:completed?|done|started|finished))"
     r"|(?P<blocked>blocked))[*_`]{0,4}[\])]?[*_`]{0,4}[.!]?"
     r"(?(blocked)(?: ?[:(–—-] ?(?P<note>.*?)\)?)?)",
     re.IGNORECASE,
 )
 _BARE_STATUS = re.compile(
-    r"(?P<text>.*\S) (?:(?P<completed>COMPLETED|DONE)|(?P<in_progress>IN[-_ ]?PROGRESS)"
-    r"|(?P<pending>PENDING)|(?P<blocked>BLOCKED))"
+    r"(?P<text>.*?\S) (?:(?P<completed>COMPLETED|DONE)|(?P<in_progress>IN[-_ ]?PROGRESS)"
+    r"|(?P<pending>PENDING|NOT (?:YET )?(?:COMPLETED|DONE|STARTED))|(?P<blocked>BLOCKED))"
 )
 _LOCK = re.compile(
     rf"(?P<text>.*?\S)(?:{_SEPARATOR}[*_`]{{0,4}}(?i:(?P<lock>(?:un)?locked))"
