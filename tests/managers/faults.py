@@ -162,10 +162,16 @@ class Harbour:
 def _listening() -> tuple[list[ScriptedServer], list[Breaking]]:
     """The three servers of all sessions, which speak every face."""
     scripts = [Breaking(ANSWER), Breaking(f"{ANSWER} (I stand in.)"), Breaking(SUMMARY)]
-    servers = [ScriptedServer(script).start() for script in scripts]
+    servers = [ScriptedServer(script, count=_size).start() for script in scripts]
     for server in servers:
         atexit.register(server.close)
     return servers, scripts
+
+
+def _size(body: dict[str, Any]) -> int:
+    """Tokens of a prompt, as exactly as our own count."""
+    told = [{"role": "system", "content": body.get("system") or body.get("instructions") or ""}]
+    return checker.prompt_tokens([*told, *body.get("messages", body.get("input", ()))])
 
 
 @contextmanager
