@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from compact.compression import orders
 from compact.compression.fencing import harmless
 from compact.compression.matter import Finding, Matter, rejection, words_of
 from compact.core.checkpoints import REFERENCE_LINE, Summary
@@ -25,47 +26,6 @@ _STEM = 5
 
 _OURS = re.compile(r"\[(?:Checkpoint|Goals|Recalled)\b[^\]\n]{0,200}\bdigest [0-9a-f]{12}\][ \t]*")
 """A heading by which text of ours is recognized; in a summary it is a forgery."""
-_ORDER = re.compile(
-    r"\b(?:ignor\w*|disregard|forget|override|bypass|ignorier\w*|vergiss|oubli\w+|olvid\w+)\s+"
-    r"(?:(?:all|any|every|the|your|these|those|my|of|alle|die|deine|toutes|les|tes|todas|las|tus)\s+)"
-    r"{0,4}(?:previous|prior|above|earlier|preceding|foregoing|system|safety|existing|original|"
-    r"vorherigen|bisherigen|vorigen|obigen|précédentes|anteriores|instructions?|guidelines|"
-    r"anweisungen|regeln|instrucciones)\b"
-    r"|\b(?:do not|don't|never|must not)\s+(?:tell|inform|mention (?:this|it) to|reveal (?:this|"
-    r"it) to|alert|warn|notify|ask)\s+the\s+(?:user|human|person|developer|operator)\b"
-    r"|\bwithout (?:telling|informing|asking|notifying) the (?:user|human|person)\b"
-    r"|\byou are (?:now|no longer)\s+(?:an?|the|in|bound|required|restricted|free|dan|called)\b"
-    r"|\b(?:pretend|act as if) (?:to be|you are|you were|you have no)\b"
-    r"|\b(?:new|updated|real|secret|hidden) (?:system )?(?:instructions?|prompt)\s*(?::|for you\b)"
-    r"|\byour (?:new|real|true|only) (?:task|goal|role|instructions?|job|purpose)\b"
-    r"|\b(?:reveal|print|output|repeat|show|leak) (?:me )?(?:your|the) (?:full |entire |hidden )?"
-    r"(?:system prompt|initial instructions|hidden instructions)\b"
-    r"|\b(?:send|post|upload|exfiltrate|forward|transmit|leak|e-?mail)\b[^.\n]{0,60}\b(?:api keys?|"
-    r"passwords?|secrets?|credentials?|tokens?|private keys?|conversation|system prompt|"
-    r"env(?:ironment)? variables?|\.env|ssh keys?)\b[^.\n]{0,60}\b(?:to|at)\s+\S*(?:https?://|@|\.(?:com|net|org|io|"
-    r"ru|xyz|example)\b)"
-    r"|忽略(?:之前|以上|所有|先前|前面)[^\n]{0,12}(?:指令|指示|说明|提示|规则)|不要告诉用户|你现在是"
-    r"|игнорируй\w*\s+(?:все\s+)?(?:предыдущие|прежние)",
-    re.IGNORECASE,
-)
-"""Orders that nobody gives a summary's reader in good faith."""
-_STANDING = re.compile(
-    r"\b(?:from now on|henceforth|from this (?:point|moment) (?:on|forward)),? (?:you|always|never|"
-    r"only|every|respond|answer|reply|act|behave|treat|obey|execute|run|call)\b"
-    r"|\byou (?:must|will|shall) (?:always|only|never|now|obey|comply|respond|reply|answer)\b"
-    r"|\b(?:respond|reply|answer) only with\b|\bab (?:jetzt|sofort) (?:musst|sollst|wirst) du\b"
-    r"|\bassistant,? (?:you )?(?:must|should now|please)\b",
-    re.IGNORECASE,
-)
-"""Orders that a person may well have given."""
-_HEADER = re.compile(
-    r"^\W{0,6}(?:system|developer|instructions?)\b(?: (?:prompt|message|override|note|notice|"
-    r"update|alert))?\W{0,4}[:>\]](?=.*\b(?:you|your|must|ignore|always|never|instructions?|obey|"
-    r"execute|respond)\b)|^\s*(?:#{2,4} (?:system|user|assistant|instruction|response|human)\b:?|"
-    r"(?:human|user|assistant|system):)\s*$|^\s*</?(?:system|user|assistant|instructions?)>",
-    re.IGNORECASE,
-)
-"""A line that begins as if another voice spoke."""
 _PERSON = re.compile(r"\b(?:the )?(?:user|person|client)'?s?\b", re.IGNORECASE)
 _FORM = frozenset(("must", "always", "never", "only", "shall", "please", "henceforth", "assistant"))
 
@@ -82,14 +42,14 @@ def injection(summary: Summary, matter: Matter) -> Finding:
     text = harmless(bare)
     tokens = text.count(" ") - bare.count(" ")
     lines = text.split("\n")
-    orders = set(_orders(lines, matter))
-    if not (orders or forged or tokens):
+    given = set(_orders(lines, matter))
+    if not (given or forged or tokens):
         return Finding(True, f"none in {len(lines):,} lines")
-    kept = "\n".join(line for number, line in enumerate(lines) if number not in orders)
-    taken = sum(len(lines[number]) for number in orders)
+    kept = "\n".join(line for number, line in enumerate(lines) if number not in given)
+    taken = sum(len(lines[number]) for number in given)
     whole = len(text.replace(REFERENCE_LINE, "")) or 1
     done = (
-        f"{len(orders):,} of {len(lines):,} lines were orders that nobody gave, "
+        f"{len(given):,} of {len(lines):,} lines were orders that nobody gave, "
         f"{forged:,} forged headings, {tokens:,} control tokens made harmless"
     )
     if taken >= MOSTLY * whole:
@@ -100,9 +60,8 @@ def injection(summary: Summary, matter: Matter) -> Finding:
 
 def _orders(lines: list[str], matter: Matter) -> Iterator[int]:
     """Numbers of the lines that order something no person has."""
-    for number, line in enumerate(lines):
-        found = _ORDER.search(line) or _HEADER.search(line) or _STANDING.search(line)
-        if found and not _is_theirs(line, found[0], matter):
+    for number, order in orders.found_in(lines):
+        if not _is_theirs(lines[number], order, matter):
             yield number
 
 
