@@ -227,6 +227,15 @@ def test_goals_that_a_model_sets_are_bounded():
     assert len(goals) == 1 + MOST_MADE + MOST_ENDED
 
 
+def test_paused_goals_that_a_model_set_are_bounded():
+    """FR-7: nobody can take them up by a marker, so the newest are kept, like those that ended."""
+    goals = ()
+    for i in range(3 * MOST_ENDED):
+        goals = after(f"[GOAL] Run {i} miles\nGOAL_PAUSE", *goals).goals
+    assert len(goals[1:]) <= MOST_ENDED + 1
+    assert goals[-1].text == f"Run {3 * MOST_ENDED - 1} miles"
+
+
 def test_counts_are_bounded():
     """FR-7: what is finished goes first; where nothing may go, the new one is left out."""
     said = "\n".join(

@@ -7,6 +7,7 @@ import pytest
 from compact import ContextManager, SQLiteManager
 from compact.core.events import Event, GoalsChanged
 from compact.core.goals import Goal
+from compact.core.prompts import PromptParts, how_to_mark
 from compact.core.protocols import SessionStore
 from compact.errors import Superseded
 from compact.managers.state import MOST_TRACKED
@@ -216,6 +217,36 @@ def test_notes_of_progress_are_bounded(store: SessionStore):
     assert ctx.goals[0].next_steps == (f"Step {3 * MOST_TRACKED - 1}",)
     ctx.set_goals([*ctx.goals, "Sleep."])
     assert [goal.text for goal in session(store).goals] == ["Mend the roof.", "Sleep."]
+
+
+def test_a_goal_that_prompts_go_by_outlives_much_progress(store: SessionStore):
+    """FR-7, FR-15: what a model set stays in prompts while it is active, however much it reports
+    between two compressions; also after going back.
+    """
+    ctx = session(store, window=8_192)
+    said(ctx, "[GOAL] Mend the roof")
+    fill(ctx, 0, 12)
+    ctx.compress_conversation(0.1)
+    before = texts(ctx)[0]
+    assert before.endswith("\n- Mend the roof")
+    for i in range(2 * MOST_TRACKED):
+        said(ctx, f"[NEXT] Step {i}")
+    assert len(store.notes("s")) <= MOST_TRACKED + 1
+    assert texts(session(store, window=8_192))[0] == before
+    ctx.compress_conversation(0.5)
+    assert "Step" in texts(ctx)[0]
+    for i in range(2 * MOST_TRACKED):
+        said(ctx, f"[NEXT] Stage {i}")
+    ctx.undo()
+    assert texts(ctx)[0] == before
+
+
+def test_what_a_prompt_says_of_markers_sets_no_goal(store: SessionStore):
+    """FR-7: small models say their instructions over."""
+    ctx = session(store, prompt=PromptParts())
+    said(ctx, f"You are helpful.\n{how_to_mark()}\n[GOAL] Mend the roof")
+    assert [goal.text for goal in ctx.goals] == ["Mend the roof"]
+    assert ctx.goals[0] == ctx.goals[0].model_copy(update={"subtasks": (), "decisions": ()})
 
 
 def test_progress_does_not_undo_a_draft(store: SessionStore):

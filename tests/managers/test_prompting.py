@@ -131,6 +131,21 @@ def test_a_snapshot_brings_its_mode_back():
     assert ctx.mode == session(store).mode == "planning"
 
 
+@pytest.mark.parametrize("mode", [None, "planning"])
+def test_a_branch_keeps_the_mode_that_it_began_with(mode):
+    """FR-12, FR-10: whatever its parent is used for later, at the same place."""
+    store = InMemoryStore()
+    ctx = session(store)
+    fill(ctx, 0, 2)
+    if mode:
+        ctx.set_mode(mode)
+    ctx.branch(at=len(ctx.history))
+    ctx.undo()
+    ctx.set_mode("debugger")
+    ctx.redo()
+    assert ctx.mode == session(store).mode == (mode or "assistant")
+
+
 def test_an_unknown_mode_is_refused_at_the_door():
     with pytest.raises(InvalidConfig, match="no mode 'coder'"):
         session(InMemoryStore(), policy=CompactPolicy(mode="coder"))

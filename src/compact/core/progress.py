@@ -28,7 +28,7 @@ from compact.core.terms import STOP_WORDS, pieces_of
 ALIKE = 0.6
 """Share of their words, taken together, that two texts have in common that mean the same."""
 MOST_MADE, MOST_ENDED = 5, 20
-"""Active goals that a model set, and ended ones that are kept."""
+"""Active goals that a model set, and others of it that are kept."""
 MOST_SUBTASKS, MOST_DECISIONS, MOST_ARTIFACTS, MOST_NEXT = 50, 30, 50, 5
 """Of one goal. The oldest that is finished, or not locked, goes first."""
 
@@ -112,8 +112,7 @@ def _set(goals: tuple[Goal, ...], marker: GoalMarker) -> tuple[Goal, ...]:
     made = [goal for goal in goals if goal.made_by == "model"]
     if sum(goal.is_active for goal in made) >= MOST_MADE:
         raise _LeftOut(f"{MOST_MADE} goals that a model set are active")
-    ended = [goal.id for goal in made if goal.status in ("done", "dropped")]
-    gone = frozenset(ended[:-MOST_ENDED])
+    gone = frozenset([goal.id for goal in made if not goal.is_active][:-MOST_ENDED])
     new = Goal(text=marker.text, priority=marker.priority, made_by="model")
     return (*(goal for goal in goals if goal.id not in gone), new)
 

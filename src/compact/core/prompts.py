@@ -121,6 +121,11 @@ def heading(text: str) -> str:
     return f"[Prompt · digest {digest(text)}]\n"
 
 
+def how_to_mark() -> str:
+    """What a model is told of how to report progress on goals, by examples."""
+    return template("system/markers.md")
+
+
 def _joined(chosen: list[tuple[int, str, str]]) -> str:
     return "\n\n".join(text for _, _, text in chosen)
 
@@ -147,7 +152,7 @@ def _parts(parts: PromptParts, mode: Mode, budget: int) -> Iterator[_Part]:
     if budget <= SMALL:
         yield _Part("sanity checks", (template("system/sanity.md"),), 7)
     if parts.markers:
-        yield _Part("goal markers", (template("system/markers.md"),), 2)
+        yield _Part("goal markers", (how_to_mark(),), 2)
     groups = (parts.skills, parts.tools, parts.hooks, parts.mcp_prompts)
     for place, (kind, notes) in enumerate(zip(_KINDS, groups, strict=True), 3):
         for note in notes:

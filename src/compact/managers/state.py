@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from threading import RLock
 from typing import Any, Literal
 
@@ -34,7 +35,9 @@ TRACKED = ":tracked"
 show them from the next compression on: until then the markers are in view themselves, and what
 stands before them keeps its bytes."""
 MOST_TRACKED = 64
-"""Such notes that are kept of a branch, the newest."""
+"""Such notes that are kept of a branch: those by which prompts go, and the newest."""
+MOST_RESERVED = 0.5
+"""Share of a window that an answer may keep free, where a provider's is smaller than was said."""
 NEWEST_MOVES, ALL_MOVES = 200, 100_000
 """Moves among which what is in force is looked for, and what was in force long ago."""
 _TAKEN = (GOALS, MODE, PIN, CALIBRATION, COUNTED, SYSTEM_NOTE)
@@ -152,9 +155,12 @@ class SessionState:
     def window(self, size: int) -> ContextWindow:
         """The window of a size: the policy's, corrected by what providers reported."""
         policy, known = self.policy_for(size), self.calibration
+        borne_out, reserve = known.window(size), policy.output_reserve
+        if borne_out < size:  # what was reserved in a larger window may be all that there is
+            reserve = min(reserve, int(borne_out * MOST_RESERVED))
         return ContextWindow(
-            size=known.window(size),
-            output_reserve=policy.output_reserve,
+            size=borne_out,
+            output_reserve=reserve,
             trigger_pct=policy.trigger_pct,
             target_pct=policy.target_pct,
             trigger_tokens=policy.trigger_tokens,
@@ -199,9 +205,8 @@ class SessionState:
         mode = self.prompting.mode(name).name
         self._take_notes()
         if mode != self.policy.mode or mode != self.mode_before(len(self.history)):
-            row = {"branch": self.branch_id, "at": len(self.history), "mode": mode}
-            name = f"{MODE}{_next_number(self.store.notes(self.id), MODE)}"
-            self.store.note(self.id, name, row)
+            for note, row in self.mode_noted(mode, self.branch_id, len(self.history)).items():
+                self.store.note(self.id, note, row)
             self._take_notes()
             self._go_on_in(mode)
 
@@ -214,8 +219,18 @@ class SessionState:
         return self._mode_at(self.store.notes(self.id), position)
 
     def _mode_at(self, notes: Mapping[str, Mapping[str, Any]], position: int) -> str:
-        change = _newest(notes, MODE, self.lineage, position)
-        return str(change["mode"]) if change else self._first_mode
+        return _mode_set(notes, self.lineage, position) or self._first_mode
+
+    def mode_set_before(self, position: int) -> str | None:
+        """The mode that somebody had set when the session had so many messages."""
+        return _mode_set(self.store.notes(self.id), self.lineage, position)
+
+    def mode_noted(self, mode: str | None, branch_id: str, at: int) -> dict[str, Mapping[str, Any]]:
+        """The note that says which mode a branch has from a position on; None for the one that
+        whoever opens the session gives.
+        """
+        name = f"{MODE}{_next_number(self.store.notes(self.id), MODE)}"
+        return {name: {"branch": branch_id, "at": at, "mode": mode}}
 
     def track_goals(self, goals: Sequence[Goal]) -> None:
         """Have these goals from now on, because a model's markers say so."""
@@ -227,9 +242,26 @@ class SessionState:
         )
         for name, row in self.goals_noted(goals, self.branch_id, len(self.history)).items():
             self.store.note(self.id, name + TRACKED, row)
-        for name in own[: max(0, len(own) + 1 - MOST_TRACKED)]:
+            own.append(name + TRACKED)
+            known = {**known, own[-1]: row}
+        for name in self._too_many(own, known):
             self.store.note(self.id, name, None)
         self._take_notes()
+
+    def _too_many(self, own: Sequence[str], known: Mapping[str, Mapping[str, Any]]) -> list[str]:
+        """The notes of progress, of these of the branch, that are too many: first those by which no
+        prompt goes, the oldest first.
+        """
+        too_many = len(own) - MOST_TRACKED
+        if too_many <= 0:
+            return []
+        shown = [move.at for move in self.moves()]
+        unseen = [
+            name
+            for name, later in pairwise(own)
+            if not any(known[name]["at"] <= at < known[later]["at"] for at in shown)
+        ]
+        return [*unseen, *(name for name in own if name not in unseen)][:too_many]
 
     def goals_noted(
         self, goals: Sequence[Goal], branch_id: str, at: int
@@ -314,6 +346,14 @@ def goals_at(
     """
     change = _newest(notes, GOALS, lineage, position, tracked)
     return tuple(map(Goal.model_validate, change["goals"])) if change else ()
+
+
+def _mode_set(
+    notes: Mapping[str, Mapping[str, Any]], lineage: Sequence[tuple[str, int]], position: int
+) -> str | None:
+    """The mode that a session's notes say somebody had set by a position."""
+    change = _newest(notes, MODE, lineage, position)
+    return change["mode"] if change else None
 
 
 def _newest(

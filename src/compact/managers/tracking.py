@@ -1,6 +1,7 @@
 """Tracking: what a model says of the goals in its answers, taken in with them (FR-7).
 
-Only what an assistant said counts; tools, users and quotes set no goal. Progress is noted at the
+Only what an assistant said counts; tools, users and quotes set no goal, nor does a model that says
+over what it was told of markers. Progress is noted at the
 position it was said at, so that branches, undo and `context_at` see the goals of their time.
 """
 
@@ -14,6 +15,7 @@ from compact.core.goals import Goal
 from compact.core.markers import Marker, markers_in
 from compact.core.messages import Message
 from compact.core.progress import progress
+from compact.core.prompts import how_to_mark
 from compact.core.voices import voice_of
 from compact.managers.opening import parsed_all
 from compact.managers.state import SessionState
@@ -69,4 +71,6 @@ def _said(message: Message) -> list[Marker]:
     """The markers of a message that an assistant said."""
     if message.role != "assistant" or voice_of(message) != "assistant":
         return []
-    return markers_in(message.text)
+    found = markers_in(message.text)
+    taught = markers_in(how_to_mark()) if found else ()
+    return [marker for marker in found if marker not in taught]

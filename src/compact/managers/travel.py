@@ -100,11 +100,12 @@ def branch_off(state: SessionState, view: View, at: int) -> Branch:
 def on_new_branch(
     state: SessionState, parent_id: str, at: int, goals: Sequence[Goal]
 ) -> dict[str, Any]:
-    """What a step changes that begins a branch. It notes the goals that the branch begins with: its
-    parent may get others at the same position later.
+    """What a step changes that begins a branch. It notes the goals and the mode that the branch
+    begins with: its parent may get others at the same position later.
     """
     branch = state.branch_from(parent_id, at)
-    notes = state.goals_noted(goals, branch.id, at)
+    goals_noted = state.goals_noted(goals, branch.id, at)
+    notes = {**goals_noted, **state.mode_noted(state.mode_set_before(at), branch.id, at)}
     return {"branch_id": branch.id, "begins": branch, "at": at, "notes": notes}
 
 
