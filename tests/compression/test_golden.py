@@ -28,7 +28,7 @@ from compact.compression import gate_facts
 from compact.compression.extractive import ExtractiveSummarizer
 from compact.compression.gate import judge
 from compact.compression.matter import Matter
-from compact.core.checkpoints import Summary, SummaryRequest
+from compact.core.checkpoints import Level, Summary, SummaryRequest
 from compact.core.levels import LEVELS, Caps
 from compact.core.messages import Message
 from compact.core.modes import MODES
@@ -43,7 +43,7 @@ COUNTER = token_counter("chat_completions", tokenizer="o200k")
 CAPS = {level: Caps(32_768).of(level) for level in LEVELS} | {"compact": Caps(65_536).of("compact")}
 SUMMARIZING = ("task_state", "brief", "decision_log", "code_delta")
 RETAINED = 0.9
-WANTED = [("assistant", level) for level in LEVELS]
+WANTED: list[tuple[str, Level]] = [("assistant", level) for level in LEVELS]
 WANTED += [(mode, "detailed") for mode in MODES if mode != "assistant"]
 
 
@@ -60,7 +60,7 @@ def history(name: str) -> tuple[Message, ...]:
 HISTORIES = ("harbour", "kiln", "scattered")
 
 
-def request(name: str, mode: str, level: str, **more) -> SummaryRequest:
+def request(name: str, mode: str, level: Level, **more) -> SummaryRequest:
     cap = CAPS[level]
     return SummaryRequest(**{
         "messages": history(name), "max_tokens": cap, "max_instruction_tokens": cap // 3,
