@@ -179,10 +179,15 @@ def asked_model(
     """
     from compact.providers.persistent import Persistent
 
-    return Persistent([chat_model(each) for each in chosen], patience, emit=emit)
+    longest = max(TIMEOUT, patience.each)
+    return Persistent([chat_model(each, timeout=longest) for each in chosen], patience, emit=emit)
 
 
-def chat_model(key: str | ChatModel, *, timeout: float = 600) -> ChatModel:
+TIMEOUT = 600.0
+"""Seconds that a model may take for one answer, where nobody says how patient they are."""
+
+
+def chat_model(key: str | ChatModel, *, timeout: float = TIMEOUT) -> ChatModel:
     """The model of that key (`core.model_keys`); one that is a model already is taken as it is.
 
     `timeout` is in seconds, for one answer. A client's package is imported when it is first asked.

@@ -197,6 +197,93 @@ def test_a_stream_that_hangs_in_the_middle_is_not_begun_again():
     assert not other.contexts
 
 
+def test_an_empty_stream_is_no_answer():
+    """(FR-6) As an answer in one piece that says nothing is none."""
+    persistent, _, events = asked(ScriptedModel("", "here", name="one"))
+    pieces = asyncio.run(_read(persistent))
+    assert [piece.text for piece in pieces] == ["here", ""]
+    assert pieces[-1].reply.model == "one"
+    assert [event.reason for event in events] == ["one answered with nothing"]
+
+
+class Dripping(ScriptedModel):
+    """Says a word whenever it would be given up, and never ends."""
+
+    is_closed = False
+
+    async def stream(self, context, ask=ASK):
+        try:
+            while True:
+                await asyncio.sleep(0.005)
+                yield Delta(text="drip ")
+        finally:
+            await asyncio.sleep(0)
+            self.is_closed = True
+
+
+def test_a_stream_as_a_whole_has_the_time_of_one_answer():
+    """(K-5) A word now and then does not keep a person waiting for ever; the text names who it
+    was.
+    """
+    down = ScriptedModel(ModelUnavailable("down"), name="one")
+    patience = Patience(attempts=1, each=0.05)
+    persistent, _, _ = asked(down, Dripping(name="two"), patience=patience)
+
+    async def read():
+        async with asyncio.timeout(5):
+            return await _read(persistent)
+
+    with pytest.raises(ModelUnavailable, match=r"two did not answer within 0\.05 seconds"):
+        asyncio.run(read())
+
+
+def test_the_time_that_a_reader_takes_is_not_the_models():
+    persistent, _, _ = asked(ScriptedModel("one two"), patience=Patience(each=0.02))
+
+    async def read():
+        said = ""
+        async for piece in persistent.stream(PROMPT):
+            said += piece.text
+            await asyncio.sleep(0.03)
+        return said
+
+    assert asyncio.run(read()) == "one two"
+
+
+def test_a_stream_that_is_left_at_its_first_piece_is_closed():
+    model = Dripping()
+    persistent, _, _ = asked(model)
+
+    async def left():
+        pieces = persistent.stream(PROMPT)
+        await anext(pieces)
+        await pieces.aclose()
+        return model.is_closed
+
+    assert asyncio.run(left())
+
+
+def test_a_server_that_hangs_when_asked_for_its_limits_is_given_up():
+    """(K-5) Nothing that a model is asked takes longer than it may."""
+
+    class Mute(ScriptedModel):
+        async def limits(self):
+            await asyncio.Event().wait()
+
+        async def count(self, context):
+            await asyncio.Event().wait()
+
+    async def both():
+        persistent, _, _ = asked(Mute(), patience=Patience(each=0.01))
+        async with asyncio.timeout(5):
+            with pytest.raises(ModelUnavailable, match=r"0\.01 seconds"):
+                await persistent.limits()
+            with pytest.raises(ModelUnavailable, match=r"0\.01 seconds"):
+                await persistent.count(PROMPT)
+
+    asyncio.run(both())
+
+
 def test_what_all_of_them_can_do():
     one, two = ScriptedModel("a"), ScriptedModel("b")
     two.abilities = one.abilities.model_copy(update={"tools": False, "schemas": True})

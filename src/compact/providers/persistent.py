@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception
 from tenacity.stop import stop_after_attempt, stop_before_delay
@@ -73,9 +73,8 @@ class Persistent:
 
         async def answered(model: ChatModel) -> Reply:
             reply = await model.complete(context, ask)
-            if reply.is_empty:
-                raise ModelFailed(f"{model.name} answered with nothing", model=model.name)
-            return reply if reply.model else reply.model_copy(update={"model": model.name})
+            _check_says(reply, model)
+            return _signed(reply, model)
 
         return await self._first(answered)
 
@@ -88,35 +87,41 @@ class Persistent:
         """
         sendable(context)
 
-        async def begun(model: ChatModel) -> tuple[Delta | None, AsyncGenerator[Delta, None]]:
-            pieces = _closable(model.stream(context, ask))
-            try:
-                return await anext(pieces), pieces
-            except StopAsyncIteration:
-                return None, pieces
+        clock = asyncio.get_running_loop().time
 
-        first, pieces = await self._first(begun)
-        if first is None:
-            raise ModelFailed(f"{self.name} ended its answer before it began", model=self.name)
-        yield first
+        async def begun(model: ChatModel) -> _Begun:
+            start = clock()
+            pieces = _named(model.stream(context, ask), model)
+            try:
+                first = await anext(pieces)
+            except StopAsyncIteration:
+                said = f"{model.name} ended its answer before it began"
+                raise ModelFailed(said, model=model.name) from None
+            if first.reply is not None and not first.text:
+                _check_says(first.reply, model)
+            return _Begun(model, first, pieces, clock() - start)
+
+        model, piece, pieces, taken = await self._first(begun)
         async with aclosing(pieces):
             while True:
+                yield piece
+                start = clock()
                 try:
-                    async with asyncio.timeout(self._patience.each):
+                    async with asyncio.timeout(self._patience.each - taken):
                         piece = await anext(pieces)
                 except StopAsyncIteration:
                     return
                 except TimeoutError:
-                    raise self._too_slow(self.name) from None
-                yield piece
+                    raise self._too_slow(model.name) from None
+                taken += clock() - start
 
     async def count(self, context: ActiveContext) -> int | None:
         """Tokens of the prompt as the first model's server counts them."""
-        return await self._models[0].count(context)
+        return await self._timed(self._models[0], lambda model: model.count(context))
 
     async def limits(self) -> Limits:
         """What the first model's server says of its limits."""
-        return await self._models[0].limits()
+        return await self._timed(self._models[0], lambda model: model.limits())
 
     async def aclose(self) -> None:
         """Close the connections of all of them."""
@@ -185,10 +190,33 @@ class Persistent:
             self._emit(event)
 
 
-async def _closable(pieces: AsyncIterator[Delta]) -> AsyncGenerator[Delta, None]:
-    """The pieces as a generator: closing it lets go of the answer that is under way."""
+class _Begun(NamedTuple):
+    """An answer that is under way."""
+
+    model: ChatModel
+    first: Delta
+    pieces: AsyncGenerator[Delta, None]
+    taken: float
+    """Seconds that the model has taken so far."""
+
+
+def _check_says(reply: Reply, model: ChatModel) -> None:
+    if reply.is_empty:
+        raise ModelFailed(f"{model.name} answered with nothing", model=model.name)
+
+
+def _signed(reply: Reply, model: ChatModel) -> Reply:
+    return reply if reply.model else reply.model_copy(update={"model": model.name})
+
+
+async def _named(pieces: AsyncIterator[Delta], model: ChatModel) -> AsyncGenerator[Delta, None]:
+    """The pieces, the last one with who answered. Closing this lets go of the answer that is under
+    way.
+    """
     try:
         async for piece in pieces:
+            if piece.reply is not None:
+                piece = piece.model_copy(update={"reply": _signed(piece.reply, model)})
             yield piece
     finally:
         if (close := getattr(pieces, "aclose", None)) is not None:
