@@ -2,6 +2,8 @@
 (FR-5)."""
 
 import asyncio
+import os
+import signal
 import threading
 
 import pytest
@@ -61,3 +63,19 @@ def test_a_summarizer_that_waits_unannounced_is_told():
     """FR-6: it must say so, or nobody could run it."""
     with pytest.raises(RuntimeError, match="never waits has waited"):
         blocking.run(waits(), waits=False, instead="x")
+
+
+def test_an_interrupt_ends_the_work_too():
+    """(FR-6) An answer that nobody waits for any more is not appended behind a person's back."""
+    ended = threading.Event()
+
+    async def works_on() -> None:
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    with pytest.raises(KeyboardInterrupt):
+        blocking.run(works_on(), waits=True, instead="x")
+    assert ended.wait(5)

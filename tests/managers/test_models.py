@@ -5,9 +5,10 @@ FR-14, C-9).
 import pytest
 
 from compact import CompactPolicy, ContextManager, Patience
+from compact.core.asking import Limits
 from compact.core.events import Event, ModelChanged, TrustFaded
 from compact.core.tiers import TierSettings
-from compact.errors import UnknownModel
+from compact.errors import ContextOverflow, UnknownModel
 from compact.testing import ScriptedModel
 
 TALK = "The keeper of the lamp house counts the ships that pass by the northern light. "
@@ -129,6 +130,43 @@ def test_an_edited_list_is_for_every_tokenizer():
     ctx.sync(given)
     ctx.sync([*given, {"role": "user", "content": "three"}])
     assert _shown(ctx) == ["one", "2", "three"]
+
+
+class Trained(ScriptedModel):
+    """Says what it was made for."""
+
+    def __init__(self, name, tokens):
+        super().__init__("ok", name=name)
+        self._tokens = tokens
+
+    async def limits(self):
+        return Limits(trained=self._tokens)
+
+
+def test_one_models_smaller_window_is_not_anothers():
+    """(C-9) To and fro; both were asked for the same size."""
+    ctx = ContextManager("ollama:tiny:1b", 4_096)
+    ctx.add_message(role="user", content="hello")
+    tiny, usual = Trained("ollama:tiny:1b", 2_048), Trained("ollama:usual:7b", 32_768)
+    ctx.send(tiny)
+    assert ctx.window.size == 2_048
+    ctx.set_model("ollama:usual:7b", 4_096)
+    ctx.send(usual)
+    assert usual.asks[0].window == 2_867
+    ctx.set_model("ollama:tiny:1b", 4_096)
+    ctx.send(tiny)
+    assert tiny.asks[1].window == 2_048
+
+
+def test_a_window_that_turns_out_smaller_than_its_reserve_still_holds_a_prompt():
+    """(C-7) A model's reserve is for the window it is said to have; a server may have less."""
+    ctx = ContextManager("gpt-5")
+    assert ctx.window.output_reserve == 128_000
+    ctx.add_message(role="user", content="hello")
+    smaller = ContextOverflow("too large", limit=100_000)
+    assert ctx.send(ScriptedModel(smaller, "hello back")).text == "hello back"
+    assert ctx.window.size == 100_000
+    assert ctx.window.usable >= 50_000
 
 
 @pytest.mark.parametrize("wrong", [0, -1, 1.5, True])

@@ -6,14 +6,15 @@ import pytest
 
 from compact import ContextManager
 from compact.core.asking import ASK, Limits
-from compact.core.events import Event, ToolsWithdrawn, WindowCapped
+from compact.core.events import Event, RatioLearned, ToolsWithdrawn, WindowCapped
 from compact.core.messages import Message
-from compact.core.replies import Delta
+from compact.core.replies import Delta, Usage
 from compact.errors import (
     BlockingCallInLoop,
     ContextOverflow,
     ModelFailed,
     ModelRefused,
+    ModelUnavailable,
     UnknownModel,
 )
 from compact.testing import ScriptedModel
@@ -62,6 +63,66 @@ def test_a_stream_that_nobody_reads_to_its_end_is_let_go():
     for _ in ctx.stream(model):
         break
     assert len(ctx.history) == 1
+
+
+def test_whoever_closes_a_stream_has_closed_the_models():
+    """(FR-6) Nothing is held open until somebody collects garbage."""
+    closed = []
+
+    class Open(ScriptedModel):
+        async def stream(self, context, ask=ASK):
+            try:
+                async for piece in super().stream(context, ask):
+                    yield piece
+            finally:
+                await asyncio.sleep(0)
+                closed.append(self.name)
+
+    async def left():
+        ctx, _ = session()
+        pieces = ctx.astream(Open("one two three"))
+        await anext(pieces)
+        await pieces.aclose()
+        return list(closed)
+
+    assert asyncio.run(left()) == ["scripted"]
+
+
+def test_usage_is_of_the_prompt_that_was_sent():
+    """(C-4) Whatever prompt is taken while the answer is written."""
+
+    class Counting(ScriptedModel):
+        async def complete(self, context, ask=ASK):
+            reply = await super().complete(context, ask)
+            return reply.model_copy(update={"usage": Usage(prompt_tokens=context.tokens)})
+
+    ctx, events = session(tokenizer="o200k")
+    for i in range(8):
+        ctx.add_message(role="user" if i % 2 else "assistant", content=f"{i}: " + "drawer " * 150)
+    pieces = ctx.stream(Counting("one two"))
+    next(pieces)
+    ctx.compress_conversation(0.2)
+    assert ctx.active_context().tokens > 200
+    list(pieces)
+    assert not [event for event in events if isinstance(event, RatioLearned)]
+
+
+def test_usage_without_tools_is_compared_with_a_prompt_without_tools():
+    """(FR-13) What was withdrawn says nothing of how texts are counted."""
+
+    class Counting(Toolless):
+        async def complete(self, context, ask=ASK):
+            reply = await super().complete(context, ask)
+            return reply.model_copy(update={"usage": Usage(prompt_tokens=context.tokens)})
+
+    large = {**TOOL, "function": {"name": "look", "description": "Look it up, please. " * 80}}
+    ctx, events = session(tools=[large])
+    ctx.add_message(role="user", content="drawer " * 400)
+    model = Counting("ok")
+    ctx.send(model)
+    sent = model.contexts
+    assert sent[0].tokens - sent[1].tokens == ctx._state.counter.tools([large]) > 200
+    assert not [event for event in events if isinstance(event, RatioLearned)]
 
 
 def test_a_refused_prompt_is_made_smaller_before_the_first_piece():
@@ -143,6 +204,33 @@ def test_a_smaller_window_is_learned_before_anything_is_sent():
     assert all(context.tokens <= 2_048 for context in model.contexts)
     assert model.asked == 1
     assert [(e.asked, e.size) for e in events if isinstance(e, WindowCapped)] == [(4_096, 2_048)]
+
+
+def test_a_window_that_a_server_does_not_have_is_learned_whenever_it_is_asked_for():
+    """(C-9, FR-14) Also after a larger one was chosen for the same model."""
+    ctx, _ = session()
+    model = Small("ok", name="small")
+    ctx.set_model("small", 2_000)
+    ctx.send(model)
+    ctx.set_model("small", 32_768)
+    ctx.send(model)
+    assert [ask.window for ask in model.asks] == [2_000, 2_048]
+
+
+def test_a_server_that_is_still_loading_is_asked_for_its_limits_again():
+    class Loading(Small):
+        async def limits(self):
+            if not self.asked:
+                self.asked += 1
+                raise ModelUnavailable("still loading", model=self.name)
+            return await super().limits()
+
+    ctx, _ = session()
+    model = Loading("ok")
+    for _ in range(3):
+        ctx.send(model)
+    assert [ask.window for ask in model.asks] == [4_096, 2_048, 2_048]
+    assert model.asked == 2
 
 
 def test_a_server_that_does_not_know_its_limits_is_used_all_the_same():

@@ -17,6 +17,7 @@ from compact.errors import BlockingCallInLoop
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Task
+    from concurrent.futures import Future
 
 T = TypeVar("T")
 _lock = threading.Lock()
@@ -39,7 +40,7 @@ def run(work: Coroutine[Any, Any, T], *, waits: bool, instead: str) -> T:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run_coroutine_threadsafe(work, _background_loop()).result()
+        return _waited_for(asyncio.run_coroutine_threadsafe(work, _background_loop()))
     work.close()
     raise BlockingCallInLoop(
         f"this call waits for a model inside a running event loop; await {instead}"
@@ -68,7 +69,7 @@ class Job:
     """Work that the background loop does meanwhile; what becomes of it is the work's own affair."""
 
     def __init__(self, work: Coroutine[Any, Any, None]) -> None:
-        self._ended = threading.Event()
+        self._ended, self._process = threading.Event(), os.getpid()
         self._loop = _background_loop()
         self._task: Task[None] | None = None
         self._loop.call_soon_threadsafe(self._begin, work)
@@ -79,8 +80,8 @@ class Job:
 
     @property
     def is_done(self) -> bool:
-        """Whether it has ended."""
-        return self._ended.is_set()
+        """Whether it has ended; nothing that was begun before a fork is done in the child."""
+        return self._ended.is_set() or self._process != os.getpid()
 
     def wait(self, seconds: float) -> None:
         """Wait until it has ended, for so many seconds at most."""
@@ -95,6 +96,14 @@ class Job:
 
         self._loop.call_soon_threadsafe(cancel)
         self.wait(seconds)
+
+
+def _waited_for(future: Future[T]) -> T:
+    """The result; the work ends with whoever waits for it: an interrupt cancels it."""
+    try:
+        return future.result()
+    finally:
+        future.cancel()
 
 
 def _straight_through(work: Coroutine[Any, Any, T]) -> T:

@@ -76,6 +76,8 @@ class Desks:
         """
         with self._own.state.lock:
             desk, view = self.of(model, window)
+            if model != desk.state.setting.model:  # a smaller window was the other model's
+                desk.state.learn(desk.state.calibration.after_word(view.size, size=view.size))
             for each in (self._own, *self._others.values()):
                 each.state.setting = replace(each.state.setting, model=model)
                 for seen in each.views.values():

@@ -5,18 +5,24 @@ What providers report corrects our counts; a refusal triggers the ladder once, a
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from functools import partial
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
-from compact.core.asking import Ask
+from compact.core.asking import Ask, Limits
 from compact.core.context import ActiveContext
 from compact.core.events import RatioLearned, ToolsWithdrawn, WindowCapped
 from compact.core.overflow import refusal_of
 from compact.core.plan import Plan
 from compact.core.protocols import ChatModel
 from compact.core.replies import Delta, Reply
-from compact.errors import CannotFit, ContextOverflow, ModelFailed, ModelRefused
+from compact.errors import (
+    CannotFit,
+    ContextOverflow,
+    ModelFailed,
+    ModelRefused,
+    ModelUnavailable,
+)
 from compact.managers.rescue import rescue
 from compact.managers.state import SessionState
 from compact.managers.travel import take_snapshot
@@ -25,20 +31,29 @@ from compact.managers.view import View
 T = TypeVar("T")
 
 
+class Taken(NamedTuple):
+    """A prompt that somebody took."""
+
+    view: View
+    tokens: int
+    """As they were counted."""
+
+
 class Post:
     """What goes to models and comes back from them."""
 
     def __init__(self, state: SessionState, view: View) -> None:
         self._state = state
         self._main = view
-        self._known: set[str] = set()
-        """The models that were asked for their limits."""
-        self._taken: tuple[View, int] | None = None
-        """The view whose prompt was taken last, and its tokens."""
+        self._known: set[tuple[str, int]] = set()
+        """The models that were asked for their limits, and for a window of which size."""
+        self._taken: Taken | None = None
+        """The prompt that was taken last."""
 
     def serve(self, view: View) -> None:
         """Send what is in that view from now on."""
         self._main = view
+        self._known.clear()
 
     async def fitted(self, view: View, take: Callable[[], T]) -> T:
         """What `take` gives when the view is up to date and fits, by emergency rungs where nothing
@@ -49,7 +64,7 @@ class Post:
         """
 
         def taken() -> T:
-            self._taken = view, view.tokens
+            self._taken = Taken(view, view.tokens)
             return take()
 
         return await view.fit(taken, partial(rescue, self._state, view))
@@ -65,9 +80,11 @@ class Post:
         async def answered(context: ActiveContext) -> Reply:
             return await model.complete(context, self._ask())
 
-        return self._taken_note_of(await self._delivered(model, answered))
+        reply, taken = await self._delivered(model, answered)
+        self._learn_of(reply, taken)
+        return reply
 
-    async def streamed(self, model: ChatModel) -> AsyncIterator[Delta]:
+    async def streamed(self, model: ChatModel) -> AsyncGenerator[Delta, None]:
         """The model's answer as it is written; the last piece carries the whole.
 
         Raises:
@@ -78,68 +95,73 @@ class Post:
             pieces = model.stream(context, self._ask())
             return await _next(pieces, model), pieces
 
-        piece, pieces = await self._delivered(model, begun)
-        while piece.reply is None:
+        (piece, pieces), taken = await self._delivered(model, begun)
+        try:
+            while piece.reply is None:
+                yield piece
+                piece = await _next(pieces, model)
+            self._learn_of(piece.reply, taken)
             yield piece
-            piece = await _next(pieces, model)
-        self._taken_note_of(piece.reply)
-        yield piece
+        finally:
+            if (close := getattr(pieces, "aclose", None)) is not None:
+                await close()
 
     async def _delivered(
         self, model: ChatModel, deliver: Callable[[ActiveContext], Awaitable[T]]
-    ) -> T:
-        """What comes of the prompt: made smaller once where it was refused as too large, and
-        without tools where the model cannot call any.
+    ) -> tuple[T, Taken]:
+        """What comes of the prompt, and the prompt: made smaller once where it was refused as too
+        large, and without tools where the model cannot call any.
         """
         await self._introduced(model)
-        try:
-            return await self._with_tools(model, deliver)
-        except ContextOverflow as error:
-            await self.refused(error)
-            return await self._with_tools(model, deliver)
-
-    async def _with_tools(
-        self, model: ChatModel, deliver: Callable[[ActiveContext], Awaitable[T]]
-    ) -> T:
-        context = await self._checked()
-        if not context.tools or _calls_tools(model):
+        is_smaller = False
+        while True:
+            context, taken = await self._checked()
+            if context.tools and not _calls_tools(model):
+                context, taken = self._without_tools(context, taken)
             try:
-                return await deliver(context)
+                return await deliver(context), taken
+            except ContextOverflow as error:
+                if is_smaller:
+                    raise
+                is_smaller = True
+                await self._made_smaller(error, taken)
             except ModelRefused as error:
                 if not context.tools or _calls_tools(model):
                     raise
                 self._state.emit(ToolsWithdrawn(model=model.name, reason=str(error)))
-        return await deliver(context.model_copy(update={"tools": ()}))
+
+    def _without_tools(self, context: ActiveContext, taken: Taken) -> tuple[ActiveContext, Taken]:
+        less = self._state.counter.tools(context.tools)
+        tokens = max(0, context.tokens - less)
+        bare = context.model_copy(update={"tools": (), "tokens": tokens})
+        return bare, taken._replace(tokens=taken.tokens - less)
 
     async def _introduced(self, model: ChatModel) -> None:
         """Ask a model that is new here what its window is: a server may be set up for less than
         was asked for, and not every server refuses what is too large.
         """
-        if model.name in self._known:
-            return
-        self._known.add(model.name)
         state, view = self._state, self._main
+        if (model.name, view.size) in self._known:
+            return
         try:
             limits = await model.limits()
+        except ModelUnavailable:
+            return  # will be asked for more in a moment, and for this the next time
         except ModelFailed:
-            return  # who does not answer this will be asked for more in a moment
+            limits = Limits()
+        self._known.add((model.name, view.size))
         told = [size for size in (limits.window, limits.trained) if size is not None]
         if told and min(told) < view.window.size:
             state.learn(state.calibration.after_word(min(told), size=view.size))
             state.emit(WindowCapped(asked=view.size, size=state.window(view.size).size))
             view.corrected()
 
-    def _taken_note_of(self, reply: Reply) -> Reply:
-        if reply.usage is not None:
-            self.reported(reply.usage.prompt_tokens)
-        return reply
-
     def _ask(self) -> Ask:
         """How the answer is wanted: within what the window keeps free for it."""
         window = self._main.window
         return Ask(window=window.size, max_tokens=window.output_reserve or None)
 
-    async def _checked(self) -> ActiveContext:
+    async def _checked(self) -> tuple[ActiveContext, Taken]:
         """The active context, every message of it counted afresh.
 
         Raises:
@@ -155,8 +177,8 @@ class Post:
             context = await self.fitted(view, view.context)
             if (counted := self.count(context)) > view.window.usable:
                 raise CannotFit({"prompt": counted}, view.window.usable)
-        self._taken = view, counted
-        return context
+        self._taken = Taken(view, counted)
+        return context, self._taken
 
     def count(self, context: ActiveContext) -> int:
         """Tokens of a whole prompt."""
@@ -166,10 +188,16 @@ class Post:
     def reported(self, tokens: int) -> None:
         """Learn from what a provider counted for the prompt that was taken last."""
         if self._taken:
-            (view, counted), state = self._taken, self._state
-            before = state.calibration
-            state.learn(before.after(counted, tokens, exact=state.counter.exact))
-            self._tell(view, before.ratio, tokens)
+            self._learn(self._taken, tokens)
+
+    def _learn_of(self, reply: Reply, taken: Taken) -> None:
+        if reply.usage is not None:
+            self._learn(taken, reply.usage.prompt_tokens)
+
+    def _learn(self, taken: Taken, tokens: int) -> None:
+        state, before = self._state, self._state.calibration
+        state.learn(before.after(taken.tokens, tokens, exact=state.counter.exact))
+        self._tell(taken, before.ratio, tokens)
 
     async def refused(self, error: object) -> Plan:
         """Make the context fit after a provider refused it as too large; what was done.
@@ -178,25 +206,28 @@ class Post:
             ValueError: the error says nothing of a context that is too large.
             CannotFit: what may not be shortened exceeds what the provider allows.
         """
+        return await self._made_smaller(
+            error, self._taken or Taken(self._main, self._main.tokens_now)
+        )
+
+    async def _made_smaller(self, error: object, taken: Taken) -> Plan:
         refusal = refusal_of(error)
         if refusal is None:
             raise ValueError(f"this error says nothing of a context that is too large: {error}")
-        state = self._state
-        view, counted = self._taken or (self._main, self._main.tokens_now)
+        state, (view, counted) = self._state, taken
         take_snapshot(state, view, purpose="emergency", note="a provider refused the prompt")
         known, exact = state.calibration, state.counter.exact
         state.learn(known.after_overflow(counted, refusal, size=view.size, exact=exact))
         if (size := state.window(view.size).size) < view.window.size:
             state.emit(WindowCapped(asked=view.size, size=size))
-        self._tell(view, known.ratio, refusal.tokens or 0)
+        self._tell(taken, known.ratio, refusal.tokens or 0)
         return await view.compress(lambda: view.window.target, partial(rescue, state, view))
 
-    def _tell(self, view: View, before: float, reported: int) -> None:
+    def _tell(self, taken: Taken, before: float, reported: int) -> None:
         ratio = self._state.calibration.ratio
         if ratio != before:
-            counted = self._taken[1] if self._taken else 0
-            self._state.emit(RatioLearned(counted=counted, reported=reported, ratio=ratio))
-        view.corrected()
+            self._state.emit(RatioLearned(counted=taken.tokens, reported=reported, ratio=ratio))
+        taken.view.corrected()
 
 
 def _calls_tools(model: ChatModel) -> bool:

@@ -5,6 +5,7 @@ back, and going on with another model. How prompts are sent lives in `post`.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from contextlib import aclosing
 
 from compact.core.events import ModelChanged
 from compact.core.messages import Message
@@ -71,10 +72,11 @@ class Sending:
         """`stream` for async callers."""
         asked = self._models.of(model)
         self._asked = self._post
-        async for piece in self._post.streamed(asked):
-            if piece.reply is not None:
-                self._answered(piece.reply)
-            yield piece
+        async with aclosing(self._post.streamed(asked)) as pieces:
+            async for piece in pieces:
+                if piece.reply is not None:
+                    self._answered(piece.reply)
+                yield piece
 
     def record_usage(self, usage: Usage | int) -> None:
         """Say what the provider reported for the prompt that was taken last, in tokens; later
