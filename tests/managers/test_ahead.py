@@ -1,6 +1,8 @@
 """Drafting ahead: nobody waits where a draft is ready, and there are never two for one span."""
 
 import asyncio
+import os
+import signal
 import threading
 import time
 
@@ -223,3 +225,33 @@ def test_async_callers_are_served_while_a_draft_is_written():
             assert slow.requests == 1
 
     asyncio.run(talk())
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks are POSIX")
+def test_a_fork_does_not_wait_for_the_draft_of_its_parent(tmp_path):
+    """(FR-2, FR-10) The child's writer is the parent's: it compresses by itself, and the parent's
+    draft is void then.
+    """
+    events: list[Event] = []
+    slow = Slow()
+    opened = {"store": tmp_path / "sessions.db", "session_id": "s", "summarizer": slow}
+    with ContextManager(window=WINDOW, on_event=events.append, **opened) as ctx:
+        grow(ctx, 0.65)
+        ctx.get_context_for_model()
+        assert slow.began.wait(5)
+        child = os.fork()
+        if child == 0:
+            signal.alarm(10)
+            slow.go_on.set()
+            try:
+                grow(ctx, 0.9)
+                ctx.get_context_for_model()
+                ctx.close()
+            finally:
+                os._exit(0 if ctx.compressions == 1 else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        slow.go_on.set()
+        until(lambda: kinds(events, DraftMade))
+        ctx.get_context_for_model()
+        assert ctx.compressions == 1
+        assert not kinds(events, Committed)

@@ -7,6 +7,7 @@ import pytest
 from compact import CompactPolicy, ContextManager, Patience
 from compact.core.asking import Limits
 from compact.core.events import Event, ModelChanged, TrustFaded
+from compact.core.prompts import Note, PromptParts
 from compact.core.tiers import TierSettings
 from compact.errors import ContextOverflow, UnknownModel
 from compact.testing import ScriptedModel
@@ -108,6 +109,30 @@ def test_a_branch_is_for_every_tokenizer():
     assert _shown(ctx) == ["one", "another two"]
     ctx.set_model("gpt-4o", 8_000)
     assert _shown(ctx) == ["one", "another two"]
+
+
+def test_what_was_said_after_a_switch_is_counted_at_once():
+    """(C-9, FR-2) By the tokenizer that the prompt will be counted by."""
+    ctx = _on_another_tokenizer()
+    ctx.add_message(role="user", content=TALK * 20)
+    used = ctx.budget.used_tokens
+    assert used == ctx.active_context().tokens > 20 * 10
+
+
+def test_the_system_prompt_that_is_shown_is_the_one_that_is_sent():
+    """(FR-16, C-9) Another tokenizer may leave out what fitted by the first one."""
+    notes = tuple(
+        Note(name=f"skill {i}", text="naïve Größenänderung 修理屋顶 " * 8) for i in range(3)
+    )
+    ctx = ContextManager("gpt-4o", 8_000, prompt=PromptParts(skills=notes))
+    ctx.add_message(role="user", content="hello")
+    before = ctx.system_prompt
+    ctx.set_model("claude-sonnet-4-5", 8_000)
+    prompt = ctx.system_prompt
+    assert before is not None
+    assert prompt is not None
+    assert prompt.included != before.included
+    assert prompt.text in _shown(ctx)[0]
 
 
 def test_going_back_is_for_every_tokenizer():

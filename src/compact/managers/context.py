@@ -126,6 +126,7 @@ class ContextManager(Sending):
     @property
     def budget(self) -> ContextBudget:
         """Tokens of the usable window, used and free."""
+        self._desk.state.history.catch_up()
         return self.window.budget(self._view.tokens_now)
 
     @property
@@ -234,7 +235,7 @@ class ContextManager(Sending):
     @property
     def system_prompt(self) -> SystemPrompt | None:
         """The system prompt and what was left out of it; None without the option `prompt`."""
-        return self._state.lead(self._view.size).prompt
+        return self._desk.state.lead(self._view.size).prompt
 
     # --- what comes out ---------------------------------------------------------------------------
 
@@ -294,7 +295,7 @@ class ContextManager(Sending):
             raise ValueError(
                 f"target_ratio must lie above 0 and be at most 1, got {target_ratio!r}"
             )
-        state, view = self._state, self._view
+        state, view = self._desk.state, self._view
         return await view.compress(
             lambda: requested_limit(state, view, target_ratio), guidance=guidance
         )

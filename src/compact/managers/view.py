@@ -8,6 +8,7 @@ messages, whatever the length of the history.
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
@@ -64,7 +65,7 @@ class View:
         self.size = size
         self._breaker = breaker
         self.ahead = Ahead(state, self, breaker)
-        self._mutex = Lock()
+        self._mutex, self._process = Lock(), os.getpid()
         self._owner: int | None = None
         """The thread that compresses."""
         self._base = 0
@@ -311,6 +312,8 @@ class View:
         waits = self._state.waits
         if not waits and self._owner == get_ident():
             raise RuntimeError("an event's handler asked for a prompt while one is being made")
+        if self._process != os.getpid():  # whoever compressed when it forked does so over there
+            self._mutex, self._process = Lock(), os.getpid()
         while not self._mutex.acquire(blocking=not waits):
             import asyncio
 
