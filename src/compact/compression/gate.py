@@ -11,7 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from compact.compression import gate_answer, gate_facts, gate_orders, gate_work
+from compact.compression import (
+    gate_answer,
+    gate_facts,
+    gate_instructions,
+    gate_orders,
+    gate_work,
+)
 from compact.compression.extractive import ORDER
 from compact.compression.matter import Finding, Matter
 from compact.compression.notes import LISTED
@@ -39,6 +45,7 @@ RULES: tuple[Rule, ...] = (
     Rule("goals", gate_work.goals),
     Rule("secrets", gate_facts.secrets),
     Rule("tasks", gate_work.tasks),
+    Rule("instructions", gate_instructions.instructions),
     Rule("anchors", gate_facts.anchors),
     Rule("retention", gate_facts.retention),
     Rule("size", gate_answer.size),

@@ -13,21 +13,17 @@ from collections.abc import Iterator
 
 from compact.compression import orders
 from compact.compression.fencing import harmless
-from compact.compression.matter import Finding, Matter, rejection, words_of
+from compact.compression.matter import Finding, Matter, rejection, telling
 from compact.core.checkpoints import REFERENCE_LINE, Summary
-from compact.core.languages import FUNCTION_WORDS
 
 MOSTLY = 0.5
 """Share of a summary's characters from which taking out its orders leaves nothing."""
 SAID = 0.6
 """Share of an order's telling words that one text of a person must hold to be theirs."""
-_STEM = 5
-"""Letters by which two forms of a word are the same."""
-
+_SHORT = 5
+"""Letters of an order that are too few to be looked for word for word."""
 _OURS = re.compile(r"\[(?:Checkpoint|Goals|Recalled)\b[^\]\n]{0,200}\bdigest [0-9a-f]{12}\][ \t]*")
 """A heading by which text of ours is recognized; in a summary it is a forgery."""
-_PERSON = re.compile(r"\b(?:the )?(?:user|person|client)'?s?\b", re.IGNORECASE)
-_FORM = frozenset(("must", "always", "never", "only", "shall", "please", "henceforth", "assistant"))
 
 
 def injection(summary: Summary, matter: Matter) -> Finding:
@@ -70,17 +66,11 @@ def _is_theirs(line: str, order: str, matter: Matter) -> bool:
     is.
     """
     exact = " ".join(order.lower().split())
-    told = _telling(line)
+    told = telling(line)
     for text in matter.commanding:
         said = " ".join(text.lower().split())
-        if exact in said and len(exact) > _STEM:
+        if exact in said and len(exact) > _SHORT:
             return True
-        if told and len(told & _telling(text)) >= SAID * len(told):
+        if told and len(told & telling(text)) >= SAID * len(told):
             return True
     return False
-
-
-def _telling(text: str) -> frozenset[str]:
-    """The stems of a text's words that are neither function words nor the form of an order."""
-    words = words_of(_PERSON.sub(" ", text)) - FUNCTION_WORDS["en"] - _FORM
-    return frozenset(word[:_STEM] for word in words)

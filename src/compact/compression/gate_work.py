@@ -74,7 +74,7 @@ def tasks(summary: Summary, matter: Matter) -> Finding:
         return Finding(True, count)
     for task in missing:
         text = with_line(text, OPEN, f"- {' '.join(harmless(matter.redacted(task)[0]).split())}")
-    text = _roomy(text, matter)
+    text = roomy(text, matter)
     if missing and not (matter.fits(text) and summary.text.strip()):
         return rejection(f"{count}, no room for them")
     return Finding(False, f"{count} and appended", with_text(summary, text))
@@ -110,7 +110,7 @@ def _spoken_of(wanted: frozenset[str], texts: Iterable[str]) -> bool:
     )
 
 
-def _roomy(text: str, matter: Matter) -> str:
+def roomy(text: str, matter: Matter) -> str:
     """The text without the lists that can be given up, as many as must be for it to fit."""
     for title in _GIVEN_UP:
         if matter.fits(text):

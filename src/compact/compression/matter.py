@@ -14,6 +14,7 @@ from typing import NamedTuple
 from compact.compression.notes import note_call, note_result
 from compact.core.anchors import Ledger, Use, strings_of
 from compact.core.checkpoints import Summary, SummaryRequest, summary_of
+from compact.core.languages import FUNCTION_WORDS
 from compact.core.messages import Message, visible_texts
 from compact.core.redaction import Secret, redact, secrets_of
 from compact.core.tokens import TokenCounter
@@ -24,6 +25,10 @@ SMALLEST = 32
 SAMPLE, SAMPLE_CHARS = 60, 400
 """Of so many messages of a voice, evenly chosen, so many characters are its sample."""
 HEADING = re.compile(r"^## (.+)$", re.MULTILINE)
+_STEM = 5
+"""Letters by which two forms of a word are the same."""
+_PERSON = re.compile(r"\b(?:the )?(?:user|person|client)'?s?\b", re.IGNORECASE)
+_FORM = frozenset(("must", "always", "never", "only", "shall", "please", "henceforth", "assistant"))
 _WORD = re.compile(r"[\u3040-\u9fff\uac00-\ud7af]|[^\W_\u3040-\u9fff\uac00-\ud7af]+")
 
 Asked = list[tuple[str, Use]]
@@ -51,6 +56,12 @@ def rejection(detail: str, share: float | None = None) -> Finding:
 def words_of(text: str) -> frozenset[str]:
     """The words of a text in lower case; of Chinese and its neighbours the letters."""
     return frozenset(_WORD.findall(text.lower()))
+
+
+def telling(text: str) -> frozenset[str]:
+    """The stems of a text's words that are neither function words nor the form of an order."""
+    words = words_of(_PERSON.sub(" ", text)) - FUNCTION_WORDS["en"] - _FORM
+    return frozenset(word[:_STEM] for word in words)
 
 
 def with_text(summary: Summary, text: str) -> Summary:
