@@ -27,6 +27,7 @@ MEASUREMENTS = {
     "summarizer": "bench.summarizer",
     "stores": "bench.stores",
     "sessions": "bench.sessions",
+    "cache": "bench.cache",
 }
 OURS = ("compactctl", "pydantic", "rs-bpe", "bpe-openai", "orjson", "apsw")
 

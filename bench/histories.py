@@ -166,6 +166,13 @@ class _Author:
         return [*turn, {"role": "assistant", "content": self.seasoned(said)}]
 
 
+def turns(seed: int = SEED) -> Iterator[list[Record]]:
+    """Whole turns, on and on."""
+    author = _Author(random.Random(seed))
+    while True:
+        yield author.turn()
+
+
 def history(size: int, seed: int = SEED) -> list[Record]:
     """`size` messages: a system prompt, whole turns, at the end an open question."""
     author = _Author(random.Random(seed))
