@@ -98,7 +98,7 @@ class Harbour:
 
     def talks(self, turns: int) -> None:
         """Some turns that were had before."""
-        spoken = []
+        spoken: list[tuple[str, str]] = []
         for _ in range(turns):
             number = len(self.said) + len(spoken)
             spoken += [("user", asked(number)), ("assistant", answered(number))]

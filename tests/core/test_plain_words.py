@@ -1,0 +1,52 @@
+"""What a person is told of an event (FR-6, US-5)."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from compact.core.events import (
+    BreakerOpened,
+    ErrorRaised,
+    Event,
+    ModelAskedAgain,
+    ModelReplaced,
+    StageStarted,
+    SummaryReplaced,
+    WindowCapped,
+)
+from compact.core.plain_words import LONGEST, sentence
+
+TOLD: dict[str, Event] = {
+    "qwen is asked again: it was busy": ModelAskedAgain(
+        model="qwen", attempt=1, wait=0.2, reason="it was busy"
+    ),
+    "qwen is asked in 12 seconds: it was busy": ModelAskedAgain(
+        model="qwen", attempt=1, wait=12.3, reason="it was busy"
+    ),
+    "phi is asked instead of qwen: down": ModelReplaced(model="qwen", by="phi", reason="down"),
+    "The summary was not used, an extracted one is: echo": SummaryReplaced(
+        made_by="extractive", reason="echo"
+    ),
+    "The summarizer failed 3 times in a row; until 09:05 UTC summaries are extracted without it": (
+        BreakerOpened(failures=3, until=datetime(2026, 5, 1, 9, 5, tzinfo=UTC))
+    ),
+    "The model takes 2,048 tokens, not 8,192; prompts are kept within that": WindowCapped(
+        asked=8_192, size=2_048
+    ),
+    "": StageStarted(stage="identify", done=0),
+}
+
+
+@pytest.mark.parametrize("told", TOLD)
+def test_an_event_is_one_sentence(told: str) -> None:
+    """What happened, and what is done about it (FR-6)."""
+    assert sentence(TOLD[told]) == told
+
+
+def test_whatever_others_raise_becomes_one_line() -> None:
+    """No traceback, and no page, in a person's face (US-5)."""
+    error = ErrorRaised(stage="summarize", error="E", message="Traceback\n  File x\n" + "y" * 9_000)
+    told = sentence(error)
+    assert "\n" not in told
+    assert told.startswith("The summarizer failed, and the conversation goes on: Traceback File x")
+    assert len(told) < LONGEST + 100
