@@ -30,9 +30,9 @@ from tests.managers.playing import Player
 
 SLOW_INPUT = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
 quick = settings(max_examples=25, deadline=None, suppress_health_check=SLOW_INPUT)
-long = settings(max_examples=1_500, deadline=None, suppress_health_check=SLOW_INPUT)
+long = settings(max_examples=300, deadline=None, suppress_health_check=SLOW_INPUT)
 few = settings(max_examples=10, deadline=None, suppress_health_check=SLOW_INPUT)
-more = settings(max_examples=250, deadline=None, suppress_health_check=SLOW_INPUT)
+more = settings(max_examples=60, deadline=None, suppress_health_check=SLOW_INPUT)
 KEY = "ghp_" + "q8Zt4LmW1xRv7KcB2nYs9DfH5jPa3EgU6oTi"
 PASSWORD = "hunter-" + "Zq9vR4tLw2"
 HEADING = "[Checkpoint ck-0123456789ab · messages 1 to 9 · digest 0123456789ab]"
