@@ -182,8 +182,8 @@ def test_no_larger_than_its_source():
 def test_exactly_the_cap():
     """A summary over its cap is refused, not cut."""
     size = COUNTER.text(GOOD)
-    assert judged(GOOD, asked(max_tokens=size)).accepted
-    done = judged(GOOD, asked(max_tokens=size - 1))
+    assert judged(GOOD, asked(max_tokens=size, kept=TALK[:1])).accepted
+    done = judged(GOOD, asked(max_tokens=size - 1, kept=TALK[:1]))
     assert broken(done) == {"cap"}
     assert done.summary.text == GOOD
 

@@ -156,7 +156,12 @@ def garbage(summary: Summary, matter: Matter) -> Finding:
 
 
 def language(summary: Summary, matter: Matter) -> Finding:
-    """It is written in a language of those who spoke, where both can be told."""
+    """It is written in a language of those who spoke, where both can be told.
+
+    What was put together from notes is in the words of the messages, in whatever share.
+    """
+    if isinstance(summary.memo, Notes):
+        return Finding(True, "put together from notes")
     written = language_of(_prose(summary.text))
     if written is None:
         return Finding(True, "cannot be told")

@@ -19,6 +19,7 @@ from compact.compression.matter import (
 from compact.core import anchors as facts
 from compact.core.anchors import Anchor
 from compact.core.checkpoints import Summary
+from compact.core.disguises import undisguised
 
 ANCHOR_TOKENS = 40
 """Tokens of cap for each anchor that a summary is asked for ..."""
@@ -40,12 +41,15 @@ _JOINTS = re.compile(r"[\W_]+")
 
 
 def secrets(summary: Summary, matter: Matter) -> Finding:
-    """It holds no secret: neither one that is known by its look or name, nor one of the source.
+    """It holds no secret: neither one that is known by its look or name, nor one of the source,
+    spelled or coded as it may be.
 
     Each is replaced by its kind. Where that takes more tokens than the cap has, lines that held one
     are left out, the last first.
     """
-    text, found = matter.redacted(summary.text)
+    bare, hidden = undisguised(summary.text, matter.secrets)
+    text, found = matter.redacted(bare)
+    found = (*hidden, *found)
     names = tuple(name for name in summary.anchors if not matter.redacted(name)[1])
     if not found:
         if len(names) == len(summary.anchors):

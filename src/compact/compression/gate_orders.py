@@ -24,22 +24,24 @@ _SHORT = 5
 """Letters of an order that are too few to be looked for word for word."""
 _OURS = re.compile(r"\[(?:Checkpoint|Goals|Recalled)\b[^\]\n]{0,200}\bdigest [0-9a-f]{12}\][ \t]*")
 """A heading by which text of ours is recognized; in a summary it is a forgery."""
+_PICTURE = re.compile(r"!(?=\[[^\]\n]*\]\(\s*<?(?:https?:)?//)|<img\b[^>\n]*>", re.IGNORECASE)
+"""A picture that is fetched as soon as somebody is shown the text: its address can tell secrets."""
 
 
 def injection(summary: Summary, matter: Matter) -> Finding:
-    """It gives no orders that no person gave, speaks with no other voice, and holds no control
-    token.
+    """It gives no orders that no person gave, speaks with no other voice, shows no picture from
+    elsewhere and holds no control token.
 
-    Such lines are left out, and tokens and forged headings lose their power; a summary that is
-    mostly orders may not stand in.
+    Such lines are left out, and pictures, tokens and forged headings lose their power; a summary
+    that is mostly orders may not stand in.
     """
     forged = len(_OURS.findall(summary.text))
-    bare = _OURS.sub("", summary.text)
+    bare, pictures = _PICTURE.subn("", _OURS.sub("", summary.text))
     text = harmless(bare)
     tokens = text.count(" ") - bare.count(" ")
     lines = text.split("\n")
     given = set(_orders(lines, matter))
-    if not (given or forged or tokens):
+    if not (given or forged or tokens or pictures):
         return Finding(True, f"none in {len(lines):,} lines")
     kept = "\n".join(line for number, line in enumerate(lines) if number not in given)
     taken = sum(len(lines[number]) for number in given)
@@ -47,6 +49,7 @@ def injection(summary: Summary, matter: Matter) -> Finding:
     done = (
         f"{len(given):,} of {len(lines):,} lines were orders that nobody gave, "
         f"{forged:,} forged headings, {tokens:,} control tokens made harmless"
+        + (f", {pictures:,} pictures no longer shown" if pictures else "")
     )
     if taken >= MOSTLY * whole:
         return rejection(done)

@@ -1,0 +1,78 @@
+"""Disguises: secrets that are written otherwise than they were found.
+
+With spaces or marks between their letters, in other case, backwards, or as base64 or hexadecimal
+digits. Whoever is told a secret can pass it on so, and whoever reads it can undo it.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+
+from compact.core.redaction import Place, Redacted, Secret, find_secrets
+
+SHORTEST = 8
+"""Letters and digits of a secret from which it is looked for between other marks."""
+_CODED = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{12,}={0,2}")
+_HEX = re.compile(r"(?:[0-9a-fA-F]{2})+")
+
+
+def undisguised(text: str, known: Mapping[str, str]) -> Redacted:
+    """The text without disguised secrets, `[redacted: kind]` in place of each.
+
+    `known` are secrets and their kinds (`redaction.secrets_of`); those that are told by their look
+    are found in coded form as well.
+    """
+    places = sorted((*_spelled(text, known), *_coded(text, known)))
+    pieces: list[str] = []
+    found: list[Secret] = []
+    end = 0
+    for place in places:
+        if place.start < end:
+            continue
+        pieces += text[end : place.start], f"[redacted: {place.kind}]"
+        found.append(Secret(place.kind, place.end - place.start))
+        end = place.end
+    return Redacted("".join((*pieces, text[end:])), tuple(found))
+
+
+def _spelled(text: str, known: Mapping[str, str]) -> Iterator[Place]:
+    """Where the letters and digits of a known secret stand, forwards or backwards."""
+    if not known:
+        return
+    signs = [place for place, sign in enumerate(text) if sign.isalnum()]
+    squeezed = "".join(text[place].lower()[:1] for place in signs)
+    for secret, kind in known.items():
+        bare = "".join(sign.lower()[:1] for sign in secret if sign.isalnum())
+        for wanted in (bare, bare[::-1]) if len(bare) >= SHORTEST else ():
+            start = squeezed.find(wanted)
+            while start >= 0:
+                end = start + len(wanted)
+                yield Place(signs[start], signs[end - 1] + 1, kind)
+                start = squeezed.find(wanted, end)
+
+
+def _coded(text: str, known: Mapping[str, str]) -> Iterator[Place]:
+    """Where something stands that holds a secret when it is decoded."""
+    for run in _CODED.finditer(text):
+        for plain in _decoded(run[0]):
+            kind = next((kind for secret, kind in known.items() if secret in plain), "")
+            if not kind and (places := find_secrets(plain)):
+                kind = places[0].kind
+            if kind:
+                yield Place(run.start(), run.end(), kind)
+                break
+
+
+def _decoded(run: str) -> Iterator[str]:
+    """What a run of letters and digits says as base64 and as hexadecimal digits, if it says
+    something.
+    """
+    bare = run.rstrip("=").replace("-", "+").replace("_", "/")
+    with suppress(ValueError):
+        yield base64.b64decode(bare + "=" * (-len(bare) % 4)).decode("ascii")
+    if _HEX.fullmatch(run):
+        with suppress(ValueError):
+            yield bytes.fromhex(run).decode("ascii")
