@@ -12,6 +12,7 @@ import pytest
 from compact.core.context import ActiveContext
 from compact.core.messages import Message, ToolCall, ToolResult
 from compact.core.model_keys import ModelKey
+from compact.providers.anthropic_messages import AnthropicMessages
 from compact.providers.dialect import Dialect
 from compact.providers.openai_server import OpenAIServer, is_openai
 from compact.testing import ScriptedServer
@@ -65,3 +66,14 @@ def test_openai_is_sent_what_was_said(monkeypatch: pytest.MonkeyPatch) -> None:
     prompt = {"model": "gpt-4o", "messages": [{"role": "user", "content": SAID}]}
     assert is_openai(None)
     assert OpenAIServer(ModelKey("openai", "gpt-4o", None), Dialect({})).written(prompt) == prompt
+
+
+def test_a_server_that_the_environment_names_is_one_of_ones_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also where the key is that of the vendor's own model."""
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "none")
+    with ScriptedServer("ok") as server:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
+        asyncio.run(AnthropicMessages("claude-sonnet-4-5").complete(_context()))
+        assert "<|im_" not in json.dumps(server.prompts[0].body)

@@ -25,7 +25,7 @@ from compact.core.formats.tool_schemas import schemas_for
 from compact.core.messages import Message
 from compact.core.replies import Delta, Finish, Reply, Usage
 from compact.errors import ContextOverflow, ModelFailed, ModelRefused
-from compact.providers.clients import LoopClients, package
+from compact.providers.clients import LoopClients, key_for, package
 from compact.providers.failures import ErrorInAnswer, key_hint, mapped
 
 FORMAT = "anthropic"
@@ -78,6 +78,7 @@ class AnthropicMessages:
         self._cache = cache
         self._timeout = timeout
         self._counts = True
+        self._is_own = not is_anthropic(base_url or os.environ.get("ANTHROPIC_BASE_URL"))
         self._schemas = base_url is None
         self._clients: LoopClients[Any] = LoopClients(self._made, lambda client: client.close())
 
@@ -138,7 +139,7 @@ class AnthropicMessages:
         try:
             row: Mapping[str, Any] = await self._get(f"/v1/models/{self._name}")
         except ModelRefused as refusal:
-            if refusal.status not in _NOTHING_THERE or self._base_url is None:
+            if refusal.status not in _NOTHING_THERE or not self._is_own:
                 raise
             row = _row_of((await self._get("/v1/models")).get("data"), self._name)
         said = row.get("meta")
@@ -169,7 +170,7 @@ class AnthropicMessages:
             prompt["tools"] = schemas_for(FORMAT, context.tools)
         if self._cache:
             prompt = with_marks(prompt)
-        if self._base_url is not None:  # such a server reads control tokens in texts as real ones
+        if self._is_own:  # such a server reads control tokens in texts as real ones
             prompt = {**all_defused(prompt), "model": self._name}
         return prompt
 
@@ -198,7 +199,7 @@ class AnthropicMessages:
 
     def _made(self) -> Any:  # noqa: ANN401 - a client of a package that may be missing
         anthropic = package("anthropic", model=self.name)
-        key = self._api_key or os.environ.get("ANTHROPIC_API_KEY")
+        key = self._api_key or key_for("ANTHROPIC_API_KEY", self._base_url)
         if not key and self._base_url is not None:
             key = _NO_KEY
         client = anthropic.AsyncAnthropic(
@@ -276,6 +277,13 @@ class AnthropicMessages:
             finish=_FINISH.get(str(answer.get("stop_reason")), "unknown"),
             model=self.name,
         )
+
+
+def is_anthropic(address: str | None) -> bool:
+    """Whether an address is Anthropic's own."""
+    return (
+        address is None or re.match(r"https://api\.anthropic\.com(?:[:/]|$)", address) is not None
+    )
 
 
 class _Written:

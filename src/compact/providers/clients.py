@@ -1,12 +1,17 @@
-"""What the adapters share: one client per event loop, and packages that are imported when used."""
+"""What the adapters share: one client per event loop, packages that are imported when used, and
+where a key may be sent.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import importlib
+import os
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from ipaddress import ip_address
 from types import ModuleType
 from typing import Any, Generic, TypeVar
+from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary, finalize
 
 from compact.errors import ModelRefused
@@ -27,6 +32,30 @@ def package(name: str, *, model: str) -> ModuleType:
         raise ModelRefused(
             f"{model} needs the package {name}: pip install compactctl[{name}]", model=model
         ) from error
+
+
+def key_for(variable: str, address: str | None) -> str | None:
+    """The key that the environment holds, for the server at an address; None stands for where the
+    environment or the provider says that it is. None where there is none, or where it would travel
+    readable.
+    """
+    return os.environ.get(variable) or None if is_sealed(address) else None
+
+
+def is_sealed(address: str | None) -> bool:
+    """Whether nobody on the way can read what is sent there: not over plain http, unless the server
+    is on this machine.
+    """
+    if address is None:
+        return True
+    parts = urlsplit(address)
+    host = parts.hostname or ""
+    if parts.scheme.lower() == "https" or host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 class LoopClients(Generic[Client]):

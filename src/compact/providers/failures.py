@@ -26,6 +26,7 @@ from compact.errors import (
     ModelUnavailable,
     UnknownModel,
 )
+from compact.providers.clients import is_sealed
 
 KEY_VARIABLES: Mapping[str, str] = {
     "openai": "OPENAI_API_KEY",
@@ -215,11 +216,16 @@ def _by_kind(error: Exception, kinds: set[str], model: str) -> ModelFailed:
 
 def key_hint(model: str) -> str:
     """Where a model's key is given, in words."""
-    provider = ""
+    provider, address = "", None
     with suppress(UnknownModel):
-        provider = parse_key(model).provider
+        named = parse_key(model)
+        provider, address = named.provider, named.base_url
     variable = KEY_VARIABLES.get(provider)
-    return f"set {variable}, or give api_key" if variable else "give the right api_key"
+    if variable is None:
+        return "give the right api_key"
+    if not is_sealed(address):
+        return f"{variable} is not sent over plain http; ask by https, or give api_key"
+    return f"set {variable}, or give api_key"
 
 
 # --- what exceptions carry ------------------------------------------------------------------------

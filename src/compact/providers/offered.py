@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 from collections.abc import Mapping
 
 from compact.errors import InvalidInput, ModelFailed
-from compact.providers.clients import package
+from compact.providers.clients import key_for, package
 from compact.providers.failures import mapped
 from compact.providers.ollama_chat import Offered, OllamaChat
 
@@ -63,7 +62,7 @@ async def _listed(server: str) -> list[Offered]:
     base = f"{server.rstrip('/')}/v1" if re.fullmatch(r"https?://[^/]+/?", server) else server
     with mapped(server):
         async with openai.AsyncOpenAI(
-            api_key=os.environ.get("OPENAI_API_KEY") or _NO_KEY,
+            api_key=key_for("OPENAI_API_KEY", server) or _NO_KEY,
             base_url=base,
             max_retries=0,
             timeout=TIMEOUT,

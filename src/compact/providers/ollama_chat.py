@@ -25,7 +25,7 @@ from compact.core.messages import Message
 from compact.core.replies import Delta, Finish, Reply, Usage
 from compact.core.tokens import OLLAMA_FRAMING, TokenCounter
 from compact.errors import ContextOverflow, ModelFailed, ModelRefused
-from compact.providers.clients import LoopClients, package
+from compact.providers.clients import LoopClients, is_sealed, package
 from compact.providers.failures import ErrorInAnswer, mapped
 from compact.providers.openai_chat import system_text
 from compact.providers.tokenizers import tokenizer
@@ -200,7 +200,10 @@ class OllamaChat:
 
     def _made(self) -> Any:  # noqa: ANN401 - a client of a package that may be missing
         ollama = package("ollama", model=self.name)
-        return ollama.AsyncClient(host=self._base_url, timeout=self._timeout)
+        client = ollama.AsyncClient(host=self._base_url, timeout=self._timeout)
+        if not is_sealed(self._base_url):  # the package sends OLLAMA_API_KEY anywhere
+            client._client.headers.pop("authorization", None)
+        return client
 
     async def _post(self, path: str, body: Mapping[str, Any] | None) -> dict[str, Any]:
         with self._failing():

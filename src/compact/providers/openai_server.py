@@ -18,7 +18,7 @@ from compact.core.asking import Limits
 from compact.core.control_tokens import all_defused
 from compact.core.model_keys import ModelKey
 from compact.errors import CompactError, ModelFailed, ModelRefused
-from compact.providers.clients import LoopClients, package
+from compact.providers.clients import LoopClients, key_for, package
 from compact.providers.dialect import Dialect
 from compact.providers.failures import ErrorInAnswer, key_hint, mapped
 
@@ -56,6 +56,7 @@ class OpenAIServer:
         self.dialect = dialect
         self._timeout = timeout
         self._kind: str | None = None
+        self._address = key.base_url
         self._base_url = key.base_url or os.environ.get("OPENAI_BASE_URL")
         self._api_key = api_key
         self._clients: LoopClients[AsyncOpenAI] = LoopClients(
@@ -76,7 +77,7 @@ class OpenAIServer:
 
     def _made(self) -> AsyncOpenAI:
         openai = package("openai", model=self.model)
-        key = self._api_key or os.environ.get("OPENAI_API_KEY")
+        key = self._api_key or key_for("OPENAI_API_KEY", self._address)
         if not key and self.kind == "openai":
             text = f"there is no key for {self.model}: {key_hint(self.model)}"
             raise ModelRefused(text, model=self.model)
