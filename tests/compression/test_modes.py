@@ -1,6 +1,5 @@
 """What a mode changes in an extractive summary, and what it may not change (FR-12)."""
 
-import hashlib
 import json
 from importlib import resources
 from typing import Any
@@ -20,13 +19,6 @@ from tests.compression.test_extractive import call_message, result_message, said
 COUNTER = TokenCounter(tokenizer("o200k"))
 SAMPLE = resources.files("compact.apps.cli") / "sample" / "harbour.jsonl"
 OWN: tuple[ModeName, ...] = ("developer", "planning", "debugger")
-BEFORE_MODES = {
-    300: "5ea0cdcb663f339e",
-    1_000: "5526d8efc331d004",
-    4_000: "53e70d85f1bb6540",
-    12_000: "1b0aa01d4738731a",
-}
-"""Tokens of cap → digest of the sample's summary as it was written before there were modes."""
 
 
 def summary(messages: list[Message], mode: str, cap: int = 700, **more: Any) -> Summary:
@@ -46,11 +38,12 @@ def sample() -> list[Message]:
     return list(wiring.read_transcript("harbour.jsonl", data=data).messages)
 
 
-@pytest.mark.parametrize("cap", BEFORE_MODES)
-def test_without_a_mode_of_its_own_a_summary_is_as_before(sample, cap):
-    """FR-12: byte for byte; also in the mode `user`, and in one that is not known."""
+@pytest.mark.parametrize("cap", [300, 1_000, 4_000, 12_000])
+def test_without_a_mode_of_its_own_a_summary_is_the_assistants(sample, cap):
+    """FR-12: byte for byte, in the mode `user` and in one that is not known; what it is,
+    `test_golden` holds.
+    """
     text = summary(sample, "assistant", cap).text
-    assert hashlib.sha256(text.encode()).hexdigest()[:16] == BEFORE_MODES[cap]
     assert summary(sample, "user", cap).text == text
     assert summary(sample, "of another version", cap).text == text
 

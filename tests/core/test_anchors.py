@@ -87,3 +87,12 @@ def test_arguments():
         "x": "b",
     }
     assert list(anchors.strings_of('{"path": ')) == [("", '{"path": ')]
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["src/kiln/journal.py:12:def find(", "src/kiln/journal.py:12:", "src/kiln/journal.py:12-18"],
+)
+def test_a_place_in_a_file_names_the_file(line):
+    """What grep puts out begins with the file, and goes on with the text of the line."""
+    assert [a.text for a in anchors.find_all(line) if a.kind == "path"] == ["src/kiln/journal.py"]

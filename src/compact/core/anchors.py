@@ -55,7 +55,7 @@ _WORD = re.compile(r"(?<![<*A-Za-z0-9_])[A-Za-z0-9_À-ɏ./~@#:+%$\\-]{2,300}")
 _ESCAPE = re.compile(r"\\[nrt](?![a-z]{3,}\\)")
 """A line end or tab written as an escape, as in JSON or source; not a folder of a Windows path."""
 _URL = re.compile(r"https?://[^\s\"'<>)\]}`\\]+")
-_LINE_NUMBER = re.compile(r"(?::\d+){1,2}(?:-\d+)?$|:$|#L\d+(?:-L?\d+)?$")
+_LINE_NUMBER = re.compile(r"(?::\d+){1,2}(?:-\d+|:.*)?$|:$|#L\d+(?:-L?\d+)?$")
 _FILE = re.compile(r"[\w@.-]*[\w-]\.[A-Za-z][A-Za-z0-9]{0,5}")
 _EXTENSIONS = frozenset(
     """
