@@ -199,8 +199,9 @@ class View:
         for _ in range(MOST_ROUNDS):
             with self._state.lock:
                 if self._settle():
-                    self._decided(self._fold.tokens, "below the trigger")
-                    self.ahead.consider(self._fold.tokens, self._trigger)
+                    tokens = self._fold.tokens
+                    self._decided(tokens, "below the trigger")
+                    self.ahead.consider(tokens, self._trigger)
                     return take()
             async with self.alone():
                 await self._round(otherwise)
