@@ -18,7 +18,7 @@ from typing import Any
 from compact import CompactPolicy, plan, wiring
 from compact.compression import gate_facts
 from compact.compression.gate import judge
-from compact.compression.matter import Matter
+from compact.compression.matter import MOST_ANCHORS, Matter
 from compact.core.checkpoints import Level, Summary, SummaryRequest
 from compact.core.levels import LEVELS, Caps
 from compact.core.messages import Message
@@ -90,7 +90,7 @@ def kept(
     source = sum(map(counter.message, covered))
     whole = request_of(covered, source, "detailed")
     matter = Matter(whole, counter, source, "")
-    asked = matter.likeliest(gate_facts.MOST_ANCHORS)
+    asked = matter.likeliest(MOST_ANCHORS)
     if not asked:
         return
     missing = matter.unnamed(asked, done.context.render_text())

@@ -2,10 +2,12 @@
 out, and what only tells of such things stays (FR-6, design idea 7)."""
 
 import base64
+import random
 
 import pytest
 
 from compact.core.checkpoints import REFERENCE_LINE, Summary
+from tests.compression import test_gate_models
 from tests.compression.test_gate import (
     COUNTER,
     GOOD,
@@ -205,3 +207,37 @@ def test_pictures_from_elsewhere_are_not_shown(picture):
     assert "- The page shows" in done.summary.text
     here = "- The page shows ![state](pictures/state.png) on top."
     assert here in judged(f"{GOOD}\n{here}", asked([*TALK, said("tool", here)])).summary.text
+
+
+# --- another conversation's summary ---------------------------------------------------------------
+
+FESTIVAL = (
+    "## Goal\n- Plan the harvest festival in the village.\n\n## Done\n- The tent was rented from "
+    "the fire brigade and paid in cash.\n- The band plays at eight, and the baker brings rolls."
+    "\n\n## Open\n- Find somebody who drives elderly people home after midnight.\n- Ask the mayor "
+    "for a short speech about the orchard."
+)
+BRIEF = (
+    "The user wants a booking page that never stores card numbers and ships on Tuesdays only. Step "
+    "by step, the parser, the writer, the cache and the others were made to keep the order of what "
+    "they write, and each passes its check now; every one of them asks before it writes. The work "
+    "goes on: nothing was cancelled, and no error is open."
+)
+
+
+def test_a_fluent_summary_of_something_else_is_refused():
+    """What is made up reads well, and names nothing of its source (FR-6)."""
+    assert "subject" in judged(FESTIVAL).rejected_by
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_salad_of_real_lines_is_refused(seed):
+    """Lines of another project's code and documentation, each of them fluent."""
+    lines = [x.strip() for x in test_gate_models.STDLIB.split("\n") if len(x.split()) > 6]
+    text = "## Done\n" + "\n".join(f"- {x}" for x in random.Random(seed).sample(lines, 25))
+    assert "subject" in judged(text).rejected_by
+
+
+def test_a_brief_summary_that_names_nothing_is_fine():
+    """Prose in words of its own about what was said."""
+    assert judged(BRIEF).accepted

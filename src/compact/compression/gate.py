@@ -38,6 +38,7 @@ RULES: tuple[Rule, ...] = (
     Rule("garbage", gate_answer.garbage),
     Rule("finish", gate_answer.finish),
     Rule("echo", gate_answer.echo),
+    Rule("subject", gate_answer.subject),
     Rule("language", gate_answer.language),
     Rule("injection", gate_orders.injection),
     Rule("hallucinated", gate_facts.hallucinated),

@@ -11,7 +11,15 @@ import re
 
 from compact.compression import echoes, noise
 from compact.compression.extractive import ORDER
-from compact.compression.matter import HEADING, Finding, Matter, rejection, with_text
+from compact.compression.matter import (
+    HEADING,
+    MOST_ANCHORS,
+    Finding,
+    Matter,
+    rejection,
+    telling,
+    with_text,
+)
 from compact.compression.notes import LISTED, Notes
 from compact.core.checkpoints import REFERENCE_LINE, Summary
 from compact.core.languages import NAMES, language_of
@@ -25,6 +33,15 @@ TRANSCRIPT_SHARE = 0.5
 """Shares of a summary from which it counts as copied, looped or a transcript (`echoes`)."""
 SHORT = 900
 """Characters up to which a text may be nothing but a refusal or an error."""
+TOLD_WORDS, LONG = 20, 60
+"""Telling words from which a summary must be about its source, and from which it is a long one."""
+LONG_WORD = 4
+"""Letters of a word's stem from which it is looked for."""
+KNOWN, KNOWN_LONG = 0.45, 0.78
+"""Shares of those words that the source must know where a summary names none of its names, and
+where a long one names none of `MANY_NAMES`. Summaries of real sessions name 18 of 60 at least, and
+know 0.78 to 0.97."""
+MANY_NAMES = 20
 LEAST_SPOKEN = 150
 """Characters of a voice from which its language counts; what cannot be told then is a mixture."""
 _REFUSES = re.compile(
@@ -153,6 +170,27 @@ def garbage(summary: Summary, matter: Matter) -> Finding:
         return Finding(True, "put together from notes")
     found = noise.read(summary.text, matter)
     return Finding(not found.is_noise, found.detail, share=found.share, rejects=found.is_noise)
+
+
+def subject(summary: Summary, matter: Matter) -> Finding:
+    """It tells of its source: it names something of it, or knows most of its words.
+
+    What a model makes up, or tells of another conversation, reads well and does neither.
+    """
+    if isinstance(summary.memo, Notes):
+        return Finding(True, "put together from notes")
+    prose = _prose(summary.text)
+    words = [stem for stem in telling(prose) if len(stem) >= LONG_WORD]
+    asked = matter.likeliest(MOST_ANCHORS)
+    named = sum(name in summary.text for name, _ in asked)
+    spoken = {language_of(text) for text in matter.samples}
+    if named or len(words) < TOLD_WORDS or language_of(prose) not in spoken | {None}:
+        return Finding(True, f"{named:,} of {len(asked):,} key entities named")
+    said = "\n".join((*matter.source, *matter.beside, *matter.strings)).lower()
+    share = sum(stem in said for stem in words) / len(words)
+    least = KNOWN_LONG if len(words) >= LONG and len(asked) >= MANY_NAMES else KNOWN
+    detail = f"none of {len(asked):,} key entities named, {share:.0%} of its words known"
+    return Finding(share >= least, detail, share=share, rejects=share < least)
 
 
 def language(summary: Summary, matter: Matter) -> Finding:

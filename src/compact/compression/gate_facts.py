@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from compact.compression.extractive import FILES, MENTIONED, NAMES
 from compact.compression.matter import (
+    MOST_ANCHORS,
     Asked,
     Finding,
     Matter,
@@ -23,8 +24,8 @@ from compact.core.disguises import undisguised
 
 ANCHOR_TOKENS = 40
 """Tokens of cap for each anchor that a summary is asked for ..."""
-MOST_ANCHORS, FEWEST_ANCHORS = 60, 5
-"""... at most so many; where the cap has no room for so few, none."""
+FEWEST_ANCHORS = 5
+"""... at most `MOST_ANCHORS`; where the cap has no room for so few, none."""
 LEAST_COVERED = 0.5
 """Share of those anchors that a summary should name of itself; the extractive summaries of real
 sessions name all in 114 of 117 cases, and at least half in the others."""

@@ -22,6 +22,8 @@ from compact.core.voices import person_text, voice_of
 
 SMALLEST = 32
 """Tokens up to which a summary may be as large as its source: there is no saying it shorter."""
+MOST_ANCHORS = 60
+"""Names that a summary is asked for, at most; they are its source's key entities."""
 SAMPLE, SAMPLE_CHARS = 60, 400
 """Of so many messages of a voice, evenly chosen, so many characters are its sample."""
 HEADING = re.compile(r"^## (.+)$", re.MULTILINE)
