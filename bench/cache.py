@@ -3,8 +3,8 @@
 
 The same turns, with their calls, results and answers, are gone through in three ways: with
 compact, with a sliding window, and with LangChain's SummarizationMiddleware. Before each answer the
-prompt is sent to a llama.cpp server (`tests/models/tiny_llama.py`), which keeps the last one. What is
-unavoidable is told from the prompts themselves: what is new in each, and of one with a new
+prompt is sent to a llama.cpp server (`tests/models/tiny_llama.py`), which keeps the last one. What
+is unavoidable is told from the prompts themselves: what is new in each, and of one with a new
 checkpoint, or another new summary, all from there on. A window that slides makes none: whatever it
 has read again is its own doing.
 """
@@ -81,6 +81,7 @@ def measure(setting: Setting) -> list[Table]:
     if setting.peers:
         summary = round(statistics.mean(ours.summaries))
         ways.append(_langchain(script, model.tokenizer, trigger, target - summary, summary))
+    _same_work(script, ways)
     with tiny_llama.serving(folder, WINDOW) as url:
         for way in ways:
             _send(way, url, usable)
@@ -237,19 +238,19 @@ def _table(script: Sequence[Record], ways: Sequence[Way]) -> Table:
         table.notes.append(f"{way.name}: {way.note}.")
     what = "compact, uncached ÷ unavoidable"
     table.checks.append(Check(what, ways[0].uncached / ways[0].unavoidable, MOST_RATIO))
-    _same_work(script, ways)
     return table
 
 
 def _same_work(script: Sequence[Record], ways: Sequence[Way]) -> None:
-    """Every way was asked at the same moments, and ends each prompt with the same message."""
+    """Every way was asked at the same moments, and shows what the person said last, as it was."""
     answers = [i for i, m in enumerate(script) if m["role"] == "assistant"]
     for way in ways:
         if len(way.prompts) != len(answers):
             raise CannotMeasure(f"{way.name} made {len(way.prompts)} of {len(answers)} prompts")
         for at, prompt in zip(answers, way.prompts, strict=True):
-            if prompt[-1]["content"] != script[at - 1]["content"]:
-                raise CannotMeasure(f"{way.name} ends a prompt otherwise than it was asked")
+            said = next(m["content"] for m in reversed(script[:at]) if m["role"] == "user")
+            if not any(m["content"] == said for m in prompt):
+                raise CannotMeasure(f"{way.name} lost what was asked before message {at}")
 
 
 def _anthropic(requests: Sequence[Mapping[str, Any]]) -> Table:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
@@ -50,6 +51,9 @@ OFF = 0.02
 UNKNOWN = {"chars": (0.60, 0.15), "o200k": (0.65, 0.15)}
 """How far under the server's count ours may lie where its tokenizer is not known: of the first
 prompt, and of every later one, corrected by what the server reported before it."""
+
+OURS = {"extractive", "receipt"}
+"""Who writes what stands in for a model's summary."""
 
 Llama = Callable[[int], str]
 
@@ -220,7 +224,7 @@ def test_typed_control_tokens_reach_no_server_as_such(
     """Each face counts them as the plain text they are: one that was read as such counts as one
     token, and speaks with another's voice.
     """
-    typed = [{"role": "user", "content": text * 20} for text in TYPED]
+    typed: list[dict[str, Any]] = [{"role": "user", "content": text * 20} for text in TYPED]
     for wire, face in FACES.items():
         counter = token_counter(wire, tokenizer=estimator)
         messages = tuple(format_named(wire).parse(m, i) for i, m in enumerate(typed))
@@ -244,7 +248,7 @@ def test_results_in_one_message_are_counted_as_they_are_written(
     calls = [{"type": "tool_use", "id": i, "name": "read_file", "input": {}} for i in ids]
     results = [{"type": "tool_result", "tool_use_id": i, "content": "It holds."} for i in ids]
     words = {"type": "text", "text": "And now?"}
-    asked = [
+    asked: list[dict[str, Any]] = [
         {"role": "user", "content": "Read them."},
         {"role": "assistant", "content": calls},
     ]
@@ -304,8 +308,8 @@ def test_a_session_changes_between_servers(
     llama: Llama, notes: Notes, estimator: HuggingFaceEstimator, tmp_path: Path
 ) -> None:
     """From a window of 8192 tokens to one of 1024 and back, in mid-session (issue 4)."""
-    with session_store(tmp_path / "moving.db") as store:
-        changes_models(llama, notes, estimator, "chat_completions", 5, store)
+    with closing(session_store(tmp_path / "moving.db")) as store:
+        changes_models(llama, notes, estimator, "chat_completions", 3, store)
 
 
 @pytest.mark.slow
@@ -313,7 +317,7 @@ def test_a_session_changes_between_servers(
 def test_a_long_session_changes_between_servers(
     llama: Llama, notes: Notes, estimator: HuggingFaceEstimator, wire: str, tmp_path: Path
 ) -> None:
-    with session_store(tmp_path / "moving.db") as store:
+    with closing(session_store(tmp_path / "moving.db")) as store:
         changes_models(llama, notes, estimator, wire, 30, store)
 
 
@@ -365,10 +369,10 @@ def catches_garbage(
         for checkpoint in ctx.checkpoints:
             found = {verdict.rule: verdict for verdict in checkpoint.verdicts}
             assert found["garbage"].passed
-            assert checkpoint.made_by != writer.name
+            assert checkpoint.made_by in OURS
     asyncio.run(writer.aclose())
     asyncio.run(model.aclose())
-    assert writer.name not in makers
+    assert set(makers) <= OURS, "garbage was accepted"
     assert written.overflows == 0
     assert len(written.prompts) >= len(caught) / 2 > 0
     print(
@@ -385,7 +389,7 @@ def test_garbage_never_stands_in(
     """The tiny model writes the summaries too: the gate catches each, and the extractive one stands
     in (issue 4).
     """
-    caught = catches_garbage(llama, notes, estimator, "chat_completions", 4)
+    caught = catches_garbage(llama, notes, estimator, "chat_completions", 3)
     print(f"\n  caught by {dict(caught.most_common())}", end="")
     assert caught
 
