@@ -4,9 +4,10 @@ FR-14, C-9).
 
 import pytest
 
-from compact import CompactPolicy, ContextManager, Patience
+from compact import CompactPolicy, ContextManager, Patience, wiring
 from compact.core.asking import Limits
 from compact.core.events import Event, ModelChanged, TrustFaded
+from compact.core.levels import Caps
 from compact.core.prompts import Note, PromptParts
 from compact.core.tiers import TierSettings
 from compact.errors import ContextOverflow, UnknownModel
@@ -45,6 +46,30 @@ def test_an_answer_has_its_room_and_thinking_has_more():
 def test_what_a_person_reserves_counts_for_every_model():
     ctx = ContextManager("o3", policy=CompactPolicy(output_reserve=1_234))
     assert ctx.window.output_reserve == 1_234
+
+
+@pytest.mark.parametrize(
+    ("key", "level", "share"), [("ollama:qwen2.5:1.5b", "moderate", 0.8), ("gpt-4o", "detailed", 1)]
+)
+def test_a_summary_is_asked_for_as_large_as_its_writer_can_write(key, level, share, monkeypatch):
+    """(FR-13) Level and cap follow from the size of the model that writes."""
+    asked = []
+
+    class Listening:
+        name, waits = key, False
+
+        async def summarize(self, request):
+            asked.append(request)
+            raise ValueError("never mind")
+
+    monkeypatch.setattr(wiring, "summarizer", lambda *_, **__: Listening())
+    ctx = ContextManager(window=32_768, tokenizer="o200k", summarizer=key)
+    fill(ctx, 400)
+    ctx.get_context_for_model()
+    assert {request.level for request in asked} == {level}
+    cap = share * Caps(ctx.window.usable).of(level)
+    assert 0.9 * cap < asked[-1].max_tokens <= cap
+    assert {checkpoint.level for checkpoint in ctx.checkpoints} == {level}
 
 
 def test_a_session_goes_on_with_another_model():

@@ -372,7 +372,9 @@ class View:
             standing = replace(standing, pressure=rung.pressure)
             hard = limit if rung.tight else hard
         summarizer = breaker.summarizer
-        policy = rung.tightened(state.policy) if rung else state.policy
+        policy = state.policy_for(self.size)
+        if rung is not None:
+            policy = rung.tightened(policy)
         if guidance:
             policy = policy.model_copy(update={"guidance": guidance})
         policy = state.prompting.asked(policy)
