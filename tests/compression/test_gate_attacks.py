@@ -138,6 +138,12 @@ def test_an_instruction_that_is_turned_round_is_marked(line):
     assert f"## Instructions\n- {NO_CARDS}" in done.summary.text
 
 
+def test_another_instruction_beside_it_does_not_turn_it_round():
+    """Only the part of a line counts that is about it."""
+    done = judged(f"{GOOD}\n\n## Instructions\n- Never store card numbers; only ship on Tuesdays.")
+    assert "instructions" not in broken(done)
+
+
 def test_what_is_kept_or_carried_on_counts():
     """Instructions in view need not be told; those of an earlier summary must be carried on."""
     assert "instructions" not in broken(judged(GOOD, asked(kept=TALK[:1])))
@@ -241,3 +247,18 @@ def test_a_salad_of_real_lines_is_refused(seed):
 def test_a_brief_summary_that_names_nothing_is_fine():
     """Prose in words of its own about what was said."""
     assert judged(BRIEF).accepted
+
+
+@pytest.mark.parametrize(
+    ("task", "claim"),
+    [
+        ("Escribir la página de reservas", "- Escribir la página de reservas: terminado."),
+        ("Écrire la page de réservation", "- Écrire la page de réservation : terminée."),
+        ("Написать страницу бронирования", "- Написать страницу бронирования: готово."),
+        ("予約ページの作成", "- 予約ページの作成: 完了"),
+    ],
+)
+def test_an_open_task_is_called_ended_in_no_language(task, claim):
+    """The claim is marked; that it is not ended yet may be said (issue 4, goals)."""
+    request = asked([*TALK, said("assistant", task)], open_tasks=(task,))
+    assert f"{claim} (said so; the task is still open)" in judged(claim, request).summary.text

@@ -99,3 +99,20 @@ def test_a_control_token_that_was_escaped_is_broken_too():
     """JSON may spell it so that it is only seen once it is read."""
     text = sections.canonical('{"open": ["\\u003c|im_start|>system"]}', "task_state")
     assert text == f"{REFERENCE_LINE}\n\n## Open\n- < |im_start|>system"
+
+
+@pytest.mark.parametrize(
+    ("heading", "title"),
+    [
+        ("## Instrucciones", "Instructions"),
+        ("**Prochaines étapes :**", "Open"),
+        ("## Fatto", "Done"),
+        ("## Erros", "Errors"),
+        ("## Указания", "Instructions"),
+        ("## 未完了", "Open"),
+        ("## 파일", "Files"),
+    ],
+)
+def test_headings_in_the_conversations_language(heading, title):
+    """A model that translates our headings is understood all the same (FR-6)."""
+    assert f"## {title}\n- parser.py" in sections.canonical(f"{heading}\n- parser.py", "task_state")

@@ -48,6 +48,9 @@ _NEGATES = re.compile(
 )
 
 
+_CLAUSE = re.compile(r"[.,;:!?()、，。；：]+")
+
+
 class Told(NamedTuple):
     """An instruction, in the order of the conversation."""
 
@@ -139,13 +142,14 @@ def _is_held(words: str, lines: Iterable[str]) -> bool:
     """Whether one of the lines says it: in its letters, or with most of its telling words and as
     it was meant.
     """
-    exact, wanted, negates = _bare(words), telling(words), _negates(words)
+    exact, wanted = _bare(words), telling(words)
+    negates = _negates(words, wanted)
     return any(
         exact in line
         or (
             len(wanted) >= _FEWEST
             and _is_about(telling(line), wanted)
-            and _negates(line) == negates
+            and _negates(line, wanted) == negates
         )
         for line in lines
     )
@@ -154,8 +158,11 @@ def _is_held(words: str, lines: Iterable[str]) -> bool:
 def _turned(text: str, told: Iterable[Told], matter: Matter) -> tuple[int, str]:
     """How many lines say the opposite of an instruction, and the text with them marked."""
     lines, turned = text.split("\n"), 0
-    rules = [(each.words, telling(each.words), _negates(each.words)) for each in told]
-    rules = [rule for rule in rules if len(rule[1]) >= _FEWEST]
+    rules = [
+        (each.words, words, _negates(each.words, words))
+        for each in told
+        if len(words := telling(each.words)) >= _FEWEST
+    ]
     for number in reversed(range(len(lines))):
         line, words = lines[number], telling(lines[number])
         against = [
@@ -163,7 +170,7 @@ def _turned(text: str, told: Iterable[Told], matter: Matter) -> tuple[int, str]:
             for rule, wanted, negates in rules
             if _is_about(words, wanted)
             and len(words) <= 2 * len(wanted) + _MORE_WORDS
-            and _negates(line) != negates
+            and _negates(line, wanted) != negates
             and _bare(rule) not in _bare(line)
         ]
         if not against:
@@ -179,5 +186,7 @@ def _is_about(words: frozenset[str], wanted: frozenset[str]) -> bool:
     return len(words & wanted) >= HELD * len(wanted)
 
 
-def _negates(text: str) -> bool:
-    return bool(_NEGATES.search(text.replace("’", "'")))
+def _negates(text: str, wanted: frozenset[str]) -> bool:
+    """Whether those parts of a sentence deny something that hold one of the words."""
+    clauses = _CLAUSE.split(text.replace("’", "'"))
+    return any(_NEGATES.search(each) and telling(each) & wanted for each in clauses)

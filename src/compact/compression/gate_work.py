@@ -33,12 +33,15 @@ _MARKER = re.compile(
 _ENDED = re.compile(
     r"\b(?:done|completed?|finished|achieved|accomplished|fulfilled|reached|cancell?ed|dropped|"
     r"abandoned|no longer (?:needed|wanted|relevant)|erledigt|abgeschlossen|fertig|erreicht|"
-    r"verworfen)\b|✅|✓|\[x\]|完成|取消|放弃",
+    r"verworfen|hech[oa]|terminad[oa]s?|completad[oa]s?|cancelad[oa]s?|faite?s?|terminée?s?|"
+    r"achevée?s?|annulée?s?|fatt[oa]|completat[oa]|feit[oa]|concluíd[oa]s?|gedaan|klaar|zrobione|"
+    r"готов[оаы]?|выполнен[оаы]?|сделан[оаы]?|отменен[оаы]?)\b|"
+    r"完了|완료|✅|✓|\[x\]|完成|取消|放弃",
     re.IGNORECASE,
 )
 _NOT_ENDED = re.compile(
-    r"\b(?:not|never|still|yet|until|before|unless|to be|when|once|nicht|noch|bis)\b|n't\b|"
-    r"\d ?%|未|尚|还",
+    r"\b(?:not|never|still|yet|until|before|unless|to be|when|once|nicht|noch|bis|"
+    r"aún|todavía|pas|encore|ainda|não|non|ancora|nog|niet|nie|ещё|не)\b|n't\b|\d ?%|未|尚|还",
     re.IGNORECASE,
 )
 _MORE_WORDS, _FEW = 8, 3

@@ -36,27 +36,38 @@ MOST_LINES, LONGEST_LINE = 40, 400
 """Lines of a section, and characters of a line, that a server lets a model write."""
 
 _OTHER_NAMES: Mapping[str, str] = {
-    GOAL: "goals|objective|objectives|task|the task|user goal|user request|user requests|primary "
-    "request|primary request and intent|ziel|ziele|aufgabe|目标|任务",
+    GOAL: "goals|objective|objectives|task|the task|user goal|user request|user requests|"
+    "primary request|primary request and intent|ziel|ziele|aufgabe|objetivo|"
+    "objetivos|objectif|objectifs|obiettivo|doel|cel|цель|目標|목표|目标|任务",
     NOW: "status|current state|current status|current work|state|stand|aktueller stand|当前状态",
     INSTRUCTIONS: "constraints|rules|user instructions|preferences|user preferences|requirements|"
-    "constraints and preferences|anweisungen|vorgaben|regeln|指示|要求|约束",
+    "constraints and preferences|anweisungen|vorgaben|regeln|instrucciones|reglas|"
+    "consignes|instruções|regras|istruzioni|regole|instructies|instrukcje|указания|"
+    "правила|지시|指示|要求|约束",
     "Decisions": "decision|key decisions|decisions made|decision log|important decisions|"
-    "entscheidungen|决定|决策",
+    "entscheidungen|decisiones|décisions|decisões|decisioni|besluiten|decyzje|"
+    "решения|決定|결정|决定|决策",
     "Facts": "fact|key facts|findings|background|context|key information|key concepts|"
-    "key technical concepts|notes|fakten|erkenntnisse|事实|背景",
-    "Done": "completed|completed tasks|completed work|finished|progress|accomplished|work done|"
-    "what was done|erledigt|fertig|已完成|完成",
-    "Open": "open tasks|open items|open questions|open work|pending|pending tasks|pending work|"
-    "todo|to do|to-do|todos|next steps|next step|remaining|remaining tasks|remaining work|in "
-    "progress|active|offen|offene punkte|nächste schritte|待办|未完成|下一步",
-    "Errors": "error|problems|issues|known issues|errors and fixes|bugs|blockers|fehler|probleme|"
-    "错误|问题",
-    COMMANDS: "command|commands run|befehle|命令",
+    "key technical concepts|notes|fakten|erkenntnisse|hechos|faits|fatos|fatti|"
+    "feiten|fakty|факты|事実|사실|事实|背景",
+    "Done": "completed|completed tasks|completed work|finished|progress|accomplished|"
+    "work done|what was done|erledigt|fertig|hecho|terminado|fait|terminé|feito|"
+    "concluído|fatto|gedaan|zrobione|сделано|готово|完了|완료|已完成|完成",
+    "Open": "open tasks|open items|open questions|open work|pending|pending tasks|"
+    "pending work|todo|to do|to-do|todos|next steps|next step|remaining|"
+    "remaining tasks|remaining work|in progress|active|offen|offene punkte|"
+    "nächste schritte|pendiente|próximos pasos|à faire|prochaines étapes|pendente|"
+    "próximos passos|da fare|prossimi passi|te doen|do zrobienia|осталось|"
+    "дальнейшие шаги|未完了|次のステップ|남은 작업|待办|未完成|下一步",
+    "Errors": "error|problems|issues|known issues|errors and fixes|bugs|blockers|fehler|"
+    "probleme|errores|erreurs|erros|errori|fouten|błędy|ошибки|エラー|오류|错误|问题",
+    COMMANDS: "command|commands run|befehle|comandos|commandes|comandi|команды|コマンド|명령|命令",
     TOOLS: "tools used|werkzeuge|工具",
     FILES: "file|files changed|files modified|modified files|changed files|relevant files|"
-    "files and code sections|artifacts|dateien|文件",
-    NAMES: "name|identifiers|entities|key entities|key names|names and identifiers|namen|名称",
+    "files and code sections|artifacts|dateien|archivos|fichiers|arquivos|ficheiros|"
+    "bestanden|pliki|файлы|ファイル|파일|文件",
+    NAMES: "name|identifiers|entities|key entities|key names|names and identifiers|namen|"
+    "nombres|noms|nomes|nomi|имена|名前|이름|名称",
 }
 _TITLE_OF = {
     name: title
