@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard
 
 from pydantic import BaseModel, ConfigDict, Field, InstanceOf
 
@@ -23,6 +23,24 @@ class Usage(BaseModel):
     completion_tokens: int = Field(default=0, ge=0)
     cached_tokens: int = Field(default=0, ge=0)
     """Of the prompt's tokens, those that came out of the provider's cache."""
+
+
+def usage_of(prompt: object, completion: object, cached: object) -> Usage | None:
+    """Usage as a server says it: None where it says none of the prompt, and what is no number of
+    tokens counts nothing, as an answer is not lost for that.
+    """
+    if not is_tokens(prompt):
+        return None
+    return Usage(
+        prompt_tokens=prompt,
+        completion_tokens=completion if is_tokens(completion) else 0,
+        cached_tokens=cached if is_tokens(cached) else 0,
+    )
+
+
+def is_tokens(value: object) -> TypeGuard[int]:
+    """Whether it is a number of tokens."""
+    return type(value) is int and value >= 0
 
 
 class Reply(BaseModel):

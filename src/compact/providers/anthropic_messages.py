@@ -23,10 +23,10 @@ from compact.core.control_tokens import all_defused
 from compact.core.formats.known import format_named, prompt_of
 from compact.core.formats.tool_schemas import schemas_for
 from compact.core.messages import Message
-from compact.core.replies import Delta, Finish, Reply, Usage
+from compact.core.replies import Delta, Finish, Reply, Usage, is_tokens, usage_of
 from compact.errors import ContextOverflow, ModelFailed, ModelRefused
 from compact.providers.clients import LoopClients, key_for, package
-from compact.providers.failures import ErrorInAnswer, key_hint, mapped
+from compact.providers.failures import ErrorInAnswer, key_hint, mapped, reading
 
 FORMAT = "anthropic"
 TIMEOUT = 600.0
@@ -110,7 +110,9 @@ class AnthropicMessages:
         written = _Written()
         async with aclosing(self._events(body)) as events:
             async for event in events:
-                if text := written.take(event):
+                with reading(self.name):
+                    text = written.take(event)
+                if text:
                     yield Delta(text=text)
         if not written.is_whole:
             raise ModelFailed(f"{self.name} broke off in the middle of its answer", model=self.name)
@@ -271,8 +273,10 @@ class AnthropicMessages:
                 f"{self.name} filled its context window before it came to an end",
                 tokens=usage.prompt_tokens if usage else None,
             )
+        with reading(self.name):
+            message = _message(content)
         return Reply(
-            message=_message(content),
+            message=message,
             usage=usage,
             finish=_FINISH.get(str(answer.get("stop_reason")), "unknown"),
             model=self.name,
@@ -358,14 +362,11 @@ def _message(content: Sequence[Any]) -> Message:
 
 def _usage(said: object) -> Usage | None:
     """Tokens of the whole prompt: the API names those that were not in its cache apart."""
-    if not isinstance(said, Mapping) or not isinstance(said.get("input_tokens"), int):
+    if not isinstance(said, Mapping) or not is_tokens(fresh := said.get("input_tokens")):
         return None
-    read = said.get("cache_read_input_tokens") or 0
-    return Usage(
-        prompt_tokens=said["input_tokens"] + read + (said.get("cache_creation_input_tokens") or 0),
-        completion_tokens=said.get("output_tokens") or 0,
-        cached_tokens=read,
-    )
+    read, written = said.get("cache_read_input_tokens"), said.get("cache_creation_input_tokens")
+    prompt = fresh + sum(filter(is_tokens, (read, written)))
+    return usage_of(prompt, said.get("output_tokens"), read)
 
 
 def _system(

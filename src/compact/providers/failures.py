@@ -21,6 +21,7 @@ from compact.core.redaction import redact
 from compact.errors import (
     CompactError,
     ContextOverflow,
+    InvalidInput,
     ModelFailed,
     ModelRefused,
     ModelUnavailable,
@@ -132,6 +133,18 @@ def mapped(model: str) -> Iterator[None]:
         raise
     except Exception as error:
         raise failure_of(error, model) from error
+
+
+@contextmanager
+def reading(model: str) -> Iterator[None]:
+    """An answer is read inside: one that does not say what it should, where it should, is a failure
+    of the model's, which may do better if it is asked again.
+    """
+    try:
+        yield
+    except (InvalidInput, AttributeError, LookupError, TypeError, ValueError) as error:
+        text = f"{model} answered something that cannot be read: {_said(error)}"
+        raise ModelFailed(text, model=model) from error
 
 
 def failure_of(error: BaseException, model: str) -> CompactError:

@@ -22,11 +22,11 @@ from compact.core.control_tokens import all_defused
 from compact.core.formats.known import format_named, prompt_of
 from compact.core.formats.tool_schemas import schemas_for
 from compact.core.messages import Message
-from compact.core.replies import Delta, Finish, Reply, Usage
+from compact.core.replies import Delta, Finish, Reply, Usage, usage_of
 from compact.core.tokens import OLLAMA_FRAMING, TokenCounter
 from compact.errors import ContextOverflow, ModelFailed, ModelRefused
 from compact.providers.clients import LoopClients, is_sealed, package
-from compact.providers.failures import ErrorInAnswer, mapped
+from compact.providers.failures import ErrorInAnswer, mapped, reading
 from compact.providers.openai_chat import system_text
 from compact.providers.tokenizers import tokenizer
 
@@ -118,7 +118,9 @@ class OllamaChat:
         said: dict[str, Any] = {"role": "assistant", "content": ""}
         async with aclosing(self._lines({**body, "stream": True})) as lines:
             async for line in lines:
-                if text := _grown(said, line.get("message")):
+                with reading(self.name):
+                    text = _grown(said, line.get("message"))
+                if text:
                     yield Delta(text=text)
                 if line.get("done"):
                     yield Delta(reply=self._reply({**line, "message": said}))
@@ -249,7 +251,8 @@ class OllamaChat:
         said = answer.get("message")
         if not isinstance(said, Mapping):
             raise ModelFailed(f"{self.name} answered without a message", model=self.name)
-        message = _message(said)
+        with reading(self.name):
+            message = _message(said)
         finish = _FINISH.get(str(answer.get("done_reason")), "unknown")
         if message.tool_calls and finish == "stop":
             finish = "tool_calls"
@@ -283,10 +286,7 @@ def _message(said: Mapping[str, Any]) -> Message:
 
 def _usage(answer: Mapping[str, Any]) -> Usage | None:
     """As the server says it; a prompt that it had in its cache as a whole is not counted."""
-    prompt = answer.get("prompt_eval_count")
-    if not isinstance(prompt, int):
-        return None
-    return Usage(prompt_tokens=prompt, completion_tokens=answer.get("eval_count") or 0)
+    return usage_of(answer.get("prompt_eval_count"), answer.get("eval_count"), 0)
 
 
 def _estimated(context: ActiveContext) -> int:

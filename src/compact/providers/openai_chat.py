@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
+from operator import itemgetter
 from typing import Any
 
 from compact.core import defaults
@@ -16,10 +17,10 @@ from compact.core.formats.known import format_named, prompt_of
 from compact.core.formats.tool_schemas import schemas_for
 from compact.core.messages import Message
 from compact.core.model_keys import ModelKey
-from compact.core.replies import Delta, Finish, Reply, Usage
+from compact.core.replies import Delta, Finish, Reply, Usage, usage_of
 from compact.errors import ModelFailed
 from compact.providers.dialect import Dialect, Wish
-from compact.providers.failures import mapped
+from compact.providers.failures import reading
 from compact.providers.openai_server import LLAMA, TIMEOUT, OpenAIServer, is_openai
 
 FORMAT = "chat_completions"
@@ -96,7 +97,9 @@ class OpenAIChat:
         written = Written()
         async with aclosing(self._server.events(_PATH, self._prompt(context), wishes)) as events:
             async for event in events:
-                if text := written.take(event):
+                with reading(self.name):
+                    text = written.take(event)
+                if text:
                     yield Delta(text=text)
         if not written.finish:
             raise ModelFailed(f"{self.name} broke off in the middle of its answer", model=self.name)
@@ -133,7 +136,7 @@ class OpenAIChat:
         said = choice.get("message") if isinstance(choice, Mapping) else None
         if not isinstance(choice, Mapping) or not isinstance(said, Mapping):
             raise ModelFailed(f"{self.name} answered without a message", model=self.name)
-        with mapped(self.name):
+        with reading(self.name):
             message = _message(said, str(answer.get("id") or "call"))
         finish = _FINISH.get(str(choice.get("finish_reason")), "unknown")
         if said.get("refusal"):
@@ -191,15 +194,12 @@ def _message(said: Mapping[str, Any], answer_id: str) -> Message:
 
 
 def _usage(said: object) -> Usage | None:
-    if not isinstance(said, Mapping) or not isinstance(said.get("prompt_tokens"), int):
+    if not isinstance(said, Mapping):
         return None
     details = said.get("prompt_tokens_details")
     cached = details.get("cached_tokens") if isinstance(details, Mapping) else None
-    return Usage(
-        prompt_tokens=said["prompt_tokens"],
-        completion_tokens=said.get("completion_tokens") or 0,
-        cached_tokens=cached or said.get("prompt_cache_hit_tokens") or 0,
-    )
+    cached = cached or said.get("prompt_cache_hit_tokens")
+    return usage_of(said.get("prompt_tokens"), said.get("completion_tokens"), cached)
 
 
 class Written:
@@ -210,13 +210,15 @@ class Written:
         """Why it ended; empty until it did."""
         self._head: dict[str, Any] = {}
         self._said: dict[str, str] = {"content": "", "refusal": ""}
-        self._calls: dict[int, dict[str, Any]] = {}
+        self._calls: list[tuple[int, dict[str, Any]]] = []
+        self._open: dict[int, dict[str, Any]] = {}
+        """The calls that go on, by the number that their pieces carry."""
 
     @property
     def answer(self) -> dict[str, Any]:
         """The whole, as if it had come in one piece."""
         message: dict[str, Any] = {key: text or None for key, text in self._said.items()}
-        message["tool_calls"] = [self._calls[index] for index in sorted(self._calls)]
+        message["tool_calls"] = [call for _, call in sorted(self._calls, key=itemgetter(0))]
         return {**self._head, "choices": [{"message": message, "finish_reason": self.finish}]}
 
     def take(self, event: Mapping[str, Any]) -> str:
@@ -229,7 +231,8 @@ class Written:
         self.finish = choice.get("finish_reason") or self.finish
         delta = choice.get("delta") or {}
         for i, call in enumerate(delta.get("tool_calls") or ()):
-            self._call(call, call.get("index", i))
+            index = call.get("index")
+            self._call(call, i if index is None else index)
         return "".join(self._text(key, delta.get(key)) for key in self._said)
 
     def _text(self, key: str, said: object) -> str:
@@ -243,9 +246,12 @@ class Written:
 
     def _call(self, piece: Mapping[str, Any], index: int) -> None:
         function = piece.get("function") or {}
-        known = self._calls.setdefault(
-            index, {"id": None, "type": "function", "function": {"name": "", "arguments": ""}}
-        )
-        known["id"] = piece.get("id") or known["id"]
+        known = self._open.get(index)
+        named = piece.get("id")
+        if known is None or (named and known["id"] not in (None, named)):  # some number all alike
+            known = {"id": None, "type": "function", "function": {"name": "", "arguments": ""}}
+            self._open[index] = known
+            self._calls.append((index, known))
+        known["id"] = named or known["id"]
         known["function"]["name"] += function.get("name") or ""
         known["function"]["arguments"] += function.get("arguments") or ""

@@ -18,10 +18,10 @@ from compact.core.formats.responses import refuse_server_state
 from compact.core.formats.tool_schemas import schemas_for
 from compact.core.messages import Message, Part, Refusal, Text
 from compact.core.model_keys import ModelKey
-from compact.core.replies import Delta, Finish, Reply, Usage
+from compact.core.replies import Delta, Finish, Reply, Usage, usage_of
 from compact.errors import ModelFailed
 from compact.providers.dialect import Dialect, Wish
-from compact.providers.failures import ErrorInAnswer, mapped
+from compact.providers.failures import ErrorInAnswer, mapped, reading
 from compact.providers.openai_chat import system_text
 from compact.providers.openai_server import TIMEOUT, OpenAIServer
 
@@ -97,7 +97,9 @@ class OpenAIResponses:
                         raise ErrorInAnswer(event)
                 elif kind in _TEXTS and event.get("delta"):
                     here = (event.get("output_index"), event.get("content_index"))
-                    yield Delta(text=("\n" if part not in (None, here) else "") + event["delta"])
+                    with reading(self.name):
+                        text = ("\n" if part not in (None, here) else "") + event["delta"]
+                    yield Delta(text=text)
                     part = here
         if not isinstance(whole, Mapping):
             raise ModelFailed(f"{self.name} broke off in the middle of its answer", model=self.name)
@@ -134,7 +136,7 @@ class OpenAIResponses:
                 raise ErrorInAnswer(answer.get("error") or "the answer failed")
         if not isinstance(answer.get("output"), Sequence):
             raise ModelFailed(f"{self.name} answered without items", model=self.name)
-        with mapped(self.name):
+        with reading(self.name):
             message = _message(answer["output"], str(answer.get("id") or "") or None)
         return Reply(
             message=message,
@@ -187,12 +189,8 @@ def _finish(answer: Mapping[str, Any], message: Message) -> Finish:
 
 
 def _usage(said: object) -> Usage | None:
-    if not isinstance(said, Mapping) or not isinstance(said.get("input_tokens"), int):
+    if not isinstance(said, Mapping):
         return None
     details = said.get("input_tokens_details")
     cached = details.get("cached_tokens") if isinstance(details, Mapping) else None
-    return Usage(
-        prompt_tokens=said["input_tokens"],
-        completion_tokens=said.get("output_tokens") or 0,
-        cached_tokens=cached or 0,
-    )
+    return usage_of(said.get("input_tokens"), said.get("output_tokens"), cached)
