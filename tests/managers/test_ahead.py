@@ -227,6 +227,46 @@ def test_async_callers_are_served_while_a_draft_is_written():
     asyncio.run(talk())
 
 
+def test_of_two_who_have_a_session_open_one_drafts(tmp_path):
+    """(FR-2) Never two for one span; where the first gives up, the other begins."""
+    slow = Slow()
+    with SQLiteManager(tmp_path / "sessions.db", durability="normal") as store:
+        opened = {"store": store, "session_id": "s", "summarizer": slow, "window": WINDOW}
+        first, second = ContextManager(**opened), ContextManager(**opened)
+        grow(first, 0.62)
+        first.get_context_for_model()
+        assert slow.began.wait(5)
+        second.get_context_for_model()
+        assert not second._view.ahead._is_at_work
+        first.close()
+        grow(second, 0.68)
+        slow.began.clear()
+        second.get_context_for_model()
+        assert slow.began.wait(5)
+        assert (slow.requests, slow.most_at_once) == (2, 1)
+        second.close()
+        assert not [name for name in store.notes("s") if name.startswith("draft:")]
+
+
+def test_a_void_draft_keeps_nobody_from_another_one():
+    """(FR-2) Its note goes with it."""
+    events: list[Event] = []
+    slow = Slow()
+    slow.go_on.set()
+    ctx = session(slow, events)
+    grow(ctx, 0.62)
+    ctx.get_context_for_model()
+    until(lambda: kinds(events, DraftMade))
+    ctx.set_goals(["Count the drawers."])
+    grow(ctx, 0.68)
+    ctx.get_context_for_model()
+    until(lambda: len(kinds(events, DraftMade)) == 2)
+    grow(ctx, 0.72)
+    ctx.get_context_for_model()
+    assert ctx.compressions == 1
+    assert slow.requests == 2
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks are POSIX")
 def test_a_fork_does_not_wait_for_the_draft_of_its_parent(tmp_path):
     """(FR-2, FR-10) The child's writer is the parent's: it compresses by itself, and the parent's

@@ -2,8 +2,8 @@
 when the trigger is passed, so that nobody waits for it.
 
 It is drafted over the past as it was, by whoever would write it at the trigger, and alone: there
-are never two for one span. Whoever passes the trigger before it is done waits for it; if anything
-that it stands on has changed meanwhile, it is void.
+are never two for one span, whoever else has the session open. Whoever passes the trigger before it
+is done waits for it; if anything that it stands on has changed meanwhile, it is void.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from compact.core.events import DraftMade
 from compact.errors import CompactError
 from compact.managers import blocking
 from compact.managers.breaker import Breaker
-from compact.managers.drafts import Draft, Ground, end_draft
+from compact.managers.drafts import Draft, Ground, end_draft, is_under_way
 from compact.managers.state import SessionState
 
 AGAIN_SHARE = 0.05
@@ -73,7 +73,8 @@ class Ahead:
             return
         if self._standing() is None:
             self._next_at = tokens + int(AGAIN_SHARE * self._view.window.usable)
-            self._work = blocking.Job(self._write())
+            if not is_under_way(self._state, self._view.size):
+                self._work = blocking.Job(self._write())
 
     def take(self) -> Draft | None:
         """The draft that is ready, to be put in force. For whoever holds the session's lock."""
@@ -97,6 +98,7 @@ class Ahead:
         """The draft that is ready, unless what it stands on has changed."""
         if self._draft is not None and self._draft.ground != self._view.ground():
             self._draft = None
+            end_draft(self._state, self._view.size)
         return self._draft
 
     async def _write(self) -> None:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from compact.compression.pipeline import Proposal
 from compact.core import defaults
@@ -55,17 +56,29 @@ def end_draft(state: SessionState, window: int) -> None:
     state.store.note(state.id, f"{PREFIX}{window}", None)
 
 
+def is_under_way(state: SessionState, window: int) -> bool:
+    """Whether a compression of that window has begun, by whomever, whose writer is there."""
+    value = state.store.notes(state.id).get(f"{PREFIX}{window}")
+    return value is not None and not _is_abandoned(value)
+
+
 def drop_abandoned(state: SessionState) -> None:
     """Drop the drafts of writers that are gone."""
     for name, value in state.store.notes(state.id).items():
-        if not name.startswith(PREFIX):
-            continue
-        here = value.get("machine") == platform.node()
-        since = datetime.fromisoformat(str(value["since"]))
-        old = abs(defaults.now() - since) > LONGEST
-        if old or (here and not _is_alive(int(value["process"]))):
+        if name.startswith(PREFIX) and _is_abandoned(value):
             state.store.note(state.id, name, None)
-            state.emit(DraftDropped(window=int(name.removeprefix(PREFIX)), since=since))
+            window = int(name.removeprefix(PREFIX))
+            state.emit(DraftDropped(window=window, since=_since(value)))
+
+
+def _is_abandoned(value: Mapping[str, Any]) -> bool:
+    here = value.get("machine") == platform.node()
+    old = abs(defaults.now() - _since(value)) > LONGEST
+    return old or (here and not _is_alive(int(value["process"])))
+
+
+def _since(value: Mapping[str, Any]) -> datetime:
+    return datetime.fromisoformat(str(value["since"]))
 
 
 def _is_alive(process: int) -> bool:
