@@ -94,6 +94,8 @@ class ContextOverflow(CompactError):
     """A provider refused a prompt as too large.
 
     `tokens` is what it counted and `limit` what it allows, each None where it did not say.
+    `stand_in` is the key of the model that refused it in the place of the one that was asked, empty
+    where that one did.
     """
 
     def __init__(
@@ -101,6 +103,7 @@ class ContextOverflow(CompactError):
     ) -> None:
         self.tokens = tokens
         self.limit = limit
+        self.stand_in = ""
         super().__init__(message)
 
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from compact import ContextManager
-from compact.core.asking import ASK, Limits
+from compact.core.asking import ASK, Limits, Patience
 from compact.core.events import Event, RatioLearned, ToolsWithdrawn, WindowCapped
 from compact.core.messages import Message
 from compact.core.replies import Delta, Usage
@@ -17,6 +17,7 @@ from compact.errors import (
     ModelUnavailable,
     UnknownModel,
 )
+from compact.providers.persistent import Persistent
 from compact.testing import ScriptedModel
 
 TOOL = {"type": "function", "function": {"name": "look", "description": "Look it up."}}
@@ -215,6 +216,33 @@ def test_a_window_that_a_server_does_not_have_is_learned_whenever_it_is_asked_fo
     ctx.set_model("small", 32_768)
     ctx.send(model)
     assert [ask.window for ask in model.asks] == [2_000, 2_048]
+
+
+def test_the_smaller_window_of_a_stand_in_is_not_the_sessions():
+    """(K-5) The turn is served within it; the model that is back has its own again."""
+
+    class Away(ScriptedModel):
+        times = 0
+
+        async def complete(self, context, ask=ASK):
+            self.times += 1
+            if self.times <= 2:
+                raise ModelUnavailable("down", model=self.name)
+            return await super().complete(context, ask)
+
+    own = Away("back again", name="own")
+    other = ScriptedModel("for it", limit=1_000, count=lambda context: context.tokens, name="other")
+    asked = Persistent([own, other], Patience(attempts=1))
+    ctx, _ = session()
+    for i in range(80):
+        ctx.add_message(role="user" if i % 2 else "assistant", content=f"{i}: " + "drawer " * 30)
+    before = ctx.window
+    assert ctx.send(asked).text == "for it"
+    assert other.contexts[-1].tokens <= 1_000
+    assert other.asks[-1].window == 1_000
+    assert ctx.window == before
+    assert ctx.send(asked).text == "back again"
+    assert own.asks[-1].window == 4_096
 
 
 def test_a_server_that_is_still_loading_is_asked_for_its_limits_again():

@@ -113,22 +113,28 @@ class Post:
         large, and without tools where the model cannot call any.
         """
         await self._introduced(model)
-        is_smaller = False
-        while True:
-            context, taken = await self._checked()
-            if context.tools and not _calls_tools(model):
-                context, taken = self._without_tools(context, taken)
-            try:
-                return await deliver(context), taken
-            except ContextOverflow as error:
-                if is_smaller:
-                    raise
-                is_smaller = True
-                await self._made_smaller(error, taken)
-            except ModelRefused as error:
-                if not context.tools or _calls_tools(model):
-                    raise
-                self._state.emit(ToolsWithdrawn(model=model.name, reason=str(error)))
+        refusal: ContextOverflow | None = None
+        known = self._state.calibration
+        try:
+            while True:
+                context, taken = await self._checked()
+                if context.tools and not _calls_tools(model):
+                    context, taken = self._without_tools(context, taken)
+                try:
+                    return await deliver(context), taken
+                except ContextOverflow as error:
+                    if refusal:
+                        raise
+                    refusal = error
+                    await self._made_smaller(error, taken)
+                except ModelRefused as error:
+                    if not context.tools or _calls_tools(model):
+                        raise
+                    self._state.emit(ToolsWithdrawn(model=model.name, reason=str(error)))
+        finally:
+            if refusal and refusal.stand_in:  # the window of whom is asked next is another one
+                self._state.learn(known)
+                self._main.corrected()
 
     def _without_tools(self, context: ActiveContext, taken: Taken) -> tuple[ActiveContext, Taken]:
         less = self._state.counter.tools(context.tools)

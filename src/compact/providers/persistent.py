@@ -23,7 +23,7 @@ from compact.core.context import ActiveContext, sendable
 from compact.core.events import ModelAskedAgain, ModelReplaced
 from compact.core.protocols import ChatModel, Emit
 from compact.core.replies import Delta, Reply
-from compact.errors import ModelFailed, ModelRefused, ModelUnavailable
+from compact.errors import ContextOverflow, ModelFailed, ModelRefused, ModelUnavailable
 
 T = TypeVar("T")
 
@@ -134,6 +134,9 @@ class Persistent:
         for model, following in zip(self._models, [*self._models[1:], None], strict=True):
             try:
                 return await self._patiently(model, work)
+            except ContextOverflow as error:
+                error.stand_in = model.name if model is not self._models[0] else ""
+                raise
             except ModelFailed as error:
                 if following is None:
                     raise
