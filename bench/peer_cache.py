@@ -1,8 +1,8 @@
 """LangChain's SummarizationMiddleware over a session; executed by the Python of `.venv-peers`,
 knows nothing of compact.
 
-At its best setting: the same tokenizer as everybody, each text counted once, its summarizer the
-beginning of what it is given, as many tokens as it may write, and other ones each time.
+At its best setting: the same tokenizer as everybody, each text counted once; its summarizer writes
+the end of what it is given, as many tokens as it may, so that each summary is another one.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def main(given: str, tokenizer: str, trigger: str, keep: str, summary: str, out:
         nonlocal summaries
         summaries += 1
         told = "\n".join(str(m.content) for m in messages)
-        return str(encoder.decode(encoder.encode(told).ids[: int(summary)]))
+        return str(encoder.decode(encoder.encode(told).ids[-int(summary) :]))
 
     middleware: Any = SummarizationMiddleware(
         FakeListChatModel(responses=["never asked"]),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -133,17 +133,23 @@ def holds_a_conversation(
     wire: str,
     size: int,
     windows: int,
+    *,
+    faces: Sequence[str] = (),
 ) -> None:
-    exact, model = (
-        token_counter(wire, tokenizer=estimator),
-        model_at(llama(size), wire, size, notes),
-    )
+    """`faces` are asked in turn; without any, the format's own."""
+    exact, said = token_counter(wire, tokenizer=estimator), turns(wire, size)
+    models = [model_at(llama(size), face, size, notes) for face in faces or (wire,)]
+
+    def whose(turn: int) -> Watched:
+        return models[turn // 2 % len(models)]
+
     with session(size, wire, notes, tokenizer=estimator) as ctx:
-        took = converse(ctx, exact, windows * size, turns(wire, size), lambda _: model, notes)
+        took = converse(ctx, exact, windows * size, said, whose, notes)
         assert ctx.compressions >= windows / 2
         assert sum(map(exact.message, ctx.history)) >= windows * size
         print(f"\n  {wire}, n_ctx {size:,}: {took} turns, {ctx.compressions} compressions", end="")
-    asyncio.run(model.aclose())
+    for model in models:
+        asyncio.run(model.aclose())
     assert took == len(notes.prompts)
     was_never_refused(notes)
     counts_are_the_servers(notes)
@@ -160,13 +166,25 @@ def test_five_windows_are_served_as_counted(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", SIZES[:2])
 @pytest.mark.parametrize("wire", FACES)
 def test_thirty_windows_are_served_as_counted(
     llama: Llama, notes: Notes, estimator: HuggingFaceEstimator, wire: str, size: int
 ) -> None:
     """The same for thirty windows' length, each face of the server and each window."""
     holds_a_conversation(llama, notes, estimator, wire, size, 30)
+
+
+@pytest.mark.slow
+def test_thirty_large_windows_are_served_by_all_faces_in_turn(
+    llama: Llama, notes: Notes, estimator: HuggingFaceEstimator
+) -> None:
+    """Each face is asked for one answer as a whole, one as a stream, then the next face is, of the
+    same session.
+    """
+    holds_a_conversation(
+        llama, notes, estimator, "chat_completions", SIZES[-1], 30, faces=list(FACES)
+    )
 
 
 def is_counted_well_enough(
