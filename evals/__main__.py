@@ -16,6 +16,7 @@ from compact.errors import CompactError
 from evals import (
     coverage,
     data,
+    gate,
     instructions,
     modes,
     probes,
@@ -78,7 +79,12 @@ def _retention(folder: Path | None, options: argparse.Namespace) -> tuple[str, A
     return retention.report(rows), retention.as_json(rows)
 
 
-OF_OUR_OWN: dict[str, OfOurOwn] = {"probes": _probes, "retention": _retention}
+def _gate(folder: Path | None, options: argparse.Namespace) -> tuple[str, Any]:
+    found = gate.run(folder)
+    return gate.report(found, missed=options.missed), gate.as_json(found)
+
+
+OF_OUR_OWN: dict[str, OfOurOwn] = {"gate": _gate, "probes": _probes, "retention": _retention}
 WITH_DATA: dict[str, Evaluation] = {
     "coverage": _coverage,
     "facts": _facts,
@@ -101,7 +107,11 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     add("--data", type=Path, metavar="DIR", help="default: $COMPACT_DATA, else ../shared/data")
     add("--json", type=Path, metavar="FILE", help="write the numbers there as well")
     add("--show", metavar="CASE", help="coverage: print the compacted text of cases")
-    add("--missed", action="store_true", help="coverage, facts, modes, probes: what is missing")
+    add(
+        "--missed",
+        action="store_true",
+        help="coverage, facts, gate, modes, probes: what is missing",
+    )
     add("--sweep", action="store_true", help="coverage: turn the knobs, leaving a session out")
     add("--mode", choices=MODES, default="assistant", help="coverage: compress in this mode")
     add("--model", metavar="KEY", help="coverage, probes, retention: who writes summaries")
