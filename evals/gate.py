@@ -26,7 +26,8 @@ from compact import ExtractiveSummarizer, wiring
 from compact.compression import sections
 from compact.compression.gate import Judged, judge
 from compact.core.checkpoints import Summary
-from compact.core.messages import Message
+from compact.core.messages import Message, visible_texts
+from compact.core.voices import voice_of
 from evals import data
 from evals.retention import request_of
 
@@ -187,8 +188,11 @@ def _wholes(name: str, cases: Sequence[Case]) -> Iterator[tuple[str, str]]:
     yield "random words", " ".join(chance.choices(words, k=200))
     yield "lines of other code", "\n".join(f"- {x}" for x in chance.sample(lines, 25))
     for _, _, messages, _ in (case for case in cases if case[0] == name):
-        said = "\n".join(message.text for message in messages)
-        yield "copy", said[: CAP * 2]
+        texts = list(visible_texts(messages))
+        yield "copy of the longest text", max(texts, key=len)[: CAP * 2]
+        voices = ("person", "assistant")
+        spoken = "\n".join(m.text for m in messages if m.text and voice_of(m) in voices)
+        yield "copy of what was said", spoken[: CAP * 2]
         break
     yield "loop", "- The parser keeps its order.\n" * 80
     yield "refusal", "I'm sorry, but I can't help with that."

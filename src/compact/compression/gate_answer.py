@@ -145,7 +145,9 @@ def _is_error_object(text: str) -> bool:
 
 def echo(summary: Summary, matter: Matter) -> Finding:
     """It is no copy of its source or of the prompt, no loop, and no transcript."""
-    copied = echoes.copied(summary.text, [matter.prompt, *matter.source])
+    sources = ([matter.prompt, *matter.source], matter.spoken)
+    runs = [echoes.copied(summary.text, source) for source in sources]
+    copied = echoes.Copied(max(x.share for x in runs), any(x.whole for x in runs))
     request = matter.request
     named = (*request.goals, *request.open_tasks, request.guidance)
     recited = echoes.recited(summary.text, matter.prompt, named)

@@ -19,7 +19,7 @@ from compact.core.checkpoints import REFERENCE_LINE, Summary
 MOSTLY = 0.5
 """Share of a summary's characters from which taking out its orders leaves nothing."""
 SAID = 0.6
-"""Share of an order's telling words that one text of a person must hold to be theirs."""
+"""Share of an order's telling words that one line of a person must hold to be theirs."""
 _SHORT = 5
 """Letters of an order that are too few to be looked for word for word."""
 _OURS = re.compile(r"\[(?:Checkpoint|Goals|Recalled)\b[^\]\n]{0,200}\bdigest [0-9a-f]{12}\][ \t]*")
@@ -65,15 +65,14 @@ def _orders(lines: list[str], matter: Matter) -> Iterator[int]:
 
 
 def _is_theirs(line: str, order: str, matter: Matter) -> bool:
-    """Whether a person has said that: the order itself, or most of the words that tell what it
-    is.
+    """Whether a person has said that: the order itself, or in one line most of the words that tell
+    what it is. Of a long text any words can be found somewhere.
     """
     exact = " ".join(order.lower().split())
     told = telling(line)
-    for text in matter.commanding:
-        said = " ".join(text.lower().split())
-        if exact in said and len(exact) > _SHORT:
-            return True
-        if told and len(told & telling(text)) >= SAID * len(told):
-            return True
-    return False
+    return any(
+        (exact in " ".join(said.lower().split()) and len(exact) > _SHORT)
+        or (told and len(told & telling(said)) >= SAID * len(told))
+        for text in matter.commanding
+        for said in text.split("\n")
+    )

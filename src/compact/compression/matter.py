@@ -97,6 +97,12 @@ class Matter:
         return list(visible_texts(self.request.messages))
 
     @cached_property
+    def spoken(self) -> list[str]:
+        """What was said in the messages, without what tools were given and put out."""
+        voices = ("person", "assistant")
+        return [m.text for m in self.request.messages if m.text and voice_of(m) in voices]
+
+    @cached_property
     def beside(self) -> list[str]:
         """What else the summary's maker knew."""
         request = self.request
