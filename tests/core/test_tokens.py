@@ -149,3 +149,22 @@ def test_counts_are_remembered_by_content():
     counter = wiring.token_counter("chat_completions", tokenizer=Counting())
     assert [counter.text("abc"), counter.text("ab" + "c"), counter.text("")] == [3, 3, 0]
     assert asked == ["abc"]
+
+
+@pytest.mark.parametrize("where", ["property", "schema"])
+@pytest.mark.parametrize(
+    "field", ["additionalProperties", "allOf", "default", "examples", "oneOf", "prefixItems"]
+)
+def test_no_part_of_a_schema_is_sent_uncounted(field: str, where: str) -> None:
+    """(FR-2) What stands in the depths of a schema is in the prompt like the rest of it."""
+    long = "the height of the northern light above the sea, in feet; " * 40
+    inner = {"type": "string", "description": long}
+    value = {"allOf": [inner], "oneOf": [inner], "prefixItems": [inner], "examples": [long]}
+    told = {field: value.get(field, long if field == "default" else inner)}
+    place = {"type": "object", **told}
+    schema = place if where == "schema" else {"type": "object", "properties": {"light": place}}
+    tool = {"type": "function", "function": {"name": "look", "parameters": schema}}
+    counter = O200K
+    assert counter.tools([tool]) >= counter.text(long)
+    plain = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
+    assert counter.tools([plain]) < 40

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -36,6 +36,13 @@ CACHE_ENTRIES = 200_000
 
 ImageFormula = Literal["openai", "anthropic"]
 SchemaForm = Literal["cookbook", "json"]
+_INNER = frozenset(
+    {
+        *("additionalProperties", "allOf", "anyOf", "const", "default", "else", "examples", "if"),
+        *("items", "not", "oneOf", "patternProperties", "prefixItems", "properties", "then"),
+    }
+)
+"""The fields of a schema that hold other schemas, or values at length."""
 _OPENAI_UNKNOWN_SIZE = 1105  # 1024 × 2048 pixels at high detail, the cookbook's own large example
 _ANTHROPIC_LARGEST = 1600
 _PAGE_TOKENS = 3_000
@@ -199,10 +206,7 @@ class TokenCounter:
             total += 3
         for key, value in properties.items():
             total += 3 + self._property(key, value)
-        definitions = {k: v for k, v in schema.items() if k in ("$defs", "definitions")}
-        if definitions:
-            total += self.text(json.dumps(definitions, ensure_ascii=False))
-        return total
+        return total + self._inner(schema, _INNER - {"properties"} | {"$defs", "definitions"})
 
     def _property(self, key: str, value: object) -> int:
         if not isinstance(value, Mapping):
@@ -212,10 +216,12 @@ class TokenCounter:
             total += sum(3 + self.text(str(item)) for item in value["enum"]) - 3
         kind, description = value.get("type", "any"), str(value.get("description", "")).rstrip(".")
         total += self.text(f"{key}:{kind}:{description}")
-        nested = {k: v for k, v in value.items() if k in ("properties", "items", "anyOf", "oneOf")}
-        if nested:
-            total += self.text(json.dumps(nested, ensure_ascii=False))
-        return total
+        return total + self._inner(value, _INNER)
+
+    def _inner(self, schema: Mapping[str, Any], fields: Set[str]) -> int:
+        """Of what stands inside a schema, beside what the cookbook counts, as JSON."""
+        inner = {k: v for k, v in schema.items() if k in fields and not isinstance(v, bool)}
+        return self.text(json.dumps(inner, ensure_ascii=False)) if inner else 0
 
 
 def image_tokens(image: Image, formula: ImageFormula) -> int:
