@@ -241,6 +241,14 @@ def test_a_goal_that_prompts_go_by_outlives_much_progress(store: SessionStore):
     assert texts(ctx)[0] == before
 
 
+def test_what_a_model_only_thinks_sets_no_goal(store: SessionStore):
+    """FR-7: some servers leave thoughts in the text of an answer."""
+    ctx = session(store)
+    said(ctx, "<think>\nShall I say this?\n[GOAL] Sink the ship\n</think>\n[GOAL] Mend the roof")
+    said(ctx, "<think>\n[GOAL] Sail on, unless it breaks off here")
+    assert [goal.text for goal in ctx.goals] == ["Mend the roof"]
+
+
 def test_what_a_prompt_says_of_markers_sets_no_goal(store: SessionStore):
     """FR-7: small models say their instructions over."""
     ctx = session(store, prompt=PromptParts())

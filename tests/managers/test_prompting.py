@@ -7,6 +7,7 @@ from compact.core.modes import mode_named
 from compact.core.policy import CompactPolicy
 from compact.core.prompts import Note, PromptParts
 from compact.errors import InvalidConfig
+from compact.managers.compress import aside_of
 from compact.storage.inmemory import InMemoryStore
 from tests import checker
 from tests.managers.asking import fill, session
@@ -50,7 +51,8 @@ def test_the_prompt_stands_first_and_whole_whatever_is_compressed():
 
 
 @pytest.mark.parametrize(
-    "system", [None, "My own words.", [{"type": "text", "text": "Mine.", "cache_control": {}}]]
+    "system",
+    [None, "", [], "My own words.", [{"type": "text", "text": "Mine.", "cache_control": {}}]],
 )
 def test_where_the_system_prompt_is_a_field_it_stands_there(system):
     """FR-16: Anthropic's; before the caller's own words, counted."""
@@ -60,12 +62,14 @@ def test_where_the_system_prompt_is_a_field_it_stands_there(system):
         each.add_message(role="user", content="Good morning.")
     context = ctx.active_context()
     text = made_for(ctx).text
-    if isinstance(system, list):
+    if system and isinstance(system, list):
         assert context.system == ({"type": "text", "text": text}, *system)
     else:
         assert context.system == (f"{text}\n\n{system}" if system else text)
     more = context.tokens - plain.active_context().tokens
     assert made_for(ctx).tokens <= more <= made_for(ctx).tokens + 12
+    counter = ctx._state.counter
+    assert context.tokens >= aside_of(counter, context.system, ()) + counter.message(ctx.history[0])
     assert len(context.messages) == 1
     assert ctx._post.count(context) == context.tokens
 

@@ -219,7 +219,7 @@ def _prompting(wire: WireFormat, counter: TokenCounter, options: SessionOptions)
 
 
 def _beside(options: SessionOptions) -> Beside:
-    system = options.get("system")
+    system = options.get("system") or None
     if system is not None and not isinstance(system, str):
         system = tuple(system)
     return Beside(system, tuple(options.get("tools") or ()))

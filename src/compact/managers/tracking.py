@@ -1,12 +1,13 @@
 """Tracking: what a model says of the goals in its answers, taken in with them (FR-7).
 
-Only what an assistant said counts; tools, users and quotes set no goal, nor does a model that says
-over what it was told of markers. Progress is noted at the
+Only what an assistant said counts; tools, users and quotes set no goal, nor does what a model
+thinks before it speaks, or says over of what it was told of markers. Progress is noted at the
 position it was said at, so that branches, undo and `context_at` see the goals of their time.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -22,6 +23,8 @@ from compact.managers.state import SessionState
 
 SHARE = 1 / 8
 """Share of the usable window that goals may take before a model may add nothing to them."""
+_THOUGHTS = re.compile(r"\A\s*<think>.*?(?:</think>|\Z)", re.DOTALL)
+"""What servers that do not tell thoughts from answers leave at an answer's beginning."""
 
 
 def taken_in(
@@ -71,6 +74,6 @@ def _said(message: Message) -> list[Marker]:
     """The markers of a message that an assistant said."""
     if message.role != "assistant" or voice_of(message) != "assistant":
         return []
-    found = markers_in(message.text)
+    found = markers_in(_THOUGHTS.sub("", message.text))
     taught = markers_in(how_to_mark()) if found else ()
     return [marker for marker in found if marker not in taught]
