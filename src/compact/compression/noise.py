@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 LEAST_JOINED, FEWEST_JOINED = 0.40, 0.33
 """Share of neighbouring words that must be joined, where few of their words are known from the
 source, and where most are. Of fewer neighbours more must be: chance joins some of a few."""
-CLEARLY = 0.66
-"""Share of words joined by function words alone from which the source need not be read."""
 LEAST_UNITS, FEW_UNITS = 3, 9
 """Neighbours and long words from which that is asked; of fewer than `FEW_UNITS` one is enough."""
 LEAST_DISTINCT, DISTINCT_FROM = 0.3, 12
@@ -56,7 +54,7 @@ class Reading(NamedTuple):
 
     is_noise: bool
     share: float
-    """Share of neighbouring words that are joined, 0 to 1."""
+    """Share of neighbouring words that are joined, 0 to 1, at least."""
     detail: str
 
 
@@ -64,7 +62,9 @@ class Joined(NamedTuple):
     """Which neighbours belong together."""
 
     share: float
-    """By a function word, or because they stand so in the source."""
+    """By a function word, or because they stand so in the source; at least so many, where function
+    words alone are enough.
+    """
     strictly: float
     """The same, of those whose words the source knows."""
     known: set[Pair]
@@ -152,11 +152,15 @@ def _joined(units: list[Pair], matter: Matter) -> Joined:
         for left, right in set(units)
         if bare[left] != bare[right] and (_binds(bare[left], held) or _binds(bare[right], held))
     }
+    share = sum(pair in bound for pair in units) / len(units)
     distinct = len({word for pair in units for word in pair})
-    if sum(pair in bound for pair in units) >= CLEARLY * len(units) and (
-        distinct >= LEAST_DISTINCT * len(units) and not any(map(_is_long, units))
+    if (
+        len(units) >= FEW_UNITS
+        and share >= LEAST_JOINED + 1 / len(units)
+        and distinct >= LEAST_DISTINCT * len(units)
+        and not any(map(_is_long, units))
     ):
-        return Joined(sum(pair in bound for pair in units) / len(units), 1.0, bound)
+        return Joined(share, 1.0, bound)  # no noise whatever the source says
     said = "\n".join(_texts(matter)).lower()
     familiar = {word for pair in bound for word in pair if _is_known(bare[word], said, held)}
     beside = _neighbours(set(units), bare, matter)
