@@ -5,6 +5,7 @@ import os
 import signal
 import threading
 import time
+from typing import Any
 
 import pytest
 
@@ -231,7 +232,12 @@ def test_of_two_who_have_a_session_open_one_drafts(tmp_path):
     """(FR-2) Never two for one span; where the first gives up, the other begins."""
     slow = Slow()
     with SQLiteManager(tmp_path / "sessions.db", durability="normal") as store:
-        opened = {"store": store, "session_id": "s", "summarizer": slow, "window": WINDOW}
+        opened: dict[str, Any] = {
+            "store": store,
+            "session_id": "s",
+            "summarizer": slow,
+            "window": WINDOW,
+        }
         first, second = ContextManager(**opened), ContextManager(**opened)
         grow(first, 0.62)
         first.get_context_for_model()
@@ -274,7 +280,11 @@ def test_a_fork_does_not_wait_for_the_draft_of_its_parent(tmp_path):
     """
     events: list[Event] = []
     slow = Slow()
-    opened = {"store": tmp_path / "sessions.db", "session_id": "s", "summarizer": slow}
+    opened: dict[str, Any] = {
+        "store": tmp_path / "sessions.db",
+        "session_id": "s",
+        "summarizer": slow,
+    }
     with ContextManager(window=WINDOW, on_event=events.append, **opened) as ctx:
         grow(ctx, 0.65)
         ctx.get_context_for_model()

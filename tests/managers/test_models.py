@@ -43,6 +43,23 @@ def test_an_answer_has_its_room_and_thinking_has_more():
     assert model.asks[0].max_tokens == plain.window.output_reserve
 
 
+def test_a_model_that_thinks_in_a_small_window_has_what_the_prompt_leaves():
+    """(FR-13) An eighth of a small window would end in the middle of a thought."""
+    ctx = ContextManager("ollama:qwen3:8b")
+    ctx.add_message(role="user", content="Why is the sky blue?")
+    model = ScriptedModel("ok")
+    ctx.send(model)
+    fill(ctx, 60)
+    ctx.add_message(role="user", content=TALK * 140)
+    ctx.send(model)
+    window, reserve = ctx.window, ctx.window.output_reserve
+    free, full = model.asks
+    assert free.max_tokens > 5 * reserve
+    assert full.max_tokens < free.max_tokens
+    for ask, context in zip(model.asks, model.contexts, strict=True):
+        assert reserve <= ask.max_tokens <= window.size - context.tokens
+
+
 def test_what_a_person_reserves_counts_for_every_model():
     ctx = ContextManager("o3", policy=CompactPolicy(output_reserve=1_234))
     assert ctx.window.output_reserve == 1_234
@@ -250,6 +267,27 @@ def test_trust_fades_and_a_person_is_told_once():
     assert told[0].compressions == ctx.reliability.warn_after
     assert "larger model" in told[0].warning
     assert ContextManager().reliability is None
+
+
+@pytest.mark.parametrize(
+    ("model", "window"), [("nobodys-1.5b", 4_096), ("qwen2.5:1.5b", 4_096), ("qwen2.5:1.5b", 3_000)]
+)
+def test_a_smaller_model_that_takes_over_is_warned_of(model, window):
+    """(FR-13) Of a context that its predecessor could still rely on: once, in whatever window."""
+    events: list[Event] = []
+    ctx = ContextManager("gpt-4o", 4_096, on_event=events.append)
+    while ctx.compressions < 7:
+        fill(ctx, 1)
+        ctx.get_context_for_model()
+    assert not [e for e in events if isinstance(e, TrustFaded)]
+    ctx.set_model(model, window)
+    for _ in range(40):
+        fill(ctx, 1)
+        ctx.get_context_for_model()
+    assert ctx.compressions > 8
+    told = [e for e in events if isinstance(e, TrustFaded)]
+    assert len(told) == 1
+    assert told[0].compressions >= 7
 
 
 def test_a_model_of_ones_own_is_asked_by_its_key(monkeypatch):

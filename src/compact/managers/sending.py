@@ -110,10 +110,14 @@ class Sending:
             UnknownModel: nothing is known of its window, and none is given; nothing was changed.
         """
         size = None if window is None else checked_size("window", window)
+        before = self.reliability
         self._desk, self._view = self._desks.go_on_with(model, size)
         self._asked = self._post = self._desk.post
         self._models.own = model
         self._state.emit(ModelChanged(model=model, window=self._view.size))
+        now = self.reliability
+        if now is not None and not (before is not None and before.warning):
+            self._state.tell_trust(self._view.size, now.compressions)
 
     @property
     def reliability(self) -> Reliability | None:

@@ -14,6 +14,7 @@ from compact.compression.fold import Fold
 from compact.core import defaults
 from compact.core.budget import ContextWindow
 from compact.core.calibration import Calibration
+from compact.core.events import TrustFaded
 from compact.core.formats.wire import WireFormat
 from compact.core.goals import Goal, goals_message
 from compact.core.levels import aged
@@ -166,6 +167,21 @@ class SessionState:
             trigger_tokens=policy.trigger_tokens,
             ratio=known.ratio,
         )
+
+    def tell_trust(self, window: int, compressions: int, *, before: int = 0) -> None:
+        """Say that the context of a window can be trusted less after so many compressions, unless
+        that was so after `before` of them already.
+        """
+        trust = self.setting.reliability(compressions)
+        if trust is not None and trust.warning and before < trust.warn_after:
+            self.emit(
+                TrustFaded(
+                    window=window,
+                    compressions=trust.compressions,
+                    score=trust.score,
+                    warning=trust.warning,
+                )
+            )
 
     def counted_by(self, projection: Projection) -> str:
         """The tokenizer that a projection's tokens were counted by: the session's, unless a note

@@ -21,7 +21,7 @@ from compact.compression.extractive import ExtractiveSummarizer
 from compact.compression.values import Budget
 from compact.core.checkpoints import Checkpoint
 from compact.core.context import ActiveContext
-from compact.core.events import Committed, TriggerDecision, TrustFaded, WindowCapped
+from compact.core.events import Committed, TriggerDecision, WindowCapped
 from compact.core.goals import open_tasks
 from compact.core.plan import Plan
 from compact.core.sessions import Move, MoveKind, Projection, Step
@@ -432,16 +432,7 @@ class View:
         state.emit(
             Committed(move=move.number, window=self.size, checkpoints=len(proposal.checkpoints))
         )
-        trust = state.setting.reliability(proposal.number)
-        if trust is not None and trust.warning and proposal.number == trust.warn_after:
-            state.emit(
-                TrustFaded(
-                    window=self.size,
-                    compressions=trust.compressions,
-                    score=trust.score,
-                    warning=trust.warning,
-                )
-            )
+        state.tell_trust(self.size, proposal.number, before=before.number if before else 0)
 
     def _committed(self, ground: Ground, projection: Projection) -> Move:
         if ground != self.ground():
