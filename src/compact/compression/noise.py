@@ -6,9 +6,11 @@ the function words of a language. Of random words hardly any two neighbours do e
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from itertools import pairwise
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from compact.compression.notes import GOAL_LABEL
@@ -16,7 +18,7 @@ from compact.core.checkpoints import REFERENCE_LINE
 from compact.core.languages import CHARACTERS, FUNCTION_WORDS, language_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from compact.compression.matter import Matter
 
@@ -152,15 +154,20 @@ def _joined(units: list[Pair], matter: Matter) -> Joined:
         for left, right in set(units)
         if bare[left] != bare[right] and (_binds(bare[left], held) or _binds(bare[right], held))
     }
-    share = sum(pair in bound for pair in units) / len(units)
     distinct = len({word for pair in units for word in pair})
-    if (
+    enough = LEAST_JOINED + 1 / len(units)
+    is_plain = (
         len(units) >= FEW_UNITS
-        and share >= LEAST_JOINED + 1 / len(units)
         and distinct >= LEAST_DISTINCT * len(units)
         and not any(map(_is_long, units))
-    ):
-        return Joined(share, 1.0, bound)  # no noise whatever the source says
+    )
+    if is_plain:  # then it is no noise as soon as enough are joined
+        rest = [pair for pair in units if pair not in bound]
+        more = math.ceil(enough * len(units)) - (len(units) - len(rest))
+        found = _neighbours(set(rest), bare, matter, Counter(rest), more)
+        share = (len(units) - sum(pair not in found for pair in rest)) / len(units)
+        if share >= enough:
+            return Joined(share, 1.0, bound | found)
     said = "\n".join(_texts(matter)).lower()
     familiar = {word for pair in bound for word in pair if _is_known(bare[word], said, held)}
     beside = _neighbours(set(units), bare, matter)
@@ -187,18 +194,29 @@ def _function_words(matter: Matter) -> frozenset[str]:
     return _ALL | CHARACTERS | {word for word, _ in common.most_common(COMMON) if word}
 
 
-def _neighbours(wanted: set[Pair], bare: dict[str, str], matter: Matter) -> set[Pair]:
-    """Those of the pairs that stand so in the source, or name two of its anchors."""
+def _neighbours(
+    wanted: set[Pair],
+    bare: dict[str, str],
+    matter: Matter,
+    times: Mapping[Pair, int] = MappingProxyType({}),
+    enough: float = math.inf,
+) -> set[Pair]:
+    """Those of the pairs that stand so in the source, or name two of its anchors; no more than
+    `enough` are looked for, counted as often as `times` says.
+    """
     names = {name.lower() for name in matter.ledger.uses}
     found = {pair for pair in wanted if bare[pair[0]] in names and bare[pair[1]] in names}
-    long = set(filter(_is_long, wanted))
+    left, long = wanted - found, set(filter(_is_long, wanted))
+    count = sum(times.get(pair, 0) for pair in found)
     for text in _texts(matter):
-        left = wanted - found
-        if not left:
+        if not left or count >= enough:
             break
         lowered = text.lower()
-        found |= left.intersection(pairwise(_words(lowered)))
-        found |= {pair for pair in long & left if bare[pair[0]] in lowered}
+        new = left.intersection(pairwise(_words(lowered)))
+        new |= {pair for pair in long & left if bare[pair[0]] in lowered}
+        left -= new
+        found |= new
+        count += sum(times.get(pair, 0) for pair in new)
     return found
 
 
