@@ -229,7 +229,7 @@ def test_goals_that_a_model_sets_are_bounded():
 
 def test_paused_goals_that_a_model_set_are_bounded():
     """FR-7: nobody can take them up by a marker, so the newest are kept, like those that ended."""
-    goals = ()
+    goals: tuple[Goal, ...] = ()
     for i in range(3 * MOST_ENDED):
         goals = after(f"[GOAL] Run {i} miles\nGOAL_PAUSE", *goals).goals
     assert len(goals[1:]) <= MOST_ENDED + 1
