@@ -151,16 +151,19 @@ class Profile(BaseModel):
         most = self.max_context_window
         return most is None or row.ollama_context_size <= most
 
+    @property
+    def answer(self) -> int:
+        """Tokens that an answer is given where there is room, thinking before it included."""
+        thinking = (self.reasoning_buffer or REASONING) if self.reasoning else 0
+        return min(ANSWER, self.output_limit or ANSWER) + thinking
+
     def output_reserve(self, window: int) -> int:
         """Tokens of a window to keep free for the answer, and for thinking before it.
 
         At most an eighth of the window; more only where the provider takes no larger prompt.
         """
-        wanted = min(ANSWER, self.output_limit or ANSWER)
-        if self.reasoning:
-            wanted += self.reasoning_buffer or REASONING
         refused = window - self.input_limit if self.input_limit else 0
-        return max(min(wanted, window // RESERVE_SHARE), refused)
+        return max(min(self.answer, window // RESERVE_SHARE), refused)
 
 
 @dataclass(frozen=True, slots=True)

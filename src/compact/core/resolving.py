@@ -58,6 +58,15 @@ class Setting:
             policy = writing.applied(policy)
         return policy
 
+    @property
+    def answer(self) -> int:
+        """Tokens that an answer of the model is given where a prompt leaves them; 0 where no model
+        is known.
+        """
+        if self.model is None:
+            return 0
+        return (self.book.profile_of(self.model) or self.book.template).answer
+
     def reliability(self, compressions: int) -> Reliability | None:
         """How far the context can be trusted after so many compressions; None where no model is
         known.

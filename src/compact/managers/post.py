@@ -78,7 +78,7 @@ class Post:
         """
 
         async def answered(context: ActiveContext) -> Reply:
-            return await model.complete(context, self._ask())
+            return await model.complete(context, self._ask(context))
 
         reply, taken = await self._delivered(model, answered)
         self._learn_of(reply, taken)
@@ -92,7 +92,7 @@ class Post:
         """
 
         async def begun(context: ActiveContext) -> tuple[Delta, AsyncIterator[Delta]]:
-            pieces = model.stream(context, self._ask())
+            pieces = model.stream(context, self._ask(context))
             return await _next(pieces, model), pieces
 
         (piece, pieces), taken = await self._delivered(model, begun)
@@ -162,10 +162,15 @@ class Post:
             state.emit(WindowCapped(asked=view.size, size=state.window(view.size).size))
             view.corrected()
 
-    def _ask(self) -> Ask:
-        """How the answer is wanted: within what the window keeps free for it."""
-        window = self._main.window
-        return Ask(window=window.size, max_tokens=window.output_reserve or None)
+    def _ask(self, context: ActiveContext) -> Ask:
+        """How the answer is wanted: within what the window keeps free for it, or what the prompt
+        leaves, where the model would take more: who thinks first may need it to come to an answer.
+        """
+        window, room = self._main.window, self._main.window.output_reserve
+        if room and not self._state.policy.output_reserve:
+            prompt = int(context.tokens * max(1.0, window.ratio)) + window.buffer
+            room = max(room, min(self._state.setting.answer, window.size - prompt))
+        return Ask(window=window.size, max_tokens=room or None)
 
     async def _checked(self) -> tuple[ActiveContext, Taken]:
         """The active context, every message of it counted afresh.
