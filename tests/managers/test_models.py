@@ -10,7 +10,7 @@ from compact.core.events import Event, ModelChanged, TrustFaded
 from compact.core.levels import Caps
 from compact.core.prompts import Note, PromptParts
 from compact.core.tiers import TierSettings
-from compact.errors import ContextOverflow, UnknownModel
+from compact.errors import ContextOverflow, InvalidConfig, UnknownModel
 from compact.testing import ScriptedModel
 
 TALK = "The keeper of the lamp house counts the ships that pass by the northern light. "
@@ -53,11 +53,11 @@ def test_a_model_that_thinks_in_a_small_window_has_what_the_prompt_leaves():
     ctx.add_message(role="user", content=TALK * 140)
     ctx.send(model)
     window, reserve = ctx.window, ctx.window.output_reserve
-    free, full = model.asks
-    assert free.max_tokens > 5 * reserve
-    assert full.max_tokens < free.max_tokens
-    for ask, context in zip(model.asks, model.contexts, strict=True):
-        assert reserve <= ask.max_tokens <= window.size - context.tokens
+    free, full = (ask.max_tokens or 0 for ask in model.asks)
+    assert free > 5 * reserve
+    assert full < free
+    for room, context in zip((free, full), model.contexts, strict=True):
+        assert reserve <= room <= window.size - context.tokens
 
 
 def test_what_a_person_reserves_counts_for_every_model():
@@ -234,6 +234,20 @@ def test_a_window_that_turns_out_smaller_than_its_reserve_still_holds_a_prompt()
     assert ctx.send(ScriptedModel(smaller, "hello back")).text == "hello back"
     assert ctx.window.size == 100_000
     assert ctx.window.usable >= 50_000
+
+
+def test_a_reserve_that_leaves_nothing_to_a_prompt_is_refused(tmp_path):
+    """(C-7, FR-6) When it is said, not as a prompt that cannot fit."""
+    file = tmp_path / "chat.db"
+    with pytest.raises(InvalidConfig, match="4,096 tokens leave none of a window of 4,000"):
+        ContextManager(window=4_000, store=file, policy=CompactPolicy(output_reserve=4_096))
+    assert not file.exists()
+    ctx = ContextManager("gpt-4o", policy=CompactPolicy(output_reserve=4_096))
+    with pytest.raises(InvalidConfig, match="output_reserve"):
+        ctx.set_model("ollama:llama3.2:3b", 4_096)
+    assert ctx.window.size == 128_000
+    ctx.add_message(role="user", content="hello")
+    assert ctx.send(ScriptedModel("hello back")).text == "hello back"
 
 
 @pytest.mark.parametrize("wrong", [0, -1, 1.5, True])

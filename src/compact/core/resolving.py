@@ -13,6 +13,7 @@ from compact.core.policy import CompactPolicy
 from compact.core.profiles import ModelBook
 from compact.core.reliability import Reliability, reliability_of, writing_of
 from compact.core.tiers import TierSettings, tier_of
+from compact.errors import InvalidConfig
 
 DEFAULT_WINDOW = 8_192
 """Tokens of the window where neither a model nor a size is given."""
@@ -48,7 +49,16 @@ class Setting:
         return min(sizing.num_ctx, window or sizing.num_ctx)
 
     def policy(self, base: CompactPolicy, size: int) -> CompactPolicy:
-        """The policy for a window of that size."""
+        """The policy for a window of that size.
+
+        Raises:
+            InvalidConfig: what a person keeps free for the answer leaves nothing for a prompt.
+        """
+        if base.output_reserve >= size:
+            reason = (
+                f"{base.output_reserve:,} tokens leave none of a window of {size:,} to a prompt"
+            )
+            raise InvalidConfig("output_reserve", reason)
         policy = tier_of(size, self.tiers).applied(base)
         if self.model is not None and not policy.output_reserve:
             reserve = self.book.output_reserve_of(self.model, size)

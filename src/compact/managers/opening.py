@@ -99,6 +99,7 @@ def opened(
     check_options(options, SessionOptions, "ContextManager()")
     setting = _setting(model, options)
     size = setting.size(None if window is None else checked_size("window", window))
+    setting.policy(options.get("policy") or CompactPolicy(), size)  # refused in time
     asked = format_named(options.get("format") or _format_for(model))
     otherwise = None if window is None else "chars"
     counter = _counter(asked.name, options, model, otherwise)

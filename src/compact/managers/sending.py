@@ -108,6 +108,7 @@ class Sending:
 
         Raises:
             UnknownModel: nothing is known of its window, and none is given; nothing was changed.
+            InvalidConfig: the policy's own reserve is as large as the window; neither.
         """
         size = None if window is None else checked_size("window", window)
         before = self.reliability
