@@ -218,6 +218,27 @@ def test_a_window_that_a_server_does_not_have_is_learned_whenever_it_is_asked_fo
     assert [ask.window for ask in model.asks] == [2_000, 2_048]
 
 
+@pytest.mark.parametrize("streams", [False, True])
+def test_how_a_stand_in_counts_says_nothing_of_the_sessions_tokenizer(streams):
+    """(K-5, C-4) Its usage is by a tokenizer of its own."""
+
+    class Counting(ScriptedModel):
+        async def complete(self, context, ask=ASK):
+            reply = await super().complete(context, ask)
+            return reply.model_copy(update={"usage": Usage(prompt_tokens=context.tokens * 2)})
+
+    def learned(*models):
+        ctx, events = session(tokenizer="o200k")
+        ctx.add_message(role="user", content="drawer " * 400)
+        asked = Persistent(models, Patience(attempts=1))
+        list(ctx.stream(asked)) if streams else ctx.send(asked)
+        return [event for event in events if isinstance(event, RatioLearned)]
+
+    down = ScriptedModel(ModelUnavailable("down"), name="own")
+    assert not learned(down, Counting("for it", name="other"))
+    assert learned(Counting("mine", name="own"))
+
+
 def test_the_smaller_window_of_a_stand_in_is_not_the_sessions():
     """(K-5) The turn is served within it; the model that is back has its own again."""
 

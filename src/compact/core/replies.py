@@ -55,6 +55,8 @@ class Reply(BaseModel):
     finish: Finish = "stop"
     model: str = ""
     """Who answered, where the provider says so or another model stood in."""
+    is_stand_in: bool = False
+    """Whether another model answered in the place of the one that was asked."""
 
     @property
     def is_empty(self) -> bool:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception
@@ -74,7 +75,7 @@ class Persistent:
         async def answered(model: ChatModel) -> Reply:
             reply = await model.complete(context, ask)
             _check_says(reply, model)
-            return _signed(reply, model)
+            return self._signed(reply, model)
 
         return await self._first(answered)
 
@@ -91,7 +92,8 @@ class Persistent:
 
         async def begun(model: ChatModel) -> _Begun:
             start = clock()
-            pieces = _named(model.stream(context, ask), model)
+            sign = partial(self._signed, model=model)
+            pieces = _signed_at_end(model.stream(context, ask), sign)
             try:
                 first = await anext(pieces)
             except StopAsyncIteration:
@@ -128,6 +130,13 @@ class Persistent:
         for model in self._models:
             if (close := getattr(model, "aclose", None)) is not None:
                 await close()
+
+    def _signed(self, reply: Reply, model: ChatModel) -> Reply:
+        """The reply with who gave it."""
+        is_other = model is not self._models[0]
+        return reply.model_copy(
+            update={"model": reply.model or model.name, "is_stand_in": is_other}
+        )
 
     async def _first(self, work: Callable[[ChatModel], Awaitable[T]]) -> T:
         """What the first model yields that yields anything."""
@@ -208,18 +217,16 @@ def _check_says(reply: Reply, model: ChatModel) -> None:
         raise ModelFailed(f"{model.name} answered with nothing", model=model.name)
 
 
-def _signed(reply: Reply, model: ChatModel) -> Reply:
-    return reply if reply.model else reply.model_copy(update={"model": model.name})
-
-
-async def _named(pieces: AsyncIterator[Delta], model: ChatModel) -> AsyncGenerator[Delta, None]:
+async def _signed_at_end(
+    pieces: AsyncIterator[Delta], sign: Callable[[Reply], Reply]
+) -> AsyncGenerator[Delta, None]:
     """The pieces, the last one with who answered. Closing this lets go of the answer that is under
     way.
     """
     try:
         async for piece in pieces:
             if piece.reply is not None:
-                piece = piece.model_copy(update={"reply": _signed(piece.reply, model)})
+                piece = piece.model_copy(update={"reply": sign(piece.reply)})
             yield piece
     finally:
         if (close := getattr(pieces, "aclose", None)) is not None:
