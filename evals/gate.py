@@ -131,9 +131,9 @@ def run(folder: Path | None) -> Found:
             made = Summary(text=written, made_by="model")
             return judge(made, request, counter, source_tokens=source)  # noqa: B023
 
-        start = time.perf_counter()
+        start = time.process_time()
         done = judged(text)
-        seconds = time.perf_counter() - start
+        seconds = time.process_time() - start
         lost = tuple(x for x in text.split("\n") if x not in done.summary.text)
         kept.append(Kept(name, kind, done.accepted, done.rejected_by, lost, source, seconds))
         for what, line in [(what, f"- {line}") for what, rows in LINES.items() for line in rows]:
@@ -214,7 +214,7 @@ def report(found: Found, *, missed: bool = False) -> str:
         cost = 1_000 * median(row.seconds for row in rows)
         lines.append(
             f"good, {kind}: {accepted:,} of {len(rows):,} accepted, {lost:,} lines changed or "
-            f"taken out, {cost:.0f} ms each (median)"
+            f"taken out, {cost:.0f} ms of the processor each (median)"
         )
         lines += [f"  {row.session}: {x}" for row in rows for x in row.lost if missed]
         lines += [
