@@ -70,7 +70,8 @@ _BAD_FAITH = (
     r"\byou are (?:now|no longer)\s+(?:an?|the|in|bound|required|restricted|free|dan|"
     r"called)\b|你现在是",
     r"\b(?:pretend|act as if) (?:to be|you are|you were|you have no)\b",
-    r"\b(?:new|updated|real|secret|hidden) (?:system )?(?:instructions?|prompt)\s*(?::|for you\b)",
+    r"(?:^\W*(?:new|updated)|\b(?:real|secret|hidden)) (?:system )?(?:instructions?|prompt)\s*:",
+    r"\b(?:new|updated) (?:system )?(?:instructions?|prompt)\s*for you\b",
     r"\byour (?:new|real|true|only) (?:task|goal|role|instructions?|job|purpose)\b",
     r"\b(?:reveal|print|output|repeat|show|leak) (?:me )?(?:your|the) (?:full |entire |hidden )?"
     r"(?:system prompt|initial instructions|hidden instructions)\b",
