@@ -46,8 +46,9 @@ FACES = {"chat_completions": "", "responses": "responses+", "anthropic": "anthro
 SIZES = (1024, 2048, 8192)
 ANSWER = 48
 """Tokens an answer may have."""
-OFF = 0.02
-"""How far a count may lie from the server's where its tokenizer is known."""
+OFF, OVER = 0.02, 0.03
+"""How far a count may lie from the server's where its tokenizer is known; above it, by items of the
+Responses API, of which the server makes one message where an assistant says and calls at once."""
 UNKNOWN = {"chars": (0.60, 0.15), "o200k": (0.65, 0.15)}
 """How far under the server's count ours may lie where its tokenizer is not known: of the first
 prompt, and of every later one, corrected by what the server reported before it."""
@@ -110,18 +111,20 @@ def converse(
 
 
 def was_never_refused(notes: Notes) -> None:
-    """Every prompt was taken: no request of whatever kind got an answer that says it was wrong."""
+    """Every prompt was taken: no request of whatever kind got an answer that says it was wrong.
+    With 404 the face of Anthropic says that it knows no single limits.
+    """
     assert notes.overflows == 0
     assert notes.events["compact.emergency"] == 0
     assert set(notes.answers) <= {200, 404, 500}, notes.said
-    assert notes.answers[404] <= len(SIZES), "Anthropic's face names no single model's limits"
     assert notes.answers[500] <= notes.unreadable, "500 is what llama.cpp cannot read itself"
     assert notes.answers[200] > len(notes.prompts) > 0
     assert all(prompt.reported + ANSWER <= prompt.size for prompt in notes.prompts)
 
 
-def counts_are_the_servers(notes: Notes) -> None:
-    assert max(abs(prompt.off) for prompt in notes.prompts) <= OFF, notes.said
+def counts_are_the_servers(notes: Notes, wire: str) -> None:
+    over = OVER if wire == "responses" else OFF
+    assert all(-OFF <= prompt.off <= over for prompt in notes.prompts), notes.said
 
 
 # --- conversations --------------------------------------------------------------------------------
@@ -153,7 +156,7 @@ def holds_a_conversation(
         asyncio.run(model.aclose())
     assert took == len(notes.prompts)
     was_never_refused(notes)
-    counts_are_the_servers(notes)
+    counts_are_the_servers(notes, wire)
 
 
 def test_five_windows_are_served_as_counted(
@@ -320,7 +323,7 @@ def changes_models(
     assert {prompt.size for prompt in notes.prompts} == set(SIZES)
     assert notes.events["compact.model_changed"] >= len(order)
     was_never_refused(notes)
-    counts_are_the_servers(notes)
+    counts_are_the_servers(notes, wire)
 
 
 def test_a_session_changes_between_servers(

@@ -123,7 +123,10 @@ class OpenAIResponses:
         await self._server.aclose()
 
     def _prompt(self, context: ActiveContext) -> dict[str, Any]:
-        prompt = {"model": self._server.name, "input": prompt_of(context, FORMAT), "store": False}
+        items = prompt_of(context, FORMAT)
+        if self._server.kind != "openai":
+            items = list(map(_spelled_out, items))
+        prompt = {"model": self._server.name, "input": items, "store": False}
         if context.system:
             prompt["instructions"] = system_text(context)
         if context.tools:
@@ -144,6 +147,14 @@ class OpenAIResponses:
             finish=_finish(answer, message),
             model=str(answer.get("model") or self._server.name),
         )
+
+
+def _spelled_out(item: dict[str, Any]) -> dict[str, Any]:
+    """What an assistant said, in the long form: llama.cpp does not read the short one."""
+    if item.get("role") != "assistant" or not isinstance(item.get("content"), str):
+        return item
+    said = {"type": "output_text", "text": item["content"], "annotations": []}
+    return {**item, "type": "message", "content": [said]}
 
 
 def _wishes(ask: Ask) -> dict[str, Any]:
