@@ -24,7 +24,7 @@ from bench.counting import ColdEstimator
 from bench.histories import Record, history
 from bench.measuring import Check, Setting, Spread, Table, child, number
 from bench.store_ours import NAME, opened
-from compact.compression.extractive import ExtractiveSummarizer
+from compact.compression.extraction.extractive import ExtractiveSummarizer
 from compact.core.checkpoints import Checkpoint, Span, Summary, SummaryRequest
 from compact.core.formats.known import format_named
 from compact.core.sessions import PERSON, Entry, Projection, Stand, Step

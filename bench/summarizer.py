@@ -12,7 +12,7 @@ from bench.counting import ColdEstimator
 from bench.measuring import CannotMeasure, Setting, Spread, Table, in_turn, number
 from bench.whole import load, texts_of
 from compact import wiring
-from compact.compression.extractive import ExtractiveSummarizer
+from compact.compression.extraction.extractive import ExtractiveSummarizer
 from compact.core.checkpoints import SummaryRequest
 from compact.core.messages import Message
 from compact.core.tokens import TokenCounter

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from compact import wiring
-from compact.compression.abstractive import UNSAID_WINDOW
-from compact.compression.sections import undressed
-from compact.compression.writing import text_of
+from compact.compression.abstraction.abstractive import UNSAID_WINDOW
+from compact.compression.abstraction.sections import undressed
+from compact.compression.abstraction.writing import text_of
 from compact.core.asking import Ask
 from compact.core.context import ActiveContext
 from compact.core.messages import Message

@@ -23,8 +23,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from compact import ExtractiveSummarizer, wiring
-from compact.compression import sections
-from compact.compression.gate import Judged, judge
+from compact.compression.abstraction import sections
+from compact.compression.gate.rules import Judged, judge
 from compact.core.checkpoints import Summary
 from compact.core.messages import Message, visible_texts
 from compact.core.voices import voice_of

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from compact.compression.notes import Line, Notes
+from compact.compression.extraction.notes import Line, Notes
 from compact.core import anchors, sentences
 from compact.core.messages import Message, visible_texts
 from compact.core.redaction import redact

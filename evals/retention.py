@@ -16,9 +16,9 @@ from statistics import mean
 from typing import Any
 
 from compact import CompactPolicy, plan, wiring
-from compact.compression import gate_facts
-from compact.compression.gate import judge
-from compact.compression.matter import MOST_ANCHORS, Matter
+from compact.compression.gate import facts as gate_facts
+from compact.compression.gate.matter import MOST_ANCHORS, Matter
+from compact.compression.gate.rules import judge
 from compact.core.checkpoints import Level, Summary, SummaryRequest
 from compact.core.levels import LEVELS, Caps
 from compact.core.messages import Message

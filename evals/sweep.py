@@ -14,7 +14,8 @@ from statistics import mean
 from types import ModuleType
 from typing import Any
 
-from compact.compression import extractive, stages
+from compact.compression import stages
+from compact.compression.extraction import extractive
 from compact.core import anchors
 from compact.core.policy import CompactPolicy
 from evals import coverage

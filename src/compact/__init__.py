@@ -13,7 +13,9 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from compact.compression.extractive import ExtractiveSummarizer as ExtractiveSummarizer
+    from compact.compression.extraction.extractive import (
+        ExtractiveSummarizer as ExtractiveSummarizer,
+    )
     from compact.config import CompactConfig as CompactConfig
     from compact.core.asking import Patience as Patience
     from compact.core.budget import ContextBudget as ContextBudget
@@ -52,7 +54,7 @@ _HOME = {
     "ContextWindow": "compact.core.budget",
     "Conversation": "compact.core.conversation",
     "EventBus": "compact.telemetry.bus",
-    "ExtractiveSummarizer": "compact.compression.extractive",
+    "ExtractiveSummarizer": "compact.compression.extraction.extractive",
     "Goal": "compact.core.goals",
     "Message": "compact.core.messages",
     "MessageMetadata": "compact.core.messages",

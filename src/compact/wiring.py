@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from compact.compression.extractive import ExtractiveSummarizer
+from compact.compression.extraction.extractive import ExtractiveSummarizer
 from compact.config import CompactConfig
 from compact.core.asking import PATIENCE, Patience
 from compact.core.events import Event
@@ -150,7 +150,7 @@ def _model_summarizer(
     patience: Patience,
 ) -> Summarizer:
     """The models' summarizer; what it sends fits the smallest of their windows."""
-    from compact.compression.abstractive import ModelSummarizer
+    from compact.compression.abstraction.abstractive import ModelSummarizer
 
     book = known_models or shipped()
     try:

@@ -17,10 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compact import Message, compress
-from compact.compression import sections
-from compact.compression.abstractive import REMEMBERED, ModelSummarizer
+from compact.compression.abstraction import sections
+from compact.compression.abstraction.abstractive import REMEMBERED, ModelSummarizer
 from compact.compression.fencing import blocks_of
-from compact.compression.gate import judge
+from compact.compression.gate.rules import judge
 from compact.core.asking import ASK, Abilities, Ask
 from compact.core.checkpoints import REFERENCE_LINE, Summary, SummaryRequest
 from compact.core.context import ActiveContext

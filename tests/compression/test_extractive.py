@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from compact import ExtractiveSummarizer, Message, compress, plan
-from compact.compression.notes import Notes
+from compact.compression.extraction.notes import Notes
 from compact.core.checkpoints import Summary, SummaryRequest
 from compact.core.tokens import TokenCounter
 from compact.providers.tokenizers import tokenizer

@@ -14,8 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from compact import ExtractiveSummarizer, Message
-from compact.compression import echoes, gate_answer, matter
-from compact.compression.gate import RULES, Judged, judge
+from compact.compression.gate import answer as gate_answer
+from compact.compression.gate import echoes, matter
+from compact.compression.gate.rules import RULES, Judged, judge
 from compact.core.checkpoints import REFERENCE_LINE, Summary, SummaryRequest
 from compact.core.formats.known import format_named
 from compact.core.redaction import find_secrets
@@ -134,12 +135,21 @@ def test_garbage_is_refused_by_the_rule_that_names_it(name):
     assert rules <= broken(done), done.verdicts
 
 
-@pytest.mark.parametrize("text", [GOOD, "A short story of the roof.", "summary"])
+@pytest.mark.parametrize("text", [GOOD, "A short story of the roof."])
 def test_short_honest_summaries_are_accepted(text):
     """Prose is accepted too; that it has no sections is told."""
     done = judged(text)
     assert done.accepted
     assert ("sections" in broken(done)) == ("##" not in text)
+
+
+@pytest.mark.parametrize("text", ["null", "Done.", "## Done\n- Late.", "## Files\n- a.py, b.py"])
+def test_a_word_or_two_are_no_summary_of_a_long_talk(text):
+    """(FR-6) The names that code appends would hide that nothing was said."""
+    done = judged(text, asked(max_tokens=1_500))
+    assert not done.accepted
+    assert "substance" in done.rejected_by
+    assert "substance" not in judged(text, source_tokens=400).rejected_by
 
 
 def test_quotations_are_no_copy():
@@ -314,13 +324,15 @@ def test_redaction_does_not_break_the_cap():
 
 def test_missing_anchors_are_appended():
     """Files and names, under the sections that exist, within the cap (design idea 6)."""
-    done = judged("## Files\n- edited: mail_login.py\n\n## Names\nMAIL_ID\n\n## Open\n- More.")
+    done = judged(
+        "## Files\n- edited: mail_login.py\n\n## Names\nMAIL_ID\n\n## Open\n- More of it is to be done."
+    )
     text = done.summary.text
     assert "anchors" in broken(done)
     assert done.accepted
     assert detail(done, "anchors") == "0% of 25 in view, 100% with 25 appended"
     assert text.startswith("## Files\n- edited: mail_login.py\n- read or named: src/app/")
-    assert text.index("## Names\nMAIL_ID\n") < text.index("## Open\n- More.")
+    assert text.index("## Names\nMAIL_ID\n") < text.index("## Open\n- More of it is to be done.")
     assert len(done.summary.anchors) == 25
     assert "anchors" not in broken(judged(text))
 
@@ -328,7 +340,7 @@ def test_missing_anchors_are_appended():
 def test_as_many_anchors_as_fit():
     """The cap holds; the likeliest come first."""
     for cap in (200, 240, 320, 500):
-        done = judged("## Facts\n- One.", asked(max_tokens=cap))
+        done = judged("## Facts\n- One fact of the roof.", asked(max_tokens=cap))
         assert COUNTER.text(done.summary.text) <= cap
         assert done.accepted
     full = "## Facts\n" + "\n".join(f"- Fact {i * 7919}." for i in range(40))

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compact.compression import fencing, gate
-from compact.compression.gate import judge
+from compact.compression import fencing
+from compact.compression.gate import rules as gate
+from compact.compression.gate.rules import judge
 from compact.core.checkpoints import REFERENCE_LINE, Summary, Verdict
 from compact.core.redaction import find_secrets
 from tests.compression import test_gate

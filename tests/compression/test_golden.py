@@ -24,10 +24,10 @@ from typing import get_args
 import pytest
 
 from compact import CompactPolicy, plan
-from compact.compression import gate_facts
-from compact.compression.extractive import ExtractiveSummarizer
-from compact.compression.gate import judge
-from compact.compression.matter import Matter
+from compact.compression.extraction.extractive import ExtractiveSummarizer
+from compact.compression.gate import facts as gate_facts
+from compact.compression.gate.matter import Matter
+from compact.compression.gate.rules import judge
 from compact.core.checkpoints import Level, Summary, SummaryRequest
 from compact.core.levels import LEVELS, Caps
 from compact.core.messages import Message

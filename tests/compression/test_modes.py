@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from compact import ExtractiveSummarizer, Message, wiring
-from compact.compression import gate, work
-from compact.compression.notes import Notes
+from compact.compression.extraction import work
+from compact.compression.extraction.notes import Notes
+from compact.compression.gate import rules as gate
 from compact.core.checkpoints import Summary, SummaryRequest
 from compact.core.modes import MODES, ModeName
 from compact.core.tokens import TokenCounter

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compact.compression import sections
+from compact.compression.abstraction import sections
 from compact.core.checkpoints import REFERENCE_LINE
 
 GOOD = (

@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compact import Message
-from compact.compression import briefing, sections
-from compact.compression.abstractive import shown
-from compact.compression.extractive import ORDER
+from compact.compression.abstraction import briefing, sections
+from compact.compression.abstraction.abstractive import shown
+from compact.compression.extraction.extractive import ORDER
 from compact.compression.fencing import (
     Block,
     blocks_of,

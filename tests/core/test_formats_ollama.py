@@ -155,8 +155,8 @@ def test_results_are_paired_with_calls(messages, ids):
     assert [r.call_id for m in back for r in m.tool_results] == ids
     for at_once in (True, False):
         with ContextManager(window=8_000, store=":memory:", format="ollama") as ctx:
-            for given in [messages] if at_once else [[m] for m in messages]:
-                ctx.add_messages(given)
+            for part in [messages] if at_once else [[m] for m in messages]:
+                ctx.add_messages(part)
             with ContextManager(window=8_000, store=ctx.store, session_id=ctx.id) as again:
                 for session in (ctx, again):
                     assert [r.call_id for m in session.history for r in m.tool_results] == ids
@@ -326,8 +326,8 @@ def test_a_session_of_200_turns(tmp_path):
     ctx.add_message(told[0])
     for turn in range(200):
         new = turn_of(turn, r)
-        for given in [new] if turn % 4 else [[message] for message in new]:
-            ctx.add_messages(given)
+        for part in [new] if turn % 4 else [[message] for message in new]:
+            ctx.add_messages(part)
         told += new
         shown = ctx.get_context_for_model()
         assert ctx.budget.used_tokens <= ctx.window.size

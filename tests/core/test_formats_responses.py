@@ -441,8 +441,8 @@ def test_a_session_of_200_turns(tmp_path):
     ctx.add_message(told[0])
     for turn in range(200):
         new = turn_of(turn, r)
-        for given in [new] if turn % 4 else [[item] for item in new]:
-            ctx.add_messages(given)
+        for part in [new] if turn % 4 else [[item] for item in new]:
+            ctx.add_messages(part)
         told += new
         shown = ctx.get_context_for_model()
         assert ctx.budget.used_tokens <= ctx.window.size

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from compact import ContextManager
-from compact.compression.extractive import ExtractiveSummarizer
-from compact.compression.gate import judge
+from compact.compression.extraction.extractive import ExtractiveSummarizer
+from compact.compression.gate.rules import judge
 from compact.core.checkpoints import Summary, SummaryRequest
 from compact.core.own_text import kind_of
 from compact.core.protocols import SessionStore

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from compact.compression import preparing, reporting, stages
-from compact.compression.extractive import ExtractiveSummarizer
-from compact.compression.gate import Judged, judge
+from compact.compression.extraction.extractive import ExtractiveSummarizer
+from compact.compression.gate.rules import Judged, judge
 from compact.compression.standing import Standing
 from compact.compression.values import Budget, Selection, Task
 from compact.core.checkpoints import Checkpoint, Summary, SummaryRequest, Verdict

@@ -13,7 +13,7 @@ from itertools import islice
 
 from compact.compression.aging import Ageing, age
 from compact.compression.fold import pieces_of
-from compact.compression.gate import Judged
+from compact.compression.gate.rules import Judged
 from compact.compression.ladder import CHECKPOINT_SHARE, LEAST_CHECKPOINT, Ladder
 from compact.compression.layout import Layout
 from compact.compression.preparing import SLACK, counted, new_cap

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from compact.compression.extractive import ExtractiveSummarizer
+from compact.compression.extraction.extractive import ExtractiveSummarizer
 from compact.core import defaults
 from compact.core.events import BreakerOpened
 from compact.core.protocols import Summarizer

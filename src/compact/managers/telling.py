@@ -6,8 +6,8 @@ secret, and what a model wrote badly is replaced by the extractive one.
 
 from __future__ import annotations
 
-from compact.compression.extractive import ExtractiveSummarizer
-from compact.compression.gate import Judged, judge
+from compact.compression.extraction.extractive import ExtractiveSummarizer
+from compact.compression.gate.rules import Judged, judge
 from compact.core.checkpoints import Summary, SummaryRequest
 from compact.core.events import ErrorRaised, SummaryReplaced
 from compact.core.messages import Message

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from compact.compression import pipeline, reporting
 from compact.compression.emergency import Rung
-from compact.compression.extractive import ExtractiveSummarizer
+from compact.compression.extraction.extractive import ExtractiveSummarizer
 from compact.compression.values import Budget
 from compact.core.checkpoints import Checkpoint
 from compact.core.context import ActiveContext

@@ -13,14 +13,14 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from compact.compression.notes import GOAL_LABEL
+from compact.compression.extraction.notes import GOAL_LABEL
 from compact.core.checkpoints import REFERENCE_LINE
 from compact.core.languages import CHARACTERS, FUNCTION_WORDS, language_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from compact.compression.matter import Matter
+    from compact.compression.gate.matter import Matter
 
 LEAST_JOINED, FEWEST_JOINED = 0.40, 0.33
 """Share of neighbouring words that must be joined, where few of their words are known from the

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from compact.compression.notes import GOAL_LABEL
+from compact.compression.extraction.notes import GOAL_LABEL
 
 BLOCK = 8
 """Words that are compared at once."""

@@ -15,8 +15,8 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from compact.compression.notes import GOAL, INSTRUCTIONS, Line, Notes, note_all
-from compact.compression.work import Attempt
+from compact.compression.extraction.notes import GOAL, INSTRUCTIONS, Line, Notes, note_all
+from compact.compression.extraction.work import Attempt
 from compact.core import anchors
 from compact.core.anchors import Ledger, Use
 from compact.core.checkpoints import REFERENCE_LINE, Summary, SummaryRequest

@@ -12,9 +12,9 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from compact.compression.extractive import COMMANDS, FILES, NAMES, NOW, ORDER, TOOLS
+from compact.compression.extraction.extractive import COMMANDS, FILES, NAMES, NOW, ORDER, TOOLS
+from compact.compression.extraction.notes import GOAL, INSTRUCTIONS
 from compact.compression.fencing import harmless
-from compact.compression.notes import GOAL, INSTRUCTIONS
 from compact.core.checkpoints import REFERENCE_LINE
 from compact.core.sentences import topic_of
 from compact.core.templates import template

@@ -11,9 +11,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from compact.compression import orders
 from compact.compression.fencing import harmless
-from compact.compression.matter import Finding, Matter, rejection, telling
+from compact.compression.gate import orders
+from compact.compression.gate.matter import Finding, Matter, rejection, telling
 from compact.core.checkpoints import REFERENCE_LINE, Summary
 
 MOSTLY = 0.5

@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from compact.compression.extraction.notes import INSTRUCTIONS, REFERENCE, Notes
 from compact.compression.fencing import harmless
-from compact.compression.gate_work import roomy
-from compact.compression.matter import (
+from compact.compression.gate.matter import (
     HEADING,
     Finding,
     Matter,
@@ -22,7 +22,7 @@ from compact.compression.matter import (
     with_line,
     with_text,
 )
-from compact.compression.notes import INSTRUCTIONS, REFERENCE, Notes
+from compact.compression.gate.tasks import roomy
 from compact.core.checkpoints import Summary, summary_of
 from compact.core.instructions import find_instructions, score_of
 from compact.core.messages import visible_texts

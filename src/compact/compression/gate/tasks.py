@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from compact.compression.extractive import COMMANDS, FILES, NAMES, TOOLS
+from compact.compression.extraction.extractive import COMMANDS, FILES, NAMES, TOOLS
 from compact.compression.fencing import harmless
-from compact.compression.matter import (
+from compact.compression.gate.matter import (
     HEADING,
     Finding,
     Matter,
@@ -54,6 +54,8 @@ _GIVEN_UP = (NAMES, FILES, TOOLS, COMMANDS)
 def goals(summary: Summary, matter: Matter) -> Finding:
     """It sets no goal by a marker, and calls no open goal done or dropped."""
     text, markers = _MARKER.subn(r"\1", summary.text)
+    while (more := _MARKER.subn(r"\1", text))[1]:  # what one uncovers may look like another
+        text, markers = more[0], markers + more[1]
     told, text = _contradicted(text, matter.request.goals, "goal", matter)
     if not markers and not told:
         return Finding(True, f"{len(matter.request.goals):,} open, none contradicted")

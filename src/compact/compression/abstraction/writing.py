@@ -12,8 +12,8 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from compact.compression import briefing, sections
-from compact.compression.briefing import Briefing
+from compact.compression.abstraction import briefing, sections
+from compact.compression.abstraction.briefing import Briefing
 from compact.compression.fencing import BLANK, PART, Block, chunked, marker_of
 from compact.core.asking import Ask
 from compact.core.checkpoints import REFERENCE_LINE, SummaryRequest

@@ -12,12 +12,12 @@ from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from compact.compression import briefing, sections
+from compact.compression.abstraction import briefing, sections
+from compact.compression.abstraction.writing import Desk, Writing, fingerprint
 from compact.compression.fencing import KNOWN, Block, blocks_of, marker_of
-from compact.compression.gate import Judged, judge, missing
-from compact.compression.gate_answer import failed
-from compact.compression.matter import words_of
-from compact.compression.writing import Desk, Writing, fingerprint
+from compact.compression.gate.answer import failed
+from compact.compression.gate.matter import words_of
+from compact.compression.gate.rules import Judged, judge, missing
 from compact.core.checkpoints import REFERENCE_LINE, Summary, SummaryRequest
 from compact.core.messages import Message, MessageMetadata
 from compact.core.protocols import ChatModel

@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import re
 
-from compact.compression import echoes, noise
-from compact.compression.extractive import ORDER
-from compact.compression.matter import (
+from compact.compression.extraction.extractive import ORDER
+from compact.compression.extraction.notes import LISTED, Notes
+from compact.compression.gate import echoes, noise
+from compact.compression.gate.matter import (
     HEADING,
     MOST_ANCHORS,
     Finding,
@@ -20,7 +21,6 @@ from compact.compression.matter import (
     telling,
     with_text,
 )
-from compact.compression.notes import LISTED, Notes
 from compact.core.checkpoints import REFERENCE_LINE, Summary
 from compact.core.languages import NAMES, language_of
 
@@ -33,6 +33,9 @@ TRANSCRIPT_SHARE = 0.5
 """Shares of a summary from which it counts as copied, looped or a transcript (`echoes`)."""
 SHORT = 900
 """Characters up to which a text may be nothing but a refusal or an error."""
+LONG_SOURCE, LEAST_WORDS, LEAST_ROOM = 2_000, 4, 100
+"""Tokens of a source from which a summary has so many words at least, where its cap has so many
+tokens."""
 TOLD_WORDS, LONG = 20, 60
 """Telling words from which a summary must be about its source, and from which it is a long one."""
 LONG_WORD = 4
@@ -44,6 +47,7 @@ know 0.78 to 0.97."""
 MANY_NAMES = 20
 LEAST_SPOKEN = 150
 """Characters of a voice from which its language counts; what cannot be told then is a mixture."""
+_WORDS = re.compile(r"[^\W\d_]{2,}|[\u3040-\u9fff\uac00-\ud7af]")
 _REFUSES = re.compile(
     r"(?:sorry\b|i(?:'m| am) (?:(?:very |so |really )?sorry|unable to|not able to|afraid)|"
     r"i apologi[sz]e|my apologies|unfortunately,? i (?:can|am|'m|won't)|as an? (?:ai|language|"
@@ -172,6 +176,17 @@ def garbage(summary: Summary, matter: Matter) -> Finding:
         return Finding(True, "put together from notes")
     found = noise.read(summary.text, matter)
     return Finding(not found.is_noise, found.detail, share=found.share, rejects=found.is_noise)
+
+
+def substance(summary: Summary, matter: Matter) -> Finding:
+    """It says more than a word or two of a long source: names and rules that code appends would
+    hide that it says nothing.
+    """
+    words = len(_WORDS.findall(_prose(summary.text)))
+    asked = LEAST_WORDS if matter.source_tokens >= LONG_SOURCE else 0
+    if isinstance(summary.memo, Notes) or matter.request.max_tokens < LEAST_ROOM:
+        asked = 0
+    return Finding(words >= asked, f"{words:,} words", rejects=words < asked)
 
 
 def subject(summary: Summary, matter: Matter) -> Finding:

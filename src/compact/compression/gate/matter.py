@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from compact.compression.notes import note_call, note_result
+from compact.compression.extraction.notes import note_call, note_result
 from compact.core.anchors import Ledger, Use, strings_of
 from compact.core.checkpoints import Summary, SummaryRequest, summary_of
 from compact.core.languages import FUNCTION_WORDS

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from compact.compression.work import EDIT_KEYS, WorkLog
+from compact.compression.extraction.work import EDIT_KEYS, WorkLog
 from compact.core import anchors, sentences
 from compact.core.anchors import Ledger
 from compact.core.checkpoints import summary_of

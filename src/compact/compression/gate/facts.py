@@ -7,8 +7,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from compact.compression.extractive import FILES, MENTIONED, NAMES
-from compact.compression.matter import (
+from compact.compression.extraction.extractive import FILES, MENTIONED, NAMES
+from compact.compression.gate.matter import (
     MOST_ANCHORS,
     Asked,
     Finding,

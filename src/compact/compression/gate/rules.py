@@ -11,16 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from compact.compression import (
-    gate_answer,
-    gate_facts,
-    gate_instructions,
-    gate_orders,
-    gate_work,
-)
-from compact.compression.extractive import ORDER
-from compact.compression.matter import Finding, Matter
-from compact.compression.notes import LISTED
+from compact.compression.extraction.extractive import ORDER
+from compact.compression.extraction.notes import LISTED
+from compact.compression.gate import answer, facts, injection, instructions, tasks
+from compact.compression.gate.matter import Finding, Matter
 from compact.core.checkpoints import Summary, SummaryRequest, Verdict
 from compact.core.tokens import TokenCounter
 
@@ -34,23 +28,24 @@ class Rule:
 
 
 RULES: tuple[Rule, ...] = (
-    Rule("pins", gate_answer.pins),
-    Rule("garbage", gate_answer.garbage),
-    Rule("finish", gate_answer.finish),
-    Rule("echo", gate_answer.echo),
-    Rule("subject", gate_answer.subject),
-    Rule("language", gate_answer.language),
-    Rule("injection", gate_orders.injection),
-    Rule("hallucinated", gate_facts.hallucinated),
-    Rule("sections", gate_answer.sections),
-    Rule("goals", gate_work.goals),
-    Rule("secrets", gate_facts.secrets),
-    Rule("tasks", gate_work.tasks),
-    Rule("instructions", gate_instructions.instructions),
-    Rule("anchors", gate_facts.anchors),
-    Rule("retention", gate_facts.retention),
-    Rule("size", gate_answer.size),
-    Rule("cap", gate_answer.cap),
+    Rule("pins", answer.pins),
+    Rule("garbage", answer.garbage),
+    Rule("finish", answer.finish),
+    Rule("substance", answer.substance),
+    Rule("echo", answer.echo),
+    Rule("subject", answer.subject),
+    Rule("language", answer.language),
+    Rule("injection", injection.injection),
+    Rule("hallucinated", facts.hallucinated),
+    Rule("sections", answer.sections),
+    Rule("goals", tasks.goals),
+    Rule("secrets", facts.secrets),
+    Rule("tasks", tasks.tasks),
+    Rule("instructions", instructions.instructions),
+    Rule("anchors", facts.anchors),
+    Rule("retention", facts.retention),
+    Rule("size", answer.size),
+    Rule("cap", answer.cap),
 )
 """In the order they are asked: whether it is noise is told by all that was written, what takes out
 comes before what appends, and what is measured last."""
@@ -117,13 +112,13 @@ def missing(summary: Summary, request: SummaryRequest, counter: TokenCounter) ->
     """What the rules would find missing in a summary; nothing that they would let pass."""
     tokens = sum(map(counter.message, request.messages))
     matter = Matter(request, counter, tokens, summary.prompt)
-    asked = gate_facts.wanted(matter)
+    asked = facts.wanted(matter)
     names = matter.unnamed(asked, summary.text)
-    if len(asked) - len(names) >= gate_facts.LEAST_COVERED * len(asked):
+    if len(asked) - len(names) >= facts.LEAST_COVERED * len(asked):
         names = []
-    has_sections = gate_answer.sections(summary, matter).passed
+    has_sections = answer.sections(summary, matter).passed
     return Missing(
         anchors=tuple(name for name, _ in names),
-        tasks=gate_work.dropped(summary.text, matter),
+        tasks=tasks.dropped(summary.text, matter),
         sections=() if has_sections else tuple(t for t in ORDER if t not in LISTED),
     )

@@ -1,0 +1,1 @@
+"""Summaries written by a model, within its own window. Start at `abstractive`."""
