@@ -32,6 +32,13 @@ class ActiveContext(BaseModel):
     def __len__(self) -> int:
         return len(self.messages)
 
+    @property
+    def system_text(self) -> str:
+        """The system prompt that stands in a field of its own, as one text."""
+        if self.system is None or isinstance(self.system, str):
+            return self.system or ""
+        return "\n\n".join(str(block.get("text", "")) for block in self.system)
+
     def render_text(self) -> str:
         """The model-visible text of the context: what tokens mean here."""
         return render_text(self.messages)

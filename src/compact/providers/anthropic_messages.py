@@ -25,8 +25,9 @@ from compact.core.formats.tool_schemas import schemas_for
 from compact.core.messages import Message
 from compact.core.replies import Delta, Finish, Reply, Usage, is_tokens, usage_of
 from compact.errors import ContextOverflow, ModelFailed, ModelRefused
-from compact.providers.clients import LoopClients, key_for, package
+from compact.providers.clients import NO_KEY, LoopClients, key_for, package
 from compact.providers.failures import ErrorInAnswer, key_hint, mapped, reading
+from compact.providers.listed import number, row_of
 
 FORMAT = "anthropic"
 TIMEOUT = 600.0
@@ -36,7 +37,6 @@ MAX_TOKENS = 4096
 OPENING = "[The conversation begins with the assistant.]"
 """What is put before a conversation that begins so: the API demands that a user begins it."""
 _PATH = "/v1/messages"
-_NO_KEY = "none"
 """Sent to servers of one's own that want no key: the client insists on one."""
 _FINISH: Mapping[str, Finish] = {
     "end_turn": "stop",
@@ -143,13 +143,13 @@ class AnthropicMessages:
         except ModelRefused as refusal:
             if refusal.status not in _NOTHING_THERE or not self._is_own:
                 raise
-            row = _row_of((await self._get("/v1/models")).get("data"), self._name)
+            row = row_of((await self._get("/v1/models")).get("data"), self._name)
         said = row.get("meta")
         places = (row, said) if isinstance(said, Mapping) else (row,)
         return Limits(
-            window=_number(places, "max_input_tokens", "n_ctx", "max_model_len"),
-            trained=_number(places, "max_input_tokens", "n_ctx_train"),
-            output=_number(places, "max_tokens"),
+            window=number(places, ("max_input_tokens", "n_ctx", "max_model_len")),
+            trained=number(places, ("max_input_tokens", "n_ctx_train")),
+            output=number(places, ("max_tokens",)),
         )
 
     async def aclose(self) -> None:
@@ -203,7 +203,7 @@ class AnthropicMessages:
         anthropic = package("anthropic", model=self.name)
         key = self._api_key or key_for("ANTHROPIC_API_KEY", self._base_url)
         if not key and self._base_url is not None:
-            key = _NO_KEY
+            key = NO_KEY
         client = anthropic.AsyncAnthropic(
             api_key=key or None, base_url=self._base_url, max_retries=0, timeout=self._timeout
         )
@@ -398,16 +398,3 @@ def _is_empty(block: object) -> bool:
     if not isinstance(block, Mapping) or block.get("type") != "text":
         return False
     return not str(block.get("text") or "").strip()
-
-
-def _row_of(rows: object, name: str) -> Mapping[str, Any]:
-    """The row of that name, or the only one: servers of one model call it what they like."""
-    listed = [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
-    named = [row for row in listed if row.get("id") == name]
-    return next(iter(named or (listed if len(listed) == 1 else ())), {})
-
-
-def _number(places: Sequence[Mapping[str, Any]], *names: str) -> int | None:
-    """The first of the fields that holds a number of tokens."""
-    found = (place.get(name) for name in names for place in places)
-    return next((value for value in found if type(value) is int and value > 0), None)

@@ -17,6 +17,8 @@ from weakref import WeakKeyDictionary, finalize
 from compact.errors import ModelRefused
 
 Client = TypeVar("Client")
+NO_KEY = "none"
+"""What a client that wants a key is given where none is to be sent."""
 _Open = WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[Client, AsyncGenerator[Client, None]]]
 
 

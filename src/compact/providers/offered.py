@@ -7,14 +7,13 @@ import re
 from collections.abc import Mapping
 
 from compact.errors import InvalidInput, ModelFailed
-from compact.providers.clients import key_for, package
+from compact.providers.clients import NO_KEY, key_for, package
 from compact.providers.failures import mapped
 from compact.providers.ollama_chat import Offered, OllamaChat
 
 TIMEOUT = 10.0
 """Seconds that a server has for its list."""
 _SERVER = re.compile(r"(?P<ollama>ollama\+)?(?P<url>https?://[^\s#@]+)", re.IGNORECASE)
-_NO_KEY = "none"
 
 
 def key_of(server: str, name: str) -> str:
@@ -62,7 +61,7 @@ async def _listed(server: str) -> list[Offered]:
     base = f"{server.rstrip('/')}/v1" if re.fullmatch(r"https?://[^/]+/?", server) else server
     with mapped(server):
         async with openai.AsyncOpenAI(
-            api_key=key_for("OPENAI_API_KEY", server) or _NO_KEY,
+            api_key=key_for("OPENAI_API_KEY", server) or NO_KEY,
             base_url=base,
             max_retries=0,
             timeout=TIMEOUT,

@@ -27,7 +27,6 @@ from compact.core.tokens import OLLAMA_FRAMING, TokenCounter
 from compact.errors import ContextOverflow, ModelFailed, ModelRefused
 from compact.providers.clients import LoopClients, is_sealed, package
 from compact.providers.failures import ErrorInAnswer, mapped, reading
-from compact.providers.openai_chat import system_text
 from compact.providers.tokenizers import tokenizer
 
 FORMAT = "ollama"
@@ -161,7 +160,7 @@ class OllamaChat:
     async def _body(self, context: ActiveContext, ask: Ask) -> dict[str, Any]:
         messages = prompt_of(context, FORMAT)
         if context.system:
-            messages = [{"role": "system", "content": system_text(context)}, *messages]
+            messages = [{"role": "system", "content": context.system_text}, *messages]
         with suppress(ModelFailed):  # who cannot say its limits may answer all the same
             await self.limits()
         if context.tools and self._without_tools:
@@ -292,7 +291,7 @@ def _usage(answer: Mapping[str, Any]) -> Usage | None:
 def _estimated(context: ActiveContext) -> int:
     """Tokens of a prompt that nobody counted."""
     counter = TokenCounter(tokenizer("chars"), OLLAMA_FRAMING)
-    beside = counter.text(system_text(context)) + counter.tools(context.tools)
+    beside = counter.text(context.system_text) + counter.tools(context.tools)
     return beside + counter.messages(context.messages)
 
 

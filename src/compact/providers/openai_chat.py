@@ -124,7 +124,7 @@ class OpenAIChat:
     def _prompt(self, context: ActiveContext) -> dict[str, Any]:
         messages = prompt_of(context, FORMAT)
         if context.system:
-            messages = [{"role": "system", "content": system_text(context)}, *messages]
+            messages = [{"role": "system", "content": context.system_text}, *messages]
         prompt: dict[str, Any] = {"model": self._server.name, "messages": messages}
         if context.tools:
             prompt["tools"] = schemas_for(FORMAT, context.tools)
@@ -149,13 +149,6 @@ class OpenAIChat:
             finish=finish,
             model=str(answer.get("model") or self._server.name),
         )
-
-
-def system_text(context: ActiveContext) -> str:
-    """The system prompt that stands in a field of its own, as one text."""
-    if isinstance(context.system, str):
-        return context.system
-    return "\n\n".join(str(block.get("text", "")) for block in context.system or ())
 
 
 def _wishes(ask: Ask) -> dict[str, Any]:

@@ -22,7 +22,6 @@ from compact.core.replies import Delta, Finish, Reply, Usage, usage_of
 from compact.errors import ModelFailed
 from compact.providers.dialect import Dialect, Wish
 from compact.providers.failures import ErrorInAnswer, mapped, reading
-from compact.providers.openai_chat import system_text
 from compact.providers.openai_server import TIMEOUT, OpenAIServer
 
 FORMAT = "responses"
@@ -128,7 +127,7 @@ class OpenAIResponses:
             items = list(map(_spelled_out, items))
         prompt = {"model": self._server.name, "input": items, "store": False}
         if context.system:
-            prompt["instructions"] = system_text(context)
+            prompt["instructions"] = context.system_text
         if context.tools:
             prompt["tools"] = schemas_for(FORMAT, context.tools)
         return {**self._extra, **self._server.written(prompt)}

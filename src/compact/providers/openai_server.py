@@ -11,16 +11,17 @@ import asyncio
 import json
 import os
 import re
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from compact.core.asking import Limits
 from compact.core.control_tokens import all_defused
 from compact.core.model_keys import ModelKey
 from compact.errors import CompactError, ModelFailed, ModelRefused
-from compact.providers.clients import LoopClients, key_for, package
+from compact.providers.clients import NO_KEY, LoopClients, key_for, package
 from compact.providers.dialect import Dialect
 from compact.providers.failures import ErrorInAnswer, key_hint, mapped
+from compact.providers.listed import number, row_of
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, AsyncStream
@@ -32,7 +33,6 @@ ENFORCES = ("openai", LLAMA, "vllm")
 """Servers that hold answers to a JSON schema."""
 _KINDS: Mapping[str, str] = {"llamacpp": LLAMA, "organization_owner": LM_STUDIO}
 """What servers write as the owner of a model, where it is not their name."""
-_NO_KEY = "none"
 """Sent to servers that want no key: the client insists on one."""
 
 Body = Mapping[str, Any]
@@ -85,7 +85,7 @@ class OpenAIServer:
         if url is not None and re.fullmatch(r"https?://[^/]+/?", url):
             url = f"{url.rstrip('/')}/v1"
         client: AsyncOpenAI = openai.AsyncOpenAI(
-            api_key=key or _NO_KEY, base_url=url, max_retries=0, timeout=self._timeout
+            api_key=key or NO_KEY, base_url=url, max_retries=0, timeout=self._timeout
         )
         return client
 
@@ -191,7 +191,7 @@ class OpenAIServer:
         """
         if self.kind == "openai":
             return Limits()
-        row = _row_of((await self._asked("GET", "/models")).get("data"), self.name)
+        row = row_of((await self._asked("GET", "/models")).get("data"), self.name)
         owner = str(row.get("owned_by") or "")
         self._kind = _KINDS.get(owner, owner)
         limits = _limits_in(row)
@@ -200,7 +200,7 @@ class OpenAIServer:
             return limits.model_copy(update={"window": _limits_in(settings).window})
         if limits.window is None and self._kind == LM_STUDIO:
             return _limits_in(
-                _row_of((await self._elsewhere("api/v0/models")).get("data"), self.name)
+                row_of((await self._elsewhere("api/v0/models")).get("data"), self.name)
             )
         return limits
 
@@ -237,31 +237,13 @@ _TRAINED = ("n_ctx_train", "max_context_length")
 _OUTPUT = ("max_completion_tokens", "max_output_tokens")
 
 
-def _row_of(rows: object, name: str) -> Mapping[str, Any]:
-    """The row of that name, or the only one: servers of one model call it what they like."""
-    listed = rows if isinstance(rows, Sequence) else ()
-    named = [row for row in listed if isinstance(row, Mapping) and row.get("id") == name]
-    found = named or (listed if len(listed) == 1 else ())
-    return found[0] if found and isinstance(found[0], Mapping) else {}
-
-
 def _limits_in(row: object) -> Limits:
     if not isinstance(row, Mapping):
         return Limits()
     inner = [x for x in (row.get("meta"), row.get("top_provider")) if isinstance(x, Mapping)]
     places = (*inner, row)
     return Limits(
-        window=_number(places, _WINDOW),
-        trained=_number(places, _TRAINED),
-        output=_number(places, _OUTPUT),
+        window=number(places, _WINDOW),
+        trained=number(places, _TRAINED),
+        output=number(places, _OUTPUT),
     )
-
-
-def _number(places: Sequence[Mapping[str, Any]], names: Sequence[str]) -> int | None:
-    """The first of the fields that holds a number of tokens."""
-    for name in names:
-        for place in places:
-            value = place.get(name)
-            if isinstance(value, int) and not isinstance(value, bool) and value > 0:
-                return value
-    return None
