@@ -7,6 +7,7 @@ made; every prompt, with our count of it and the server's.
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -79,7 +80,8 @@ MAKERS = (prose, prose, log, code, hanzi, control, headings)
 
 def turns(wire: str, size: int, seed: int = 0) -> Iterator[list[Dict]]:
     """What is said before each answer of the model, on and on, for a window of that size: the words
-    of a person, and often what tools were called for and put out.
+    of a person, and often what tools were called for and put out. Arguments are written without
+    escapes, as a server writes them again: else they are counted too high.
     """
     written: Wire = "anthropic" if wire == "anthropic" else "chat_completions"
     writer = Writer(written, seed, MAKERS)
@@ -92,6 +94,9 @@ def turns(wire: str, size: int, seed: int = 0) -> Iterator[list[Dict]]:
             writer.r.choice((tool_step, tool_step, parallel))(writer, words)
         if said[-1]["role"] == "assistant":
             writer.person("Go on.")
+        for call in (call for message in said for call in message.get("tool_calls") or ()):
+            given = json.loads(call["function"]["arguments"])
+            call["function"]["arguments"] = json.dumps(given, ensure_ascii=False)
         yield as_responses(said, reasons=False) if wire == "responses" else list(said)
         said.clear()
 

@@ -46,9 +46,8 @@ FACES = {"chat_completions": "", "responses": "responses+", "anthropic": "anthro
 SIZES = (1024, 2048, 8192)
 ANSWER = 48
 """Tokens an answer may have."""
-OFF, OVER = 0.02, 0.03
-"""How far a count may lie from the server's where its tokenizer is known; above it, by items of the
-Responses API, of which the server makes one message where an assistant says and calls at once."""
+OFF = 0.02
+"""How far a count may lie from the server's where its tokenizer is known."""
 UNKNOWN = {"chars": (0.60, 0.15), "o200k": (0.65, 0.15)}
 """How far under the server's count ours may lie where its tokenizer is not known: of the first
 prompt, and of every later one, corrected by what the server reported before it."""
@@ -121,9 +120,8 @@ def was_never_refused(notes: Notes) -> None:
     assert all(prompt.reported + ANSWER <= prompt.size for prompt in notes.prompts)
 
 
-def counts_are_the_servers(notes: Notes, wire: str) -> None:
-    over = OVER if wire == "responses" else OFF
-    assert all(-OFF <= prompt.off <= over for prompt in notes.prompts), notes.said
+def counts_are_the_servers(notes: Notes) -> None:
+    assert max(abs(prompt.off) for prompt in notes.prompts) <= OFF, notes.said
 
 
 # --- conversations --------------------------------------------------------------------------------
@@ -155,7 +153,7 @@ def holds_a_conversation(
         asyncio.run(model.aclose())
     assert took == len(notes.prompts)
     was_never_refused(notes)
-    counts_are_the_servers(notes, wire)
+    counts_are_the_servers(notes)
 
 
 def test_five_windows_are_served_as_counted(
@@ -322,7 +320,7 @@ def changes_models(
     assert {prompt.size for prompt in notes.prompts} == set(SIZES)
     assert notes.events["compact.model_changed"] >= len(order)
     was_never_refused(notes)
-    counts_are_the_servers(notes, wire)
+    counts_are_the_servers(notes)
 
 
 def test_a_session_changes_between_servers(
