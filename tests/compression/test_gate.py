@@ -135,7 +135,7 @@ def test_garbage_is_refused_by_the_rule_that_names_it(name):
     assert rules <= broken(done), done.verdicts
 
 
-@pytest.mark.parametrize("text", [GOOD, "A short story of the roof."])
+@pytest.mark.parametrize("text", [GOOD, "A short story of the booking page."])
 def test_short_honest_summaries_are_accepted(text):
     """Prose is accepted too; that it has no sections is told."""
     done = judged(text)
@@ -149,7 +149,7 @@ def test_a_word_or_two_are_no_summary_of_a_long_talk(text):
     done = judged(text, asked(max_tokens=1_500))
     assert not done.accepted
     assert "substance" in done.rejected_by
-    assert "substance" not in judged(text, source_tokens=400).rejected_by
+    assert "substance" not in judged(text, source_tokens=150).rejected_by
 
 
 def test_quotations_are_no_copy():
@@ -311,10 +311,10 @@ def test_a_secret_is_never_appended_as_an_anchor():
 
 def test_redaction_does_not_break_the_cap():
     """The replacement may be longer than the secret: then its line goes, and that is told."""
-    text = f"## Facts\n- One thing is a fact.\n- The password={PASS}"
+    text = f"## Facts\n- The booking page keeps its order before it writes.\n- The password={PASS}"
     done = judged(text, asked(max_tokens=COUNTER.text(text)))
     assert done.accepted
-    assert "One thing" in done.summary.text
+    assert "The booking page" in done.summary.text
     assert "redacted" not in done.summary.text
     assert "1 of their lines left out" in detail(done, "secrets")
 
@@ -325,14 +325,16 @@ def test_redaction_does_not_break_the_cap():
 def test_missing_anchors_are_appended():
     """Files and names, under the sections that exist, within the cap (design idea 6)."""
     done = judged(
-        "## Files\n- edited: mail_login.py\n\n## Names\nMAIL_ID\n\n## Open\n- More has to be done."
+        "## Files\n- edited: mail_login.py\n\n## Names\nMAIL_ID\n\n## Open\n- The booking page only ships on Tuesdays."
     )
     text = done.summary.text
     assert "anchors" in broken(done)
     assert done.accepted
     assert detail(done, "anchors") == "0% of 25 in view, 100% with 25 appended"
     assert text.startswith("## Files\n- edited: mail_login.py\n- read or named: src/app/")
-    assert text.index("## Names\nMAIL_ID\n") < text.index("## Open\n- More has to be done.")
+    assert text.index("## Names\nMAIL_ID\n") < text.index(
+        "## Open\n- The booking page only ships on Tuesdays."
+    )
     assert len(done.summary.anchors) == 25
     assert "anchors" not in broken(judged(text))
 
@@ -340,7 +342,7 @@ def test_missing_anchors_are_appended():
 def test_as_many_anchors_as_fit():
     """The cap holds; the likeliest come first."""
     for cap in (200, 240, 320, 500):
-        done = judged("## Facts\n- One fact of the roof.", asked(max_tokens=cap))
+        done = judged("## Facts\n- One fact of the booking page.", asked(max_tokens=cap))
         assert COUNTER.text(done.summary.text) <= cap
         assert done.accepted
     full = "## Facts\n" + "\n".join(f"- Fact {i * 7919}." for i in range(40))

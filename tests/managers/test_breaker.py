@@ -76,7 +76,7 @@ def test_a_summarizer_that_fails_again_and_again_is_left_alone() -> None:
 def test_a_summarizer_that_recovers_is_asked_again() -> None:
     """One success closes the breaker and forgets the failures (FR-6)."""
     clock, down = Clock(), ConnectionError("down")
-    script = ScriptedSummarizer(down, down, down, "All about roofs and their beams.")
+    script = ScriptedSummarizer(down, down, down, "All about the roof that holds.")
     with defaults.using(clock=clock):
         ctx = ContextManager(window=4_096, summarizer=script)
         while not ctx._breaker.is_open:

@@ -33,9 +33,9 @@ TRANSCRIPT_SHARE = 0.5
 """Shares of a summary from which it counts as copied, looped or a transcript (`echoes`)."""
 SHORT = 900
 """Characters up to which a text may be nothing but a refusal or an error."""
-LONG_SOURCE, LEAST_WORDS, LEAST_ROOM = 2_000, 4, 100
-"""Tokens of a source from which a summary has so many words at least, where its cap has so many
-tokens."""
+LONG_SOURCE, LEAST_WORDS, FEW_WORDS = 200, 4, 10
+"""Tokens of a source from which a summary has so many words at least, and up to the second number
+of words at least half of the long ones are the source's."""
 TOLD_WORDS, LONG = 20, 60
 """Telling words from which a summary must be about its source, and from which it is a long one."""
 LONG_WORD = 4
@@ -179,14 +179,20 @@ def garbage(summary: Summary, matter: Matter) -> Finding:
 
 
 def substance(summary: Summary, matter: Matter) -> Finding:
-    """It says more than a word or two of a long source: names and rules that code appends would
-    hide that it says nothing.
+    """It says more than a word or two of its source: names and rules that code appends would hide
+    that it says nothing. A few words more are its source's own: what they mean cannot be told.
     """
-    words = len(_WORDS.findall(_prose(summary.text)))
-    asked = LEAST_WORDS if matter.source_tokens >= LONG_SOURCE else 0
-    if isinstance(summary.memo, Notes) or matter.request.max_tokens < LEAST_ROOM:
-        asked = 0
-    return Finding(words >= asked, f"{words:,} words", rejects=words < asked)
+    if isinstance(summary.memo, Notes) or matter.source_tokens < LONG_SOURCE:
+        return Finding(True, "none asked for")
+    words = _WORDS.findall(_prose(summary.text).lower())
+    if len(words) >= FEW_WORDS:
+        return Finding(True, f"{len(words):,} words")
+    said = "\n".join((*matter.source, *matter.beside, *matter.strings)).lower()
+    telling_ones = [word for word in words if len(word) >= LONG_WORD or not word.isascii()]
+    known = sum(word in said for word in telling_ones)
+    enough = len(words) >= LEAST_WORDS and 2 * known >= max(len(telling_ones), 1)
+    detail = f"{len(words):,} words, {known:,} of {len(telling_ones):,} long ones known"
+    return Finding(enough, detail, rejects=not enough)
 
 
 def subject(summary: Summary, matter: Matter) -> Finding:
