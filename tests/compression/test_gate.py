@@ -325,7 +325,8 @@ def test_redaction_does_not_break_the_cap():
 def test_missing_anchors_are_appended():
     """Files and names, under the sections that exist, within the cap (design idea 6)."""
     done = judged(
-        "## Files\n- edited: mail_login.py\n\n## Names\nMAIL_ID\n\n## Open\n- The booking page only ships on Tuesdays."
+        "## Files\n- edited: mail_login.py\n\n## Names\nMAIL_ID\n\n"
+        "## Open\n- Keep the order of the booking page."
     )
     text = done.summary.text
     assert "anchors" in broken(done)
@@ -333,7 +334,7 @@ def test_missing_anchors_are_appended():
     assert detail(done, "anchors") == "0% of 25 in view, 100% with 25 appended"
     assert text.startswith("## Files\n- edited: mail_login.py\n- read or named: src/app/")
     assert text.index("## Names\nMAIL_ID\n") < text.index(
-        "## Open\n- The booking page only ships on Tuesdays."
+        "## Open\n- Keep the order of the booking page."
     )
     assert len(done.summary.anchors) == 25
     assert "anchors" not in broken(judged(text))

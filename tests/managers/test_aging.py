@@ -267,7 +267,7 @@ def test_an_aged_one_is_written_from_history_while_that_can_be_read() -> None:
                 sources = [c.covered() for c in known.values() if c.covered() == positions]
                 assert sources or request.level == "merged", "all of one checkpoint's messages"
                 seen[f"{request.level} from history"] += 1
-    assert seen["moderate from history"] > 3
+    assert seen["moderate from history"] >= 3
     assert seen["merged from history"], seen
     assert seen["merged from checkpoints"] > 3, seen
     assert not seen["moderate from checkpoints"], seen

@@ -68,6 +68,7 @@ def test_a_summarizer_that_waits_unannounced_is_told():
 def test_an_interrupt_ends_the_work_too():
     """(FR-6) An answer that nobody waits for any more is not appended behind a person's back."""
     ended = threading.Event()
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs may ignore it
 
     async def works_on() -> None:
         try:
@@ -76,6 +77,9 @@ def test_an_interrupt_ends_the_work_too():
         finally:
             ended.set()
 
-    with pytest.raises(KeyboardInterrupt):
-        blocking.run(works_on(), waits=True, instead="x")
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            blocking.run(works_on(), waits=True, instead="x")
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert ended.wait(5)

@@ -173,6 +173,7 @@ def test_the_public_names_are_these() -> None:
         "Message",
         "MessageMetadata",
         "NoopEstimator",
+        "Patience",
         "Plan",
         "PromptParts",
         "SQLiteManager",

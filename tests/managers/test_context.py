@@ -23,6 +23,7 @@ from compact.errors import (
 from compact.testing import ScriptedSummarizer
 
 RULE = "Never push to main without asking me."
+ROOF = "All about the roof that holds."
 
 
 def fill(ctx: ContextManager, turns: int, *, words: int = 60) -> None:
@@ -244,18 +245,22 @@ def test_a_failing_summarizer_is_replaced_and_the_turn_served() -> None:
 
 def test_a_waiting_summarizer_works_blocking_and_async() -> None:
     """Async inside, both colours at the door; in a loop the blocking form names the other."""
-    ctx = ContextManager(window=4_000, summarizer=ScriptedSummarizer("All about roofs."))
+    ctx = ContextManager(
+        window=4_000, summarizer=ScriptedSummarizer(ROOF)
+    )
     fill(ctx, 40)
-    assert "All about roofs." in str(ctx.get_context_for_model())
+    assert ROOF in str(ctx.get_context_for_model())
 
     async def inside() -> list[dict[str, object]]:
-        other = ContextManager(window=4_000, summarizer=ScriptedSummarizer("All about roofs."))
+        other = ContextManager(
+            window=4_000, summarizer=ScriptedSummarizer(ROOF)
+        )
         fill(other, 40)
         with pytest.raises(BlockingCallInLoop, match="aget_context_for_model"):
             other.get_context_for_model()
         return await other.aget_context_for_model()
 
-    assert "All about roofs." in str(asyncio.run(inside()))
+    assert ROOF in str(asyncio.run(inside()))
 
 
 def test_the_extractive_form_works_inside_a_loop() -> None:
@@ -271,7 +276,7 @@ def test_the_extractive_form_works_inside_a_loop() -> None:
 
 def test_a_summary_is_carried_on_and_no_message_read_twice() -> None:
     """Each message is summarized once, however often a session is compressed (K-6)."""
-    script = ScriptedSummarizer("summary")
+    script = ScriptedSummarizer("A summary of the roof that holds.")
     ctx = ContextManager(window=4_000, summarizer=script)
     for _ in range(30):
         fill(ctx, 6)

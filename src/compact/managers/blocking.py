@@ -17,7 +17,6 @@ from compact.errors import BlockingCallInLoop
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Task
-    from concurrent.futures import Future
 
 T = TypeVar("T")
 _lock = threading.Lock()
@@ -40,7 +39,7 @@ def run(work: Coroutine[Any, Any, T], *, waits: bool, instead: str) -> T:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return _waited_for(asyncio.run_coroutine_threadsafe(work, _background_loop()))
+        return _waited_for(work)
     work.close()
     raise BlockingCallInLoop(
         f"this call waits for a model inside a running event loop; await {instead}"
@@ -98,12 +97,36 @@ class Job:
         self.wait(seconds)
 
 
-def _waited_for(future: Future[T]) -> T:
-    """The result; the work ends with whoever waits for it: an interrupt cancels it."""
+def _waited_for(work: Coroutine[Any, Any, T]) -> T:
+    """The result of what the background loop does; the work ends with whoever waits for it: an
+    interrupt cancels it, however early it comes.
+    """
+    from concurrent.futures import Future
+
+    loop, result = _background_loop(), Future[T]()
+    begun: list[Task[T]] = []
+
+    def begin() -> None:
+        begun.append(loop.create_task(work))
+        begun[0].add_done_callback(tell)
+
+    def tell(task: Task[T]) -> None:
+        if task.cancelled():
+            result.cancel()
+        elif (error := task.exception()) is not None:
+            result.set_exception(error)
+        else:
+            result.set_result(task.result())
+
+    def end() -> None:
+        begun[0].cancel() if begun else work.close()
+
     try:
-        return future.result()
+        loop.call_soon_threadsafe(begin)
+        return result.result()
     finally:
-        future.cancel()
+        if not result.done():
+            loop.call_soon_threadsafe(end)
 
 
 def _straight_through(work: Coroutine[Any, Any, T]) -> T:
