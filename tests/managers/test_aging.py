@@ -1,6 +1,7 @@
 """The life of checkpoints over many compressions: levels, caps, spans, parents (US-4, FR-4)."""
 
 import random
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -220,6 +221,10 @@ def test_merging_unites_spans_parents_and_anchors() -> None:
     assert merges > 5
 
 
+FOR_RULES = 120
+"""Tokens that are left to what the gate adds."""
+
+
 class Recorded(ScriptedSummarizer):
     """Writes by a function of the request."""
 
@@ -238,9 +243,14 @@ def test_an_aged_one_is_written_from_history_while_that_can_be_read() -> None:
     """
 
     def as_long_as_it_may_be(request: SummaryRequest) -> str:
-        lines = [f"- {word} was read." for m in request.messages for word in m.text.split()[:40]]
-        fitting = SHORT.splitlines()
-        while lines and checker.tokens("\n".join([*fitting, lines[0]])) < request.max_tokens:
+        lines = [
+            f"- Of part {number}.{at} they said that {' '.join(words[at : at + 6])}."
+            for number, m in enumerate(request.messages)
+            for words in [re.findall(r"[A-Za-z]{4,}", m.text)[:36]]
+            for at in range(0, len(words), 6)
+        ]
+        fitting, room = SHORT.splitlines(), request.max_tokens - FOR_RULES
+        while lines and checker.tokens("\n".join([*fitting, lines[0]])) < room:
             fitting.append(lines.pop(0))
         return "\n".join(fitting)
 
@@ -267,7 +277,7 @@ def test_an_aged_one_is_written_from_history_while_that_can_be_read() -> None:
                 sources = [c.covered() for c in known.values() if c.covered() == positions]
                 assert sources or request.level == "merged", "all of one checkpoint's messages"
                 seen[f"{request.level} from history"] += 1
-    assert seen["moderate from history"] >= 3
+    assert seen["moderate from history"] > 3
     assert seen["merged from history"], seen
     assert seen["merged from checkpoints"] > 3, seen
     assert not seen["moderate from checkpoints"], seen
