@@ -245,16 +245,12 @@ def test_a_failing_summarizer_is_replaced_and_the_turn_served() -> None:
 
 def test_a_waiting_summarizer_works_blocking_and_async() -> None:
     """Async inside, both colours at the door; in a loop the blocking form names the other."""
-    ctx = ContextManager(
-        window=4_000, summarizer=ScriptedSummarizer(ROOF)
-    )
+    ctx = ContextManager(window=4_000, summarizer=ScriptedSummarizer(ROOF))
     fill(ctx, 40)
     assert ROOF in str(ctx.get_context_for_model())
 
     async def inside() -> list[dict[str, object]]:
-        other = ContextManager(
-            window=4_000, summarizer=ScriptedSummarizer(ROOF)
-        )
+        other = ContextManager(window=4_000, summarizer=ScriptedSummarizer(ROOF))
         fill(other, 40)
         with pytest.raises(BlockingCallInLoop, match="aget_context_for_model"):
             other.get_context_for_model()
@@ -276,7 +272,7 @@ def test_the_extractive_form_works_inside_a_loop() -> None:
 
 def test_a_summary_is_carried_on_and_no_message_read_twice() -> None:
     """Each message is summarized once, however often a session is compressed (K-6)."""
-    script = ScriptedSummarizer("A summary of the roof that holds.")
+    script = ScriptedSummarizer("What about the roof: it holds, and holds well.")
     ctx = ContextManager(window=4_000, summarizer=script)
     for _ in range(30):
         fill(ctx, 6)

@@ -35,7 +35,9 @@ SHORT = 900
 """Characters up to which a text may be nothing but a refusal or an error."""
 LONG_SOURCE, LEAST_WORDS, FEW_WORDS = 200, 4, 10
 """Tokens of a source from which a summary has so many words at least, and up to the second number
-of words at least a third of the long ones are the source's."""
+of words at least half of the long ones, and ..."""
+LEAST_KNOWN = 2
+"""... so many, are the source's."""
 TOLD_WORDS, LONG = 20, 60
 """Telling words from which a summary must be about its source, and from which it is a long one."""
 LONG_WORD = 4
@@ -47,7 +49,7 @@ know 0.78 to 0.97."""
 MANY_NAMES = 20
 LEAST_SPOKEN = 150
 """Characters of a voice from which its language counts; what cannot be told then is a mixture."""
-_WORDS = re.compile(r"[^\W\d_]{2,}|[\u3040-\u9fff\uac00-\ud7af]")
+_WORDS = re.compile(r"[\u3040-\u9fff\uac00-\ud7af]|[^\W\d_\u3040-\u9fff\uac00-\ud7af]{2,}")
 _REFUSES = re.compile(
     r"(?:sorry\b|i(?:'m| am) (?:(?:very |so |really )?sorry|unable to|not able to|afraid)|"
     r"i apologi[sz]e|my apologies|unfortunately,? i (?:can|am|'m|won't)|as an? (?:ai|language|"
@@ -190,7 +192,7 @@ def substance(summary: Summary, matter: Matter) -> Finding:
     said = "\n".join((*matter.source, *matter.beside, *matter.strings)).lower()
     telling_ones = [word for word in words if len(word) >= LONG_WORD or not word.isascii()]
     known = sum(word in said for word in telling_ones)
-    enough = len(words) >= LEAST_WORDS and 3 * known >= max(len(telling_ones), 1)
+    enough = len(words) >= LEAST_WORDS and known >= max(len(telling_ones) / 2, LEAST_KNOWN)
     detail = f"{len(words):,} words, {known:,} of {len(telling_ones):,} long ones known"
     return Finding(enough, detail, rejects=not enough)
 
