@@ -389,9 +389,12 @@ def catches_garbage(
         for checkpoint in ctx.checkpoints:
             found = {verdict.rule: verdict for verdict in checkpoint.verdicts}
             assert found["garbage"].passed
+        known = ctx.store.checkpoints(ctx.id)
+        theirs = [(c.summary, c.span.tokens) for c in known if c.made_by not in OURS]
     asyncio.run(writer.aclose())
     asyncio.run(model.aclose())
-    assert set(makers) <= set(OURS), f"garbage was accepted: {Counter(makers)}"
+    assert not theirs, f"garbage was accepted: {theirs}"
+    assert set(makers) <= set(OURS), Counter(makers)
     assert written.overflows == 0
     assert len(written.prompts) >= len(caught) / 2 > 0
     print(

@@ -33,7 +33,7 @@ TRANSCRIPT_SHARE = 0.5
 """Shares of a summary from which it counts as copied, looped or a transcript (`echoes`)."""
 SHORT = 900
 """Characters up to which a text may be nothing but a refusal or an error."""
-LONG_SOURCE, LEAST_WORDS, FEW_WORDS = 200, 4, 10
+LONG_SOURCE, LEAST_WORDS, FEW_WORDS = 60, 4, 10
 """Tokens of a source from which a summary has so many words at least, and up to the second number
 of words at least half of the long ones, and ..."""
 LEAST_KNOWN = 2
