@@ -341,7 +341,7 @@ def test_streams_say_what_they_cost(llama: Llama) -> None:
         ) as stream,
     ):
         assert "".join(stream.text_stream)
-        assert stream.get_final_message().usage.output_tokens == 9
+        assert 0 < stream.get_final_message().usage.output_tokens <= 9  # it may end by itself
 
 
 # --- its life -------------------------------------------------------------------------------------
