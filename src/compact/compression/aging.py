@@ -88,14 +88,16 @@ def _steps(
     steps: list[Checkpoint | Rewrite] = []
     if merged:
         cap = max(LEAST_CAP, min(caps.of("merged"), room))
-        steps.append(_step(merged, "merged", cap))
+        steps.append(_step(merged, "merged", cap, caps))
     for checkpoint, level in zip(live[len(merged) :], wanted[len(merged) :], strict=True):
-        steps.append(_step((checkpoint,), level, caps.of(level)))
+        steps.append(_step((checkpoint,), level, caps.of(level), caps))
     return steps
 
 
-def _step(sources: tuple[Checkpoint, ...], level: Level, cap: int) -> Checkpoint | Rewrite:
+def _step(
+    sources: tuple[Checkpoint, ...], level: Level, cap: int, caps: Caps
+) -> Checkpoint | Rewrite:
     only = sources[0]
-    if len(sources) == 1 and only.token_count <= cap:
-        return only
+    if len(sources) == 1 and only.token_count <= min(cap, caps.of(only.level)):
+        return only  # it keeps its words, and its level: so it must be within that one's cap too
     return Rewrite(sources, level, cap)
