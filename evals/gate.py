@@ -129,7 +129,7 @@ def run(folder: Path | None) -> Found:
 
         def judged(written: str) -> Judged:
             made = Summary(text=written, made_by="model")
-            return judge(made, request, counter, source_tokens=source)  # noqa: B023
+            return judge(made, request, counter, source_tokens=source)  # noqa: B023 - called at once
 
         start = time.process_time()
         done = judged(text)

@@ -64,7 +64,7 @@ _BAD_FAITH = (
     rf"\bnon (?:dire|dirlo|informare|avvisare|rivelare)\b[^.\n]{{0,30}}{_USER}",
     rf"\b(?:vertel|zeg)\b[^.\n]{{0,20}}{_USER}[^.\n]{{0,16}}\bnie(?:t|ts)\b",
     rf"\bnie (?:mów|informuj)\w*[^.\n]{{0,20}}{_USER}",
-    rf"\bне (?:говори|сообщай|рассказывай)\w*[^.\n]{{0,20}}{_USER}",  # noqa: RUF001
+    rf"\bне (?:говори|сообщай|рассказывай)\w*[^.\n]{{0,20}}{_USER}",  # noqa: RUF001 - Russian
     r"(?:不要|别|勿)(?:告诉|通知|告知)用户|ユーザー(?:に|へ)は?[^\n]{0,8}(?:言わない|伝えない|知らせない)",
     r"사용자(?:에게|한테)[^\n]{0,8}(?:말하지|알리지)",
     r"\byou are (?:now|no longer)\s+(?:an?|the|in|bound|required|restricted|free|dan|"
@@ -112,7 +112,7 @@ _STANDING = (
     r"toujours)\b",
     r"\bd(?:'|a )ora in poi,? (?:rispondi|devi|sempre|agisci|esegui)\b",
     r"\bvanaf nu,? (?:antwoord|moet|altijd|alleen)\b|\bod teraz,? (?:odpowiadaj|zawsze|musisz)\b",
-    r"\b(?:отныне|с этого момента),? (?:ты|вы|отвечай\w*|всегда|только)\b",  # noqa: RUF001
+    r"\b(?:отныне|с этого момента),? (?:ты|вы|отвечай\w*|всегда|только)\b",  # noqa: RUF001 - Russian
     r"从现在(?:开始|起)[，,]?(?:你|请|必须|只)|(?:今後|これから)は?、?(?:必ず|常に|あなた)",
     r"(?:지금부터|앞으로)[^\n]{0,6}(?:너는|당신은|반드시|항상)",
 )
