@@ -340,6 +340,17 @@ def test_missing_anchors_are_appended():
     assert "anchors" not in broken(judged(text))
 
 
+def test_also_what_a_summary_with_enough_names_leaves_out_is_appended():
+    """Prose is the model's, facts are the machine's (design idea 6); nothing is held against it."""
+    text = "## Facts\n- One fact of the booking page."
+    named = judged(text).summary.anchors
+    most = f"{text}\n\n## Names\n{', '.join(named[: 4 * len(named) // 5])}"
+    done = judged(most)
+    assert "anchors" not in broken(done)
+    assert all(name in done.summary.text for name in named)
+    assert named[-1] not in most
+
+
 def test_as_many_anchors_as_fit():
     """The cap holds; the likeliest come first."""
     for cap in (200, 240, 320, 500):
