@@ -286,6 +286,34 @@ def test_cancelling_stops_the_model(model: TransformersChat) -> None:
     assert text(run(model.complete(context("And now?"), GREEDY)))
 
 
+def test_no_cancellation_is_lost_to_a_piece_that_comes_with_it(
+    model: TransformersChat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At whatever step of the loop it comes, a cancellation ends the stream (K-5)."""
+
+    def hurried(_ids: object, _wanted: object, stop: threading.Event, heard: Any) -> Reply:
+        while not stop.wait(0.0001):
+            heard("on and on ")
+        return Reply(message=Message(role="assistant", content="ended"))
+
+    async def cancelled_after(steps: int) -> bool:
+        async def listen() -> None:
+            async for _ in model.stream(context("Go on."), ENDLESS):
+                heard.set()
+
+        heard = asyncio.Event()
+        task = asyncio.create_task(listen())
+        await heard.wait()
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        task.cancel()
+        [ended] = await asyncio.gather(task, return_exceptions=True)
+        return isinstance(ended, asyncio.CancelledError)
+
+    monkeypatch.setattr(model, "_answer", hurried)
+    assert all(run(cancelled_after(steps)) for steps in range(300))
+
+
 def test_what_cannot_be_asked(model: TransformersChat, tmp_path: Path) -> None:
     """Nothing is dropped in silence, and refusals are plain sentences (FR-6)."""
     with pytest.raises(ModelRefused, match="tools"):

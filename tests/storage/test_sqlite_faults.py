@@ -357,7 +357,9 @@ def test_a_damaged_page_is_named_with_its_repair(file: Path) -> None:
     with opened(file, durability="normal") as store:
         store.append("a", [entry(f"message {i} " + "word " * 99) for i in range(2_000)])
     data = bytearray(file.read_bytes())
-    middle = len(data) // 2 // 4096 * 4096
+    pages = range(0, len(data), 4096)
+    rows = [page for page in pages if data[page] == 0x0D and b"word word" in data[page:][:4096]]
+    middle = rows[len(rows) // 2]  # a leaf of a table, which holds messages
     data[middle : middle + 4096] = os.urandom(4096)
     file.write_bytes(data)
     with SQLiteManager(file) as store:

@@ -138,9 +138,11 @@ class TransformersChat:
 
     async def _before(self, deadline: float, pieces: asyncio.Queue[str | None]) -> str | None:
         """The next piece of the answer; None after the last."""
-        left = deadline - asyncio.get_running_loop().time()
         try:
-            return await asyncio.wait_for(pieces.get(), max(0.0, left))
+            # not `wait_for`: on Python 3.11 it loses a cancellation that meets a piece already here
+            async with asyncio.timeout_at(deadline):
+                await asyncio.sleep(0)  # so that a stream with pieces at hand is ended in time, too
+                return await pieces.get()
         except TimeoutError:
             text = f"{self.name} did not answer within {self._timeout:g} seconds"
             raise ModelUnavailable(text, model=self.name) from None
