@@ -13,7 +13,8 @@ from openai.types.responses import ResponseInputItemParam
 from pydantic import TypeAdapter
 
 from compact import compress
-from compact.core.formats.known import FORMATS, format_named, format_of, told_by
+from compact.core.context import ActiveContext
+from compact.core.formats.known import FORMATS, format_named, format_of, prompt_of, told_by
 from compact.core.messages import Message, Opaque, Text, Thinking, ToolCall, ToolResult
 from compact.errors import CannotFit, InvalidMessage, UnknownModel
 from tests import strategies
@@ -205,3 +206,37 @@ def test_the_old_function_call_is_a_call_and_its_result():
     first, second = chat.parse(called, 0), chat.parse(answered, 1)
     assert [c.id for c in first.tool_calls] == [r.call_id for r in second.tool_results] == ["f"]
     assert chat.render([first, second]) == [called, answered]
+
+
+@pytest.mark.parametrize(
+    ("written", "sent"),
+    [
+        ('{"a":1}', '{"a":1}'),
+        (' {"a": 12345678901234567890123} ', ' {"a": 12345678901234567890123} '),
+        ("", "{}"),
+        ('{"a": "b', '{"arguments": "{\\"a\\": \\"b"}'),
+        ('{"a": NaN}', '{"arguments": "{\\"a\\": NaN}"}'),
+        ("[1]", '{"arguments": [1]}'),
+        ("[" * 5_000, f'{{"arguments": "{"[" * 5_000}"}}'),
+    ],
+)
+def test_arguments_are_sent_as_an_object(written: str, sent: str) -> None:
+    """What a model wrote as no JSON object is sent as one, and changed for no other reason."""
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": written}}
+    said = {"role": "assistant", "content": None, "tool_calls": [call]}
+    message = format_named("chat_completions").parse(said, 0)
+    context = ActiveContext(messages=(message,), tokens=9)
+    [prompt] = prompt_of(context)
+    assert prompt["tool_calls"][0]["function"]["arguments"] == sent
+    assert prompt == said if written == sent else prompt != said
+    [item] = prompt_of(context, "responses")
+    assert item["arguments"] == message.tool_calls[0].sent == sent
+    assert format_named("chat_completions").render([message]) == [said], "the log keeps its words"
+
+
+def test_free_text_of_a_custom_tool_is_sent_as_it_is() -> None:
+    call = {"id": "c", "type": "custom", "custom": {"name": "patch", "input": "*** Begin\n"}}
+    said = {"role": "assistant", "content": None, "tool_calls": [call]}
+    message = format_named("chat_completions").parse(said, 0)
+    assert prompt_of(ActiveContext(messages=(message,), tokens=9)) == [said]
+    assert message.tool_calls[0].sent == "*** Begin\n"

@@ -236,13 +236,15 @@ def answered(ctx: ContextManager, model: ChatModel, notes: Notes, *, streamed: b
     """The model's next answer. It is asked again where llama.cpp itself cannot read what the model
     wrote (it looks for tool calls in it), or closes a connection just when it is used.
     """
-    for _ in range(MOST_TRIES):
+    failed: list[str] = []
+    while len(failed) < MOST_TRIES:
         try:
             if not streamed:
                 return ctx.send(model)
             pieces = list(ctx.stream(model))
             assert pieces[-1].reply is not None
             return ctx.history[-1]
-        except ModelUnavailable:
+        except ModelUnavailable as error:
             notes.again += 1
-    raise AssertionError("the server reads nothing that the model writes")
+            failed.append(str(error))
+    raise AssertionError(f"the server reads nothing that the model writes: {failed}; {notes.said}")

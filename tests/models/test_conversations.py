@@ -288,6 +288,40 @@ def test_results_in_one_message_are_counted_as_they_are_written(
         assert asyncio.run(counted()) == context.tokens
 
 
+@pytest.mark.parametrize(
+    "given", ["", '{"path": "a.py", "te', '{"n": NaN}', "[1]", '{"path": "é"}']
+)
+@pytest.mark.parametrize("wire", FACES)
+def test_arguments_that_no_server_reads_are_sent_so_that_it_does(
+    llama: Llama, notes: Notes, estimator: HuggingFaceEstimator, wire: str, given: str
+) -> None:
+    """A model leaves arguments empty, or is cut off in their middle: the turns after that are
+    served, and counted as written (issue 4). llama.cpp answers 500 to what it cannot read.
+    """
+    call = {"id": "a", "type": "function", "function": {"name": "read_file", "arguments": given}}
+    listed: list[dict[str, Any]] = [
+        {"role": "user", "content": "Read it."},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "a", "content": "It cannot be read."},
+    ]
+    chat = tuple(format_named("chat_completions").parse(m, i) for i, m in enumerate(listed))
+    wired = enumerate(format_named(wire).render(chat))
+    messages = tuple(format_named(wire).parse(m, i) for i, m in wired)
+    context = ActiveContext(
+        messages=messages, tokens=token_counter(wire, tokenizer=estimator).messages(messages)
+    )
+
+    async def asked() -> None:
+        model = model_at(llama(2048), wire, 2048, notes)
+        await model.complete(context, Ask(max_tokens=1))
+        await model.aclose()
+
+    asyncio.run(asked())
+    assert notes.answers[500] == notes.again == 0
+    [prompt] = notes.prompts
+    assert 0 <= prompt.off <= 0.05, "what was not cut is written without spaces"
+
+
 # --- several servers ------------------------------------------------------------------------------
 
 

@@ -299,11 +299,11 @@ def test_no_cancellation_is_lost_to_a_piece_that_comes_with_it(
     async def cancelled_after(steps: int) -> bool:
         async def listen() -> None:
             async for _ in model.stream(context("Go on."), ENDLESS):
-                heard.set()
+                began.set()
 
-        heard = asyncio.Event()
+        began = asyncio.Event()
         task = asyncio.create_task(listen())
-        await heard.wait()
+        await began.wait()
         for _ in range(steps):
             await asyncio.sleep(0)
         task.cancel()

@@ -8,11 +8,13 @@ decided in `core.voices`.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 
+import orjson
 from pydantic import (
     BaseModel,
     BeforeValidator,
@@ -73,13 +75,54 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A request to run a tool; `arguments` is JSON text as the model wrote it."""
+    """A request to run a tool; `arguments` is JSON text as the model wrote it, or the free text of
+    a custom tool.
+    """
 
     id: str
     name: str
     arguments: str
     type: Literal["tool_call"] = "tool_call"
     raw: Raw | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def sent(self) -> str:
+        """The arguments as they stand in a prompt: see `readable_arguments`."""
+        if self.raw is not None and self.raw.get("type") in _FREE_TEXT:
+            return self.arguments
+        return readable_arguments(self.arguments)
+
+
+_FREE_TEXT = frozenset(("custom", "custom_tool_call"))
+"""How providers call a call whose arguments need not be JSON."""
+
+
+def arguments_of(text: str) -> dict[str, Any]:
+    """The object that a call's arguments are; what is none stands in one, under `arguments`, and
+    no text at all is the empty one.
+    """
+    try:
+        read = json.loads(text, parse_constant=_no_number) if text else {}
+    except (ValueError, RecursionError):
+        read = text
+    return read if isinstance(read, dict) else {"arguments": read}
+
+
+def _no_number(name: str) -> float:
+    raise ValueError(f"JSON has no {name}")
+
+
+def readable_arguments(text: str) -> str:
+    """A call's arguments as a server can read them: as they were written where they are a JSON
+    object, else as `arguments_of` reads them. A model leaves them empty, or is cut off in their
+    middle; llama.cpp answers 500 to every prompt with such a call in it.
+    """
+    try:
+        if isinstance(orjson.loads(text), dict):
+            return text
+    except ValueError:
+        pass
+    return json.dumps(arguments_of(text), ensure_ascii=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -164,7 +164,7 @@ class TokenCounter:
         match part:
             case ToolCall():
                 named = self.framing.names * self.text(part.name)
-                return self.framing.per_call + named + self.text(part.arguments)
+                return self.framing.per_call + named + self.text(part.sent)
             case ToolResult():
                 pictures = sum(image_tokens(i, self.framing.images) for i in part.images)
                 return self.framing.per_call + self.text(part.text) + pictures

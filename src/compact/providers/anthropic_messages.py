@@ -8,7 +8,6 @@ to be cached is `core.cache_marks`' business.
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -22,7 +21,7 @@ from compact.core.context import ActiveContext
 from compact.core.control_tokens import all_defused
 from compact.core.formats.known import format_named, prompt_of
 from compact.core.formats.tool_schemas import schemas_for
-from compact.core.messages import Message
+from compact.core.messages import Message, arguments_of
 from compact.core.replies import Delta, Finish, Reply, Usage, is_tokens, usage_of
 from compact.errors import ContextOverflow, ModelFailed, ModelRefused
 from compact.providers.clients import NO_KEY, LoopClients, key_for, package
@@ -323,7 +322,7 @@ class _Written:
     def answer(self) -> dict[str, Any]:
         """The whole, as if it had come in one piece."""
         for index, written in self._inputs.items():
-            self._blocks[index]["input"] = _input(written)
+            self._blocks[index]["input"] = arguments_of(written)
         blocks = [self._blocks[index] for index in sorted(self._blocks)]
         return {**self._answer, "content": blocks, "usage": self._usage}
 
@@ -343,15 +342,6 @@ class _Written:
             case "citations_delta":
                 block["citations"] = [*(block.get("citations") or ()), delta["citation"]]
         return ""
-
-
-def _input(written: str) -> dict[str, Any]:
-    """A call's arguments; what was cut off in the middle is kept as text, as the format does."""
-    try:
-        read = json.loads(written or "{}")
-    except ValueError:
-        read = None
-    return read if isinstance(read, dict) else {"arguments": written}
 
 
 def _message(content: Sequence[Any]) -> Message:

@@ -328,10 +328,10 @@ def _text(content: object) -> str:
 
 
 def _with_object(call: Mapping[str, Any]) -> dict[str, Any]:
-    function = dict(call.get("function") or {})
-    with suppress(TypeError, ValueError):
-        function["arguments"] = json.loads(function["arguments"])
-    return {**call, "function": function}
+    function = call.get("function")
+    if function is None:
+        return dict(call)
+    return {**call, "function": {**function, "arguments": json.loads(function["arguments"])}}
 
 
 def _sampling(ask: Ask) -> dict[str, Any]:

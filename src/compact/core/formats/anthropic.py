@@ -31,6 +31,7 @@ from compact.core.messages import (
     Thinking,
     ToolCall,
     ToolResult,
+    arguments_of,
 )
 from compact.core.provider_rules import ANTHROPIC, ProviderRules
 from compact.errors import InvalidMessage
@@ -219,13 +220,8 @@ def _content_text(own: Mapping[str, Any]) -> str:
 
 
 def _write_call(call: ToolCall) -> dict[str, Any]:
-    try:
-        arguments = json.loads(call.arguments or "{}")
-    except ValueError:
-        arguments = {"arguments": call.arguments}
-    if not isinstance(arguments, dict):
-        arguments = {"arguments": arguments}
-    return {"type": "tool_use", "id": call.id, "name": call.name, "input": arguments}
+    given = arguments_of(call.arguments)
+    return {"type": "tool_use", "id": call.id, "name": call.name, "input": given}
 
 
 def _image_source(url: str) -> dict[str, Any]:

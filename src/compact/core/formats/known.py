@@ -12,6 +12,7 @@ from compact.core.formats.chat_completions import ChatCompletions
 from compact.core.formats.ollama import Ollama
 from compact.core.formats.responses import OUTPUT_OF, Responses
 from compact.core.formats.wire import WireFormat
+from compact.core.messages import readable_arguments
 from compact.errors import UnknownModel
 
 FORMATS: Mapping[str, WireFormat] = {
@@ -101,10 +102,33 @@ def _has_bare_images(message: Mapping[str, Any]) -> bool:
 
 
 def prompt_of(context: ActiveContext, format: str = "chat_completions") -> list[dict[str, Any]]:
-    """An active context as a provider's dictionaries, to be sent.
+    """An active context as a provider's dictionaries, to be sent: as its format writes them, but
+    for arguments of calls that no server could read.
 
     Raises:
         WrongLayer: it is no active context: a history or a snapshot is never sent.
         UnknownModel: no such format.
     """
-    return format_named(format).render(sendable(context).messages)
+    return [_readable(raw) for raw in format_named(format).render(sendable(context).messages)]
+
+
+def _readable(raw: dict[str, Any]) -> dict[str, Any]:
+    """A message or an item whose calls have arguments that can be read; the same where they do."""
+    if raw.get("type") == "function_call":
+        return _with_readable(raw)
+    calls = raw.get("tool_calls")
+    if not calls:
+        return raw
+    read = [
+        {**call, "function": _with_readable(call["function"])} if call.get("function") else call
+        for call in calls
+    ]
+    return raw if read == calls else {**raw, "tool_calls": read}
+
+
+def _with_readable(body: dict[str, Any]) -> dict[str, Any]:
+    given = body.get("arguments")
+    if not isinstance(given, str | None):
+        return body
+    text = readable_arguments(given or "")
+    return body if text == given else {**body, "arguments": text}

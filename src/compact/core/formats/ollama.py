@@ -32,6 +32,7 @@ from compact.core.messages import (
     Thinking,
     ToolCall,
     ToolResult,
+    arguments_of,
 )
 from compact.core.provider_rules import OLLAMA, ProviderRules
 from compact.errors import InvalidMessage
@@ -235,13 +236,8 @@ def _data(image: Image) -> str:
 
 
 def _write_call(call: ToolCall) -> dict[str, Any]:
-    try:
-        arguments = json.loads(call.arguments or "{}")
-    except ValueError:
-        arguments = {"arguments": call.arguments}
-    if not isinstance(arguments, dict):
-        arguments = {"arguments": arguments}
-    record: dict[str, Any] = {"function": {"name": call.name, "arguments": arguments}}
+    given = arguments_of(call.arguments)
+    record: dict[str, Any] = {"function": {"name": call.name, "arguments": given}}
     return record if _MADE.fullmatch(call.id) else {"id": call.id, **record}
 
 
