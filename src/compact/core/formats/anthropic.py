@@ -16,6 +16,8 @@ from compact.core.formats.wire import (
     NO_IMAGE,
     NOTHING_BEFORE,
     Before,
+    content_at,
+    object_at,
     own_raw,
     own_wire,
     pictures_of,
@@ -62,9 +64,7 @@ class Anthropic:
             InvalidMessage: naming the field that is wrong.
         """
         path = f"messages[{position}]"
-        if not isinstance(raw, Mapping):
-            raise InvalidMessage(path, f"expected an object, got {type(raw).__name__}")
-        role, content = self.said(raw, path)
+        role, content = self.said(object_at(raw, path), path)
         reply = raw.get("id")
         return Message.trusted(
             role=role,
@@ -85,7 +85,7 @@ class Anthropic:
         role = raw.get("role")
         if role not in _ROLES:
             raise InvalidMessage(f"{path}.role", f"{role!r} is not one of {', '.join(_ROLES)}")
-        return role, _content(raw.get("content"), f"{path}.content")
+        return role, content_at(raw.get("content"), f"{path}.content", _block)
 
     def render(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
         """Write messages; what is unchanged comes back as it was read."""
@@ -105,21 +105,10 @@ class Anthropic:
         return out
 
 
-def _content(value: object, path: str) -> str | tuple[Part, ...]:
+def _block(value: object, path: str) -> Part:
     if isinstance(value, str):
-        return value
-    if value is None:
-        return ""
-    if not isinstance(value, Sequence):
-        raise InvalidMessage(path, f"expected text or a list of blocks, got {type(value).__name__}")
-    return tuple(_block(x, f"{path}[{i}]") for i, x in enumerate(value))
-
-
-def _block(raw: object, path: str) -> Part:
-    if isinstance(raw, str):
-        return Text(raw)
-    if not isinstance(raw, Mapping):
-        raise InvalidMessage(path, f"expected an object, got {type(raw).__name__}")
+        return Text(value)
+    raw = object_at(value, path)
     match raw.get("type"):
         case "text" if isinstance(raw.get("text"), str):
             return Text(raw["text"], raw=raw)
@@ -150,7 +139,7 @@ def _result(raw: Mapping[str, Any], path: str) -> ToolResult:
     call_id = raw.get("tool_use_id")
     if not isinstance(call_id, str) or not call_id:
         raise InvalidMessage(f"{path}.tool_use_id", f"a tool result needs one, got {call_id!r}")
-    inner = _content(raw.get("content"), f"{path}.content")
+    inner = content_at(raw.get("content"), f"{path}.content", _block)
     parts = (Text(inner),) if isinstance(inner, str) else inner
     text = "\n".join(p.text for p in parts if isinstance(p, Text | Opaque))
     pictures = pictures_of(parts)

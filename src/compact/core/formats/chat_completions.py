@@ -18,6 +18,9 @@ from compact.core.formats.wire import (
     NO_IMAGE,
     NOTHING_BEFORE,
     Before,
+    calls_at,
+    content_at,
+    object_at,
     own_raw,
     own_wire,
     pictures_of,
@@ -66,9 +69,7 @@ class ChatCompletions:
             InvalidMessage: naming the field that is wrong.
         """
         path = f"messages[{position}]"
-        if not isinstance(raw, Mapping):
-            raise InvalidMessage(path, f"expected an object, got {type(raw).__name__}")
-        role, content = self.said(raw, path)
+        role, content = self.said(object_at(raw, path), path)
         return Message.trusted(
             role=role,
             content=content,
@@ -163,28 +164,20 @@ def _content(raw: Mapping[str, Any], path: str) -> str | tuple[Part, ...]:
     if isinstance(legacy, Mapping):
         name = str(legacy.get("name", ""))
         parts.append(ToolCall(name, name, str(legacy.get("arguments", "")), raw=legacy))
-    if calls is not None:
-        if not isinstance(calls, Sequence) or isinstance(calls, str):
-            raise InvalidMessage(f"{path}.tool_calls", "expected a list")
-        parts += [_call(x, f"{path}.tool_calls[{i}]") for i, x in enumerate(calls)]
-    return tuple(parts)
+    return (*parts, *calls_at(calls, f"{path}.tool_calls", _call))
 
 
 def _content_parts(value: object, path: str) -> tuple[Part, ...]:
-    if value is None or value == "":
-        return ()
+    content = content_at(value, path, _part)
+    if isinstance(content, str):
+        return (Text(content),) if content else ()
+    return content
+
+
+def _part(value: object, path: str) -> Part:
     if isinstance(value, str):
-        return (Text(value),)
-    if not isinstance(value, Sequence):
-        raise InvalidMessage(path, f"expected text or a list of parts, got {type(value).__name__}")
-    return tuple(_part(x, f"{path}[{i}]") for i, x in enumerate(value))
-
-
-def _part(raw: object, path: str) -> Part:
-    if isinstance(raw, str):
-        return Text(raw)
-    if not isinstance(raw, Mapping):
-        raise InvalidMessage(path, f"expected an object, got {type(raw).__name__}")
+        return Text(value)
+    raw = object_at(value, path)
     match raw.get("type"):
         case "text" if isinstance(raw.get("text"), str):
             return Text(raw["text"], raw=raw)
@@ -199,9 +192,8 @@ def _part(raw: object, path: str) -> Part:
             return Opaque(images.visible_json(raw), raw=raw)
 
 
-def _call(raw: object, path: str) -> ToolCall:
-    if not isinstance(raw, Mapping):
-        raise InvalidMessage(path, f"expected an object, got {type(raw).__name__}")
+def _call(value: object, path: str) -> ToolCall:
+    raw = object_at(value, path)
     call_id = raw.get("id")
     if not isinstance(call_id, str) or not call_id:
         raise InvalidMessage(f"{path}.id", f"a tool call needs an id, got {call_id!r}")

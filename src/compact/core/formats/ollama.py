@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from itertools import count
 from typing import Any
 
 from compact.core import images
@@ -17,6 +18,8 @@ from compact.core.formats.wire import (
     NO_IMAGE,
     NOTHING_BEFORE,
     Before,
+    calls_at,
+    object_at,
     own_raw,
     own_wire,
     read_metadata,
@@ -68,9 +71,7 @@ class Ollama:
             InvalidMessage: naming the field that is wrong.
         """
         path = f"messages[{position}]"
-        if not isinstance(raw, Mapping):
-            raise InvalidMessage(path, f"expected an object, got {type(raw).__name__}")
-        role, content = _read(raw, path, position)
+        role, content = _read(object_at(raw, path), path, position)
         if role == "tool":
             content = (_paired(content[0], position, before),)
         return Message.trusted(
@@ -133,11 +134,8 @@ def _read(raw: Raw, path: str, position: int | None) -> tuple[str, Any]:
     parts: list[Part] = [Thinking(thinking)] if isinstance(thinking, str) and thinking else []
     parts += [Text(text)] if text else []
     parts += pictures
-    if calls is not None and (not isinstance(calls, Sequence) or isinstance(calls, str)):
-        raise InvalidMessage(f"{path}.tool_calls", "expected a list")
-    for i, call in enumerate(calls or ()):
-        made = "" if position is None else f"call-{position}-{i}"
-        parts.append(_call(call, f"{path}.tool_calls[{i}]", made))
+    made = ("" if position is None else f"call-{position}-{i}" for i in count())
+    parts += calls_at(calls, f"{path}.tool_calls", lambda call, at: _call(call, at, next(made)))
     return role, tuple(parts)
 
 

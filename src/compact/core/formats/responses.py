@@ -17,6 +17,8 @@ from compact.core.formats.wire import (
     NO_IMAGE,
     NOTHING_BEFORE,
     Before,
+    content_at,
+    object_at,
     own_wire,
     pictures_of,
     read_metadata,
@@ -79,9 +81,7 @@ class Responses:
             InvalidMessage: naming the field that is wrong.
         """
         path = f"messages[{position}]"
-        if not isinstance(raw, Mapping):
-            raise InvalidMessage(path, f"expected an object, got {type(raw).__name__}")
-        role, content = self.said(raw, path)
+        role, content = self.said(object_at(raw, path), path)
         own = raw.get("id")
         return Message.trusted(
             role=role,
@@ -101,7 +101,7 @@ class Responses:
         """
         role, kind = _role(raw, path), raw.get("type", "message")
         if kind == "message":
-            return role, _content(raw.get("content"), f"{path}.content")
+            return role, content_at(raw.get("content"), f"{path}.content", _part)
         if kind == "reasoning":
             return role, (_reasoning(raw),)
         if kind in OUTPUT_OF:
@@ -190,19 +190,8 @@ def _reply_begun(raw: Raw, position: int) -> str | None:
     return f"{raw.get('id') or raw.get('call_id') or kind}@{position}"
 
 
-def _content(value: object, path: str) -> str | tuple[Part, ...]:
-    if isinstance(value, str):
-        return value
-    if value is None:
-        return ""
-    if not isinstance(value, Sequence):
-        raise InvalidMessage(path, f"expected text or a list of parts, got {type(value).__name__}")
-    return tuple(_part(x, f"{path}[{i}]") for i, x in enumerate(value))
-
-
-def _part(raw: object, path: str) -> Part:
-    if not isinstance(raw, Mapping):
-        raise InvalidMessage(path, f"expected an object, got {type(raw).__name__}")
+def _part(value: object, path: str) -> Part:
+    raw = object_at(value, path)
     match raw.get("type"):
         case "input_text" | "output_text" if isinstance(raw.get("text"), str):
             return Text(raw["text"], raw=raw)
@@ -249,7 +238,7 @@ def _result(raw: Raw, kind: str, path: str) -> tuple[Part, ...]:
         raise InvalidMessage(f"{path}.call_id", f"a tool result needs one, got {call_id!r}")
     if kind not in _TEXT_OUTPUTS:
         return ToolResult(call_id, ""), _whole(raw)
-    said = _content(raw.get("output"), f"{path}.output")
+    said = content_at(raw.get("output"), f"{path}.output", _part)
     parts = (Text(said),) if isinstance(said, str) else said
     text = "\n".join(p.text for p in parts if isinstance(p, Text | Refusal | Opaque))
     return (ToolResult(call_id, text, images=pictures_of(parts), raw=raw),)
@@ -294,7 +283,9 @@ def _item(part: Part, raw: Raw) -> dict[str, Any]:
         case ToolCall() if raw.get("type") in _ARGUMENTS:
             return {**raw, _ARGUMENTS[raw["type"]]: part.arguments}
         case Text() | Refusal() if raw.get("type") == "message":
-            whole = Message(role="assistant", content=_content(raw.get("content"), "content"))
+            whole = Message(
+                role="assistant", content=content_at(raw.get("content"), "content", _part)
+            )
             if whole.text != part.text:
                 return {**raw, "content": [_write_part(Text(part.text), "output_text", own=False)]}
     return dict(raw)

@@ -7,7 +7,7 @@ are another matter: storage.transcripts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from pydantic import ValidationError
@@ -21,6 +21,7 @@ from compact.core.messages import (
     Opaque,
     Part,
     Raw,
+    ToolCall,
 )
 from compact.core.provider_rules import ProviderRules
 from compact.errors import InvalidMessage
@@ -81,6 +82,48 @@ def own_wire(message: Message, name: str) -> Raw | None:
 def own_raw(part: Part, message: Message, name: str) -> Raw | None:
     """The part's own block, if the message was read from this format."""
     return part.raw if message.wire_format == name else None
+
+
+def object_at(value: object, path: str) -> Raw:
+    """What stands at that path, if it is an object.
+
+    Raises:
+        InvalidMessage: it is none.
+    """
+    if not isinstance(value, Mapping):
+        raise InvalidMessage(path, f"expected an object, got {type(value).__name__}")
+    return value
+
+
+def content_at(
+    value: object, path: str, part: Callable[[object, str], Part]
+) -> str | tuple[Part, ...]:
+    """The content that stands at that path: a text, which may be absent, or a list whose every
+    part is read by `part`.
+
+    Raises:
+        InvalidMessage: it is neither, or a part is wrong.
+    """
+    if value is None or isinstance(value, str):
+        return value or ""
+    if not isinstance(value, Sequence):
+        raise InvalidMessage(path, f"expected text or a list of parts, got {type(value).__name__}")
+    return tuple(part(x, f"{path}[{i}]") for i, x in enumerate(value))
+
+
+def calls_at(
+    value: object, path: str, call: Callable[[object, str], ToolCall]
+) -> tuple[ToolCall, ...]:
+    """The calls of a list at that path, which may be absent, each read by `call`.
+
+    Raises:
+        InvalidMessage: it is no list, or a call is wrong.
+    """
+    if value is None:
+        return ()
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        raise InvalidMessage(path, "expected a list")
+    return tuple(call(x, f"{path}[{i}]") for i, x in enumerate(value))
 
 
 def pictures_of(parts: Sequence[Part]) -> tuple[Image, ...]:
