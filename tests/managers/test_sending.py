@@ -8,6 +8,7 @@ from compact import ContextManager
 from compact.core.asking import ASK, Limits, Patience
 from compact.core.events import Event, RatioLearned, ToolsWithdrawn, WindowCapped
 from compact.core.messages import Message
+from compact.core.profiles import shipped
 from compact.core.replies import Delta, Usage
 from compact.errors import (
     BlockingCallInLoop,
@@ -167,6 +168,31 @@ def test_tools_are_withdrawn_at_run_time_and_that_is_said():
     assert [type(e) for e in events if isinstance(e, ToolsWithdrawn)] == [ToolsWithdrawn]
     ctx.send(model)
     assert [bool(c.tools) for c in model.contexts] == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("own", "said", "given", "why"),
+    [
+        (None, None, False, "known as a model that calls none"),  # as the shipped file says
+        (None, True, True, ""),
+        (None, False, False, "its server says"),
+        (False, True, False, "your own entry"),
+        (True, False, True, ""),
+    ],
+)
+def test_who_calls_tools_is_known_or_detected_and_a_persons_word_counts_most(own, said, given, why):
+    """(FR-13) Whoever says that a model calls no tools: it gets none, and that is said once."""
+    entries = [] if own is None else [{"id": "gemma2:9b", "tool_support": own}]
+    models = shipped().with_entries(entries, "a test")
+    ctx, events = session(tools=[TOOL], models=models)
+    model = ScriptedModel("ok", name="ollama:gemma2:9b")
+    model.abilities = model.abilities.model_copy(update={"tools": said})
+    ctx.send(model)
+    ctx.send(model)
+    assert [bool(c.tools) for c in model.contexts] == [given, given]
+    told = [e.reason for e in events if isinstance(e, ToolsWithdrawn)]
+    assert len(told) == (not given)
+    assert all(why in each for each in told)
 
 
 def test_tools_and_system_prompt_reach_the_model():

@@ -13,6 +13,7 @@ from compact.core.policy import CompactPolicy
 from compact.core.profiles import ModelBook
 from compact.core.reliability import Reliability, reliability_of, writing_of
 from compact.core.tiers import TierSettings, tier_of
+from compact.core.tool_support import ToolSupport
 from compact.errors import InvalidConfig
 
 DEFAULT_WINDOW = 8_192
@@ -67,6 +68,12 @@ class Setting:
             writing = writing_of(self.book.parameters_of(self.summarizer).billions)
             policy = writing.applied(policy)
         return policy
+
+    def tools(self, model: str, said: bool | None) -> ToolSupport:
+        """Whether a model may be given tools: by what is known of it, and what its server said."""
+        profile = self.book.profile_of(model)
+        known = profile.tools if profile else ToolSupport(None)
+        return known.updated(ToolSupport(said, "auto_detected"))
 
     @property
     def answer(self) -> int:

@@ -5,7 +5,7 @@ What providers report corrects our counts; a refusal triggers the ladder once, a
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from functools import partial
 from typing import NamedTuple, TypeVar
 
@@ -16,6 +16,7 @@ from compact.core.overflow import refusal_of
 from compact.core.plan import Plan
 from compact.core.protocols import ChatModel
 from compact.core.replies import Delta, Reply
+from compact.core.tool_support import ToolSource
 from compact.errors import (
     CannotFit,
     ContextOverflow,
@@ -29,6 +30,16 @@ from compact.managers.travel import take_snapshot
 from compact.managers.view import View
 
 T = TypeVar("T")
+_TOOLLESS: Mapping[ToolSource, str] = {
+    "user_confirmed": "your own entry of it says that it calls none",
+    "auto_detected": "its server says that it calls none",
+    "runtime_error": "it refused them",
+    "profile": (
+        "it is known as a model that calls none; if yours does, give it an entry of your own "
+        "with tool_support: true"
+    ),
+}
+"""Why a model is given no tools, by who says it."""
 
 
 class Taken(NamedTuple):
@@ -47,6 +58,10 @@ class Post:
         self._main = view
         self._known: set[tuple[str, int]] = set()
         """The models that were asked for their limits, and for a window of which size."""
+        self._refused_tools: dict[str, str] = {}
+        """The models that refused tools, and with which words."""
+        self._withdrawn: set[str] = set()
+        """The models of which was said that they are asked without tools."""
         self._taken: Taken | None = None
         """The prompt that was taken last."""
 
@@ -118,7 +133,8 @@ class Post:
         try:
             while True:
                 context, taken = await self._checked()
-                if context.tools and not _calls_tools(model):
+                if context.tools and (why := self._toolless(model)):
+                    self._withdraw_tools(model, why)
                     context, taken = self._without_tools(context, taken)
                 try:
                     return await deliver(context), taken
@@ -128,13 +144,26 @@ class Post:
                     refusal = error
                     await self._made_smaller(error, taken)
                 except ModelRefused as error:
-                    if not context.tools or _calls_tools(model):
+                    if not context.tools or model.abilities.tools is not False:
                         raise
-                    self._state.emit(ToolsWithdrawn(model=model.name, reason=str(error)))
+                    self._refused_tools[model.name] = str(error)
         finally:
             if refusal and refusal.stand_in:  # the window of whom is asked next is another one
                 self._state.learn(known)
                 self._main.corrected()
+
+    def _toolless(self, model: ChatModel) -> str:
+        """Why a model is given no tools, as far as that is known now; empty where it is."""
+        if why := self._refused_tools.get(model.name):
+            return why
+        support = self._state.setting.tools(model.name, model.abilities.tools)
+        return _TOOLLESS[support.source] if support.value is False else ""
+
+    def _withdraw_tools(self, model: ChatModel, why: str) -> None:
+        """Say once that a model is asked without tools."""
+        if model.name not in self._withdrawn:
+            self._withdrawn.add(model.name)
+            self._state.emit(ToolsWithdrawn(model=model.name, reason=why))
 
     def _without_tools(self, context: ActiveContext, taken: Taken) -> tuple[ActiveContext, Taken]:
         less = self._state.counter.tools(context.tools)
@@ -241,11 +270,6 @@ class Post:
         if ratio != before:
             self._state.emit(RatioLearned(counted=taken.tokens, reported=reported, ratio=ratio))
         taken.view.corrected()
-
-
-def _calls_tools(model: ChatModel) -> bool:
-    """Whether it can, as far as that is known now: a refusal may teach another thing."""
-    return model.abilities.tools is not False
 
 
 async def _next(pieces: AsyncIterator[Delta], model: ChatModel) -> Delta:
