@@ -39,7 +39,7 @@ from compact.managers.opening import SessionOptions, opened
 from compact.managers.recognition import Recognized, recognized
 from compact.managers.requested import requested_limit
 from compact.managers.sending import Sending
-from compact.managers.tracking import taken_in, track
+from compact.managers.tracking import taken_in, track, track_others
 
 T = TypeVar("T")
 
@@ -191,7 +191,8 @@ class ContextManager(Sending):
             with state.lock, suppress(Superseded):
                 state.history.catch_up()
                 found = recognized(state, self._view, given)
-                track(state, syncing.take(state, self._view, given, found), self.window.usable)
+                new = syncing.take(state, self._view, given, found)
+                track(state, new, found.known, self.window.usable)
                 return found
         raise Superseded("other writers were faster, again and again")
 
@@ -215,6 +216,7 @@ class ContextManager(Sending):
     def set_goals(self, goals: Sequence[Goal | str]) -> tuple[Goal, ...]:
         """Have these goals from now on; a text is an active goal."""
         self._state.set_goals([g if isinstance(g, Goal) else Goal(text=g) for g in goals])
+        track_others(self._state, self.window.usable)
         self._view.reload()
         return self.goals
 

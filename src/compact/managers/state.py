@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from threading import RLock
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from compact.compression.fold import Fold
 from compact.core import defaults
@@ -42,6 +42,16 @@ MOST_RESERVED = 0.5
 NEWEST_MOVES, ALL_MOVES = 200, 100_000
 """Moves among which what is in force is looked for, and what was in force long ago."""
 _TAKEN = (GOALS, MODE, PIN, CALIBRATION, COUNTED, SYSTEM_NOTE)
+
+
+class NotedGoals(NamedTuple):
+    """Goals as a note of the session says them."""
+
+    goals: tuple[Goal, ...] = ()
+    at: int = 0
+    """Up to which position markers are in them."""
+    name: str = f"{GOALS}{0:06}:none"
+    """The note's name; this one where there is none."""
 
 
 @dataclass(slots=True)
@@ -85,7 +95,8 @@ class SessionState:
         self.together.append(self)
 
     def join(self, other: SessionState) -> None:
-        """Be another tokenizer's count of the same session from now on."""
+        """Be another tokenizer's count of the same session from now on, by the same policy."""
+        self.policy = other.policy.model_copy(update={"mode": self.policy.mode})
         self.lock, self.together = other.lock, other.together
         self.together.append(self)
 
@@ -248,20 +259,31 @@ class SessionState:
         name = f"{MODE}{_next_number(self.store.notes(self.id), MODE)}"
         return {name: {"branch": branch_id, "at": at, "mode": mode}}
 
-    def track_goals(self, goals: Sequence[Goal]) -> None:
-        """Have these goals from now on, because a model's markers say so."""
+    def goals_known(self, position: int) -> NotedGoals:
+        """The goals that were noted for when the session had so many messages."""
+        return _goals_noted(self.store.notes(self.id), self.lineage, position)
+
+    def track_goals(self, goals: Sequence[Goal], since: NotedGoals, at: int) -> None:
+        """Have these goals from a position on, because markers since others were noted say so.
+
+        The note's name goes on from those goals' note. So of two writers the one that looked
+        further counts, and neither counts where somebody set goals in between.
+        """
         known = self.store.notes(self.id)
-        own = sorted(
-            name
-            for name, row in known.items()
-            if name.startswith(GOALS) and name.endswith(TRACKED) and row["branch"] == self.branch_id
-        )
-        for name, row in self.goals_noted(goals, self.branch_id, len(self.history)).items():
-            self.store.note(self.id, name + TRACKED, row)
-            own.append(name + TRACKED)
-            known = {**known, own[-1]: row}
-        for name in self._too_many(own, known):
-            self.store.note(self.id, name, None)
+        base = ":".join(_order(since.name).split(":")[:3])
+        name = f"{base}:{at:09}:{defaults.new_id()[:8]}{TRACKED}"
+        row = _goals_row(goals, self.branch_id, at)
+        self.store.note(self.id, name, row)
+        known = {**known, name: row}
+        own = [
+            each
+            for each in sorted(known, key=_order)
+            if each.startswith(GOALS)
+            and each.endswith(TRACKED)
+            and known[each]["branch"] == self.branch_id
+        ]
+        for each in self._too_many(own, known):
+            self.store.note(self.id, each, None)
         self._take_notes()
 
     def _too_many(self, own: Sequence[str], known: Mapping[str, Mapping[str, Any]]) -> list[str]:
@@ -285,9 +307,8 @@ class SessionState:
         """The note that says which goals a branch has from a position on: one of its own for each
         change, so that of two writers neither undoes the other.
         """
-        rows = [goal.model_dump(mode="json") for goal in goals]
         name = f"{GOALS}{_next_number(self.store.notes(self.id), GOALS)}"
-        return {name: {"branch": branch_id, "at": at, "goals": rows}}
+        return {name: _goals_row(goals, branch_id, at)}
 
     def goals_before(self, position: int) -> tuple[Goal, ...]:
         """The goals when the session had so many messages."""
@@ -360,16 +381,33 @@ def goals_at(
     the newest change on the branch counts; before a branch begins, its parent's. What a model's
     markers changed counts up to the position `tracked`.
     """
-    change = _newest(notes, GOALS, lineage, position, tracked)
-    return tuple(map(Goal.model_validate, change["goals"])) if change else ()
+    return _goals_noted(notes, lineage, position, tracked).goals
+
+
+def _goals_noted(
+    notes: Mapping[str, Mapping[str, Any]],
+    lineage: Sequence[tuple[str, int]],
+    position: int,
+    tracked: int = 2**62,
+) -> NotedGoals:
+    name = _newest(notes, GOALS, lineage, position, tracked)
+    if name is None:
+        return NotedGoals()
+    change = notes[name]
+    return NotedGoals(tuple(map(Goal.model_validate, change["goals"])), change["at"], name)
+
+
+def _goals_row(goals: Sequence[Goal], branch_id: str, at: int) -> dict[str, Any]:
+    rows = [goal.model_dump(mode="json") for goal in goals]
+    return {"branch": branch_id, "at": at, "goals": rows}
 
 
 def _mode_set(
     notes: Mapping[str, Mapping[str, Any]], lineage: Sequence[tuple[str, int]], position: int
 ) -> str | None:
     """The mode that a session's notes say somebody had set by a position."""
-    change = _newest(notes, MODE, lineage, position)
-    return change["mode"] if change else None
+    name = _newest(notes, MODE, lineage, position)
+    return None if name is None else notes[name]["mode"]
 
 
 def _newest(
@@ -378,17 +416,25 @@ def _newest(
     lineage: Sequence[tuple[str, int]],
     position: int,
     tracked: int = 2**62,
-) -> Mapping[str, Any] | None:
-    """The newest change that counts at a position, among notes whose names begin so."""
-    names = sorted((name for name in notes if name.startswith(prefix)), reverse=True)
+) -> str | None:
+    """The name of the newest change that counts at a position, among notes whose names begin so."""
+    found = (name for name in notes if name.startswith(prefix))
+    names = sorted(found, key=_order, reverse=True)
     for branch_id, end in reversed(lineage):
         for name in names:
             change, last = notes[name], min(position, end)
             if name.endswith(TRACKED):
                 last = min(last, tracked)
             if change["branch"] == branch_id and change["at"] <= last:
-                return change
+                return name
     return None
+
+
+def _order(name: str) -> str:
+    """By what changes are sorted: what somebody set, then what markers led to from there, each by
+    the position that it was looked up to.
+    """
+    return name.removesuffix(TRACKED)
 
 
 def _next_number(notes: Mapping[str, Mapping[str, Any]], prefix: str) -> str:

@@ -3,6 +3,9 @@
 Only what an assistant said counts; tools, users and quotes set no goal, nor does what a model
 thinks before it speaks, or says over of what it was told of markers. Progress is noted at the
 position it was said at, so that branches, undo and `context_at` see the goals of their time.
+
+The history is the record of every step: what is noted is what its messages say up to a position. A
+writer so takes in also what others said before it and have not noted yet, and none loses a step.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from compact.core.events import GoalsChanged
 from compact.core.goals import Goal
 from compact.core.markers import Marker, markers_in
 from compact.core.messages import Message
-from compact.core.progress import progress
+from compact.core.progress import Progress, progress
 from compact.core.prompts import how_to_mark
 from compact.core.voices import voice_of
 from compact.managers.opening import parsed_all
@@ -23,6 +26,10 @@ from compact.managers.state import SessionState
 
 SHARE = 1 / 8
 """Share of the usable window that goals may take before a model may add nothing to them."""
+MOST_BEHIND = 1_000
+"""Messages before a marker that are looked through for what is not noted yet."""
+NOTED_AFTER = 100
+"""Messages without progress after which a note says that they were looked through."""
 _THOUGHTS = re.compile(r"\A\s*<think>.*?(?:</think>|\Z)", re.DOTALL)
 """What servers that do not tell thoughts from answers leave at an answer's beginning."""
 
@@ -35,39 +42,72 @@ def taken_in(
     Raises:
         InvalidMessage, StoreFailed: nothing was appended.
     """
+    first = 0
 
     def made(at: int) -> list[Message]:
+        nonlocal first
+        first = at
         return parsed_all(state.wire, list(enumerate(messages, at)), state.history, at)
 
-    added = state.history.append(made)
-    track(state, added, usable)
+    with state.lock:  # so that they are noted on the branch that they are on
+        added = state.history.append(made)
+        changed = _noted(state, added, first, usable)
+    _tell(state, changed)
     return added
 
 
-def track(state: SessionState, messages: Sequence[Message], usable: int) -> None:
-    """Take in the markers of messages that the history has just got. `usable` is the window's
-    usable size in tokens.
+def track(state: SessionState, messages: Sequence[Message], at: int, usable: int) -> None:
+    """Take in the markers of messages that the history has just got at that position. `usable` is
+    the window's usable size in tokens.
     """
-    said = [markers for message in messages if (markers := _said(message))]
-    if not said:
-        return
+    with state.lock:
+        changed = _noted(state, messages, at, usable)
+    _tell(state, changed)
+
+
+def track_others(state: SessionState, usable: int) -> None:
+    """Take in what others said that whoever set the goals did not know of."""
+    with state.lock:
+        state.catch_up()
+        _progressed(state, (), len(state.history), usable)
+
+
+def _noted(
+    state: SessionState, messages: Sequence[Message], at: int, usable: int
+) -> Progress | None:
+    """What the markers of these messages changed; None where there are none."""
+    if not any(map(_said, messages)):
+        return None
+    state.catch_up()
+    return _progressed(state, messages, at, usable)
+
+
+def _progressed(state: SessionState, messages: Sequence[Message], at: int, usable: int) -> Progress:
+    """Note the goals after these messages, as what was noted before and all that was said since
+    makes them; what these messages changed.
+    """
 
     def fits(goals: Sequence[Goal]) -> bool:
         preface = state.preface(goals)
         return preface is None or state.counter.message(preface) <= SHARE * usable
 
-    changes, left_out = list[str](), list[str]()
-    with state.lock:
-        state.catch_up()
-        goals = state.goals
-        for markers in said:
-            goals, changed, left = progress(goals, markers, fits=fits)
-            changes += changed
-            left_out += left
-        if changes:
-            state.track_goals(goals)
-    if changes or left_out:
-        state.emit(GoalsChanged(changes=tuple(changes), left_out=tuple(left_out)))
+    since = state.goals_known(at)
+    before = (state.history[i] for i in range(max(since.at, at - MOST_BEHIND), at))
+    goals, changes, left_out = since.goals, list[str](), list[str]()
+    for message in before:
+        goals = progress(goals, _said(message), fits=fits).goals
+    for message in messages:
+        goals, changed, left = progress(goals, _said(message), fits=fits)
+        changes += changed
+        left_out += left
+    if goals != since.goals or at - since.at > NOTED_AFTER:
+        state.track_goals(goals, since, at + len(messages))
+    return Progress(goals, tuple(changes), tuple(left_out))
+
+
+def _tell(state: SessionState, changed: Progress | None) -> None:
+    if changed is not None and (changed.changes or changed.left_out):
+        state.emit(GoalsChanged(changes=changed.changes, left_out=changed.left_out))
 
 
 def _said(message: Message) -> list[Marker]:
