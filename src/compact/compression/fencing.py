@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
+from compact.core.characters import carried
 from compact.core.checkpoints import summary_of
 from compact.core.control_tokens import defused
 from compact.core.messages import (
@@ -76,9 +77,7 @@ def harmless(text: str) -> str:
     """The text without invisible characters and lone surrogates, and with nothing in it that a
     tokenizer takes for a control token, or a reader for our fence.
     """
-    if not text.isascii():
-        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    text = _UNSEEN.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
+    text = _UNSEEN.sub("", carried(text).replace("\r\n", "\n").replace("\r", "\n"))
     return _FENCE.sub(lambda found: f"{found[0][0]} {found[0][1:]}", defused(text))
 
 

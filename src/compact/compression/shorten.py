@@ -22,6 +22,7 @@ from compact.core.messages import (
     Thinking,
     ToolCall,
     ToolResult,
+    json_of,
 )
 from compact.core.tokens import TokenCounter
 
@@ -159,7 +160,7 @@ def _replaced(arguments: object, old: str, new: str) -> object:
 
 def _arguments(call: ToolCall) -> dict[str, object] | None:
     try:
-        value = json.loads(call.arguments)
+        value = json_of(call.arguments)
     except ValueError:
         return None
     return value if isinstance(value, dict) else None

@@ -10,7 +10,6 @@ use more than old use. A person's instructions live in `core.instructions`.
 from __future__ import annotations
 
 import heapq
-import json
 import math
 import re
 from collections import Counter
@@ -18,6 +17,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
+
+from compact.core.messages import json_of
 
 AnchorKind = Literal[
     "path", "pair", "file", "identifier", "url", "hash", "version", "reference", "flag"
@@ -222,7 +223,7 @@ def strings_of(arguments: str) -> Iterator[tuple[str, str]]:
     JSON.
     """
     try:
-        value = json.loads(arguments)
+        value = json_of(arguments)
     except ValueError:
         yield "", arguments
         return
@@ -232,7 +233,7 @@ def strings_of(arguments: str) -> Iterator[tuple[str, str]]:
 def keys_of(arguments: str) -> list[str]:
     """The names of a tool call's arguments."""
     try:
-        value = json.loads(arguments)
+        value = json_of(arguments)
     except ValueError:
         return []
     return [str(key) for key in value] if isinstance(value, dict) else []

@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from compact.core.characters import carried
 from compact.core.checkpoints import Checkpoint
 from compact.core.messages import Message, Text, Thinking
 from compact.errors import WrongLayer
@@ -36,8 +37,8 @@ class ActiveContext(BaseModel):
     def system_text(self) -> str:
         """The system prompt that stands in a field of its own, as one text."""
         if self.system is None or isinstance(self.system, str):
-            return self.system or ""
-        return "\n\n".join(str(block.get("text", "")) for block in self.system)
+            return carried(self.system or "")
+        return carried("\n\n".join(str(block.get("text", "")) for block in self.system))
 
     def render_text(self) -> str:
         """The model-visible text of the context: what tokens mean here."""

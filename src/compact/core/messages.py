@@ -9,9 +9,12 @@ decided in `core.voices`.
 from __future__ import annotations
 
 import json
+import math
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import accumulate
 from typing import Annotated, Any, Literal, Self
 
 import orjson
@@ -97,19 +100,46 @@ _FREE_TEXT = frozenset(("custom", "custom_tool_call"))
 """How providers call a call whose arguments need not be JSON."""
 
 
+DEEPEST = 100
+"""How deep JSON may be nested for programs to read it: many give up, or break, far deeper."""
+_NESTING = re.compile(r'"(?:[^"\\]|\\.)*+"|[][{}]', re.DOTALL)
+
+
+def json_of(text: str) -> Any:  # noqa: ANN401 - JSON has no narrower type
+    """The value of a JSON text that a model wrote.
+
+    Raises:
+        ValueError: it is no JSON, is nested deeper than `DEEPEST`, or has a number that JSON cannot
+            write again.
+    """
+    if _is_deep(text):
+        raise ValueError(f"it is nested deeper than {DEEPEST}")
+    return json.loads(text, parse_constant=_finite, parse_float=_finite)
+
+
+def _is_deep(text: str) -> bool:
+    if text.count("{") + text.count("[") <= DEEPEST:
+        return False
+    steps = {"{": 1, "[": 1, "}": -1, "]": -1}
+    found = (steps.get(each[0], 0) for each in _NESTING.finditer(text))
+    return max(accumulate(found), default=0) > DEEPEST
+
+
+def _finite(number: str) -> float:
+    if not math.isfinite(value := float(number)):
+        raise ValueError(f"JSON has no {number}")
+    return value
+
+
 def arguments_of(text: str) -> dict[str, Any]:
     """The object that a call's arguments are; what is none stands in one, under `arguments`, and
     no text at all is the empty one.
     """
     try:
-        read = json.loads(text, parse_constant=_no_number) if text else {}
-    except (ValueError, RecursionError):
+        read = json_of(text) if text else {}
+    except ValueError:
         read = text
     return read if isinstance(read, dict) else {"arguments": read}
-
-
-def _no_number(name: str) -> float:
-    raise ValueError(f"JSON has no {name}")
 
 
 def readable_arguments(text: str) -> str:
@@ -118,7 +148,7 @@ def readable_arguments(text: str) -> str:
     middle; llama.cpp answers 500 to every prompt with such a call in it.
     """
     try:
-        if isinstance(orjson.loads(text), dict):
+        if isinstance(orjson.loads(text), dict) and not _is_deep(text):
             return text
     except ValueError:
         pass

@@ -8,14 +8,13 @@ stores, the rules of what is searched in `core.terms`.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from compact.core.messages import Message, Role, ToolCall
+from compact.core.messages import Message, Role, ToolCall, json_of
 from compact.core.own_text import digest
 
 PAGE = 10
@@ -82,7 +81,7 @@ def asks(call: ToolCall) -> bool:
     if call.name not in _ARGUMENTS:
         return False
     try:
-        given = json.loads(call.arguments)
+        given = json_of(call.arguments)
     except ValueError:
         return False
     return isinstance(given, dict) and given.keys() <= _ARGUMENTS[call.name]

@@ -29,7 +29,18 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from compact.core.images import binaries, is_picture
-from compact.core.messages import Image, Message, Opaque, Part, Thinking, ToolCall, ToolResult
+from compact.core.messages import (
+    Image,
+    Message,
+    Opaque,
+    Part,
+    Refusal,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    arguments_of,
+)
 from compact.core.protocols import TokenEstimator
 
 CACHE_ENTRIES = 200_000
@@ -145,8 +156,14 @@ class TokenCounter:
         for part in message.content:
             total += self.part(part)
             calls += type(part) is ToolCall
-        total += self.framing.per_message * (self._sent_as(message) - 1)
+        total += self.framing.per_message * (self._sent_as(message) - 1) + self._seams(message)
         return total if calls < 2 else total + self.framing.per_parallel
+
+    def _seams(self, message: Message) -> int:
+        """Line ends that the servers of open models put between texts."""
+        if self.framing.schemas != "json" or isinstance(message.content, str):
+            return 0
+        return max(0, sum(isinstance(p, Text | Refusal | Opaque) for p in message.content) - 1)
 
     def _sent_as(self, message: Message) -> int:
         """As how many messages it is sent: each result is one of its own, but for the blocks of
@@ -164,7 +181,7 @@ class TokenCounter:
         match part:
             case ToolCall():
                 named = self.framing.names * self.text(part.name)
-                return self.framing.per_call + named + self.text(part.sent)
+                return self.framing.per_call + named + self._arguments(part)
             case ToolResult():
                 pictures = sum(image_tokens(i, self.framing.images) for i in part.images)
                 return self.framing.per_call + self.text(part.text) + pictures
@@ -177,6 +194,16 @@ class TokenCounter:
                 return self.text(part.text) + binary_tokens(part.raw, self.framing.images)
             case _:
                 return self.text(part.text)
+
+    def _arguments(self, call: ToolCall) -> int:
+        """As they were written, or as a server writes them again that hands its template an
+        object: with spaces.
+        """
+        tokens = self.text(call.sent)
+        if self.framing.schemas != "json":
+            return tokens
+        again = json.dumps(arguments_of(call.arguments), ensure_ascii=False)
+        return max(tokens, self.text(again))
 
     def messages(self, messages: Iterable[Message]) -> int:
         """Tokens of a whole prompt: its messages and the priming of the reply."""

@@ -17,9 +17,11 @@ from typing import Any
 from compact.core import defaults
 from compact.core.asking import ASK, Abilities, Ask, Limits
 from compact.core.cache_marks import with_marks
+from compact.core.characters import all_carried
 from compact.core.context import ActiveContext
 from compact.core.control_tokens import all_defused
 from compact.core.formats.known import format_named, prompt_of
+from compact.core.formats.served import strictly_named
 from compact.core.formats.tool_schemas import schemas_for
 from compact.core.messages import Message, arguments_of
 from compact.core.replies import Delta, Finish, Reply, Usage, is_tokens, usage_of
@@ -160,10 +162,12 @@ class AnthropicMessages:
     def _prompt(self, context: ActiveContext) -> dict[str, Any]:
         """The prompt's three fields. System messages of the list stand in the system field."""
         said = prompt_of(context, FORMAT)
-        system = _system(context.system, [m for m in said if m["role"] == "system"])
+        system = _system(all_carried(context.system), [m for m in said if m["role"] == "system"])
         messages = [kept for m in said if m["role"] != "system" and (kept := _kept(m))]
         if messages and messages[0]["role"] != "user":
             messages.insert(0, {"role": "user", "content": OPENING})
+        if not self._is_own:
+            messages = list(map(strictly_named, messages))
         prompt: dict[str, Any] = {"model": self._name, "messages": messages}
         if system:
             prompt["system"] = system

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import importlib
 import os
-import re
 from pathlib import Path
 from typing import Any
 
+from compact.core.characters import carried
 from compact.core.control_tokens import defused
 from compact.core.tokens import Framing
 from compact.errors import UnknownModel, unreadable
@@ -27,7 +27,6 @@ CHATML_FRAMING = Framing(
 )
 """For templates like those of most open models; what a template really adds, only its server knows.
 """
-_SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 class HuggingFaceEstimator:
@@ -60,9 +59,7 @@ class HuggingFaceEstimator:
         """Tokens of the text. A lone surrogate counts as the replacement character it is sent
         as.
         """
-        text = defused(text)
-        if not text.isascii():
-            text = _SURROGATES.sub("\ufffd", text)
+        text = carried(defused(text))
         return len(self._tokenizer.encode(text, add_special_tokens=False))
 
 

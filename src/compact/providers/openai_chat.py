@@ -14,6 +14,7 @@ from compact.core import defaults
 from compact.core.asking import ASK, Abilities, Ask, Limits
 from compact.core.context import ActiveContext
 from compact.core.formats.known import format_named, prompt_of
+from compact.core.formats.served import plainly, strictly_named
 from compact.core.formats.tool_schemas import schemas_for
 from compact.core.messages import Message
 from compact.core.model_keys import ModelKey
@@ -122,7 +123,8 @@ class OpenAIChat:
         await self._server.aclose()
 
     def _prompt(self, context: ActiveContext) -> dict[str, Any]:
-        messages = prompt_of(context, FORMAT)
+        shaped = strictly_named if self._server.kind == "openai" else plainly
+        messages = list(map(shaped, prompt_of(context, FORMAT)))
         if context.system:
             messages = [{"role": "system", "content": context.system_text}, *messages]
         prompt: dict[str, Any] = {"model": self._server.name, "messages": messages}

@@ -15,6 +15,7 @@ from compact.core.asking import ASK, Abilities, Ask, Limits
 from compact.core.context import ActiveContext
 from compact.core.formats.known import format_named, prompt_of
 from compact.core.formats.responses import refuse_server_state
+from compact.core.formats.served import strictly_named
 from compact.core.formats.tool_schemas import schemas_for
 from compact.core.messages import Message, Part, Refusal, Text
 from compact.core.model_keys import ModelKey
@@ -122,9 +123,8 @@ class OpenAIResponses:
         await self._server.aclose()
 
     def _prompt(self, context: ActiveContext) -> dict[str, Any]:
-        items = prompt_of(context, FORMAT)
-        if self._server.kind != "openai":
-            items = list(map(_spelled_out, items))
+        shaped = strictly_named if self._server.kind == "openai" else _spelled_out
+        items = list(map(shaped, prompt_of(context, FORMAT)))
         prompt = {"model": self._server.name, "input": items, "store": False}
         if context.system:
             prompt["instructions"] = context.system_text

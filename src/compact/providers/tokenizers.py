@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import importlib
 import math
-import re
 from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from compact.core.characters import carried
 from compact.core.profiles import profile_of
 from compact.errors import UnknownModel
 
@@ -28,8 +28,6 @@ CLAUDE_TYPICAL = 1.15
 CLAUDE_LARGEST = 1.30
 CHUNK = 1_000_000
 """Characters given to the fallback tokenizer at once: it refuses much longer inputs."""
-
-_SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 class TiktokenEstimator:
@@ -53,7 +51,7 @@ class TiktokenEstimator:
         try:
             return self._count(text)
         except UnicodeEncodeError:
-            return self._count(_SURROGATES.sub("\ufffd", text))
+            return self._count(carried(text))
 
 
 class ClaudeEstimator:

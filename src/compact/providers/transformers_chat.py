@@ -308,9 +308,7 @@ def _said(context: ActiveContext) -> list[dict[str, Any]]:
     prompt = [_plain(message) for message in prompt_of(context)]
     if context.system is None:
         return prompt
-    blocks = ({"text": context.system},) if isinstance(context.system, str) else context.system
-    system = "\n\n".join(str(block.get("text", "")) for block in blocks)
-    return [{"role": "system", "content": system}, *prompt]
+    return [{"role": "system", "content": context.system_text}, *prompt]
 
 
 def _plain(message: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,6 @@ a person *says* is taken down in `compression.notes`.
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from compact.core import anchors
-from compact.core.messages import ToolCall, ToolResult
+from compact.core.messages import ToolCall, ToolResult, json_of
 
 EDIT_KEYS = frozenset(
     ("old_string", "new_string", "content", "patch", "diff", "new_str", "old_str", "new_source")
@@ -215,7 +214,7 @@ def _written(values: list[tuple[str, str]]) -> list[str]:
 def _task_list(call: ToolCall) -> list[tuple[str, bool]]:
     """The tasks of a tool call that keeps a list of them: objects with a status and some words."""
     try:
-        arguments: Any = json.loads(call.arguments)
+        arguments: Any = json_of(call.arguments)
     except ValueError:
         return []
     if not isinstance(arguments, dict):

@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from itertools import chain, islice
 from typing import Any
 
+from compact.core.characters import all_carried
 from compact.core.context import ActiveContext, sendable
 from compact.core.formats.anthropic import Anthropic
 from compact.core.formats.chat_completions import ChatCompletions
 from compact.core.formats.ollama import Ollama
 from compact.core.formats.responses import OUTPUT_OF, Responses
+from compact.core.formats.served import SERVED
 from compact.core.formats.wire import WireFormat
-from compact.core.messages import readable_arguments
 from compact.errors import UnknownModel
 
 FORMATS: Mapping[str, WireFormat] = {
@@ -103,32 +104,12 @@ def _has_bare_images(message: Mapping[str, Any]) -> bool:
 
 def prompt_of(context: ActiveContext, format: str = "chat_completions") -> list[dict[str, Any]]:
     """An active context as a provider's dictionaries, to be sent: as its format writes them, but
-    for arguments of calls that no server could read.
+    for what servers refuse.
 
     Raises:
         WrongLayer: it is no active context: a history or a snapshot is never sent.
         UnknownModel: no such format.
     """
-    return [_readable(raw) for raw in format_named(format).render(sendable(context).messages)]
-
-
-def _readable(raw: dict[str, Any]) -> dict[str, Any]:
-    """A message or an item whose calls have arguments that can be read; the same where they do."""
-    if raw.get("type") == "function_call":
-        return _with_readable(raw)
-    calls = raw.get("tool_calls")
-    if not calls:
-        return raw
-    read = [
-        {**call, "function": _with_readable(call["function"])} if call.get("function") else call
-        for call in calls
-    ]
-    return raw if read == calls else {**raw, "tool_calls": read}
-
-
-def _with_readable(body: dict[str, Any]) -> dict[str, Any]:
-    given = body.get("arguments")
-    if not isinstance(given, str | None):
-        return body
-    text = readable_arguments(given or "")
-    return body if text == given else {**body, "arguments": text}
+    written = format_named(format).render(sendable(context).messages)
+    served = SERVED.get(format)
+    return all_carried([served(raw) for raw in written] if served else written)  # type: ignore[no-any-return]

@@ -1,0 +1,177 @@
+"""What a format may hold and servers refuse for good, written so that they take it.
+
+A log keeps what was said in the shape it came in: a list without a single part, a call that was cut
+off, an id of another vendor's. One such message is in every later prompt, so that a session with it
+would never be answered again. Nothing that was said is left out here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from hashlib import sha256
+from typing import Any
+
+from compact.core.messages import Raw, arguments_of, readable_arguments
+
+Served = dict[str, Any]
+
+_OURS = frozenset(("id", "timestamp"))
+"""Fields of a chat message that are read here, and are none of the API's."""
+_ROLE: Mapping[str, str] = {"tool_call": "assistant", "tool_result": "tool"}
+"""Roles that are read here, and what servers call them."""
+_CHAT_ID = re.compile(r".{1,40}", re.DOTALL)
+_ITEM_ID = re.compile(r".{1,64}", re.DOTALL)
+_BLOCK_ID = re.compile(r"[a-zA-Z0-9_-]+")
+"""Ids of calls as OpenAI's two APIs and Anthropic's take them."""
+_NO_NAME = re.compile(r"[^a-zA-Z0-9_-]")
+_LONGEST_NAME = 64
+
+
+def served_message(raw: Raw) -> Served:
+    """A message of chat completions."""
+    said: Served = {k: v for k, v in raw.items() if v is not None and k not in _OURS}
+    said["role"] = _ROLE.get(raw["role"], raw["role"])
+    calls = said.pop("tool_calls", None)
+    if calls:
+        said["tool_calls"] = [_call(call) for call in calls]
+    if "tool_call_id" in said:
+        said["tool_call_id"] = _fitting(said["tool_call_id"], _CHAT_ID)
+    content = said.get("content")
+    if isinstance(content, list | tuple) and content:
+        said["content"] = [
+            {"type": "text", "text": x} if isinstance(x, str) else x for x in content
+        ]
+    elif not content:
+        may_be_null = said["role"] == "assistant" and (
+            calls or said.get("function_call") or said.get("refusal")
+        )
+        said["content"] = None if may_be_null else ""
+    return said
+
+
+def _call(raw: Raw) -> Served:
+    call: Served = {k: v for k, v in raw.items() if v is not None}
+    call["id"] = _fitting(call["id"], _CHAT_ID)
+    body = call.get("function")
+    call.setdefault("type", "custom" if body is None else "function")
+    return call if body is None else {**call, "function": _with_readable(body)}
+
+
+def _with_readable(body: Raw) -> Served:
+    given = body.get("arguments") or ""
+    text = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
+    return {**body, "arguments": readable_arguments(text)}
+
+
+def served_item(raw: Raw) -> Served:
+    """An item of Responses. Clients write fields that are not set as null, which is refused."""
+    item: Served = {k: v for k, v in raw.items() if v is not None}
+    if "call_id" in item:
+        item["call_id"] = _fitting(item["call_id"], _ITEM_ID)
+    match item.get("type", "message"):
+        case "function_call":
+            return _with_readable(item)
+        case "message":
+            item.setdefault("content", "")
+        case "function_call_output" | "custom_tool_call_output":
+            item.setdefault("output", "")
+    return item
+
+
+def served_turn(raw: Raw) -> Served:
+    """A message of Anthropic's: ids of calls are of letters, digits, `_` and `-` there."""
+    if not isinstance(raw["content"], list | tuple):
+        return dict(raw)
+    return {**raw, "content": [_block(block) for block in raw["content"]]}
+
+
+def _block(block: Any) -> Any:  # noqa: ANN401 - what is no block is passed on
+    match block:
+        case {"type": "tool_use", "id": called}:
+            return {**block, "id": _fitting(called, _BLOCK_ID)}
+        case {"type": "tool_result", "tool_use_id": called}:
+            return {**block, "tool_use_id": _fitting(called, _BLOCK_ID)}
+        case _:
+            return block
+
+
+def _fitting(call_id: str, allowed: re.Pattern[str]) -> str:
+    """The id, or one made of it that a call and its result get alike."""
+    if allowed.fullmatch(call_id):
+        return call_id
+    return f"call_{sha256(call_id.encode('utf-8', 'surrogatepass')).hexdigest()[:24]}"
+
+
+SERVED: Mapping[str, Callable[[Raw], Served]] = {
+    "chat_completions": served_message,
+    "responses": served_item,
+    "anthropic": served_turn,
+}
+"""By format; what is not in it is sent as its format writes it."""
+
+
+# --- for some servers only ------------------------------------------------------------------------
+
+
+def strictly_named(message: Served) -> Served:
+    """For vendors' own servers: names of tools and of speakers have letters, digits, `_` and `-`.
+    Elsewhere a tool may be called as it likes, and its calls are left alone.
+    """
+    match message:
+        case {"name": str(name)}:
+            return {**message, "name": _strict(name)}
+        case {"tool_calls": list(calls)}:
+            return {**message, "tool_calls": [_strictly_called(call) for call in calls]}
+        case {"role": "assistant", "content": list(blocks)}:
+            return {
+                **message,
+                "content": [
+                    strictly_named(x) if isinstance(x, dict) and x.get("type") == "tool_use" else x
+                    for x in blocks
+                ],
+            }
+        case _:
+            return message
+
+
+def _strictly_called(call: Served) -> Served:
+    kind = call["type"]
+    return {**call, kind: {**call[kind], "name": _strict(call[kind]["name"])}}
+
+
+def _strict(name: str) -> str:
+    return _NO_NAME.sub("_", name)[:_LONGEST_NAME] or "_"
+
+
+def plainly(message: Served) -> Served:
+    """A chat message for servers that are compatible with OpenAI's: they know neither custom tools
+    nor parts that are refusals.
+    """
+    plain = message
+    if isinstance(message.get("content"), list):
+        plain = {**plain, "content": [_plain_part(part) for part in message["content"]]}
+    if "tool_calls" in message:
+        plain = {**plain, "tool_calls": [_plain_call(call) for call in message["tool_calls"]]}
+    return plain
+
+
+def _plain_part(part: Any) -> Any:  # noqa: ANN401 - as above
+    match part:
+        case {"type": "refusal", "refusal": str(text)}:
+            return {"type": "text", "text": text}
+        case _:
+            return part
+
+
+def _plain_call(call: Served) -> Served:
+    if call["type"] != "custom":
+        return call
+    body = call["custom"]
+    given = json.dumps(arguments_of(body.get("input") or ""), ensure_ascii=False)
+    return {
+        "id": call["id"],
+        "type": "function",
+        "function": {"name": body["name"], "arguments": given},
+    }
