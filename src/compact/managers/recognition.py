@@ -6,8 +6,9 @@ shown; and, where its beginning was cut off, by the place in the history where i
 Checkpoints and goals of ours are left out, a shortened message stands for its original. Only the
 rest is new. Where a list leaves the history before its end, the past was edited: that is a branch.
 
-The system prompt is matched by itself: other words there are no edited past (decision 015). What
-is then done with the session lives in `syncing`.
+The system prompt is matched by itself: other words there are no edited past (decision 015). Where
+a client melts it with what of ours stands before it, ours is taken out word for word. What is then
+done with the session lives in `syncing`.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from typing import Any, NamedTuple
 from compact.compression import shorten
 from compact.compression.fold import Fold
 from compact.core import chain
-from compact.core.messages import SYSTEM_ROLES, Message
-from compact.core.own_text import kind_of
+from compact.core.messages import SYSTEM_ROLES, Message, Text
+from compact.core.own_text import kind_of, rejoined, without
 from compact.core.sessions import Projection
 from compact.errors import InvalidMessage
 from compact.managers.state import ALL_MOVES, SessionState
@@ -38,6 +39,8 @@ LEAST_RUN = 3
 _STANDING = ("Goals", "Prompt")
 """Texts of ours that stand before the messages of every prompt."""
 _OURS = ("Checkpoint", *_STANDING)
+_NUMBERED = re.compile(r"\S*\d\S*")
+"""What changes in a system prompt from turn to turn: times, dates, counts."""
 _HEADING = re.compile(r"\[Checkpoint (?P<id>ck-[0-9a-f]+) · [^\]\n]* to (?P<last>[\d,]+)")
 
 Given = Message | Mapping[str, Any]
@@ -76,16 +79,52 @@ class _List:
     """A list by its parts: the system prompt, and what else was said."""
 
     def __init__(self, state: SessionState, given: Sequence[Given]) -> None:
-        self.given = given
+        self.given = list(given)
         self.kinds = [kind_of(_text(m)) for m in given]
+        has_ours = self._take_out_ours() or any(self.kinds)
         self.lead = _stored_lead(state)
         """The leading system messages of the history, as they are stored."""
-        own = _lead(given, self.kinds)
-        self.system = _as_many([given[i] for i in own], len(self.lead))
+        own = _lead(self.given, self.kinds)
+        system = [self.given[i] for i in own]
+        self.system = _as_many(system, len(self.lead))
+        if has_ours and self.lead and system:
+            self._leave_out_shown(state, system)
         if own and not self.system:
             self.lead = []
         self.start = own[-1] + 1 if self.lead and own else 0
         """Where the rest of the list begins."""
+
+    def _take_out_ours(self) -> bool:
+        """Take what is ours out of leading system messages that it was melted into; whether there
+        was any.
+        """
+        has_ours = False
+        for i in _lead(self.given, self.kinds):
+            words = _own_words(self.given[i])
+            if words is not self.given[i]:
+                has_ours = True
+                self.given[i] = words or self.given[i]
+                self.kinds[i] = None if words else "Prompt"
+        return has_ours
+
+    def _leave_out_shown(self, state: SessionState, system: Sequence[Given]) -> None:
+        """Take the system prompt that is shown for the one that is meant, where a client sends it
+        back beside its own words for it; those where they are newer.
+        """
+        shown = [state.history[i] for i in range(len(self.lead))]
+        parts = (part for message in shown for part in message.parts)
+        texts = {part.text.strip(): None for part in parts if isinstance(part, Text)}
+        known = "\n".join(texts)
+        left = "\n\n".join(b["text"] for m in system for b in _blocks(m) if "text" in b)
+        for text in sorted(filter(None, texts), key=len, reverse=True):
+            if text not in left:
+                return
+            while text in left:
+                left = rejoined(left.split(text))
+        if all(line.strip() in known for line in left.splitlines()):
+            self.system = tuple(shown)
+        elif _NUMBERED.sub("", left) == _NUMBERED.sub("", known) and len(shown) == 1:
+            self.system = ({"role": shown[0].role, "content": left},)
 
     def words(self, *, without: Sequence[str]) -> list[int]:
         """Where in the list the words stand that are not ours."""
@@ -127,7 +166,7 @@ def recognized(state: SessionState, view: View, given: Sequence[Given]) -> Recog
     rest = words[best.used :]
     return Recognized(
         best.known,
-        [given[i] for i in rest],
+        [asked.given[i] for i in rest],
         best.notes + sum(kind in without for kind in asked.kinds),
         asked.system if _differs(state, asked) else (),
         is_lost=any(asked.kinds[i] == "Checkpoint" for i in rest),
@@ -157,6 +196,33 @@ def _lead(given: Sequence[Given], kinds: Sequence[str | None]) -> list[int]:
         if kinds[i] is None:
             found.append(i)
     return found
+
+
+def _own_words(message: Given) -> Given | None:
+    """A message without what of ours was melted into it; itself where nothing was, None where it
+    has no other words.
+    """
+    content = message.text if isinstance(message, Message) else message.get("content")
+    if isinstance(content, str):
+        words: object = without(content, _STANDING)
+        if words is content:
+            return message
+    else:
+        blocks = _blocks(message)
+        texts = [b["text"] if isinstance(b.get("text"), str) else None for b in blocks]
+        left = [text and without(text, _STANDING) for text in texts]
+        if all(a is b for a, b in zip(left, texts, strict=True)):
+            return message
+        words = [
+            block if text is None else {**block, "text": text}
+            for block, text in zip(blocks, left, strict=True)
+            if text != ""
+        ]
+    if not words:
+        return None
+    if isinstance(message, Message):
+        return {"role": message.role, "content": words}
+    return {**message, "content": words}
 
 
 def _as_many(system: Sequence[Given], count: int) -> tuple[Given, ...]:
