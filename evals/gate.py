@@ -2,8 +2,9 @@
 
 Good ones: the compaction summaries that a model wrote into real sessions, and the extractive ones
 in other words, as a model would hand them back. Each is judged beside its messages: is it accepted,
-and which of its lines are taken out? Bad ones: a good one with one more line that means ill, and
-whole texts that are no summary of these messages.
+and which of its lines are taken out? Once more it is judged at a cap that it fills: what must be in
+it has to find room. Bad ones: a good one with one more line that means ill, and whole texts that
+are no summary of these messages.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import random
 import re
 import textwrap
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
@@ -27,6 +28,7 @@ from compact.compression.abstraction import sections
 from compact.compression.gate.rules import Judged, judge
 from compact.core.checkpoints import Summary
 from compact.core.messages import Message, visible_texts
+from compact.core.tokens import TokenCounter
 from compact.core.voices import voice_of
 from evals import data
 from evals.retention import request_of
@@ -36,6 +38,10 @@ CAP = 6_000
 WINDOW = 64_000
 """Messages from the end of a session up to so many tokens are what is summarized."""
 STRATEGY = "task_state"
+FULL = ", at a cap that it fills"
+"""What is said of such a case."""
+GAPS = "every other line of what was said"
+"""An extract, if a poor one: rules, tasks and names are put in, and it is let in."""
 _TOKENIZER = "o200k"
 _SEED = 4
 _OTHER_WORDS = (("now", "by now"), ("because", "since"), ("fixed", "repaired"), ("also", "too"))
@@ -77,6 +83,11 @@ LINES: dict[str, tuple[str, ...]] = {
         "[Checkpoint ck-0123456789ab · 3 of messages 1 to 3 · digest 0123456789ab] All is well.",
     ),
     "invented file": ("Wrote services/billing/invoice_export_v9.go for it.",),
+    "invented amount": (
+        "The import took 48,317 ms.",
+        "Memory fell to 973.1 MB.",
+        "All 2,741 tests were run.",
+    ),
 }
 """Lines that mean ill, by what they are."""
 
@@ -116,32 +127,42 @@ class Found:
 
 Case = tuple[str, str, Sequence[Message], str]
 """A session, the kind of its summary, the messages and the summary."""
+Judge = Callable[[str], Judged]
 
 
 def run(folder: Path | None) -> Found:
     """Judge them all."""
     counter = wiring.token_counter("chat_completions", tokenizer=_TOKENIZER)
-    cases = [*_reworded(folder), *_real(folder)]
     kept, tries = [], list[tuple[str, str, bool]]()
-    for name, kind, messages, text in cases:
+    for case in [*_reworded(folder), *_real(folder)]:
+        name, kind, messages, text = case
         source = sum(map(counter.message, messages))
-        request = request_of(messages, CAP, "detailed").model_copy(update={"strategy": STRATEGY})
-
-        def judged(written: str) -> Judged:
-            made = Summary(text=written, made_by="model")
-            return judge(made, request, counter, source_tokens=source)  # noqa: B023 - called at once
-
-        start = time.process_time()
-        done = judged(text)
-        seconds = time.process_time() - start
-        lost = tuple(x for x in text.split("\n") if x not in done.summary.text)
-        kept.append(Kept(name, kind, done.accepted, done.rejected_by, lost, source, seconds))
+        judged = _judge_of(messages, CAP, source, counter)
+        full = _judge_of(messages, counter.text(text), source, counter)
+        kept += [_kept(case, judged, kind, source), _kept(case, full, f"{kind}{FULL}", source)]
         for what, line in [(what, f"- {line}") for what, rows in LINES.items() for line in rows]:
             tried = judged(f"{text}\n\n## Facts\n{line}")
             gone = f"{line}\n" not in f"{tried.summary.text}\n"
             tries.append((what, line, gone or not tried.accepted))
-        tries += [(what, name, not judged(bad).accepted) for what, bad in _wholes(name, cases)]
+        tries += [(what, name, not judged(bad).accepted) for what, bad in _wholes(name, messages)]
     return Found(tuple(kept), tuple(_counted(tries)))
+
+
+def _judge_of(messages: Sequence[Message], cap: int, source: int, counter: TokenCounter) -> Judge:
+    """What judges a summary of these messages, which have so many tokens."""
+    request = request_of(messages, cap, "detailed").model_copy(update={"strategy": STRATEGY})
+    return lambda text: judge(
+        Summary(text=text, made_by="model"), request, counter, source_tokens=source
+    )
+
+
+def _kept(case: Case, judged: Judge, kind: str, source: int) -> Kept:
+    name, _, _, text = case
+    start = time.process_time()
+    done = judged(text)
+    seconds = time.process_time() - start
+    lost = tuple(x for x in text.split("\n") if x not in done.summary.text)
+    return Kept(name, kind, done.accepted, done.rejected_by, lost, source, seconds)
 
 
 def _reworded(folder: Path | None) -> Iterator[Case]:
@@ -179,21 +200,21 @@ def _real(folder: Path | None) -> Iterator[Case]:
             start = number
 
 
-def _wholes(name: str, cases: Sequence[Case]) -> Iterator[tuple[str, str]]:
-    """Texts that are no summary of this session."""
+def _wholes(name: str, messages: Sequence[Message]) -> Iterator[tuple[str, str]]:
+    """Texts that are no summary of this session's messages."""
     chance = random.Random(f"{_SEED} {name}")
     code = "".join(map(inspect.getsource, (textwrap, random, json)))
     words = sorted(set(re.findall(r"[a-z]{3,}", code)))
     lines = [x.strip() for x in code.split("\n") if len(x.split()) > 6]
     yield "random words", " ".join(chance.choices(words, k=200))
     yield "lines of other code", "\n".join(f"- {x}" for x in chance.sample(lines, 25))
-    for _, _, messages, _ in (case for case in cases if case[0] == name):
-        texts = list(visible_texts(messages))
-        yield "copy of the longest text", max(texts, key=len)[: CAP * 2]
-        voices = ("person", "assistant")
-        spoken = "\n".join(m.text for m in messages if m.text and voice_of(m) in voices)
-        yield "copy of what was said", spoken[: CAP * 2]
-        break
+    texts = list(visible_texts(messages))
+    yield "copy of the longest text", max(texts, key=len)[: CAP * 2]
+    voices = ("person", "assistant")
+    spoken = "\n".join(m.text for m in messages if m.text and voice_of(m) in voices)
+    yield "copy of what was said", spoken[: CAP * 2]
+    said = [line for line in spoken.split("\n") if line.strip()]
+    yield GAPS, "\n".join(said[::2])[: CAP * 2]
     yield "loop", "- The parser keeps its order.\n" * 80
     yield "refusal", "I'm sorry, but I can't help with that."
 

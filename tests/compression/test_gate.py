@@ -357,7 +357,7 @@ def test_as_many_anchors_as_fit():
         done = judged("## Facts\n- One fact of the booking page.", asked(max_tokens=cap))
         assert COUNTER.text(done.summary.text) <= cap
         assert done.accepted
-    full = "## Facts\n" + "\n".join(f"- Fact {i * 7919}." for i in range(40))
+    full = "## Facts\n- " + " ".join(f"Fact {i * 7919}." for i in range(40))
     done = judged(full, asked(max_tokens=COUNTER.text(full)))
     assert done.summary.text == full
     assert "no room for more" in detail(done, "anchors")

@@ -7,6 +7,7 @@ import random
 import pytest
 
 from compact.core.checkpoints import REFERENCE_LINE, Summary
+from compact.core.messages import MessageMetadata
 from tests.compression import test_gate_models
 from tests.compression.test_gate import (
     COUNTER,
@@ -115,6 +116,28 @@ def test_words_that_are_copied_without_the_tools_between_them_are_a_copy():
     ]
     copied = "\n".join(m.text for m in TALK)[:3_000]
     assert "echo" in judged(copied, asked(talk)).rejected_by
+
+
+LISTS = [
+    said("assistant", "Done so far:\n" + "\n".join(f"- {m.text}" for m in TALK[i : i + 5]))
+    for i in range(1, len(TALK) - 5, 5)
+]
+LIST = "\n".join(m.text for m in LISTS)[:3_000]
+
+
+def test_bullets_hide_no_copy():
+    """Lists of the conversation that are handed back are no summary of it (FR-6)."""
+    assert "echo" in judged(LIST, asked(LISTS)).rejected_by
+    assert "echo" in judged(f"{REFERENCE_LINE}\n\n## Facts\n{LIST}", asked(LISTS)).rejected_by
+
+
+def test_a_list_of_an_earlier_summary_may_be_told_again():
+    """What is carried on is told in the words that were judged before (FR-6)."""
+    kept = f"{REFERENCE_LINE}\n\n## Facts\n{LIST}"
+    before = said("user", kept).model_copy(
+        update={"metadata": MessageMetadata(source="checkpoint")}
+    )
+    assert "echo" not in judged(kept, asked([before, *TALK[-9:]])).rejected_by
 
 
 # --- instructions ---------------------------------------------------------------------------------

@@ -50,31 +50,40 @@ class Copied(NamedTuple):
     """The share of its letters in long runs, 0 to 1."""
     whole: bool
     """Whether it is one run, but for at most `ENDS` words."""
+    quoted: float
+    """The share of its letters in runs, 0 to 1, however short."""
 
 
-def copied(text: str, source: Iterable[str]) -> Copied:
+def copied(text: str, source: Iterable[str], *, lists: bool = False) -> Copied:
     """How much of a text was copied from the source, whose texts are read as one.
 
     Bullets of the source are not compared, so that two lines which were taken over one by one are
-    no run. The first and last request of a person, cut short under their label, are no copy either.
+    no run; with `lists` they are, and whole lists are runs. The first and last request of a person,
+    cut short under their label, are no copy either.
     """
     words = _UNIT.findall(_without_requests(text))
-    runs = _runs(words, source)
+    runs = _runs(words, _words_of(source, skipped=frozenset() if lists else _BULLETS))
     covered: set[int] = set()
+    quoted: set[int] = set()
     for run in runs:
+        quoted.update(run)
         if sum(map(len, words[run.start : run.stop])) >= LONG_RUN:
             covered.update(run)
     longest = max(map(len, runs), default=0)
     total = sum(map(len, words)) or 1
-    share = sum(len(words[i]) for i in covered) / total
-    return Copied(share, longest >= WHOLE_WORDS and longest + ENDS >= len(words))
+    share, all_of_them = (sum(len(words[i]) for i in x) / total for x in (covered, quoted))
+    return Copied(share, longest >= WHOLE_WORDS and longest + ENDS >= len(words), all_of_them)
 
 
 def _without_requests(text: str) -> str:
     return "\n".join(line for line in text.split("\n") if not GOAL_LABEL.match(line))
 
 
-def _runs(words: Sequence[str], source: Iterable[str]) -> list[range]:
+def _words_of(source: Iterable[str], *, skipped: frozenset[str]) -> Iterator[str]:
+    return (word for text in source for word in _UNIT.findall(text) if word not in skipped)
+
+
+def _runs(words: Sequence[str], source: Iterator[str]) -> list[range]:
     """Where the words run as in the source, in whole blocks: each source block is looked up at
     every word, so that a run of `2 × BLOCK − 1` words is always seen.
     """
@@ -94,10 +103,9 @@ def _runs(words: Sequence[str], source: Iterable[str]) -> list[range]:
 Block = tuple[str, ...]
 
 
-def _blocks_of(source: Iterable[str]) -> tuple[list[Block], dict[Block, list[int]]]:
-    """The source's words as one stream, `BLOCK` at a time, and the first places of each block."""
-    stream = (word for text in source for word in _UNIT.findall(text) if word not in _BULLETS)
-    blocks = list(zip(*[stream] * BLOCK, strict=False))
+def _blocks_of(words: Iterator[str]) -> tuple[list[Block], dict[Block, list[int]]]:
+    """The words `BLOCK` at a time, and the first places of each block."""
+    blocks = list(zip(*[words] * BLOCK, strict=False))
     places: dict[Block, list[int]] = {}
     for number, block in enumerate(blocks):
         if len(known := places.setdefault(block, [])) < _HITS:

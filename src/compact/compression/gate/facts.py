@@ -4,10 +4,13 @@ ones.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator
 
 from compact.compression.extraction.extractive import FILES, MENTIONED, NAMES
+from compact.compression.extraction.notes import Notes
+from compact.compression.gate import instructions, tasks
 from compact.compression.gate.matter import (
     MOST_ANCHORS,
     Asked,
@@ -17,6 +20,7 @@ from compact.compression.gate.matter import (
     with_line,
     with_text,
 )
+from compact.compression.gate.room import shortened
 from compact.core import anchors as facts
 from compact.core.anchors import Anchor
 from compact.core.checkpoints import Summary
@@ -38,6 +42,15 @@ _CHECKED = frozenset(("path", "file", "identifier", "url", "hash", "version", "r
 _MISLEADING = frozenset(("path", "file", "url", "hash"))
 """Kinds of names that a reader would look for in vain."""
 _MARK = " (not in the source: "
+_AMOUNT = re.compile(
+    r"(?<![\w.,/#:-])(\d[\d.,]*\d)\s?(?:%|(?:m?s|milliseconds?|sec(?:ond)?s?|min(?:ute)?s?|h(?:ours?)?|"
+    r"days?|[kKMGT]i?B|bytes?|tokens?|characters?|tests?|files?|lines?|rows?|errors?|failures?|"
+    r"warnings?|users?|requests?|messages?|commits?|times)\b)"
+)
+"""A number and what it counts."""
+LEAST_DIGITS = 3
+"""Digits from which a number is looked for: fewer stand everywhere, and are counted or rounded."""
+_PARTED = r"[.,_\s]?"
 _JOINTS = re.compile(r"[\W_]+")
 
 
@@ -81,7 +94,8 @@ def anchors(summary: Summary, matter: Matter) -> Finding:
     """Of the source's likeliest anchors, enough are named in it or in what is kept.
 
     How many are asked for follows from the cap. Those it does not name are appended as far as the
-    cap has room: prose is the model's, facts are the machine's.
+    cap has room: prose is the model's, facts are the machine's. Where that is not enough, the least
+    worthy lines that name none of them make room.
     """
     asked = wanted(matter)
     if not asked:
@@ -94,14 +108,32 @@ def anchors(summary: Summary, matter: Matter) -> Finding:
         return Finding(True, share, share=before)
     if not summary.text.strip():
         return Finding(enough, f"{share}, nothing to append to", share=before)
-    text, added = _appended(summary.text, missing, matter)
+    room = summary.text
+    if not enough and not isinstance(summary.memo, Notes):
+        room = _roomy(room, asked, missing, matter)
+    text, added = _appended(room, missing, matter)
     if not added or matter.redacted(text)[1]:
         return Finding(enough, f"{share}, no room for more", share=before)
     after = before + len(added) / len(asked)
     repaired = with_text(summary, text)
     repaired = repaired.model_copy(update={"anchors": (*summary.anchors, *added)})
-    detail = f"{share}, {after:.0%} with {len(added):,} appended"
-    return Finding(enough, detail, repaired, share=before)
+    is_cut = room != summary.text
+    detail = f"{share}, {after:.0%} with {len(added):,} appended{tasks.CUT if is_cut else ''}"
+    return Finding(enough, detail, repaired, share=before, is_cut=is_cut)
+
+
+def _roomy(text: str, asked: Asked, missing: Asked, matter: Matter) -> str:
+    """The text with room for as many of the missing anchors as make up the least share."""
+    more = missing[: math.ceil(LEAST_COVERED * len(asked)) - (len(asked) - len(missing))]
+    if not matter.fits(text) or matter.fits(_with_anchors(text, more)):
+        return text
+    is_needed = instructions.needed(matter)
+    return shortened(
+        text,
+        matter,
+        lambda line: any(name in line for name, _ in asked) or is_needed(line),
+        lambda shorter: matter.fits(_with_anchors(shorter, more)),
+    )
 
 
 def wanted(matter: Matter) -> Asked:
@@ -149,22 +181,40 @@ def hallucinated(summary: Summary, matter: Matter) -> Finding:
 
     A few names that do not are told; lines with paths, addresses or hashes that nobody can find are
     marked, or left out where the mark does not fit. Where they are the half, it may not stand in.
+    So are lines with amounts that the source has not.
     """
     named = [a for a in facts.find_all(_unmarked(summary.text)) if a.kind in _CHECKED]
     invented = list(_unknown(named, matter))
-    if not invented:
+    amounts = list(_unknown_amounts(_unmarked(summary.text), matter))
+    if not (invented or amounts):
         return Finding(True, f"none of {len(named):,} names", share=0.0)
-    share = len(invented) / len(named)
-    shown = ", ".join(anchor.text for anchor in invented[:3])
-    count = f"{len(invented):,} of {len(named):,} names are not in the source: {shown[:120]}"
+    share = len(invented) / len(named) if invented else 0.0
+    shown = ", ".join([*(anchor.text for anchor in invented[:3]), *amounts[:3]])
+    count = f"{len(invented):,} of {len(named):,} names"
+    count += f" and {len(amounts):,} amounts" if amounts else ""
+    count += f" are not in the source: {shown[:120]}"
     if len(invented) > FEW_INVENTED and share >= MOSTLY_INVENTED:
         return rejection(count, share)
-    misleading = [a.text for a in invented if a.kind in _MISLEADING]
+    misleading = [*(a.text for a in invented if a.kind in _MISLEADING), *amounts]
     text, marked = _with_marks(summary.text, misleading, matter)
     repaired = with_text(summary, text) if marked else None
     few = len(invented) <= FEW_INVENTED or share <= SHARE_INVENTED
     done = f"; {marked:,} lines marked" if marked else ""
     return Finding(few and not marked, count + done, repaired, share=share)
+
+
+def _unknown_amounts(text: str, matter: Matter) -> Iterator[str]:
+    """The amounts in a text that no number of the source begins with, nor would when rounded."""
+    sources = (matter.source, matter.beside, matter.strings)
+    for amount, written in dict.fromkeys((x[0], x[1]) for x in _AMOUNT.finditer(text)):
+        number = "".join(filter(str.isdecimal, written))
+        is_known = any(written in each for texts in sources for each in texts)
+        if len(number) < LEAST_DIGITS or is_known:
+            continue
+        below = f"{int(number) - 1:0{len(number)}}" if int(number) else number
+        same = re.compile(f"{_PARTED.join(number)}|{_PARTED.join(below)}{_PARTED}[5-9]")
+        if not any(same.search(each) for texts in sources for each in texts):
+            yield amount
 
 
 def _unmarked(text: str) -> str:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from compact.compression.extraction.notes import INSTRUCTIONS, REFERENCE, Notes
 from compact.compression.fencing import harmless
+from compact.compression.gate import tasks
 from compact.compression.gate.matter import (
     HEADING,
     Finding,
@@ -22,7 +23,7 @@ from compact.compression.gate.matter import (
     with_line,
     with_text,
 )
-from compact.compression.gate.tasks import roomy
+from compact.compression.gate.room import Test
 from compact.core.checkpoints import Summary, summary_of
 from compact.core.instructions import find_instructions, score_of
 from compact.core.messages import visible_texts
@@ -62,8 +63,9 @@ def instructions(summary: Summary, matter: Matter) -> Finding:
     """It holds what persons clearly said must hold, as far as its cap has room for that, and says
     of none of it the opposite.
 
-    What is missing is put in, which may cost the lists of names and files their place; where it
-    finds no room even so, the summary may not stand in. A line that says the opposite is marked.
+    What is missing is put in, which may cost the lists of names and files and the least worthy
+    lines their place; where it finds no room even so, the summary may not stand in. A line that
+    says the opposite is marked.
     What was put together from notes has ranked them itself.
     """
     if isinstance(summary.memo, Notes):
@@ -79,9 +81,19 @@ def instructions(summary: Summary, matter: Matter) -> Finding:
         return Finding(False, done)
     for each in missing:
         text = with_line(text, INSTRUCTIONS, f"- {each.words}")
-    if missing and not matter.fits(text := roomy(text, matter)):
+    is_cut = False
+    if missing:
+        text, is_cut = tasks.roomy(text, summary, matter, needed(matter))
+    if missing and not matter.fits(text):
         return rejection(f"{done}, no room for them")
-    return Finding(False, f"{done}; put in word for word", with_text(summary, text))
+    done += f"; put in word for word{tasks.CUT if is_cut else ''}"
+    return Finding(False, done, with_text(summary, text), is_cut=is_cut)
+
+
+def needed(matter: Matter) -> Test:
+    """Whether a line holds one of the instructions, or tells of an open task."""
+    told, is_task = [each.words for each in _clearest(matter)], tasks.needed(matter)
+    return lambda line: is_task(line) or any(_is_held(words, [_bare(line)]) for words in told)
 
 
 def _clearest(matter: Matter) -> Iterator[Told]:

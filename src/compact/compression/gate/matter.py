@@ -48,6 +48,8 @@ class Finding(NamedTuple):
     share: float | None = None
     rejects: bool = False
     """Whether the summary may not stand in."""
+    is_cut: bool = False
+    """Whether lines were left out of its prose, so that what remains must be judged anew."""
 
 
 def rejection(detail: str, share: float | None = None) -> Finding:

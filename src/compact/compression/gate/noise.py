@@ -169,7 +169,8 @@ def _joined(units: list[Pair], matter: Matter) -> Joined:
         if share >= enough:
             return Joined(share, 1.0, bound | found)
     said = "\n".join(_texts(matter)).lower()
-    familiar = {word for pair in bound for word in pair if _is_known(bare[word], said, held)}
+    binding = {word for pair in bound for word in pair}
+    familiar = {word for word in binding if _is_known(bare[word], said, held)}
     beside = _neighbours(set(units), bare, matter)
     strict = beside | {(a, b) for a, b in bound if a in familiar and b in familiar}
     share = sum(pair in bound or pair in beside for pair in units) / len(units)

@@ -2,8 +2,8 @@
 
 Start reading at `RULES`. What breaks a rule is repaired by code where it can be, else the summary
 is rejected, or it is only told. A verdict says how the summary was *written*, and what was done
-about it; size and cap are measured last, after all repairs. What was written is never cut to make
-it fit.
+about it; size and cap are measured last, after all repairs. What was written too long is never cut
+to make it fit; what leaves no room for rules and tasks is, and then judged once more.
 """
 
 from __future__ import annotations
@@ -79,18 +79,38 @@ def judge(
     `source_tokens` is the size of all it stands in for.
     """
     matter = Matter(request, counter, source_tokens, summary.prompt)
+    judged, is_cut = _held(summary, matter)
+    return _again(judged, summary, matter) if is_cut and judged.accepted else judged
+
+
+def _held(summary: Summary, matter: Matter) -> tuple[Judged, bool]:
+    """What the rules find, one after the other, and whether they left out lines of its prose."""
     verdicts: list[Verdict] = []
     rejected_by: list[str] = []
+    is_cut = False
     for rule in RULES:
         found = rule.check(summary, matter)
         summary = found.repaired or summary
+        is_cut |= found.is_cut
         share = None if found.share is None else round(found.share, 4)
         verdicts.append(
             Verdict(rule=rule.name, passed=found.passed, detail=found.detail, share=share)
         )
         if found.rejects:
             rejected_by.append(rule.name)
-    return Judged(summary, tuple(verdicts), tuple(rejected_by))
+    return Judged(summary, tuple(verdicts), tuple(rejected_by)), is_cut
+
+
+def _again(judged: Judged, written: Summary, matter: Matter) -> Judged:
+    """The same, unless a rule rejects what is left of its maker's lines: then with what that rule
+    says. What code put in would hide that they say nothing.
+    """
+    own = frozenset(written.text.split("\n"))
+    left = [line for line in judged.summary.text.split("\n") if line in own]
+    anew, _ = _held(written.model_copy(update={"text": "\n".join(left), "finish": "stop"}), matter)
+    pairs = zip(judged.verdicts, anew.verdicts, strict=True)
+    verdicts = tuple(new if new.rule in anew.rejected_by else old for old, new in pairs)
+    return Judged(judged.summary, verdicts, anew.rejected_by)
 
 
 @dataclass(frozen=True, slots=True)

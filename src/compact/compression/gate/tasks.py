@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from compact.compression.extraction.extractive import COMMANDS, FILES, NAMES, TOOLS
 from compact.compression.fencing import harmless
 from compact.compression.gate.matter import (
     HEADING,
@@ -20,9 +19,11 @@ from compact.compression.gate.matter import (
     with_text,
     words_of,
 )
+from compact.compression.gate.room import Test, shortened, without_lists
 from compact.core.checkpoints import Summary
 from compact.core.messages import visible_texts
 
+CUT = ", its least worthy lines left out for them"
 ABOUT = 0.8
 """Share of the words of a goal or task that a line must hold to be about it."""
 OPEN, DONE = "Open", "Done"
@@ -47,8 +48,6 @@ _NOT_ENDED = re.compile(
 _MORE_WORDS, _FEW = 8, 3
 """A line with so many more words than twice a goal's is about something else, too; a goal of fewer
 than `_FEW` words may have only as many beside its own."""
-_GIVEN_UP = (NAMES, FILES, TOOLS, COMMANDS)
-"""Sections that make room for an open task, the first one first."""
 
 
 def goals(summary: Summary, matter: Matter) -> Finding:
@@ -66,8 +65,8 @@ def goals(summary: Summary, matter: Matter) -> Finding:
 def tasks(summary: Summary, matter: Matter) -> Finding:
     """It drops no open task that its source speaks of, and calls none of them ended.
 
-    Dropped ones are appended, which may cost the lists of names and files their place; what finds
-    no room even so is missing, and the summary may not stand in.
+    Dropped ones are appended, which may cost the lists of names and files and the least worthy
+    lines their place; what finds no room even so is missing, and the summary may not stand in.
     """
     known = tuple(dict.fromkeys(matter.request.open_tasks))
     if not known:
@@ -79,10 +78,17 @@ def tasks(summary: Summary, matter: Matter) -> Finding:
         return Finding(True, count)
     for task in missing:
         text = with_line(text, OPEN, f"- {' '.join(harmless(matter.redacted(task)[0]).split())}")
-    text = roomy(text, matter)
+    text, is_cut = roomy(text, summary, matter, needed(matter))
     if missing and not (matter.fits(text) and summary.text.strip()):
         return rejection(f"{count}, no room for them")
-    return Finding(False, f"{count} and appended", with_text(summary, text))
+    done = f"{count} and appended{CUT if is_cut else ''}"
+    return Finding(False, done, with_text(summary, text), is_cut=is_cut)
+
+
+def needed(matter: Matter) -> Test:
+    """Whether a line tells of an open task."""
+    wanted = [words for task in matter.request.open_tasks if (words := words_of(task))]
+    return lambda line: any(_holds(words_of(line), words) for words in wanted)
 
 
 def dropped(text: str, matter: Matter) -> tuple[str, ...]:
@@ -115,17 +121,15 @@ def _spoken_of(wanted: frozenset[str], texts: Iterable[str]) -> bool:
     )
 
 
-def roomy(text: str, matter: Matter) -> str:
-    """The text without the lists that can be given up, as many as must be for it to fit."""
-    for title in _GIVEN_UP:
-        if matter.fits(text):
-            break
-        text = _without_section(text, title)
-    return text
-
-
-def _without_section(text: str, title: str) -> str:
-    return re.sub(rf"^## {title}\n(?:(?!## ).*(?:\n|\Z))*", "", text, flags=re.MULTILINE).rstrip()
+def roomy(text: str, summary: Summary, matter: Matter, is_needed: Test) -> tuple[str, bool]:
+    """The text with room for what was put into the summary, and whether lines of its prose were
+    left out for that. What was written too long is not made to fit.
+    """
+    text = without_lists(text, matter)
+    if matter.fits(text) or not matter.fits(summary.text):
+        return text, False
+    shorter = shortened(text, matter, is_needed, matter.fits)
+    return shorter, shorter != text
 
 
 def _contradicted(text: str, known: Sequence[str], what: str, matter: Matter) -> tuple[int, str]:

@@ -1,0 +1,139 @@
+"""The gate beside a summary that fills its cap: what must be in it takes the room of its least
+worthy lines, and what is left is judged anew (FR-6, FR-8, C-8)."""
+
+import pytest
+
+from compact.compression.gate import tasks
+from compact.compression.gate.rules import Judged, judge
+from compact.core.checkpoints import REFERENCE_LINE, Summary, SummaryRequest
+from tests.compression.test_gate import COUNTER, SUBJECTS, TALK, asked, broken, detail, judged, said
+from tests.compression.test_gate_attacks import NO_CARDS, TUESDAYS
+from tests.compression.test_gate_models import SPOKE, TASK
+
+RULES = f"## Instructions\n- {NO_CARDS}\n- {TUESDAYS}"
+DECIDED = "- The parser asks the index before it writes, which was decided."
+NAMED = "- src/app/parser_mail.py keeps its order."
+PLAIN = [f"- The order of the {word} page is kept now." for word in ("mail", "index", "cache")]
+FACTS = "\n".join((*PLAIN, NAMED, "- The report keeps the order of the schedule."))
+ORDERS = [
+    f"- The {a} of the {b} now keeps its {b} order." for a in SUBJECTS for b in SUBJECTS if a != b
+]
+FULL = f"{REFERENCE_LINE}\n\n## Decisions\n{DECIDED}\n\n## Facts\n{FACTS}"
+
+
+def at_its_cap(text: str, request: SummaryRequest | None = None) -> Judged:
+    """Judged with the tokens that the text has as its cap."""
+    request = request or asked()
+    tight = request.model_copy(
+        update={"max_tokens": COUNTER.text(text), "max_instruction_tokens": 200}
+    )
+    return judge(Summary(text=text, made_by="model"), tight, COUNTER, source_tokens=9_000)
+
+
+def test_a_rule_takes_the_room_of_the_least_worthy_lines():
+    """Facts go before decisions, what names nothing before what names something, the last first;
+    whole lines, no more than must, and the detail says so."""
+    done = at_its_cap(FULL)
+    text = done.summary.text
+    assert done.accepted, done.verdicts
+    assert COUNTER.text(text) <= COUNTER.text(FULL)
+    assert f"- {NO_CARDS}" in text
+    assert DECIDED in text
+    assert NAMED in text
+    left = [line for line in FACTS.split("\n") if line in text.split("\n")]
+    assert left == [*PLAIN[: len(left) - 1], NAMED]
+    assert 1 < len(left) < 5
+    assert detail(done, "instructions").endswith(tasks.CUT)
+    assert judged(text).rejected_by == ()
+
+
+def test_a_dropped_task_takes_it_as_well():
+    """An open task is worth more than a fact (issue 4, goals)."""
+    whole = f"{FULL}\n\n{RULES}"
+    done = at_its_cap(whole, asked(SPOKE, open_tasks=(TASK,)))
+    assert done.accepted, done.verdicts
+    assert f"## Open\n- {TASK}" in done.summary.text
+    assert RULES in done.summary.text
+    assert detail(done, "tasks").endswith(tasks.CUT)
+
+
+def test_names_take_it_until_enough_are_in_view():
+    """Half of the names that are asked for; prose makes room for no more of them (idea 6)."""
+    lines = "\n".join(ORDERS[:40])
+    whole = f"{FULL}\n{lines}\n\n{RULES}"
+    done = at_its_cap(whole)
+    assert done.accepted, done.verdicts
+    assert "anchors" in broken(done)
+    assert RULES in done.summary.text
+    assert NAMED in done.summary.text
+    asked_for = COUNTER.text(whole) // 40
+    assert asked_for / 2 <= 1 + len(done.summary.anchors) <= asked_for / 2 + 3
+
+
+def test_what_tells_of_a_rule_or_a_task_never_goes():
+    """However little it would be worth by its section, and wherever it stands."""
+    needed = ["- We ship on Tuesdays only.", f"- Next: {TASK.lower()}."]
+    whole = FULL + "\n" + "\n".join(needed)
+    done = at_its_cap(whole, asked(SPOKE, open_tasks=(TASK,)))
+    assert done.accepted, done.verdicts
+    assert f"- {NO_CARDS}" in done.summary.text
+    assert TUESDAYS not in done.summary.text
+    assert all(line in done.summary.text for line in needed)
+
+
+def test_the_last_line_below_a_heading_stays():
+    """A section is not emptied; what finds no room then is not made to fit."""
+    whole = f"{REFERENCE_LINE}\n\n" + "\n\n".join(
+        f"## {title}\n{line}"
+        for title, line in zip(("Done", "Facts", "Errors"), PLAIN, strict=True)
+    )
+    assert "instructions" in at_its_cap(whole).rejected_by
+
+
+def test_what_is_indented_goes_with_its_line():
+    """A part of a line is none."""
+    whole = FULL.replace("of the schedule.", "of the schedule.\n  - and of the login\n  - and all")
+    text = at_its_cap(whole).summary.text
+    assert "of the schedule" not in text
+    assert "and of the login" not in text
+
+
+def test_most_of_it_is_not_given_up():
+    """More than the half is no repair: the extractive summary stands in."""
+    rules = [said("user", f"Never touch the report of week {i} again, please.") for i in range(9)]
+    whole = f"{REFERENCE_LINE}\n\n## Facts\n" + "\n".join(f"{line} It is." for line in PLAIN)
+    open_tasks = tuple(f"Write the migration of table {i}" for i in range(6))
+    talk = [*TALK, *rules, *(said("assistant", f"Next: {task}.") for task in open_tasks)]
+    assert "tasks" in at_its_cap(whole, asked(talk, open_tasks=open_tasks)).rejected_by
+
+
+def test_what_was_written_too_long_is_not_made_to_fit():
+    """Who writes more than was asked for is refused with or without a rule (FR-6)."""
+    tokens = COUNTER.text(FULL) - 2
+    assert not judged(FULL, asked(max_tokens=tokens)).accepted
+
+
+def test_what_is_left_is_judged_anew():
+    """Other lines beside a copy must not have hidden it, nor names that code put in; the verdict
+    says it."""
+    row = "Row {} of the schedule keeps the order that the index of the page gave."
+    page = [row.format(number) for number in range(24)]
+    request = asked([*TALK, said("assistant", "\n".join(page))], max_tokens=4_000)
+    copied, lines = "- " + " ".join(page), "\n".join(ORDERS[:30])
+    whole = f"{REFERENCE_LINE}\n\n## Decisions\n{copied}\n\n## Facts\n{NAMED}\n{lines}"
+    made = Summary(text=whole, made_by="model")
+    assert judge(made, request, COUNTER, source_tokens=9_000).accepted
+    done = at_its_cap(whole, request)
+    assert done.rejected_by == ("echo",)
+    assert detail(done, "echo").startswith("5")
+
+
+@pytest.mark.parametrize("finish", ["stop", "length"])
+def test_a_broken_off_summary_is_shortened_like_any_other(finish):
+    """Its unfinished line is taken out once, and no other for that."""
+    request = asked(max_tokens=COUNTER.text(FULL))
+    made = Summary(text=FULL, made_by="model", finish=finish)
+    request = request.model_copy(update={"max_instruction_tokens": 200})
+    done = judge(made, request, COUNTER, source_tokens=9_000)
+    assert done.accepted, done.verdicts
+    assert done.summary.finish == finish
