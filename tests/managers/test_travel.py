@@ -223,6 +223,21 @@ def test_restoring_brings_the_policy_back() -> None:
     assert other.window.trigger == int(other.window.usable * 0.5)
 
 
+def test_a_tokenizer_that_is_asked_for_after_a_restore_goes_by_the_policy_in_force() -> None:
+    """Whoever counts, one policy and mode is in force, not the one that was given first (FR-1)."""
+    ctx = session(policy=CompactPolicy(trigger_pct=0.5))
+    fill(ctx, 0, 3)
+    snapshot = ctx.snapshot()
+    other = ContextManager(window=WINDOW, store=ctx.store, session_id="s", tokenizer="o200k")
+    other.restore(snapshot)
+    other.set_mode("planning")
+    other.get_context_for_model("anthropic:claude-sonnet-4-5")
+    counted = [each.policy for each in other._state.together]
+    assert len(counted) == 2
+    assert counted == [other.policy] * 2
+    assert (other.policy.trigger_pct, other.policy.mode) == (0.5, "planning")
+
+
 # --- any number of steps --------------------------------------------------------------------------
 
 
