@@ -95,7 +95,7 @@ class ContextOverflow(CompactError):
 
     `tokens` is what it counted and `limit` what it allows, each None where it did not say.
     `stand_in` is the key of the model that refused it in the place of the one that was asked, empty
-    where that one did.
+    where that one did; `others` says whether there are models that were not asked.
     """
 
     def __init__(
@@ -104,6 +104,7 @@ class ContextOverflow(CompactError):
         self.tokens = tokens
         self.limit = limit
         self.stand_in = ""
+        self.others = False
         super().__init__(message)
 
 

@@ -154,7 +154,7 @@ def _model_summarizer(
 
     book = known_models or shipped()
     try:
-        model = asked_model(keys, emit, patience)
+        model = asked_model(keys, emit, patience, book)
     except UnknownModel as error:
         raise UnknownModel(f"no summarizer {keys!r}: {error}; or write 'extractive'") from None
     windows = [book.window_of(key) for key in keys if _window_is_known(key, book)]
@@ -170,7 +170,10 @@ def _window_is_known(key: str, book: ModelBook) -> bool:
 
 
 def asked_model(
-    chosen: Sequence[str | ChatModel], emit: Emit | None, patience: Patience = PATIENCE
+    chosen: Sequence[str | ChatModel],
+    emit: Emit | None,
+    patience: Patience = PATIENCE,
+    known_models: ModelBook | None = None,
 ) -> ChatModel:
     """The models that are asked, in this order; each again where that may help.
 
@@ -179,8 +182,11 @@ def asked_model(
     """
     from compact.providers.persistent import Persistent
 
-    longest = max(TIMEOUT, patience.each)
-    return Persistent([chat_model(each, timeout=longest) for each in chosen], patience, emit=emit)
+    longest, book = max(TIMEOUT, patience.each), known_models or shipped()
+    models = [chat_model(each, timeout=longest) for each in chosen]
+    named = [model.name for model in models]
+    windows = {name: book.window_of(name) for name in named if _window_is_known(name, book)}
+    return Persistent(models, patience, windows=windows, emit=emit)
 
 
 TIMEOUT = 600.0

@@ -307,7 +307,7 @@ def test_a_smaller_model_that_takes_over_is_warned_of(model, window):
 def test_a_model_of_ones_own_is_asked_by_its_key(monkeypatch):
     made = []
 
-    def asked(keys, emit, patience):
+    def asked(keys, emit, patience, book):
         made.append(list(keys))
         return ScriptedModel("here")
 
@@ -341,7 +341,7 @@ def test_patience_and_fallbacks_come_from_the_session(monkeypatch):
     """(FR-6) A session says how long its models are asked, and who answers in their place."""
     made = []
 
-    def asked(keys, emit, patience):
+    def asked(keys, emit, patience, book):
         made.append((list(keys), patience.attempts))
         return ScriptedModel("here")
 

@@ -6,12 +6,20 @@ import pytest
 
 from compact import ContextManager
 from compact.core.asking import ASK, Limits, Patience
-from compact.core.events import Event, RatioLearned, ToolsWithdrawn, WindowCapped
+from compact.core.events import (
+    Event,
+    ModelReplaced,
+    RatioLearned,
+    ToolsWithdrawn,
+    WindowCapped,
+)
 from compact.core.messages import Message
+from compact.core.plain_words import sentence
 from compact.core.profiles import shipped
 from compact.core.replies import Delta, Usage
 from compact.errors import (
     BlockingCallInLoop,
+    CannotFit,
     ContextOverflow,
     ModelFailed,
     ModelRefused,
@@ -290,6 +298,71 @@ def test_the_smaller_window_of_a_stand_in_is_not_the_sessions():
     assert ctx.window == before
     assert ctx.send(asked).text == "back again"
     assert own.asks[-1].window == 4_096
+
+
+class Large(ScriptedModel):
+    """Says that its window is large."""
+
+    async def limits(self):
+        return Limits(window=32_768)
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_after_a_refusal_the_session_acts_first_and_only_then_a_larger_model(streams):
+    """(FR-3, K-5) It learns, compresses, asks the same model once more; a fallback comes last."""
+    ctx, events = session(tokenizer="o200k")
+    for i in range(80):
+        ctx.add_message(role="user" if i % 2 else "assistant", content=f"{i}: " + "drawer " * 30)
+    refused = ContextOverflow("own: too large", tokens=3_400, limit=3_000)
+    own, other = ScriptedModel(refused, name="own"), Large("for it", name="other")
+    small = ScriptedModel("never", name="small")
+    asked = Persistent([own, small, other], Patience(attempts=1), emit=events.append)
+    before = len(ctx.history)
+    list(ctx.stream(asked)) if streams else ctx.send(asked)
+    assert ctx.history[-1].text == "for it"
+    assert len(ctx.history) == before + 1
+    assert [ask.refused_by for ask in own.asks] == [None, {}]
+    assert own.contexts[1].tokens < own.contexts[0].tokens
+    assert other.contexts == own.contexts[1:], "it is asked for the prompt that was made smaller"
+    assert not small.contexts
+    told = [sentence(event) for event in events if isinstance(event, ModelReplaced)]
+    assert told == ["other is asked instead of own: own: too large"]
+    assert ctx.window.size == 3_000, "the session's own model has not grown"
+
+
+def test_a_prompt_that_cannot_be_made_smaller_is_answered_by_a_model_that_holds_it():
+    """(FR-3, K-5) The model that refused it is not sent it again."""
+    ctx, events = session(tokenizer="o200k")
+    ctx.add_message(role="user", content="drawer " * 2_500)
+    refused = ContextOverflow("own: too large", tokens=2_600, limit=1_000)
+    own, other = ScriptedModel(refused, name="own"), Large("for it", name="other")
+    asked = Persistent([own, other], Patience(attempts=1), emit=events.append)
+    assert ctx.send(asked).text == "for it"
+    assert other.contexts == own.contexts
+    assert len(own.contexts) == 1
+    assert [(e.model, e.by) for e in events if isinstance(e, ModelReplaced)] == [("own", "other")]
+
+
+def test_a_prompt_that_nobody_holds_is_told_by_its_parts():
+    """(FR-3) As it is where there are no other models."""
+    for others in ([], [ScriptedModel("never", name="unknown")]):
+        ctx, _ = session(tokenizer="o200k")
+        ctx.add_message(role="user", content="drawer " * 2_500)
+        own = ScriptedModel(ContextOverflow("no", tokens=2_600, limit=1_000), name="own")
+        with pytest.raises(CannotFit):
+            ctx.send(Persistent([own, *others], Patience(attempts=1)))
+        assert len(own.contexts) == 1
+        assert not any(other.contexts for other in others)
+        assert len(ctx.history) == 2
+
+
+def test_a_model_alone_is_not_sent_again_what_it_refused():
+    ctx, _ = session(tokenizer="o200k")
+    ctx.add_message(role="user", content="drawer " * 2_500)
+    own = ScriptedModel(ContextOverflow("no", tokens=2_600, limit=1_000), name="own")
+    with pytest.raises(CannotFit):
+        ctx.send(own)
+    assert len(own.contexts) == 1
 
 
 def test_a_server_that_is_still_loading_is_asked_for_its_limits_again():

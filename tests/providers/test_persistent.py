@@ -4,10 +4,11 @@ import asyncio
 
 import pytest
 
-from compact.core.asking import ASK, Patience
+from compact.core.asking import ASK, Ask, Limits, Patience
 from compact.core.context import ActiveContext
 from compact.core.events import Event, ModelAskedAgain, ModelReplaced
 from compact.core.messages import Message
+from compact.core.plain_words import sentence
 from compact.core.replies import Delta
 from compact.errors import (
     ContextOverflow,
@@ -124,6 +125,155 @@ def test_a_prompt_that_is_too_large_goes_back_to_its_maker():
     assert not other.contexts
 
 
+class Sized(ScriptedModel):
+    """Says what its window is."""
+
+    def __init__(self, *answers, window=None, trained=None, **options):
+        super().__init__(*answers, **options)
+        self._limits = Limits(window=window, trained=trained)
+
+    async def limits(self):
+        return self._limits
+
+
+class Full(ScriptedModel):
+    """Refuses every prompt."""
+
+    def __init__(self, name="one", tokens=9_000):
+        super().__init__(ContextOverflow("too large", tokens=tokens, limit=8_192), name=name)
+
+
+LARGE = ActiveContext(messages=PROMPT.messages, tokens=7_000)
+FINAL = Ask(max_tokens=1_000, window=8_192, refused_by={})
+"""For a prompt that cannot be made smaller."""
+
+
+def test_a_prompt_that_cannot_be_smaller_goes_to_a_model_that_is_known_to_hold_it():
+    """(K-5) And only to that one: nobody is sent what may be too large."""
+    others = [
+        ScriptedModel("who knows?", name="unknown"),
+        Sized("small", window=8_192, name="small"),
+        Sized("small", window=131_072, trained=8_192, name="made for less"),
+        Sized("no room for the answer", window=12_000, name="no room"),
+        Sized("counts more", window=32_768, count=lambda context: 31_900, name="counts more"),
+        Sized("mine", window=32_768, name="large"),
+    ]
+    persistent, clock, events = asked(Full(), *others)
+    assert asyncio.run(persistent.complete(LARGE, FINAL)).model == "large"
+    assert [len(other.contexts) for other in others] == [0, 0, 0, 0, 0, 1]
+    assert [ask.window for ask in others[-1].asks] == [32_768]
+    assert [(event.model, event.by, event.reason) for event in events] == [
+        ("one", "large", "too large")
+    ]
+    assert sentence(events[0]) == "large is asked instead of one: too large"
+    assert not clock.waits
+
+
+@pytest.mark.parametrize(("tokens", "held"), [(8_000, True), (9_000, False)])
+def test_the_larger_of_two_counts_decides_where_the_server_does_not_count(tokens, held):
+    """12,000 tokens less 1,500 hold 8,000 with a margin for another tokenizer, and not 9,000."""
+    other = Sized("mine", window=12_000, name="other")
+    persistent, _, _ = asked(Full(tokens=tokens), other)
+    answers = persistent.complete(LARGE, FINAL.model_copy(update={"max_tokens": 1_500}))
+    if held:
+        assert asyncio.run(answers).model == "other"
+    else:
+        with pytest.raises(ContextOverflow):
+            asyncio.run(answers)
+        assert not other.contexts
+
+
+@pytest.mark.parametrize(("said", "asked_for"), [(None, True), (4_096, False)])
+def test_a_window_is_known_from_the_models_profile_unless_its_server_says_another(said, asked_for):
+    other = Sized("mine", window=said, name="other")
+    persistent = Persistent([Full(), other], windows={"other": 128_000})
+    if asked_for:
+        assert asyncio.run(persistent.complete(LARGE, FINAL)).model == "other"
+    else:
+        with pytest.raises(ContextOverflow):
+            asyncio.run(persistent.complete(LARGE, FINAL))
+    assert bool(other.contexts) is asked_for
+
+
+def test_a_refusal_that_nobody_makes_up_for_says_who_was_not_asked():
+    """(FR-6)"""
+    persistent, _, events = asked(Full(), ScriptedModel(name="two"), ScriptedModel(name="three"))
+    with pytest.raises(ContextOverflow) as told:
+        asyncio.run(persistent.complete(LARGE, FINAL))
+    said = "too large; two, three were not asked: not known to hold the prompt and the answer"
+    assert str(told.value) == said
+    assert (told.value.tokens, told.value.limit) == (9_000, 8_192)
+    assert not events
+
+
+def test_who_refused_a_prompt_already_is_not_asked_again():
+    own, other = ScriptedModel("mine", name="one"), Sized("for it", window=32_768, name="two")
+    persistent, _, events = asked(own, other)
+    refused = FINAL.model_copy(update={"refused_by": {"one": 9_000}})
+    assert asyncio.run(persistent.complete(LARGE, refused)).is_stand_in
+    assert not own.contexts
+    assert "cannot be made smaller" in events[0].reason
+
+
+def test_of_those_that_hold_a_prompt_the_next_one_is_asked_where_one_fails():
+    """(K-5) Also a server that says one thing and does another."""
+    down = Sized(ModelUnavailable("down"), window=32_768, name="down")
+    lies = Sized(ContextOverflow("no", tokens=20_000), window=32_768, name="lies")
+    close, large = Sized(window=24_000, name="close"), Sized(window=65_536, name="large")
+    persistent, _, events = asked(Full(), down, lies, close, large, patience=Patience(attempts=1))
+    assert asyncio.run(persistent.complete(LARGE, FINAL)).model == "large"
+    assert not close.contexts
+    assert [(event.model, event.by) for event in events] == [
+        ("one", "down"),
+        ("down", "lies"),
+        ("lies", "large"),
+    ]
+
+
+def test_a_stream_of_a_prompt_that_one_refused_comes_from_one_that_holds_it():
+    persistent, _, _ = asked(Full(), Sized("one two", window=32_768, name="two"))
+
+    async def read():
+        return [piece async for piece in persistent.stream(LARGE, FINAL)]
+
+    pieces = asyncio.run(read())
+    assert "".join(piece.text for piece in pieces) == "one two"
+    assert pieces[-1].reply.is_stand_in
+
+
+class Slow(ScriptedModel):
+    """Takes its time to fail."""
+
+    async def complete(self, context, ask=ASK):
+        await asyncio.sleep(0.02)
+        return await super().complete(context, ask)
+
+
+def test_the_time_for_an_answer_is_that_of_all_models_together():
+    """(K-5) It does not begin anew with each of them, and none uses up the others' share."""
+    models = [Slow(ModelUnavailable(f"{name} is down"), name=name) for name in ("a", "b", "c")]
+    persistent, _, _ = asked(*models, patience=Patience(attempts=1_000, together=0.3))
+
+    async def seconds():
+        start = asyncio.get_running_loop().time()
+        with pytest.raises(ModelUnavailable, match="c is down"):
+            await persistent.complete(PROMPT)
+        return asyncio.get_running_loop().time() - start
+
+    assert asyncio.run(seconds()) < 0.6
+    assert all(1 <= len(model.contexts) <= 10 for model in models)
+
+
+def test_nobody_is_asked_any_more_when_the_time_is_up():
+    late, other = Slow(ModelUnavailable("down"), name="one"), ScriptedModel("mine")
+    persistent, _, events = asked(late, other, patience=Patience(together=0.01))
+    with pytest.raises(ModelUnavailable, match="down"):
+        answer(persistent)
+    assert len(late.contexts) == 1
+    assert not other.contexts
+    assert not events
+
+
 class Hanging(ScriptedModel):
     """Never answers."""
 
@@ -204,6 +354,27 @@ def test_an_empty_stream_is_no_answer():
     assert [piece.text for piece in pieces] == ["here", ""]
     assert pieces[-1].reply.model == "one"
     assert [event.reason for event in events] == ["one answered with nothing"]
+
+
+def test_an_empty_stream_is_closed_before_the_next_model_is_asked():
+    """(FR-6) Nothing is held open until somebody collects garbage."""
+    done = []
+
+    class Open(ScriptedModel):
+        async def stream(self, context, ask=ASK):
+            try:
+                async for piece in super().stream(context, ask):
+                    yield piece
+            finally:
+                done.append("closed")
+
+        async def complete(self, context, ask=ASK):
+            done.append("asked")
+            return await super().complete(context, ask)
+
+    persistent, _, _ = asked(Open("", "here"))
+    asyncio.run(_read(persistent))
+    assert done == ["asked", "closed", "asked", "closed"]
 
 
 class Dripping(ScriptedModel):

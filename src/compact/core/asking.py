@@ -27,6 +27,11 @@ class Ask(BaseModel):
     window: int | None = Field(default=None, ge=1)
     """Tokens of the window the prompt was made for: servers that set theirs up by request (Ollama's
     `num_ctx`) are told it."""
+    refused_by: Mapping[str, int] | None = None
+    """For a prompt that is not made smaller any more: the keys of the models that refused it as too
+    large, each with the tokens it has for them. Of several models, only others are asked, and after
+    a refusal only those whose window is known to hold it. Where this is None, a refusal goes back
+    to whoever made the prompt."""
 
 
 ASK = Ask()
@@ -42,7 +47,8 @@ class Patience:
     each: float = 300.0
     """Time that one answer may take."""
     together: float = 600.0
-    """Time after which no attempt is begun any more."""
+    """Time after which no attempt is begun any more, whichever model's turn it is. Each model has
+    an even share of what is left of it, so that those after it have their turn, too."""
     first_wait: float = 0.5
     """Upper end of the first wait; that of each next one is twice as large, ..."""
     longest_wait: float = 20.0

@@ -49,7 +49,10 @@ class Models:
             return key
         if key not in self._made:
             keys = [key, *(other for other in self._fallbacks if other != key)]
-            self._made[key] = wiring.asked_model(keys, self._state.emit, self._patience)
+            state = self._state
+            self._made[key] = wiring.asked_model(
+                keys, state.emit, self._patience, state.setting.book
+            )
         return self._made[key]
 
     def close(self) -> None:

@@ -1,6 +1,8 @@
 """Sending: a prompt that fits, counted before it goes out, and what comes back of it.
 
-What providers report corrects our counts; a refusal triggers the ladder once, and one more try.
+What providers report corrects our counts. Where a provider refuses a prompt as too large, the
+session acts first: the ladder is triggered once, and the same model is asked once more. Only where
+that does not help, other models are asked that are known to hold what it refused.
 """
 
 from __future__ import annotations
@@ -92,8 +94,8 @@ class Post:
             ContextOverflow: the provider refused the smaller prompt too.
         """
 
-        async def answered(context: ActiveContext) -> Reply:
-            return await model.complete(context, self._ask(context))
+        async def answered(context: ActiveContext, ask: Ask) -> Reply:
+            return await model.complete(context, ask)
 
         reply, taken = await self._delivered(model, answered)
         self._learn_of(reply, taken)
@@ -106,8 +108,8 @@ class Post:
             As `sent`; ModelFailed where the answer breaks off.
         """
 
-        async def begun(context: ActiveContext) -> tuple[Delta, AsyncIterator[Delta]]:
-            pieces = model.stream(context, self._ask(context))
+        async def begun(context: ActiveContext, ask: Ask) -> tuple[Delta, AsyncIterator[Delta]]:
+            pieces = model.stream(context, ask)
             return await _next(pieces, model), pieces
 
         (piece, pieces), taken = await self._delivered(model, begun)
@@ -122,10 +124,10 @@ class Post:
                 await close()
 
     async def _delivered(
-        self, model: ChatModel, deliver: Callable[[ActiveContext], Awaitable[T]]
+        self, model: ChatModel, deliver: Callable[[ActiveContext, Ask], Awaitable[T]]
     ) -> tuple[T, Taken]:
         """What comes of the prompt, and the prompt: made smaller once where it was refused as too
-        large, and without tools where the model cannot call any.
+        large, then for any model that holds it, and without tools where the model cannot call any.
         """
         await self._introduced(model)
         refusal: ContextOverflow | None = None
@@ -137,12 +139,19 @@ class Post:
                     self._withdraw_tools(model, why)
                     context, taken = self._without_tools(context, taken)
                 try:
-                    return await deliver(context), taken
+                    ask = self._ask(context, None if refusal is None else {})
+                    return await deliver(context, ask), taken
                 except ContextOverflow as error:
                     if refusal:
                         raise
                     refusal = error
-                    await self._made_smaller(error, taken)
+                    try:
+                        await self._made_smaller(error, taken)
+                    except CannotFit as floor:
+                        if not error.others:
+                            raise
+                        by = error.stand_in or model.name
+                        return await self._elsewhere(by, deliver, context, floor), taken
                 except ModelRefused as error:
                     if not context.tools or model.abilities.tools is not False:
                         raise
@@ -164,6 +173,25 @@ class Post:
         if model.name not in self._withdrawn:
             self._withdrawn.add(model.name)
             self._state.emit(ToolsWithdrawn(model=model.name, reason=why))
+
+    async def _elsewhere(
+        self,
+        refused_by: str,
+        deliver: Callable[[ActiveContext, Ask], Awaitable[T]],
+        context: ActiveContext,
+        floor: CannotFit,
+    ) -> T:
+        """What comes of a prompt that one model refused and that cannot be made smaller: from
+        another one that is known to hold it as it is.
+
+        Raises:
+            CannotFit: nobody is; the error that is given.
+        """
+        tokens = int(context.tokens * max(1.0, self._main.window.ratio))
+        try:
+            return await deliver(context, self._ask(context, {refused_by: tokens}))
+        except ContextOverflow:
+            raise floor from None
 
     def _without_tools(self, context: ActiveContext, taken: Taken) -> tuple[ActiveContext, Taken]:
         less = self._state.counter.tools(context.tools)
@@ -191,7 +219,7 @@ class Post:
             state.emit(WindowCapped(asked=view.size, size=state.window(view.size).size))
             view.corrected()
 
-    def _ask(self, context: ActiveContext) -> Ask:
+    def _ask(self, context: ActiveContext, refused_by: Mapping[str, int] | None) -> Ask:
         """How the answer is wanted: within what the window keeps free for it, or what the prompt
         leaves, where the model would take more: who thinks first may need it to come to an answer.
         """
@@ -199,7 +227,7 @@ class Post:
         if room and not self._state.policy.output_reserve:
             prompt = int(context.tokens * max(1.0, window.ratio)) + window.buffer
             room = max(room, min(self._state.setting.answer, window.size - prompt))
-        return Ask(window=window.size, max_tokens=room or None)
+        return Ask(window=window.size, max_tokens=room or None, refused_by=refused_by)
 
     async def _checked(self) -> tuple[ActiveContext, Taken]:
         """The active context, every message of it counted afresh.

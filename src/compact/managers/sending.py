@@ -40,13 +40,14 @@ class Sending:
         object or by its key, such as `ollama:qwen3:8b`; without one, it is the session's own.
 
         The prompt is counted again as a whole before it is sent. If the provider refuses it as too
-        large nevertheless, counts are corrected by what it says, and it is sent once more. A model
-        that is given by its key is asked again where that may help, and the session's `fallbacks`
-        are asked where it does not.
+        large nevertheless, counts are corrected by what it says, and a smaller one is sent once. A
+        model that is given by its key is asked again where that may help, and the session's
+        `fallbacks` are asked where it does not; where a smaller prompt is refused, too, or there
+        can be none, only those whose window is known to hold it with the answer.
 
         Raises:
             CannotFit: what may not be shortened exceeds the usable window.
-            ContextOverflow: the provider refused the smaller prompt too.
+            ContextOverflow: the provider refused the smaller prompt too, and no fallback holds it.
             ModelFailed: it did not answer; the text says why, and the session is as it was.
             UnknownModel: no model is known by that key, or none was given.
         """

@@ -2,15 +2,27 @@
 
 Start reading at `Persistent`. A failure that may pass (`ModelUnavailable`) is waited out, each wait
 longer than the one before and none alike, as the server asks where it says so; an answer that
-cannot be used is asked for once more; a refusal is not argued with: the next model is asked. A
-prompt that is too large for a model goes back to whoever made it. Who waits can always be
-cancelled.
+cannot be used is asked for once more; a refusal is not argued with: the next model is asked. Who
+waits can always be cancelled.
+
+A prompt that is too large for a model goes back to whoever made it. That layer acts first: it can
+learn from the refusal and make a smaller prompt, which the model of a person's choice then answers;
+from here the same prompt could only go to another model. When it has done what it can
+(`Ask.refused_by`), the others are asked, but only those whose window is known to hold the prompt
+and the answer: a prompt that one model refused is sent to no other in the hope that it fits.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Mapping,
+    Sequence,
+)
 from contextlib import aclosing
 from functools import partial
 from typing import NamedTuple, TypeVar
@@ -20,23 +32,38 @@ from tenacity.stop import stop_after_attempt, stop_before_delay
 from tenacity.wait import wait_random_exponential
 
 from compact.core.asking import ASK, PATIENCE, Abilities, Ask, Limits, Patience
+from compact.core.budget import ContextWindow
 from compact.core.context import ActiveContext, sendable
 from compact.core.events import ModelAskedAgain, ModelReplaced
 from compact.core.protocols import ChatModel, Emit
 from compact.core.replies import Delta, Reply
-from compact.errors import ContextOverflow, ModelFailed, ModelRefused, ModelUnavailable
+from compact.errors import (
+    CompactError,
+    ContextOverflow,
+    ModelFailed,
+    ModelRefused,
+    ModelUnavailable,
+)
 
 T = TypeVar("T")
+MARGIN = 1.25
+"""Factor for a prompt that was counted by another model's tokenizer than the one that is to read
+it."""
 
 
 class Persistent:
-    """Models in the order they are asked: the first one as long as it answers."""
+    """Models in the order they are asked: the first one as long as it answers.
+
+    `windows` are those that are known, in tokens, by the models' keys; what a server says of its
+    own counts more.
+    """
 
     def __init__(
         self,
         models: Sequence[ChatModel],
         patience: Patience = PATIENCE,
         *,
+        windows: Mapping[str, int] | None = None,
         emit: Emit | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
@@ -44,6 +71,7 @@ class Persistent:
             raise ValueError("give at least one model")
         self._models = tuple(models)
         self._patience = patience
+        self._windows = windows or {}
         self._emit = emit
         self._sleep = sleep
 
@@ -67,17 +95,18 @@ class Persistent:
         """The first answer that can be used, and who gave it.
 
         Raises:
-            ContextOverflow: the prompt is too large for the model whose turn it was.
+            ContextOverflow: the prompt is too large for the model whose turn it was; with
+                `ask.refused_by`, also where no other one is known to hold it.
             ModelFailed: none of them answered; the last one's error.
         """
         sendable(context)
 
-        async def answered(model: ChatModel) -> Reply:
+        async def answered(model: ChatModel, ask: Ask) -> Reply:
             reply = await model.complete(context, ask)
             _check_says(reply, model)
             return self._signed(reply, model)
 
-        return await self._first(answered)
+        return await self._first(answered, context, ask)
 
     async def stream(self, context: ActiveContext, ask: Ask = ASK) -> AsyncIterator[Delta]:
         """The answer as it is written. Once a piece was handed on nobody else is asked: what was
@@ -90,7 +119,7 @@ class Persistent:
 
         clock = asyncio.get_running_loop().time
 
-        async def begun(model: ChatModel) -> _Begun:
+        async def begun(model: ChatModel, ask: Ask) -> _Begun:
             start = clock()
             sign = partial(self._signed, model=model)
             pieces = _signed_at_end(model.stream(context, ask), sign)
@@ -99,11 +128,12 @@ class Persistent:
             except StopAsyncIteration:
                 said = f"{model.name} ended its answer before it began"
                 raise ModelFailed(said, model=model.name) from None
-            if first.reply is not None and not first.text:
+            if first.reply is not None and not first.text and first.reply.is_empty:
+                await pieces.aclose()
                 _check_says(first.reply, model)
             return _Begun(model, first, pieces, clock() - start)
 
-        model, piece, pieces, taken = await self._first(begun)
+        model, piece, pieces, taken = await self._first(begun, context, ask)
         async with aclosing(pieces):
             while True:
                 yield piece
@@ -138,24 +168,70 @@ class Persistent:
             update={"model": reply.model or model.name, "is_stand_in": is_other}
         )
 
-    async def _first(self, work: Callable[[ChatModel], Awaitable[T]]) -> T:
-        """What the first model yields that yields anything."""
-        for model, following in zip(self._models, [*self._models[1:], None], strict=True):
+    async def _first(
+        self, work: Callable[[ChatModel, Ask], Awaitable[T]], prompt: ActiveContext, ask: Ask
+    ) -> T:
+        """What the first model yields that yields anything, the time for it shared by all."""
+        clock = asyncio.get_running_loop().time
+        end = clock() + self._patience.together
+        row = _Row(ask)
+        for left, model in zip(range(len(self._models), 0, -1), self._models, strict=True):
+            if model.name in row.refused:
+                continue
+            if row.failed and clock() >= end:
+                break
+            wanted = await self._roomy(model, prompt, ask, row.refused) if row.refused else ask
+            if wanted is None:
+                row.passed.append(model.name)
+                continue
+            if row.failed:
+                reason = str(row.failed)
+                self._tell(ModelReplaced(model=row.last, by=model.name, reason=reason))
             try:
-                return await self._patiently(model, work)
+                share = (end - clock()) / left
+                return await self._patiently(model, partial(_asked, work, wanted), share)
             except ContextOverflow as error:
                 error.stand_in = model.name if model is not self._models[0] else ""
-                raise
-            except ModelFailed as error:
-                if following is None:
+                error.others = len(self._models) > 1
+                if ask.refused_by is None:
                     raise
-                self._tell(ModelReplaced(model=model.name, by=following.name, reason=str(error)))
-        raise AssertionError("there is at least one model")
+                row.note(model.name, error)
+                row.refused[model.name] = error.tokens or prompt.tokens
+            except ModelFailed as error:
+                row.note(model.name, error)
+        raise row.told
 
-    async def _patiently(self, model: ChatModel, work: Callable[[ChatModel], Awaitable[T]]) -> T:
-        patience = self._patience
+    async def _roomy(
+        self, model: ChatModel, prompt: ActiveContext, ask: Ask, refused: Mapping[str, int]
+    ) -> Ask | None:
+        """What the model is asked for in its own window; None where that one is not known to hold
+        the prompt with the answer.
+        """
+        limits = await self._said(model, lambda model: model.limits()) or Limits()
+        window = limits.window or self._windows.get(model.name)
+        if window is None:
+            return None
+        window = min(window, limits.trained or window)
+        tokens = await self._said(model, lambda model: model.count(prompt))
+        if tokens is None:
+            tokens = int(max(prompt.tokens, *refused.values()) * MARGIN)
+        if tokens > ContextWindow(size=window, output_reserve=ask.max_tokens or 0).usable:
+            return None
+        return ask.model_copy(update={"window": window})
+
+    async def _said(self, model: ChatModel, work: Callable[[ChatModel], Awaitable[T]]) -> T | None:
+        """What a model says of itself; None where it does not."""
+        try:
+            return await self._timed(model, work)
+        except ModelFailed:
+            return None
+
+    async def _patiently(
+        self, model: ChatModel, work: Callable[[ChatModel], Awaitable[T]], seconds: float
+    ) -> T:
+        """The model's answer; after so many seconds no attempt is begun any more."""
         retrying = AsyncRetrying(
-            stop=stop_after_attempt(patience.attempts) | stop_before_delay(patience.together),
+            stop=stop_after_attempt(self._patience.attempts) | stop_before_delay(max(0.0, seconds)),
             wait=self._wait,
             retry=retry_if_exception(self._is_worth_another),
             before_sleep=lambda state: self._tell_again(model, state),
@@ -200,6 +276,53 @@ class Persistent:
     def _tell(self, event: ModelAskedAgain | ModelReplaced) -> None:
         if self._emit is not None:
             self._emit(event)
+
+
+class _Row:
+    """How it went with the models so far that were to answer a prompt."""
+
+    def __init__(self, ask: Ask) -> None:
+        self.refused = dict(ask.refused_by or {})
+        """Who refused it as too large, and the tokens it has for them."""
+        self.passed: list[str] = []
+        """Who was not asked: not known to hold it."""
+        self.last = next(reversed(self.refused), "")
+        """Who failed last."""
+        self.failed: CompactError | None = None
+        if self.last:
+            self.failed = ContextOverflow(
+                f"{self.last} refused the prompt as too large, and it cannot be made smaller"
+            )
+
+    def note(self, name: str, error: CompactError) -> None:
+        """That model did not answer."""
+        self.last, self.failed = name, error
+
+    @property
+    def told(self) -> CompactError:
+        """The error that says how it ended."""
+        failed = self.failed
+        assert failed, "there is at least one model"
+        if not isinstance(failed, ContextOverflow) or not self.passed:
+            return failed
+        error = ContextOverflow(
+            f"{failed}; {_listed(self.passed)} not asked: not known to hold the prompt and the "
+            "answer",
+            tokens=failed.tokens,
+            limit=failed.limit,
+        )
+        error.stand_in, error.others = failed.stand_in, failed.others
+        return error
+
+
+def _asked(
+    work: Callable[[ChatModel, Ask], Awaitable[T]], ask: Ask, model: ChatModel
+) -> Awaitable[T]:
+    return work(model, ask)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f"{', '.join(names)} {'was' if len(names) == 1 else 'were'}"
 
 
 class _Begun(NamedTuple):
