@@ -92,6 +92,8 @@ def _runs(words: Sequence[str], source: Iterator[str]) -> list[range]:
     ends: dict[int, int] = {}
     for at, block in enumerate(zip(*(words[i:] for i in range(BLOCK)), strict=False)):
         runs = awaited.pop(at, {})
+        if not runs and block not in places:
+            continue
         going = {n: start for n, start in runs.items() if n < len(blocks) and blocks[n] == block}
         found = dict.fromkeys(places.get(block, ()), at) | going
         for number, start in sorted(found.items(), key=lambda row: row[1])[:_HITS]:

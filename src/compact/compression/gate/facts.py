@@ -241,6 +241,9 @@ def _unknown(named: Iterable[Anchor], matter: Matter) -> Iterator[Anchor]:
     """Those of the names that nothing the summary's maker knew has said, in any writing."""
     known = {name.lower() for name in matter.ledger.uses}
     rest = [anchor for anchor in named if anchor.text.lower() not in known]
+    if rest:  # most of them are names of what is kept, and found faster as such than as any text
+        known = {anchor.text.lower() for anchor in facts.find_all("\n".join(matter.beside))}
+        rest = [anchor for anchor in rest if anchor.text.lower() not in known]
     for texts in (matter.marks, matter.source, matter.beside, matter.strings):
         if not rest:
             return
@@ -265,5 +268,6 @@ def _is_said(anchor: Anchor, said: str) -> bool:
         case "version":
             return text.lstrip("v") in said
         case "reference":
-            return re.search(rf"\b{re.escape(text.lstrip('#'))}\b", said) is not None
+            bare = text.lstrip("#")
+            return bare in said and re.search(rf"\b{re.escape(bare)}\b", said) is not None
     return False
