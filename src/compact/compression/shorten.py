@@ -370,7 +370,7 @@ def answer(calls: Sequence[ToolCall], asked: Message) -> Message:
     calls.
     """
     anthropic = asked.wire_format == "anthropic"
-    return Message(
+    return Message.trusted(
         role="user" if anthropic else "tool",
         content=tuple(
             ToolResult(c.id, NO_RESULT, c.name, raw=None if anthropic else _kind_of(c))

@@ -65,11 +65,11 @@ class Ahead:
         """Begin a draft if the prompt is large enough, a model would write it and there is none.
         For whoever holds the session's lock.
         """
+        if not self._state.waits or self._is_at_work or self._breaker.is_open:
+            return
         policy = self._state.policy_for(self._view.size)
         share = policy.draft_pct / policy.trigger_pct
         if share >= 1 or not max(self._next_at, int(trigger * share)) <= tokens <= trigger:
-            return
-        if not self._state.waits or self._is_at_work or self._breaker.is_open:
             return
         if self._standing() is None:
             self._next_at = tokens + int(AGAIN_SHARE * self._view.window.usable)
