@@ -29,6 +29,7 @@ from compact.errors import ContextOverflow, ModelFailed, ModelRefused
 from compact.providers.clients import NO_KEY, LoopClients, key_for, package
 from compact.providers.failures import ErrorInAnswer, key_hint, mapped, reading
 from compact.providers.listed import number, row_of
+from compact.providers.unseen import Unseen
 
 FORMAT = "anthropic"
 TIMEOUT = 600.0
@@ -81,6 +82,7 @@ class AnthropicMessages:
         self._counts = True
         self._is_own = not is_anthropic(base_url or os.environ.get("ANTHROPIC_BASE_URL"))
         self._schemas = base_url is None
+        self._unseen = Unseen()
         self._clients: LoopClients[Any] = LoopClients(self._made, lambda client: client.close())
 
     @property
@@ -99,7 +101,7 @@ class AnthropicMessages:
         try:
             return self._reply(await self._post(_PATH, body))
         except ModelRefused as refusal:
-            return self._reply(await self._post(_PATH, self._without_schema(body, refusal)))
+            return self._reply(await self._post(_PATH, self._otherwise(body, refusal)))
 
     async def stream(self, context: ActiveContext, ask: Ask = ASK) -> AsyncIterator[Delta]:
         """The answer as it is written; the last piece carries the whole reply.
@@ -177,7 +179,7 @@ class AnthropicMessages:
             prompt = with_marks(prompt)
         if self._is_own:  # such a server reads control tokens in texts as real ones
             prompt = {**all_defused(prompt), "model": self._name}
-        return prompt
+        return self._unseen.written(prompt)
 
     def _wishes(self, ask: Ask) -> dict[str, Any]:
         wishes: dict[str, Any] = {"max_tokens": ask.max_tokens or self._max_tokens}
@@ -188,12 +190,14 @@ class AnthropicMessages:
             wishes["output_config"] = {"format": schema}
         return wishes
 
-    def _without_schema(self, body: Mapping[str, Any], refusal: ModelRefused) -> dict[str, Any]:
-        """The request without its schema, as all are from now on.
+    def _otherwise(self, body: Mapping[str, Any], refusal: ModelRefused) -> dict[str, Any]:
+        """The request without what is refused, schemas or kinds of parts, as all are from now on.
 
         Raises:
             ModelRefused: the refusal itself, if it is of something else.
         """
+        if self._unseen.learned(body, refusal):
+            return self._unseen.written(body)
         wanted = {field: value for field, value in body.items() if field != "output_config"}
         if len(wanted) == len(body) or refusal.status != 400 or not _SCHEMA.search(str(refusal)):
             raise refusal
@@ -233,7 +237,7 @@ class AnthropicMessages:
         try:
             stream = await self._opened(body, deadline)
         except ModelRefused as refusal:
-            stream = await self._opened(self._without_schema(body, refusal), deadline)
+            stream = await self._opened(self._otherwise(body, refusal), deadline)
         async with stream:
             events = aiter(stream)
             while True:

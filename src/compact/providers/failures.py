@@ -87,6 +87,19 @@ _NO_MODEL = re.compile(
     re.IGNORECASE,
 )
 
+_PARTS: Mapping[str, re.Pattern[str]] = {
+    kind: re.compile(
+        rf"\b{kind}.{{0,30}}\b(?:not|only|un)[ -]?supported|at most 0 {kind}|"
+        rf"unsupported.{{0,30}}\b{kind}|does(?: not|n't) support {kind}|"
+        rf"required for {kind} input",
+        re.IGNORECASE,
+    )
+    for kind in ("image", "audio")
+} | {"part": re.compile(r"unsupported content\b.{0,20}\btype", re.IGNORECASE)}
+"""How servers say that a model takes no such parts; `part` is one of a kind they do not know."""
+_STAYS = re.compile(r"Failed to parse (?:messages|tool call arguments)")
+"""What llama.cpp says of a request that it cannot read, with the status of an error of its own."""
+
 _SLOW = {"TimeoutException", "APITimeoutError", "TimeoutError"}
 _ADDRESS = {"UnsupportedProtocol", "InvalidURL", "LocalProtocolError", "TooManyRedirects"}
 _NO_KEY = {"CredentialsError", "SubjectTokenProviderError"}
@@ -185,7 +198,8 @@ def _by_status(error: Exception, status: int, model: str) -> ModelFailed:
     if status in (402, 403, 429) and _QUOTA.search(whole):
         text = f"{model} refused: the account has no quota or credit left ({said})"
         return ModelRefused(text, model=model, status=status)
-    if status in _LATER or (status >= 500 and status not in _NEVER):
+    stays = status == 500 and (_STAYS.search(said) or refused_part(said))
+    if not stays and (status in _LATER or (status >= 500 and status not in _NEVER)):
         what = _LATER.get(status, f"has an error of its own (status {status})")
         return ModelUnavailable(
             f"the server of {model} {what}: {said}",
@@ -199,6 +213,9 @@ def _by_status(error: Exception, status: int, model: str) -> ModelFailed:
 def _refusal(status: int, said: str, whole: str, model: str) -> str:
     if status == 401 or (status in (400, 403) and _KEY.search(whole)):
         return f"{model} did not accept the key: {key_hint(model)} ({said})"
+    if kind := refused_part(said):
+        what = {"image": "images", "part": "parts of some kind in it"}.get(kind, kind)
+        return f"{model} takes no {what}: ask another model, or say it in words ({said})"
     if status == 403:
         return f"{model} may not be used with this key, from here or for this: {said}"
     if status in (400, 404) and (_NO_MODEL.search(said) or "model_not_found" in whole):
@@ -225,6 +242,11 @@ def _by_kind(error: Exception, kinds: set[str], model: str) -> ModelFailed:
     if kinds & _UNREACHED:
         return ModelUnavailable(f"the server of {model} cannot be reached: {said}", model=model)
     return ModelFailed(f"{model} failed: {said}", model=model)
+
+
+def refused_part(said: str) -> str | None:
+    """Which parts a refusal says the model takes none of: `image`, `audio` or `part`."""
+    return next((kind for kind, words in _PARTS.items() if words.search(said)), None)
 
 
 def key_hint(model: str) -> str:

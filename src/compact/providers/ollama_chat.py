@@ -28,6 +28,7 @@ from compact.errors import ContextOverflow, ModelFailed, ModelRefused
 from compact.providers.clients import LoopClients, is_sealed, package
 from compact.providers.failures import ErrorInAnswer, mapped, reading
 from compact.providers.tokenizers import tokenizer
+from compact.providers.unseen import Unseen
 
 FORMAT = "ollama"
 TIMEOUT = 600.0
@@ -85,6 +86,7 @@ class OllamaChat:
         self._timeout = timeout
         self._shown: _Shown | None = None
         self._without_tools = False
+        self._unseen = Unseen()
         self._clients: LoopClients[Any] = LoopClients(self._made, lambda client: client.close())
 
     @property
@@ -104,8 +106,13 @@ class OllamaChat:
             ModelRefused: also where tools are given to a model that cannot call any.
             ModelFailed: as `ChatModel.complete`.
         """
-        body = await self._body(context, ask)
-        return self._reply(await self._post("/api/chat", {**body, "stream": False}))
+        body = await self._body(context, ask) | {"stream": False}
+        try:
+            return self._reply(await self._post("/api/chat", body))
+        except ModelRefused as refusal:
+            if not self._unseen.learned(body, refusal):
+                raise
+            return self._reply(await self._post("/api/chat", self._unseen.written(body)))
 
     async def stream(self, context: ActiveContext, ask: Ask = ASK) -> AsyncIterator[Delta]:
         """The answer as it is written; the last piece carries the whole reply.
@@ -113,9 +120,21 @@ class OllamaChat:
         Raises:
             As `complete`; ModelFailed also where the stream breaks off.
         """
-        body = await self._body(context, ask)
+        body = await self._body(context, ask) | {"stream": True}
+        try:
+            async with aclosing(self._streamed(body)) as pieces:
+                async for piece in pieces:
+                    yield piece
+        except ModelRefused as refusal:
+            if not self._unseen.learned(body, refusal):
+                raise
+            async with aclosing(self._streamed(self._unseen.written(body))) as pieces:
+                async for piece in pieces:
+                    yield piece
+
+    async def _streamed(self, body: Mapping[str, Any]) -> AsyncGenerator[Delta, None]:
         said: dict[str, Any] = {"role": "assistant", "content": ""}
-        async with aclosing(self._lines({**body, "stream": True})) as lines:
+        async with aclosing(self._lines(body)) as lines:
             async for line in lines:
                 with reading(self.name):
                     text = _grown(said, line.get("message"))
@@ -176,7 +195,7 @@ class OllamaChat:
             body["format"] = dict(ask.answer_schema)
         if self._keep_alive is not None:
             body["keep_alive"] = self._keep_alive
-        return body
+        return self._unseen.written(body)
 
     def _options(self, context: ActiveContext, ask: Ask) -> dict[str, Any]:
         limits = self._shown.limits if self._shown else Limits()

@@ -22,6 +22,7 @@ from compact.providers.clients import NO_KEY, LoopClients, key_for, package
 from compact.providers.dialect import Dialect
 from compact.providers.failures import ErrorInAnswer, key_hint, mapped
 from compact.providers.listed import number, row_of
+from compact.providers.unseen import Unseen
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, AsyncStream
@@ -54,6 +55,7 @@ class OpenAIServer:
         self.model = str(key)
         self.name = key.name
         self.dialect = dialect
+        self._unseen = Unseen()
         self._timeout = timeout
         self._kind: str | None = None
         self._address = key.base_url
@@ -109,10 +111,14 @@ class OpenAIServer:
         """
         while True:
             try:
-                return await self._asked("POST", path, {**prompt, **self.dialect.written(wishes)})
+                body = {**self._unseen.written(prompt), **self.dialect.written(wishes)}
+                return await self._asked("POST", path, body)
             except ModelRefused as refusal:
-                if not self.dialect.learned(wishes, refusal):
+                if not self._learned(prompt, wishes, refusal):
                     raise
+
+    def _learned(self, prompt: Body, wishes: Body, refusal: ModelRefused) -> bool:
+        return self.dialect.learned(wishes, refusal) or self._unseen.learned(prompt, refusal)
 
     async def events(
         self, path: str, prompt: Body, wishes: Body
@@ -139,7 +145,8 @@ class OpenAIServer:
         self, path: str, prompt: Body, wishes: Body, deadline: float
     ) -> AsyncStream[object]:
         while True:
-            body = {**prompt, **self.dialect.written(wishes), "stream": True}
+            shown = self._unseen.written(prompt)
+            body = {**shown, **self.dialect.written(wishes), "stream": True}
             try:
                 with mapped(self.model):
                     client = await self._clients.current()
@@ -150,7 +157,7 @@ class OpenAIServer:
                             path, body=body, cast_to=object, stream=True, stream_cls=kind
                         )
             except ModelRefused as refusal:
-                if not self.dialect.learned(wishes, refusal):
+                if not self._learned(prompt, wishes, refusal):
                     raise
 
     async def _check_streams(self, stream: AsyncStream[object], deadline: float) -> None:

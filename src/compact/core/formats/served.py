@@ -81,10 +81,13 @@ def served_item(raw: Raw) -> Served:
 
 
 def served_turn(raw: Raw) -> Served:
-    """A message of Anthropic's: ids of calls are of letters, digits, `_` and `-` there."""
-    if not isinstance(raw["content"], list | tuple):
-        return dict(raw)
-    return {**raw, "content": [_block(block) for block in raw["content"]]}
+    """A message of Anthropic's: there is always some content, and ids of calls are of letters,
+    digits, `_` and `-`.
+    """
+    content = raw.get("content") or ""
+    if not isinstance(content, str):
+        content = [_block(block) for block in content]
+    return {**raw, "content": content}
 
 
 def _block(block: Any) -> Any:  # noqa: ANN401 - what is no block is passed on
