@@ -153,6 +153,16 @@ def test_the_summary_says_how_it_ended(finish: Any):
     assert summary_by(model, request()).finish == finish
 
 
+def test_a_copy_is_not_put_in_order():
+    """Lines sorted by what they are about would no longer be known as a copy (FR-6)."""
+    copied = "\n".join(message.text for message in LISTS)[:3_000]
+    asked = request(LISTS, max_tokens=2_000)
+    written = summary_by(ScriptedModel(copied), asked)
+    assert written.text == copied
+    tokens = sum(map(COUNTER.message, LISTS))
+    assert "echo" in judge(written, asked, COUNTER, source_tokens=tokens).rejected_by
+
+
 @pytest.mark.parametrize(
     "error",
     [ModelUnavailable("busy"), ModelRefused("no"), ContextOverflow("too large", tokens=9, limit=8)],

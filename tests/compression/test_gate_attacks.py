@@ -119,8 +119,8 @@ def test_words_that_are_copied_without_the_tools_between_them_are_a_copy():
 
 
 LISTS = [
-    said("assistant", "Done so far:\n" + "\n".join(f"- {m.text}" for m in TALK[i : i + 5]))
-    for i in range(1, len(TALK) - 5, 5)
+    said("assistant", f"{a.text}\n- {b.text}\n- {c.text}")
+    for a, b, c in zip(TALK[1::3], TALK[2::3], TALK[3::3], strict=False)
 ]
 LIST = "\n".join(m.text for m in LISTS)[:3_000]
 

@@ -17,7 +17,7 @@ from compact.compression.abstraction.writing import Desk, Writing, fingerprint
 from compact.compression.fencing import KNOWN, Block, blocks_of, marker_of
 from compact.compression.gate.answer import failed
 from compact.compression.gate.matter import words_of
-from compact.compression.gate.rules import Judged, judge, missing
+from compact.compression.gate.rules import Judged, is_copy, judge, missing
 from compact.core.checkpoints import REFERENCE_LINE, Summary, SummaryRequest
 from compact.core.messages import Message, MessageMetadata
 from compact.core.protocols import ChatModel
@@ -116,7 +116,8 @@ class ModelSummarizer:
         """What was written in its canonical form; a little too much is left out. What is no answer
         is left as it is, so that the gate knows it.
         """
-        if failed(text):
+        written = Summary(text=text, made_by=self.name)
+        if failed(text) or is_copy(written, request, self._desk.counter):
             return text
         formed = sections.canonical(text, request.strategy)
         return sections.trimmed(formed, request.max_tokens, self._desk.counter.text)

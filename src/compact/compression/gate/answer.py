@@ -30,9 +30,9 @@ SECTIONS_FROM = 200
 """Tokens of cap and source from which a summary of a task's state is asked for sections, and tokens
 of its source from which it has something to say."""
 ECHO_SHARE = 0.5
-QUOTED = 0.2
-"""Share of a summary in runs of its source, however short, from which whole lists are looked for:
-those that models wrote into real sessions have 0.15 at most, copies 0.27 at least."""
+UNLISTED = 1 / 3
+"""Share of a summary's lines without bullets from which those beside them hide no copy: copies of
+real sessions have 0.41 at least. Lines that are taken over one by one all have bullets."""
 LOOP_SHARE = 0.5
 TRANSCRIPT_SHARE = 0.5
 """Shares of a summary from which it counts as copied, looped or a transcript (`echoes`)."""
@@ -156,7 +156,7 @@ def _is_error_object(text: str) -> bool:
 
 def echo(summary: Summary, matter: Matter) -> Finding:
     """It is no copy of its source or of the prompt, no loop, and no transcript."""
-    copied = _copied(summary, matter)
+    copied = copied_of(summary, matter)
     request = matter.request
     named = (*request.goals, *request.open_tasks, request.guidance)
     recited = echoes.recited(summary.text, matter.prompt, named)
@@ -172,20 +172,19 @@ def echo(summary: Summary, matter: Matter) -> Finding:
     return Finding(passed, said, share=share, rejects=not passed)
 
 
-def _copied(summary: Summary, matter: Matter) -> echoes.Copied:
+def copied_of(summary: Summary, matter: Matter) -> echoes.Copied:
     """What of it is copied from the source or from what was said there.
 
-    Lists are compared where much of it is quoted: those of an earlier summary may be told again,
-    and what was put together from notes takes lines over one by one.
+    Bullets are compared where it has other lines, too; those of an earlier summary may be told
+    again.
     """
     sources = ([matter.prompt, *matter.source], matter.spoken)
     runs = [echoes.copied(summary.text, source) for source in sources]
-    if max(x.quoted for x in runs) >= QUOTED and not isinstance(summary.memo, Notes):
+    if echoes.unlisted(summary.text) >= UNLISTED:
         heard = (m for m in matter.request.messages if voice_of(m) != "checkpoint")
         listed = (list(visible_texts(heard)), matter.spoken)
         runs += [echoes.copied(summary.text, source, lists=True) for source in listed]
-    most, quoted = max(x.share for x in runs), max(x.quoted for x in runs)
-    return echoes.Copied(most, any(x.whole for x in runs), quoted)
+    return echoes.Copied(max(x.share for x in runs), any(x.whole for x in runs))
 
 
 def garbage(summary: Summary, matter: Matter) -> Finding:

@@ -50,8 +50,6 @@ class Copied(NamedTuple):
     """The share of its letters in long runs, 0 to 1."""
     whole: bool
     """Whether it is one run, but for at most `ENDS` words."""
-    quoted: float
-    """The share of its letters in runs, 0 to 1, however short."""
 
 
 def copied(text: str, source: Iterable[str], *, lists: bool = False) -> Copied:
@@ -64,15 +62,19 @@ def copied(text: str, source: Iterable[str], *, lists: bool = False) -> Copied:
     words = _UNIT.findall(_without_requests(text))
     runs = _runs(words, _words_of(source, skipped=frozenset() if lists else _BULLETS))
     covered: set[int] = set()
-    quoted: set[int] = set()
     for run in runs:
-        quoted.update(run)
         if sum(map(len, words[run.start : run.stop])) >= LONG_RUN:
             covered.update(run)
     longest = max(map(len, runs), default=0)
     total = sum(map(len, words)) or 1
-    share, all_of_them = (sum(len(words[i]) for i in x) / total for x in (covered, quoted))
-    return Copied(share, longest >= WHOLE_WORDS and longest + ENDS >= len(words), all_of_them)
+    share = sum(len(words[i]) for i in covered) / total
+    return Copied(share, longest >= WHOLE_WORDS and longest + ENDS >= len(words))
+
+
+def unlisted(text: str) -> float:
+    """Share of a text's lines, 0 to 1, that are neither headings nor begin with a bullet."""
+    lines = [line for line in map(str.strip, text.split("\n")) if line and line[0] != "#"]
+    return sum(line[0] not in _BULLETS for line in lines) / (len(lines) or 1)
 
 
 def _without_requests(text: str) -> str:

@@ -128,6 +128,12 @@ class Missing:
         return bool(self.anchors or self.tasks or self.sections)
 
 
+def is_copy(summary: Summary, request: SummaryRequest, counter: TokenCounter) -> bool:
+    """Whether most of it is copied: what orders its lines would hide that."""
+    copied = answer.copied_of(summary, Matter(request, counter, 0, summary.prompt))
+    return copied.whole or copied.share >= answer.ECHO_SHARE
+
+
 def missing(summary: Summary, request: SummaryRequest, counter: TokenCounter) -> Missing:
     """What the rules would find missing in a summary; nothing that they would let pass."""
     tokens = sum(map(counter.message, request.messages))
