@@ -240,7 +240,9 @@ def test_show_says_what_a_session_consists_of(run, chat):
 
 
 def test_ten_thousand_messages_are_listed_quickly(process, tmp_path):
-    """A page is read, whatever the length of the session; the interpreter's start included."""
+    """A page is read, whatever the length of the session; the interpreter's start included.
+    Of the processor's time: a busy machine takes none of it away.
+    """
     file = tmp_path / "s.db"
     store = wiring.session_store(file)
     store.session("long", create=Session(id="long", branch=Branch(id="long", session_id="long")))
@@ -248,10 +250,12 @@ def test_ten_thousand_messages_are_listed_quickly(process, tmp_path):
     store.append("long", [Entry(message, 5) for message in messages])
     store.close()
     for command in (["sessions", "list"], ["history", "long"], ["history", "long", "--from", "2"]):
-        start = time.perf_counter()
+        before = os.times()
         done = process(*command, "--store", file)
         assert done.code == 0
-        assert time.perf_counter() - start < 1.5
+        after = os.times()
+        user = after.children_user - before.children_user
+        assert user + after.children_system - before.children_system < 1.5
     last = run_lines = process("history", "long", "--store", file).out.splitlines()
     assert "message 9999" in last[-1]
     assert len(run_lines) == 51

@@ -504,17 +504,21 @@ def test_extractive_summaries_of_real_sessions_pass(folder):
 
 
 def test_judging_costs_little():
-    """40,000 tokens of source in well under 60 ms of this thread, once the words are known."""
+    """Of 40,000 tokens of source, about half of what extracting from them costs, once the words
+    are known: no more than all of it here, as other machines and coverage weigh differently.
+    """
     source = [
         said("assistant" if i % 2 else "user", f"{m.text} Round {i} of {i * 7919}.")
         for i, m in enumerate(TALK * 16)
     ]
     assert sum(map(COUNTER.message, source)) > 40_000
     request = asked(source, 4_000)
-    made = asyncio.run(ExtractiveSummarizer(COUNTER).summarize(request))
-    best = float("inf")
+    extracting, judging = [], []
     for _ in range(5):
         start = time.thread_time()
+        made = asyncio.run(ExtractiveSummarizer(COUNTER).summarize(request))
+        between = time.thread_time()
         judge(made, request, COUNTER, source_tokens=40_000)
-        best = min(best, time.thread_time() - start)
-    assert best < 0.06 * 2, f"{best * 1000:.0f} ms"  # twice: other machines are slower
+        extracting.append(between - start)
+        judging.append(time.thread_time() - between)
+    assert min(judging) < min(extracting)

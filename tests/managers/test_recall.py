@@ -121,9 +121,9 @@ def test_a_long_question_over_long_messages_takes_no_time() -> None:
     words = [f"word{i}" for i in range(64)]
     for _ in range(40):
         ctx.add_message(role="user", content=" ".join(words * 60))
-    began = time.perf_counter()
+    began = time.thread_time()
     assert len(ctx.recall(" ".join(words), limit=40)) == 40
-    assert time.perf_counter() - began < 3
+    assert time.thread_time() - began < 3
 
 
 def test_only_the_branch_that_is_open_is_searched(store: SessionStore) -> None:

@@ -497,7 +497,7 @@ def test_limits(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_faults(fault: Any, expected: type[CompactError], streamed: bool) -> None:
     """Each is one of our errors, says what happened, and the model can be asked again (FR-6)."""
     with ScriptedServer(fault, "ok") as server:
-        model = at(server, timeout=0.3)
+        model = at(server, timeout=1 if isinstance(fault, Hangs) else 30)
 
         async def asked() -> str:
             go = context("go")

@@ -36,7 +36,8 @@ FORMAT_OF = {
 REFUSED = {"qmsum": "a meeting of several people", "locomo": "a dialogue of two people"}
 BESIDE = {"SOURCE", "README", "LICENSE", "manifest"}
 SUFFIXES = {".json", ".jsonl", ".traj", ".md"}
-LARGEST_MILLISECONDS = 150
+MOST_TIMES_JSON = 10
+"""How much longer than the JSON decoder alone reading may take."""
 
 
 def files(folder: str) -> list[Path]:
@@ -168,12 +169,16 @@ def test_the_largest_file_is_read_fast(capsys):
     if not paths:
         pytest.skip("no Claude Code sessions")
     largest = max(paths, key=lambda p: p.stat().st_size)
-    times = []
+    ours, bare = [], []
     for _ in range(5):
-        start = time.perf_counter()
+        start = time.thread_time()
         transcript = read(largest)
-        times.append((time.perf_counter() - start) * 1000)
+        between = time.thread_time()
+        lines = [json.loads(line) for line in largest.read_bytes().splitlines()]
+        ours.append((between - start) * 1000)
+        bare.append((time.thread_time() - between) * 1000)
     with capsys.disabled():
         size = largest.stat().st_size / 1e6
-        print(f"\n  {size:.1f} MB, {len(transcript.messages)} messages: {min(times):.0f} ms")
-    assert min(times) < LARGEST_MILLISECONDS
+        print(f"\n  {size:.1f} MB, {len(transcript.messages)} messages: {min(ours):.0f} ms")
+    assert len(lines) >= len(transcript.messages)
+    assert min(ours) < MOST_TIMES_JSON * min(bare)

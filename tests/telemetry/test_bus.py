@@ -13,7 +13,7 @@ from compact.telemetry.console import ConsoleExporter
 from tests.compression.test_edge_cases import long_loop
 
 EVENT = TokenEstimate(tokens=5, limit=10, messages=1, tokenizer="o200k", exact=True)
-PATIENCE = 5.0
+PATIENCE = 20.0
 
 
 class Listener:

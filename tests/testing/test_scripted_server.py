@@ -52,6 +52,8 @@ from compact.testing import (
 from compact.testing.overflows import NUMBERLESS
 
 TEXT = "Two words\n\nand  more – naïve."
+SOON = 10.0
+"""Seconds that only a hang takes, on a machine that is busy with others."""
 ASKED = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "What now?"}]
 PATHS = ("/v1/chat/completions", "/v1/responses", "/v1/messages", "/api/chat")
 READ = Calls([Call("read", {"path": "a b.py"}), Call("look", {})], text="First I read.")
@@ -358,16 +360,16 @@ def test_a_hang_ends_by_itself_with_its_client_or_with_the_server():
         while len(server.prompts) < 7:
             time.sleep(0.001)
         started = time.perf_counter()
-    assert time.perf_counter() - started < 0.2
+    assert time.perf_counter() - started < SOON
     for each in waiting:
         each.join()
-    assert time.perf_counter() - started < 1
+    assert time.perf_counter() - started < SOON
     assert set(threading.enumerate()) <= before
 
 
 def _lost(server: ScriptedServer) -> None:
-    with pytest.raises(httpx.HTTPError):
-        post(server, PATHS[0])
+    with pytest.raises(httpx.RemoteProtocolError):
+        httpx.post(server.url + PATHS[0], json={}, timeout=10 * SOON, verify=False)
 
 
 # --- the script, the counts, the load -------------------------------------------------------------
@@ -446,5 +448,5 @@ def test_hundreds_of_requests_a_second_over_few_connections():
     with ScriptedServer(TEXT) as server:
         started = time.perf_counter()
         assert asyncio.run(play(server.url)) == [200] * 400
-        assert time.perf_counter() - started < 8  # a hang, not a speed: 400 take about 0.6 s
+        assert time.perf_counter() - started < SOON  # a hang, not a speed: 400 take about 0.6 s
         assert len(server.prompts) == 400
