@@ -5,12 +5,14 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from compact import ContextManager, SQLiteManager
 from compact.core.events import Event, GoalsChanged
 from compact.core.goals import Goal, Subtask
+from compact.core.messages import Message
 from compact.core.protocols import SessionStore
 from compact.managers.tracking import track
 from tests.managers.asking import STORES, opened, session
@@ -155,6 +157,29 @@ def test_goals_that_are_set_by_who_knew_less_keep_what_was_reached_since(
         assert sum(task.status == "completed" for task in ctx.goals[0].subtasks) == STEPS
     two.set_goals([read])
     assert session(store).goals == (read,), "what is known is taken back by saying so"
+
+
+def test_progress_is_noted_on_the_branch_that_it_was_said_on(
+    store: SessionStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """FR-1, FR-7: also where another thread branches off before it is noted."""
+    set_goal(store)
+    ctx = session(store)
+    append = ctx.history.append
+    other = threading.Thread(target=lambda: ctx.branch(at=0))
+
+    def overtaken(*given: Any, **options: Any) -> list[Message]:
+        added = append(*given, **options)
+        other.start()
+        other.join(0.05)
+        return added
+
+    monkeypatch.setattr(ctx.history, "append", overtaken)
+    ctx.add_message(role="assistant", content=TOLD[0])
+    other.join(30)
+    assert len(missing(store)) == 2 * STEPS, "the branch begins before it was said"
+    ctx.undo()
+    assert len(missing(store)) == 2 * STEPS - 1
 
 
 def test_progress_of_a_writer_that_died_is_taken_in_with_the_next(store: SessionStore) -> None:
