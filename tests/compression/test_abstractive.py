@@ -30,6 +30,7 @@ from compact.errors import ContextOverflow, ModelRefused, ModelUnavailable, Summ
 from compact.providers.tokenizers import tokenizer
 from compact.testing import ScriptedModel, check_summarizer
 from tests.compression import test_real_sessions as real
+from tests.compression.test_gate_attacks import LISTS
 from tests.compression.test_sections import FORMED, GOOD
 from tests.compression.test_summary_prompts import histories, said
 from tests.strategies import WORDS
