@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from compact import wiring
 from compact.core.asking import ASK, Ask, Limits, Patience
 from compact.core.context import ActiveContext
 from compact.core.events import Event, ModelAskedAgain, ModelReplaced
@@ -144,7 +145,7 @@ class Full(ScriptedModel):
 
 
 LARGE = ActiveContext(messages=PROMPT.messages, tokens=7_000)
-FINAL = Ask(max_tokens=1_000, window=8_192, refused_by={})
+FINAL = Ask(max_tokens=3_000, window=8_192, refused_by={})
 """For a prompt that cannot be made smaller."""
 
 
@@ -154,7 +155,7 @@ def test_a_prompt_that_cannot_be_smaller_goes_to_a_model_that_is_known_to_hold_i
         ScriptedModel("who knows?", name="unknown"),
         Sized("small", window=8_192, name="small"),
         Sized("small", window=131_072, trained=8_192, name="made for less"),
-        Sized("no room for the answer", window=12_000, name="no room"),
+        Sized("no room for the answer", window=13_000, name="no room"),
         Sized("counts more", window=32_768, count=lambda context: 31_900, name="counts more"),
         Sized("mine", window=32_768, name="large"),
     ]
@@ -195,6 +196,12 @@ def test_a_window_is_known_from_the_models_profile_unless_its_server_says_anothe
     assert bool(other.contexts) is asked_for
 
 
+def test_the_wiring_says_which_windows_are_known():
+    models = [Full(), ScriptedModel("mine", name="openai:gpt-4o")]
+    reply = asyncio.run(wiring.asked_model(models, None).complete(LARGE, FINAL))
+    assert reply.model == "openai:gpt-4o"
+
+
 def test_a_refusal_that_nobody_makes_up_for_says_who_was_not_asked():
     """(FR-6)"""
     persistent, _, events = asked(Full(), ScriptedModel(name="two"), ScriptedModel(name="three"))
@@ -207,7 +214,7 @@ def test_a_refusal_that_nobody_makes_up_for_says_who_was_not_asked():
 
 
 def test_who_refused_a_prompt_already_is_not_asked_again():
-    own, other = ScriptedModel("mine", name="one"), Sized("for it", window=32_768, name="two")
+    own, other = (Sized("ok", window=32_768, name=name) for name in ("one", "two"))
     persistent, _, events = asked(own, other)
     refused = FINAL.model_copy(update={"refused_by": {"one": 9_000}})
     assert asyncio.run(persistent.complete(LARGE, refused)).is_stand_in
@@ -252,7 +259,8 @@ class Slow(ScriptedModel):
 def test_the_time_for_an_answer_is_that_of_all_models_together():
     """(K-5) It does not begin anew with each of them, and none uses up the others' share."""
     models = [Slow(ModelUnavailable(f"{name} is down"), name=name) for name in ("a", "b", "c")]
-    persistent, _, _ = asked(*models, patience=Patience(attempts=1_000, together=0.3))
+    patience = Patience(attempts=1_000, together=0.3, first_wait=0, longest_wait=0)
+    persistent, _, _ = asked(*models, patience=patience)
 
     async def seconds():
         start = asyncio.get_running_loop().time()
