@@ -36,7 +36,7 @@ FORMAT_OF = {
 REFUSED = {"qmsum": "a meeting of several people", "locomo": "a dialogue of two people"}
 BESIDE = {"SOURCE", "README", "LICENSE", "manifest"}
 SUFFIXES = {".json", ".jsonl", ".traj", ".md"}
-MOST_TIMES_JSON = 10
+MOST_TIMES_JSON = 7
 """How much longer than the JSON decoder alone reading may take."""
 
 
