@@ -12,11 +12,11 @@ from openai.types.chat import ChatCompletionMessageParam
 from openai.types.responses import ResponseInputItemParam
 from pydantic import TypeAdapter
 
+from compact.core.arguments import DEEPEST, arguments_of, read_json, readable_arguments
 from compact.core.characters import all_carried, carried
 from compact.core.context import ActiveContext
 from compact.core.formats.known import format_named, prompt_of
 from compact.core.formats.served import plainly, strictly_named
-from compact.core.messages import DEEPEST, arguments_of, json_of, readable_arguments
 from compact.providers.tokenizers import TiktokenEstimator
 from tests import strategies
 
@@ -226,10 +226,10 @@ def test_arguments_nested_too_deep_stay_text() -> None:
     def nested(depth: int) -> str:
         return '{"a[": ' * depth + '"{"' + "}" * depth
 
-    assert json_of(nested(DEEPEST)) == arguments_of(nested(DEEPEST))
+    assert read_json(nested(DEEPEST)) == arguments_of(nested(DEEPEST))
     for text in (nested(DEEPEST + 1), nested(600), nested(5000), "[" * 100_000):
         with pytest.raises(ValueError, match=r"nested|Expecting"):
-            json_of(text)
+            read_json(text)
         assert json.loads(readable_arguments(text)) == {"arguments": text}
     wide = json.dumps({"a": [{} for _ in range(5000)]})
     assert readable_arguments(wide) == wide

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from compact.core.arguments import read_json
 from compact.core.messages import (
     Message,
     MessageMetadata,
@@ -22,7 +23,6 @@ from compact.core.messages import (
     Thinking,
     ToolCall,
     ToolResult,
-    json_of,
 )
 from compact.core.tokens import TokenCounter
 
@@ -160,7 +160,7 @@ def _replaced(arguments: object, old: str, new: str) -> object:
 
 def _arguments(call: ToolCall) -> dict[str, object] | None:
     try:
-        value = json_of(call.arguments)
+        value = read_json(call.arguments)
     except ValueError:
         return None
     return value if isinstance(value, dict) else None

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from compact.core.messages import json_of
+from compact.core.arguments import read_json
 
 AnchorKind = Literal[
     "path", "pair", "file", "identifier", "url", "hash", "version", "reference", "flag"
@@ -223,7 +223,7 @@ def strings_of(arguments: str) -> Iterator[tuple[str, str]]:
     JSON.
     """
     try:
-        value = json_of(arguments)
+        value = read_json(arguments)
     except ValueError:
         yield "", arguments
         return
@@ -233,7 +233,7 @@ def strings_of(arguments: str) -> Iterator[tuple[str, str]]:
 def keys_of(arguments: str) -> list[str]:
     """The names of a tool call's arguments."""
     try:
-        value = json_of(arguments)
+        value = read_json(arguments)
     except ValueError:
         return []
     return [str(key) for key in value] if isinstance(value, dict) else []

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import orjson
+from pydantic_core import to_json
 
 
 def carried(text: str) -> str:
@@ -24,8 +24,8 @@ def carried(text: str) -> str:
 def all_carried(value: Any) -> Any:  # noqa: ANN401 - JSON has no narrower type
     """A JSON value with every text in it carried, keys too; the same value where all are."""
     try:
-        orjson.dumps(value)
-    except TypeError:
+        to_json(value)
+    except ValueError:
         return _walked(value)
     return value
 

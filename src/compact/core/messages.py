@@ -8,16 +8,11 @@ decided in `core.voices`.
 
 from __future__ import annotations
 
-import json
-import math
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import accumulate
 from typing import Annotated, Any, Literal, Self
 
-import orjson
 from pydantic import (
     BaseModel,
     BeforeValidator,
@@ -28,6 +23,7 @@ from pydantic import (
 )
 
 from compact.core import defaults
+from compact.core.arguments import readable_arguments
 from compact.errors import InvalidMessage
 
 Role = Literal["system", "developer", "user", "assistant", "tool"]
@@ -98,61 +94,6 @@ class ToolCall:
 
 _FREE_TEXT = frozenset(("custom", "custom_tool_call"))
 """How providers call a call whose arguments need not be JSON."""
-
-
-DEEPEST = 100
-"""How deep JSON may be nested for programs to read it: many give up, or break, far deeper."""
-_NESTING = re.compile(r'"(?:[^"\\]|\\.)*+"|[][{}]', re.DOTALL)
-
-
-def json_of(text: str) -> Any:  # noqa: ANN401 - JSON has no narrower type
-    """The value of a JSON text that a model wrote.
-
-    Raises:
-        ValueError: it is no JSON, is nested deeper than `DEEPEST`, or has a number that JSON cannot
-            write again.
-    """
-    if _is_deep(text):
-        raise ValueError(f"it is nested deeper than {DEEPEST}")
-    return json.loads(text, parse_constant=_finite, parse_float=_finite)
-
-
-def _is_deep(text: str) -> bool:
-    if text.count("{") + text.count("[") <= DEEPEST:
-        return False
-    steps = {"{": 1, "[": 1, "}": -1, "]": -1}
-    found = (steps.get(each[0], 0) for each in _NESTING.finditer(text))
-    return max(accumulate(found), default=0) > DEEPEST
-
-
-def _finite(number: str) -> float:
-    if not math.isfinite(value := float(number)):
-        raise ValueError(f"JSON has no {number}")
-    return value
-
-
-def arguments_of(text: str) -> dict[str, Any]:
-    """The object that a call's arguments are; what is none stands in one, under `arguments`, and
-    no text at all is the empty one.
-    """
-    try:
-        read = json_of(text) if text else {}
-    except ValueError:
-        read = text
-    return read if isinstance(read, dict) else {"arguments": read}
-
-
-def readable_arguments(text: str) -> str:
-    """A call's arguments as a server can read them: as they were written where they are a JSON
-    object, else as `arguments_of` reads them. A model leaves them empty, or is cut off in their
-    middle; llama.cpp answers 500 to every prompt with such a call in it.
-    """
-    try:
-        if isinstance(orjson.loads(text), dict) and not _is_deep(text):
-            return text
-    except ValueError:
-        pass
-    return json.dumps(arguments_of(text), ensure_ascii=False)
 
 
 @dataclass(frozen=True, slots=True)

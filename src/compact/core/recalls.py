@@ -14,7 +14,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from compact.core.messages import Message, Role, ToolCall, json_of
+from compact.core.arguments import read_json
+from compact.core.messages import Message, Role, ToolCall
 from compact.core.own_text import digest
 
 PAGE = 10
@@ -81,7 +82,7 @@ def asks(call: ToolCall) -> bool:
     if call.name not in _ARGUMENTS:
         return False
     try:
-        given = json_of(call.arguments)
+        given = read_json(call.arguments)
     except ValueError:
         return False
     return isinstance(given, dict) and given.keys() <= _ARGUMENTS[call.name]

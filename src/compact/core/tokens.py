@@ -28,6 +28,7 @@ from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from compact.core.arguments import arguments_of
 from compact.core.images import binaries, is_picture
 from compact.core.messages import (
     Image,
@@ -39,7 +40,6 @@ from compact.core.messages import (
     Thinking,
     ToolCall,
     ToolResult,
-    arguments_of,
 )
 from compact.core.protocols import TokenEstimator
 

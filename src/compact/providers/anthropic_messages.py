@@ -15,6 +15,7 @@ from contextlib import aclosing
 from typing import Any
 
 from compact.core import defaults
+from compact.core.arguments import arguments_of
 from compact.core.asking import ASK, Abilities, Ask, Limits
 from compact.core.cache_marks import with_marks
 from compact.core.characters import all_carried
@@ -23,7 +24,7 @@ from compact.core.control_tokens import all_defused
 from compact.core.formats.known import format_named, prompt_of
 from compact.core.formats.served import strictly_named
 from compact.core.formats.tool_schemas import schemas_for
-from compact.core.messages import Message, arguments_of
+from compact.core.messages import Message
 from compact.core.replies import Delta, Finish, Reply, Usage, is_tokens, usage_of
 from compact.errors import ContextOverflow, ModelFailed, ModelRefused
 from compact.providers.clients import NO_KEY, LoopClients, key_for, package

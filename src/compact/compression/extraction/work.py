@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from compact.core import anchors
-from compact.core.messages import ToolCall, ToolResult, json_of
+from compact.core.arguments import read_json
+from compact.core.messages import ToolCall, ToolResult
 
 EDIT_KEYS = frozenset(
     ("old_string", "new_string", "content", "patch", "diff", "new_str", "old_str", "new_source")
@@ -214,7 +215,7 @@ def _written(values: list[tuple[str, str]]) -> list[str]:
 def _task_list(call: ToolCall) -> list[tuple[str, bool]]:
     """The tasks of a tool call that keeps a list of them: objects with a status and some words."""
     try:
-        arguments: Any = json_of(call.arguments)
+        arguments: Any = read_json(call.arguments)
     except ValueError:
         return []
     if not isinstance(arguments, dict):

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from compact.core import images
+from compact.core.arguments import arguments_of
 from compact.core.formats.wire import (
     NO_IMAGE,
     NOTHING_BEFORE,
@@ -33,7 +34,6 @@ from compact.core.messages import (
     Thinking,
     ToolCall,
     ToolResult,
-    arguments_of,
 )
 from compact.core.provider_rules import ANTHROPIC, ProviderRules
 from compact.errors import InvalidMessage

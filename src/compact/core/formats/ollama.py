@@ -14,6 +14,7 @@ from itertools import count
 from typing import Any
 
 from compact.core import images
+from compact.core.arguments import arguments_of
 from compact.core.formats.wire import (
     NO_IMAGE,
     NOTHING_BEFORE,
@@ -35,7 +36,6 @@ from compact.core.messages import (
     Thinking,
     ToolCall,
     ToolResult,
-    arguments_of,
 )
 from compact.core.provider_rules import OLLAMA, ProviderRules
 from compact.errors import InvalidMessage

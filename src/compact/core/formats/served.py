@@ -13,7 +13,8 @@ from collections.abc import Callable, Mapping
 from hashlib import sha256
 from typing import Any
 
-from compact.core.messages import Raw, arguments_of, readable_arguments
+from compact.core.arguments import arguments_of, readable_arguments
+from compact.core.messages import Raw
 
 Served = dict[str, Any]
 
