@@ -38,13 +38,14 @@ CAP = 6_000
 WINDOW = 64_000
 """Messages from the end of a session up to so many tokens are what is summarized."""
 STRATEGY = "task_state"
-FULL = ", at a cap that it fills"
+FULL = ", without rules and lists, at a cap that it fills"
 """What is said of such a case."""
 GAPS = "every other line of what was said"
 """An extract, if a poor one: rules, tasks and names are put in, and it is let in."""
 _TOKENIZER = "o200k"
 _SEED = 4
 _OTHER_WORDS = (("now", "by now"), ("because", "since"), ("fixed", "repaired"), ("also", "too"))
+_RULES_AND_LISTS = re.compile(r"## (?:Instructions|Commands|Tools|Files|Names)\n")
 _NAMED = re.compile(r"## (?:Names|Tools|Now)\n")
 _KEY = "gh" + "p_" + "a1B2c3D4e5" * 4
 
@@ -138,8 +139,10 @@ def run(folder: Path | None) -> Found:
         name, kind, messages, text = case
         source = sum(map(counter.message, messages))
         judged = _judge_of(messages, CAP, source, counter)
-        full = _judge_of(messages, counter.text(text), source, counter)
-        kept += [_kept(case, judged, kind, source), _kept(case, full, f"{kind}{FULL}", source)]
+        bare = "\n\n".join(x for x in text.split("\n\n") if not _RULES_AND_LISTS.match(x))
+        full = _judge_of(messages, counter.text(bare), source, counter)
+        kept.append(_kept(case, judged, source))
+        kept.append(_kept((name, f"{kind}{FULL}", messages, bare), full, source))
         for what, line in [(what, f"- {line}") for what, rows in LINES.items() for line in rows]:
             tried = judged(f"{text}\n\n## Facts\n{line}")
             gone = f"{line}\n" not in f"{tried.summary.text}\n"
@@ -156,8 +159,8 @@ def _judge_of(messages: Sequence[Message], cap: int, source: int, counter: Token
     )
 
 
-def _kept(case: Case, judged: Judge, kind: str, source: int) -> Kept:
-    name, _, _, text = case
+def _kept(case: Case, judged: Judge, source: int) -> Kept:
+    name, kind, _, text = case
     start = time.process_time()
     done = judged(text)
     seconds = time.process_time() - start

@@ -8,10 +8,9 @@ from evals import gate
 def test_the_sample_s_summary_is_kept_and_attacks_on_it_are_caught():
     """Without data the repository's own session is measured (FR-6)."""
     found = gate.run(None)
-    assert [(row.kind, row.accepted, row.lost) for row in found.kept] == [
-        ("in other words", True, ()),
-        (f"in other words{gate.FULL}", True, ()),
-    ]
+    whole, full = found.kept
+    assert (whole.kind, whole.accepted, whole.lost) == ("in other words", True, ())
+    assert (full.kind, full.accepted) == (f"in other words{gate.FULL}", True)
     assert {row.kind for row in found.caught} > {"order", "secret", "loop", "lines of other code"}
     assert {row.kind for row in found.caught if row.caught < row.tried} <= {gate.GAPS}
     assert json.loads(json.dumps(gate.as_json(found)))["caught"][0]["missed"] == []

@@ -130,6 +130,7 @@ def _roomy(text: str, asked: Asked, missing: Asked, matter: Matter) -> str:
     is_needed = instructions.needed(matter)
     return shortened(
         text,
+        text,
         matter,
         lambda line: any(name in line for name, _ in asked) or is_needed(line),
         lambda shorter: matter.fits(_with_anchors(shorter, more)),

@@ -2,7 +2,7 @@
 
 Rules and open tasks are put in by code, in the words of those who said them. Where the cap is full,
 lists that code can make again go first, then the least worthy lines of the prose: whole ones, never
-the last one below a heading, and never more than half of the text.
+the last one below a heading, and never more than half of what was written.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ def _without_section(text: str, title: str) -> str:
     return re.sub(rf"^## {title}\n(?:(?!## ).*(?:\n|\Z))*", "", text, flags=re.MULTILINE).rstrip()
 
 
-def shortened(text: str, matter: Matter, is_needed: Test, fits: Test) -> str:
+def shortened(text: str, written: str, matter: Matter, is_needed: Test, fits: Test) -> str:
     """The text without its least worthy lines, as few as must go for it to fit, and none that is
-    needed; as it is where that is not enough.
+    needed; as it is where that is not enough, or too much of what was written.
     """
     lines = text.split("\n")
     order = [item.numbers for item in _expendable(lines, matter, is_needed)]
@@ -65,7 +65,7 @@ def shortened(text: str, matter: Matter, is_needed: Test, fits: Test) -> str:
         else:
             low = middle + 1
     shorter = _without(lines, order[:low])
-    is_enough = fits(shorter) and len(text) - len(shorter) <= MOST_CUT * len(text)
+    is_enough = fits(shorter) and len(text) - len(shorter) <= MOST_CUT * len(written)
     return shorter if is_enough else text
 
 

@@ -107,7 +107,7 @@ def _again(judged: Judged, written: Summary, matter: Matter) -> Judged:
     """
     own = frozenset(written.text.split("\n"))
     left = [line for line in judged.summary.text.split("\n") if line in own]
-    anew, _ = _held(written.model_copy(update={"text": "\n".join(left), "finish": "stop"}), matter)
+    anew, _ = _held(written.model_copy(update={"text": "\n".join(left)}), matter)
     pairs = zip(judged.verdicts, anew.verdicts, strict=True)
     verdicts = tuple(new if new.rule in anew.rejected_by else old for old, new in pairs)
     return Judged(judged.summary, verdicts, anew.rejected_by)

@@ -128,7 +128,7 @@ def roomy(text: str, summary: Summary, matter: Matter, is_needed: Test) -> tuple
     text = without_lists(text, matter)
     if matter.fits(text) or not matter.fits(summary.text):
         return text, False
-    shorter = shortened(text, matter, is_needed, matter.fits)
+    shorter = shortened(text, summary.text, matter, is_needed, matter.fits)
     return shorter, shorter != text
 
 
