@@ -213,6 +213,7 @@ def test_an_interrupt_ends_quietly(sample):
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env
     ) as running:
+        assert running.stdin is not None
         running.stdin.write(bytes(1 << 20))  # more than a pipe holds: it reads when this returns
         running.stdin.flush()
         running.send_signal(signal.SIGINT)

@@ -10,7 +10,7 @@ from compact.core.context import ActiveContext
 from compact.core.events import Event, ModelAskedAgain, ModelReplaced
 from compact.core.messages import Message
 from compact.core.plain_words import sentence
-from compact.core.replies import Delta
+from compact.core.replies import Delta, Reply
 from compact.errors import (
     ContextOverflow,
     ModelFailed,
@@ -198,8 +198,11 @@ def test_a_window_is_known_from_the_models_profile_unless_its_server_says_anothe
 
 def test_the_wiring_says_which_windows_are_known():
     models = [Full(), ScriptedModel("mine", name="openai:gpt-4o")]
-    reply = asyncio.run(wiring.asked_model(models, None).complete(LARGE, FINAL))
-    assert reply.model == "openai:gpt-4o"
+
+    async def asked() -> Reply:
+        return await wiring.asked_model(models, None).complete(LARGE, FINAL)
+
+    assert asyncio.run(asked()).model == "openai:gpt-4o"
 
 
 def test_a_refusal_that_nobody_makes_up_for_says_who_was_not_asked():
