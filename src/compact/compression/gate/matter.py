@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import NamedTuple
 
 from compact.compression.extraction.notes import note_call, note_result
@@ -152,9 +153,8 @@ class Matter:
         """The anchors that are needed likeliest, at most so many, without secrets."""
         position = len(self.request.messages) + 1
         rows = [(text, use) for text, use, _ in self.ledger.ranked(position, 2 * most)]
-        if self.redacted("\n".join(text for text, _ in rows))[1]:
-            rows = [row for row in rows if not self.redacted(row[0])[1]]
-        return rows[:most]
+        clean = (row for row in rows if not self.redacted(row[0])[1])
+        return list(islice(clean, most))
 
     def unnamed(self, asked: Asked, text: str) -> Asked:
         """The anchors that stand neither in the text nor in what is kept."""
