@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from typing import Any
 
 import pytest
@@ -66,6 +67,19 @@ CHAT: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         assistant("x"),
     ),
     "fields of ours": (user("x", id="m", timestamp="2026-01-01T00:00:00"), user("x")),
+    "marks of ours": (user("x", metadata={"pinned": True}), user("x")),
+    "a call of an old kind": (
+        assistant(function_call={"name": "f", "arguments": '{"a'}),
+        assistant(function_call={"name": "f", "arguments": '{"arguments": "{\\"a"}'}),
+    ),
+    "a call whose type is none of the API's": (
+        assistant(tool_calls=[called(type="tool_call")]),
+        assistant(tool_calls=[CALL]),
+    ),
+    "a function that is called custom": (
+        assistant(tool_calls=[called(type="custom")]),
+        assistant(tool_calls=[CALL]),
+    ),
     "fields of a vendor's": (user("x", x_trace=[1]), user("x", x_trace=[1])),
     "a result without content": (
         {"role": "tool", "tool_call_id": "a"},
@@ -233,3 +247,64 @@ def test_arguments_nested_too_deep_stay_text() -> None:
         assert json.loads(readable_arguments(text)) == {"arguments": text}
     wide = json.dumps({"a": [{} for _ in range(5000)]})
     assert readable_arguments(wide) == wide
+
+
+def test_a_call_that_is_cut_off_is_read_in_no_time() -> None:
+    """Reading follows the length, not its square, also where a text full of quotes has no end."""
+
+    def seconds(times: int) -> float:
+        page = '<div class=\\"row\\">{{ x }}[0]</div>\\n' * times
+        start = time.thread_time()
+        readable_arguments('{"path": "a.html", "content": "' + page)
+        return time.thread_time() - start
+
+    assert min(seconds(4_000) for _ in range(3)) < 0.1  # 25 seconds when each quote was tried
+
+
+def test_depth_is_that_of_what_is_open() -> None:
+    for text in ('{"a": "' + "[" * 200 + '"}', '{"a": "\\\\", "b": "' + "{" * 200 + '"}'):
+        assert readable_arguments(text) == text
+    with pytest.raises(ValueError, match="deeper"):
+        read_json('{"a": "\\"' + '", "b": ' + "[" * 200)
+
+
+def test_items_keep_ids_that_the_vendor_gave_and_no_others() -> None:
+    """OpenAI refuses an id that begins otherwise, for good, and needs none."""
+    for raw, kept in (
+        (user("x", id="m7"), None),
+        (user("x", id="msg_1", metadata={"pinned": True}), "msg_1"),
+        (
+            {"type": "function_call", "id": "a", "call_id": "c", "name": "f", "arguments": "{}"},
+            None,
+        ),
+        (
+            {"type": "function_call", "id": "fc_1", "call_id": "c", "name": "f", "arguments": "{}"},
+            "fc_1",
+        ),
+        ({"type": "reasoning", "id": "rs_1", "summary": []}, "rs_1"),
+    ):
+        written = sent(raw, "responses")
+        assert written.get("id") == kept
+        assert "metadata" not in written
+
+
+def test_arguments_that_are_text_are_objects_where_the_api_says_objects() -> None:
+    block = {"type": "tool_use", "id": "a", "name": "f", "input": '{"x": '}
+    [written] = sent(assistant([block]), "anthropic")["content"]
+    assert written["input"] == {"arguments": '{"x": '}
+    for text, read in (('{"x": 1}', {"x": 1}), ('{"x"', {"arguments": '{"x"'}), (None, {})):
+        call = {"function": {"name": "f", "arguments": text}}
+        [written] = sent(assistant("", tool_calls=[call]), "ollama")["tool_calls"]
+        assert written["function"]["arguments"] == read
+
+
+def test_names_are_strict_beside_a_speakers_and_as_long_as_the_vendor_takes() -> None:
+    said = assistant(name="the planner", tool_calls=[called(name="repo.search")])
+    written = strictly_named(said)
+    assert written["name"] == "the_planner"
+    assert written["tool_calls"][0]["function"]["name"] == "repo_search"
+    long = "x" * 95
+    [call] = strictly_named(assistant(tool_calls=[called(name=long)]))["tool_calls"]
+    assert call["function"]["name"] == long[:64]
+    [block] = strictly_named(assistant([{"type": "tool_use", "name": long}]))["content"]
+    assert block["name"] == long

@@ -16,7 +16,8 @@ from compact.core.characters import all_carried
 
 DEEPEST = 100
 """How deep JSON may be nested for programs to read it: many give up, or break, far deeper."""
-_NESTING = re.compile(r'"(?:[^"\\]|\\.)*+"|[][{}]', re.DOTALL)
+_NESTING = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|[][{}]', re.DOTALL)
+"""A text, to its end or cut off in it, or what opens and closes."""
 
 
 def read_json(text: str) -> Any:  # noqa: ANN401 - JSON has no narrower type

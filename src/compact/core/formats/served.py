@@ -18,25 +18,31 @@ from compact.core.messages import Raw
 
 Served = dict[str, Any]
 
-_OURS = frozenset(("id", "timestamp"))
-"""Fields of a chat message that are read here, and are none of the API's."""
+_OURS = frozenset(("timestamp", "metadata"))
+"""Fields of a message that are read here, and are none of the APIs'."""
 _ROLE: Mapping[str, str] = {"tool_call": "assistant", "tool_result": "tool"}
 """Roles that are read here, and what servers call them."""
 _CHAT_ID = re.compile(r".{1,40}", re.DOTALL)
 _ITEM_ID = re.compile(r".{1,64}", re.DOTALL)
 _BLOCK_ID = re.compile(r"[a-zA-Z0-9_-]+")
 """Ids of calls as OpenAI's two APIs and Anthropic's take them."""
+_ITEM_HEADS: Mapping[str, str] = {"message": "msg", "function_call": "fc"}
+"""How ids of items begin that OpenAI gave them; it refuses others, and needs none."""
 _NO_NAME = re.compile(r"[^a-zA-Z0-9_-]")
-_LONGEST_NAME = 64
+_LONGEST_NAME, _LONGEST_BLOCK_NAME = 64, 128
+"""Letters of a tool's name: OpenAI's limit, and Anthropic's."""
 
 
 def served_message(raw: Raw) -> Served:
     """A message of chat completions."""
-    said: Served = {k: v for k, v in raw.items() if v is not None and k not in _OURS}
+    said = _set(raw)
+    said.pop("id", None)
     said["role"] = _ROLE.get(raw["role"], raw["role"])
     calls = said.pop("tool_calls", None)
     if calls:
         said["tool_calls"] = [_call(call) for call in calls]
+    if isinstance(legacy := said.get("function_call"), Mapping):
+        said["function_call"] = _with_readable(legacy)
     if "tool_call_id" in said:
         said["tool_call_id"] = _fitting(said["tool_call_id"], _CHAT_ID)
     content = said.get("content")
@@ -52,11 +58,15 @@ def served_message(raw: Raw) -> Served:
     return said
 
 
+def _set(raw: Raw) -> Served:
+    return {k: v for k, v in raw.items() if v is not None and k not in _OURS}
+
+
 def _call(raw: Raw) -> Served:
     call: Served = {k: v for k, v in raw.items() if v is not None}
     call["id"] = _fitting(call["id"], _CHAT_ID)
     body = call.get("function")
-    call.setdefault("type", "custom" if body is None else "function")
+    call["type"] = "custom" if body is None else "function"
     return call if body is None else {**call, "function": _with_readable(body)}
 
 
@@ -68,7 +78,10 @@ def _with_readable(body: Raw) -> Served:
 
 def served_item(raw: Raw) -> Served:
     """An item of Responses. Clients write fields that are not set as null, which is refused."""
-    item: Served = {k: v for k, v in raw.items() if v is not None}
+    item = _set(raw)
+    head = _ITEM_HEADS.get(item.get("type", "message"))
+    if head and not str(item.get("id", head)).startswith(head):
+        del item["id"]
     if "call_id" in item:
         item["call_id"] = _fitting(item["call_id"], _ITEM_ID)
     match item.get("type", "message"):
@@ -94,7 +107,9 @@ def served_turn(raw: Raw) -> Served:
 def _block(block: Any) -> Any:  # noqa: ANN401 - what is no block is passed on
     match block:
         case {"type": "tool_use", "id": called}:
-            return {**block, "id": _fitting(called, _BLOCK_ID)}
+            given = block.get("input") or ""
+            read = arguments_of(given) if isinstance(given, str) else given
+            return {**block, "id": _fitting(called, _BLOCK_ID), "input": read}
         case {"type": "tool_result", "tool_use_id": called}:
             return {**block, "tool_use_id": _fitting(called, _BLOCK_ID)}
         case _:
@@ -108,10 +123,26 @@ def _fitting(call_id: str, allowed: re.Pattern[str]) -> str:
     return f"call_{sha256(call_id.encode('utf-8', 'surrogatepass')).hexdigest()[:24]}"
 
 
+def served_by_ollama(raw: Raw) -> Served:
+    """A message of Ollama's: arguments are objects."""
+    calls = raw.get("tool_calls")
+    if not calls:
+        return dict(raw)
+    return {**raw, "tool_calls": [_with_object(call) for call in calls]}
+
+
+def _with_object(call: Raw) -> Served:
+    body = call["function"]
+    given = body.get("arguments")
+    read = given if isinstance(given, Mapping) else arguments_of(given or "")
+    return {**call, "function": {**body, "arguments": read}}
+
+
 SERVED: Mapping[str, Callable[[Raw], Served]] = {
     "chat_completions": served_message,
     "responses": served_item,
     "anthropic": served_turn,
+    "ollama": served_by_ollama,
 }
 """By format; what is not in it is sent as its format writes it."""
 
@@ -124,20 +155,22 @@ def strictly_named(message: Served) -> Served:
     Elsewhere a tool may be called as it likes, and its calls are left alone.
     """
     match message:
-        case {"name": str(name)}:
-            return {**message, "name": _strict(name)}
+        case {"name": str(name)} if name != _strict(name):
+            return strictly_named({**message, "name": _strict(name)})
         case {"tool_calls": list(calls)}:
             return {**message, "tool_calls": [_strictly_called(call) for call in calls]}
         case {"role": "assistant", "content": list(blocks)}:
-            return {
-                **message,
-                "content": [
-                    strictly_named(x) if isinstance(x, dict) and x.get("type") == "tool_use" else x
-                    for x in blocks
-                ],
-            }
+            return {**message, "content": [_strict_block(block) for block in blocks]}
         case _:
             return message
+
+
+def _strict_block(block: Any) -> Any:  # noqa: ANN401 - what is no block is passed on
+    match block:
+        case {"type": "tool_use", "name": str(name)}:
+            return {**block, "name": _strict(name, _LONGEST_BLOCK_NAME)}
+        case _:
+            return block
 
 
 def _strictly_called(call: Served) -> Served:
@@ -145,8 +178,8 @@ def _strictly_called(call: Served) -> Served:
     return {**call, kind: {**call[kind], "name": _strict(call[kind]["name"])}}
 
 
-def _strict(name: str) -> str:
-    return _NO_NAME.sub("_", name)[:_LONGEST_NAME] or "_"
+def _strict(name: str, longest: int = _LONGEST_NAME) -> str:
+    return _NO_NAME.sub("_", name)[:longest] or "_"
 
 
 def plainly(message: Served) -> Served:
