@@ -7,7 +7,7 @@ import pytest
 from compact import wiring
 from compact.core.asking import ASK, Ask, Limits, Patience
 from compact.core.context import ActiveContext
-from compact.core.events import Event, ModelAskedAgain, ModelReplaced
+from compact.core.events import Event, ModelAskedAgain, ModelReplaced, ToolsWithdrawn
 from compact.core.messages import Message
 from compact.core.plain_words import sentence
 from compact.core.replies import Delta, Reply
@@ -170,6 +170,51 @@ def test_a_prompt_that_cannot_be_smaller_goes_to_a_model_that_is_known_to_hold_i
     assert not clock.waits
 
 
+def test_a_model_whose_server_will_not_even_count_a_prompt_does_not_hold_it():
+    """(K-5) The next one is asked."""
+
+    class Strict(Sized):
+        async def count(self, context):
+            raise ContextOverflow("prompt is too long")
+
+    strict = Strict("never", window=32_768, name="strict")
+    persistent, _, events = asked(Full(), strict, Sized("mine", window=32_768, name="large"))
+    assert asyncio.run(persistent.complete(LARGE, FINAL)).model == "large"
+    assert not strict.contexts
+    assert [(event.model, event.by) for event in events] == [("one", "large")]
+
+
+@pytest.mark.parametrize(
+    ("known", "said", "told"),
+    [
+        (8_192, {}, 8_192),
+        (None, {"trained": 8_192}, 8_192),
+        (8_192, {"window": 16_384, "trained": 12_000}, 12_000),
+        (400_000, {}, 200_000),
+        (None, {}, 200_000),
+    ],
+)
+def test_a_stand_in_is_told_its_own_window(known, said, told):
+    """(K-5) Not that of the model that is down, where its own one is known to be smaller."""
+    own, other = ScriptedModel(BUSY, name="one"), Sized("mine", name="other", **said)
+    windows = {} if known is None else {"other": known}
+    persistent = Persistent([own, other], Patience(attempts=1), windows=windows)
+    asyncio.run(persistent.complete(PROMPT, Ask(window=200_000)))
+    assert [ask.window for ask in own.asks] == [200_000]
+    assert [ask.window for ask in other.asks] == [told]
+
+
+def test_a_prompt_that_is_larger_than_a_stand_ins_window_goes_back_to_its_maker():
+    """(FR-3, K-5) Not every server refuses what it cuts off."""
+    own, other = ScriptedModel(BUSY, name="one"), Sized("mine", window=4_096, name="other")
+    persistent, _, events = asked(own, other, patience=Patience(attempts=1))
+    with pytest.raises(ContextOverflow) as told:
+        asyncio.run(persistent.complete(LARGE, Ask(window=200_000)))
+    assert (told.value.stand_in, told.value.limit) == ("other", 4_096)
+    assert not other.contexts
+    assert not events
+
+
 @pytest.mark.parametrize(("tokens", "held"), [(8_000, True), (9_000, False)])
 def test_the_larger_of_two_counts_decides_where_the_server_does_not_count(tokens, held):
     """12,000 tokens less 1,500 hold 8,000 with a margin for another tokenizer, and not 9,000."""
@@ -276,8 +321,18 @@ def test_the_time_for_an_answer_is_that_of_all_models_together():
 
 
 def test_nobody_is_asked_any_more_when_the_time_is_up():
-    late, other = Slow(ModelUnavailable("down"), name="one"), ScriptedModel("mine")
-    persistent, _, events = asked(late, other, patience=Patience(together=0.01))
+    """(K-5) Here the first one takes its time to be given up."""
+
+    class Clinging(ScriptedModel):
+        async def complete(self, context, ask=ASK):
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                await asyncio.sleep(0.02)
+                return await super().complete(context, ask)
+
+    late, other = Clinging(ModelUnavailable("down"), name="one"), ScriptedModel("mine")
+    persistent, _, events = asked(late, other, patience=Patience(attempts=1, together=0.01))
     with pytest.raises(ModelUnavailable, match="down"):
         answer(persistent)
     assert len(late.contexts) == 1
@@ -303,6 +358,35 @@ def test_a_model_that_hangs_is_given_up():
     )
     assert answer(persistent).message.text == "mine"
     assert "0.01 seconds" in events[0].reason
+
+
+def test_behind_models_that_hang_the_next_one_has_its_turn():
+    """(K-5) Each has an even share of the time, even where one answer may take more."""
+    models = [Hanging(name="one"), Hanging(name="two"), ScriptedModel("mine", name="three")]
+    patience = Patience(each=0.1, together=0.12, first_wait=0, longest_wait=0)
+    persistent, _, events = asked(*models, patience=patience)
+    assert answer(persistent).model == "three"
+    replaced = [event for event in events if isinstance(event, ModelReplaced)]
+    assert [(event.model, event.by) for event in replaced] == [("one", "two"), ("two", "three")]
+    assert all("did not answer within 0.0" in event.reason for event in replaced)
+
+
+def test_what_a_stand_in_is_asked_for_takes_of_its_own_share_only():
+    """(K-5) A server that does not even say its limits keeps nobody waiting for longer."""
+
+    class Mute(Hanging):
+        async def limits(self):
+            await asyncio.Event().wait()
+
+    down = ScriptedModel(ModelUnavailable("down"), name="one")
+    models = [down, Mute(name="two"), ScriptedModel("mine", name="three")]
+    persistent, _, _ = asked(*models, patience=Patience(attempts=1, each=5, together=0.06))
+
+    async def answered():
+        async with asyncio.timeout(2):
+            return await persistent.complete(PROMPT)
+
+    assert asyncio.run(answered()).model == "three"
 
 
 def test_whoever_waits_can_cancel():
@@ -365,6 +449,51 @@ def test_an_empty_stream_is_no_answer():
     assert [piece.text for piece in pieces] == ["here", ""]
     assert pieces[-1].reply.model == "one"
     assert [event.reason for event in events] == ["one answered with nothing"]
+
+
+@pytest.mark.parametrize("blank", ["\n", " \n", "  "])
+def test_a_stream_of_blanks_is_no_answer(blank):
+    """(FR-6) As an answer in one piece that says nothing is none."""
+
+    class Blank(ScriptedModel):
+        async def stream(self, context, ask=ASK):
+            reply = await self.complete(context, ask)
+            for character in blank:
+                yield Delta(text=character)
+            yield Delta(reply=reply)
+
+    persistent, _, events = asked(
+        Blank(blank, name="one"), ScriptedModel("here"), patience=Patience(attempts=1)
+    )
+    pieces = asyncio.run(_read(persistent))
+    assert [piece.text for piece in pieces] == ["here", ""]
+    assert [event.reason for event in events] == ["one answered with nothing"]
+
+
+def test_the_blanks_before_a_streams_first_word_are_part_of_it():
+    class Slowly(ScriptedModel):
+        async def stream(self, context, ask=ASK):
+            for text in ("", "\n", " ", "one", " two"):
+                yield Delta(text=text)
+            yield Delta(reply=await self.complete(context, ask))
+
+    persistent, _, _ = asked(Slowly("one two"))
+    pieces = asyncio.run(_read(persistent))
+    assert [piece.text for piece in pieces] == ["\n one", " two", ""]
+
+
+def test_a_stream_that_ends_after_blanks_is_begun_again():
+    """(FR-6)"""
+
+    class Ends(ScriptedModel):
+        async def stream(self, context, ask=ASK):
+            yield Delta(text=" ")
+
+    persistent, _, events = asked(
+        Ends(name="one"), ScriptedModel("here"), patience=Patience(attempts=1)
+    )
+    assert asyncio.run(_read(persistent))[-1].reply.message.text == "here"
+    assert [event.reason for event in events] == ["one ended its answer before it began"]
 
 
 def test_an_empty_stream_is_closed_before_the_next_model_is_asked():
@@ -466,12 +595,59 @@ def test_a_server_that_hangs_when_asked_for_its_limits_is_given_up():
     asyncio.run(both())
 
 
-def test_what_all_of_them_can_do():
+def test_the_first_one_says_whether_tools_are_called_and_all_whether_schemas_are_held():
+    """(FR-13) A stand-in takes no tools from the model that it stands in for."""
     one, two = ScriptedModel("a"), ScriptedModel("b")
-    two.abilities = one.abilities.model_copy(update={"tools": False, "schemas": True})
+    one.abilities = one.abilities.model_copy(update={"tools": True, "schemas": True})
+    two.abilities = one.abilities.model_copy(update={"tools": False, "schemas": False})
     persistent, _, _ = asked(one, two)
-    assert persistent.abilities.tools is False
+    assert persistent.abilities.tools is True
     assert not persistent.abilities.schemas
+
+
+WITH_TOOLS = PROMPT.model_copy(update={"tools": ({"type": "function"},)})
+
+
+class Toolless(Sized):
+    """Refuses tools, and knows from then on that it calls none."""
+
+    async def complete(self, context, ask=ASK):
+        reply = await super().complete(context, ask)
+        if context.tools:
+            self.abilities = self.abilities.model_copy(update={"tools": False})
+            raise ModelRefused("this model does not support tools", model=self.name)
+        return reply
+
+
+@pytest.mark.parametrize("streams", [False, True])
+@pytest.mark.parametrize("final", [False, True])
+def test_a_stand_in_that_calls_no_tools_answers_without_them(streams, final):
+    """(FR-13, K-5) It learns so from a refusal, and is asked once more; that is said once."""
+    own = Full() if final else ScriptedModel(BUSY, name="one")
+    other = Toolless("mine", window=32_768, name="two")
+    persistent, _, events = asked(own, other, patience=Patience(attempts=1))
+    ask = FINAL if final else ASK
+
+    async def answered():
+        if streams:
+            return [piece async for piece in persistent.stream(WITH_TOOLS, ask)][-1].reply
+        return await persistent.complete(WITH_TOOLS, ask)
+
+    for _ in range(2):
+        assert asyncio.run(answered()).message.text == "mine"
+    assert [bool(context.tools) for context in own.contexts] == [True, True]
+    assert [bool(context.tools) for context in other.contexts] == [True, False, False]
+    assert [e.model for e in events if isinstance(e, ToolsWithdrawn)] == ["two"]
+
+
+def test_a_stand_in_that_refuses_something_else_is_asked_once():
+    """(K-5)"""
+    other = ScriptedModel(ModelRefused("wrong key"), name="two")
+    other.abilities = other.abilities.model_copy(update={"tools": False})
+    persistent, _, _ = asked(ScriptedModel(BUSY), other, patience=Patience(attempts=1))
+    with pytest.raises(ModelRefused, match="wrong key"):
+        asyncio.run(persistent.complete(WITH_TOOLS))
+    assert len(other.contexts) == 1
 
 
 def test_nobody_to_ask_is_an_error():

@@ -45,10 +45,11 @@ class Patience:
     attempts: int = 4
     """Times a model is asked before the next one is."""
     each: float = 300.0
-    """Time that one answer may take."""
+    """Time that one answer may take at most."""
     together: float = 600.0
     """Time after which no attempt is begun any more, whichever model's turn it is. Each model has
-    an even share of what is left of it, so that those after it have their turn, too."""
+    an even share of what is left of it, and is given up at its end, so that those after it have
+    their turn, too."""
     first_wait: float = 0.5
     """Upper end of the first wait; that of each next one is twice as large, ..."""
     longest_wait: float = 20.0

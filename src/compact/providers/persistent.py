@@ -25,6 +25,7 @@ from collections.abc import (
 )
 from contextlib import aclosing
 from functools import partial
+from math import inf
 from typing import NamedTuple, TypeVar
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception
@@ -34,7 +35,7 @@ from tenacity.wait import wait_random_exponential
 from compact.core.asking import ASK, PATIENCE, Abilities, Ask, Limits, Patience
 from compact.core.budget import ContextWindow
 from compact.core.context import ActiveContext, sendable
-from compact.core.events import ModelAskedAgain, ModelReplaced
+from compact.core.events import ModelAskedAgain, ModelReplaced, ToolsWithdrawn
 from compact.core.protocols import ChatModel, Emit
 from compact.core.replies import Delta, Reply
 from compact.errors import (
@@ -46,6 +47,8 @@ from compact.errors import (
 )
 
 T = TypeVar("T")
+Work = Callable[[ChatModel, ActiveContext, Ask], Awaitable[T]]
+"""What is done to have one model answer a prompt."""
 MARGIN = 1.25
 """Factor for a prompt that was counted by another model's tokenizer than the one that is to read
 it."""
@@ -74,6 +77,8 @@ class Persistent:
         self._windows = windows or {}
         self._emit = emit
         self._sleep = sleep
+        self._withdrawn: set[str] = set()
+        """The stand-ins of which was said that they are asked without tools."""
 
     @property
     def name(self) -> str:
@@ -82,11 +87,12 @@ class Persistent:
 
     @property
     def abilities(self) -> Abilities:
-        """What all of them can do, as any of them may have to answer."""
+        """Those of the model that is asked first. A schema must be held by all of them, as any of
+        them may have to answer; a stand-in that calls no tools is given none.
+        """
         known = [model.abilities for model in self._models]
-        tools = [each.tools for each in known]
         return Abilities(
-            tools=False if False in tools else None if None in tools else True,
+            tools=known[0].tools,
             schemas=all(each.schemas for each in known),
             counts=known[0].counts,
         )
@@ -99,14 +105,13 @@ class Persistent:
                 `ask.refused_by`, also where no other one is known to hold it.
             ModelFailed: none of them answered; the last one's error.
         """
-        sendable(context)
 
-        async def answered(model: ChatModel, ask: Ask) -> Reply:
-            reply = await model.complete(context, ask)
+        async def answered(model: ChatModel, given: ActiveContext, ask: Ask) -> Reply:
+            reply = await model.complete(given, ask)
             _check_says(reply, model)
             return self._signed(reply, model)
 
-        return await self._first(answered, context, ask)
+        return await self._first(answered, sendable(context), ask)
 
     async def stream(self, context: ActiveContext, ask: Ask = ASK) -> AsyncIterator[Delta]:
         """The answer as it is written. Once a piece was handed on nobody else is asked: what was
@@ -115,25 +120,19 @@ class Persistent:
         Raises:
             As `complete`; ModelFailed also where an answer breaks off.
         """
-        sendable(context)
-
         clock = asyncio.get_running_loop().time
 
-        async def begun(model: ChatModel, ask: Ask) -> _Begun:
+        async def begun(model: ChatModel, given: ActiveContext, ask: Ask) -> _Begun:
             start = clock()
             sign = partial(self._signed, model=model)
-            pieces = _signed_at_end(model.stream(context, ask), sign)
-            try:
-                first = await anext(pieces)
-            except StopAsyncIteration:
-                said = f"{model.name} ended its answer before it began"
-                raise ModelFailed(said, model=model.name) from None
-            if first.reply is not None and not first.text and first.reply.is_empty:
+            pieces = _signed_at_end(model.stream(given, ask), sign)
+            first = await _beginning(pieces, model)
+            if first.reply is not None and not first.text.strip() and first.reply.is_empty:
                 await pieces.aclose()
                 _check_says(first.reply, model)
             return _Begun(model, first, pieces, clock() - start)
 
-        model, piece, pieces, taken = await self._first(begun, context, ask)
+        model, piece, pieces, taken = await self._first(begun, sendable(context), ask)
         async with aclosing(pieces):
             while True:
                 yield piece
@@ -144,16 +143,18 @@ class Persistent:
                 except StopAsyncIteration:
                     return
                 except TimeoutError:
-                    raise self._too_slow(model.name) from None
+                    raise _too_slow(model, self._patience.each) from None
                 taken += clock() - start
 
     async def count(self, context: ActiveContext) -> int | None:
         """Tokens of the prompt as the first model's server counts them."""
-        return await self._timed(self._models[0], lambda model: model.count(context))
+        model = self._models[0]
+        return await self._timed(model, partial(model.count, context))
 
     async def limits(self) -> Limits:
         """What the first model's server says of its limits."""
-        return await self._timed(self._models[0], lambda model: model.limits())
+        model = self._models[0]
+        return await self._timed(model, model.limits)
 
     async def aclose(self) -> None:
         """Close the connections of all of them."""
@@ -168,88 +169,131 @@ class Persistent:
             update={"model": reply.model or model.name, "is_stand_in": is_other}
         )
 
-    async def _first(
-        self, work: Callable[[ChatModel, Ask], Awaitable[T]], prompt: ActiveContext, ask: Ask
-    ) -> T:
+    async def _first(self, work: Work[T], prompt: ActiveContext, ask: Ask) -> T:
         """What the first model yields that yields anything, the time for it shared by all."""
         clock = asyncio.get_running_loop().time
         end = clock() + self._patience.together
-        row = _Row(ask)
+        row = _Row(prompt, ask)
         for left, model in zip(range(len(self._models), 0, -1), self._models, strict=True):
             if model.name in row.refused:
                 continue
-            if row.failed and clock() >= end:
+            if row.last and clock() >= end:
                 break
-            wanted = await self._roomy(model, prompt, ask, row.refused) if row.refused else ask
-            if wanted is None:
-                row.passed.append(model.name)
-                continue
-            if row.failed:
-                reason = str(row.failed)
-                self._tell(ModelReplaced(model=row.last, by=model.name, reason=reason))
+            turn = _Turn(model, until=clock() + (end - clock()) / left, is_last=left == 1)
             try:
-                share = (end - clock()) / left
-                return await self._patiently(model, partial(_asked, work, wanted), share)
+                wanted = await self._wanted(turn, prompt, ask, row)
+                if wanted is None:
+                    row.note(model.name, None)
+                    continue
+                if row.last:
+                    name, reason = row.last
+                    self._tell(ModelReplaced(model=name, by=model.name, reason=str(reason)))
+                return await self._served(turn, work, prompt, wanted)
             except ContextOverflow as error:
                 error.stand_in = model.name if model is not self._models[0] else ""
                 error.others = len(self._models) > 1
                 if ask.refused_by is None:
                     raise
                 row.note(model.name, error)
-                row.refused[model.name] = error.tokens or prompt.tokens
             except ModelFailed as error:
                 row.note(model.name, error)
         raise row.told
 
-    async def _roomy(
-        self, model: ChatModel, prompt: ActiveContext, ask: Ask, refused: Mapping[str, int]
-    ) -> Ask | None:
-        """What the model is asked for in its own window; None where that one is not known to hold
-        the prompt with the answer.
+    async def _wanted(self, turn: _Turn, prompt: ActiveContext, ask: Ask, row: _Row) -> Ask | None:
+        """What the model is asked for: a stand-in within its own window, as far as that is known.
+        None where others refused the prompt and this one is not known to hold it with the answer.
+
+        Raises:
+            ContextOverflow: the prompt is larger than the stand-in's window; not every server
+                refuses what is.
         """
-        limits = await self._said(model, lambda model: model.limits()) or Limits()
+        model = turn.model
+        if model is self._models[0] and not row.refused:
+            return ask
+        limits = await self._limits_of(turn)
         window = limits.window or self._windows.get(model.name)
-        if window is None:
-            return None
-        window = min(window, limits.trained or window)
-        tokens = await self._said(model, lambda model: model.count(prompt))
-        if tokens is None:
-            tokens = int(max(prompt.tokens, *refused.values()) * MARGIN)
-        if tokens > ContextWindow(size=window, output_reserve=ask.max_tokens or 0).usable:
-            return None
-        return ask.model_copy(update={"window": window})
+        size = min((each for each in (window, limits.trained) if each), default=None)
+        if row.refused:
+            if window is None or size is None:
+                return None
+            room = ContextWindow(size=size, output_reserve=ask.max_tokens or 0).usable
+            if await self._counted(turn, prompt, row) > room:
+                return None
+            return ask.model_copy(update={"window": size})
+        if size is None:
+            return ask
+        if prompt.tokens > size:
+            raise ContextOverflow(f"{model.name} has a window of {size:,} tokens", limit=size)
+        return ask.model_copy(update={"window": min(size, ask.window or size)})
 
-    async def _said(self, model: ChatModel, work: Callable[[ChatModel], Awaitable[T]]) -> T | None:
-        """What a model says of itself; None where it does not."""
+    async def _limits_of(self, turn: _Turn) -> Limits:
+        """What the model's server says of its limits, where it does."""
         try:
-            return await self._timed(model, work)
-        except ModelFailed:
-            return None
+            return await self._timed(turn.model, turn.model.limits, turn.cut)
+        except (ContextOverflow, ModelFailed):
+            return Limits()
 
-    async def _patiently(
-        self, model: ChatModel, work: Callable[[ChatModel], Awaitable[T]], seconds: float
-    ) -> T:
-        """The model's answer; after so many seconds no attempt is begun any more."""
+    async def _counted(self, turn: _Turn, prompt: ActiveContext, row: _Row) -> float:
+        """Tokens of a prompt that others refused, as the model counts them; else by the most that
+        is known, with a margin; infinitely many where its server will not even count them.
+        """
+        given = self._given(turn.model, prompt)
+        try:
+            tokens = await self._timed(turn.model, partial(turn.model.count, given), turn.cut)
+        except ContextOverflow:
+            return inf
+        except ModelFailed:
+            tokens = None
+        if tokens is None:
+            return max(prompt.tokens, *row.refused.values()) * MARGIN
+        return tokens
+
+    async def _served(self, turn: _Turn, work: Work[T], prompt: ActiveContext, ask: Ask) -> T:
+        """The model's answer; once more where a stand-in's refusal taught that it calls no
+        tools.
+        """
+        given = self._given(turn.model, prompt)
+        if given is not prompt and turn.model.name not in self._withdrawn:
+            self._withdrawn.add(turn.model.name)
+            self._tell(ToolsWithdrawn(model=turn.model.name, reason="it calls none"))
+        try:
+            return await self._patiently(turn, partial(work, turn.model, given, ask))
+        except ModelRefused:
+            if not given.tools or self._given(turn.model, prompt).tools:
+                raise
+            return await self._served(turn, work, prompt, ask)
+
+    def _given(self, model: ChatModel, prompt: ActiveContext) -> ActiveContext:
+        """The prompt as the model takes it: a stand-in that calls no tools is given none. Whoever
+        asks the first one knows of that one.
+        """
+        if model is self._models[0] or model.abilities.tools is not False or not prompt.tools:
+            return prompt
+        return prompt.model_copy(update={"tools": ()})
+
+    async def _patiently(self, turn: _Turn, work: Callable[[], Awaitable[T]]) -> T:
+        """The model's answer; after its share no attempt is begun any more."""
+        share = turn.until - asyncio.get_running_loop().time()
         retrying = AsyncRetrying(
-            stop=stop_after_attempt(self._patience.attempts) | stop_before_delay(max(0.0, seconds)),
+            stop=stop_after_attempt(self._patience.attempts) | stop_before_delay(max(0.0, share)),
             wait=self._wait,
             retry=retry_if_exception(self._is_worth_another),
-            before_sleep=lambda state: self._tell_again(model, state),
+            before_sleep=lambda state: self._tell_again(turn.model, state),
             sleep=self._sleep,
             reraise=True,
         )
-        return await retrying(self._timed, model, work)
+        return await retrying(self._timed, turn.model, work, turn.cut)
 
-    async def _timed(self, model: ChatModel, work: Callable[[ChatModel], Awaitable[T]]) -> T:
+    async def _timed(
+        self, model: ChatModel, work: Callable[[], Awaitable[T]], cut: float = inf
+    ) -> T:
+        """What comes of asking a model once, given up when it takes too long, or at a time."""
+        seconds = min(self._patience.each, cut - asyncio.get_running_loop().time())
         try:
-            async with asyncio.timeout(self._patience.each):
-                return await work(model)
+            async with asyncio.timeout(seconds):
+                return await work()
         except TimeoutError:
-            raise self._too_slow(model.name) from None
-
-    def _too_slow(self, name: str) -> ModelUnavailable:
-        seconds = f"{self._patience.each:g} seconds"
-        return ModelUnavailable(f"{name} did not answer within {seconds}", model=name)
+            raise _too_slow(model, seconds) from None
 
     def _is_worth_another(self, error: BaseException) -> bool:
         """Whether the same model may do better if it is asked again."""
@@ -273,52 +317,70 @@ class Persistent:
             )
         )
 
-    def _tell(self, event: ModelAskedAgain | ModelReplaced) -> None:
+    def _tell(self, event: ModelAskedAgain | ModelReplaced | ToolsWithdrawn) -> None:
         if self._emit is not None:
             self._emit(event)
 
 
+class _Turn(NamedTuple):
+    """A model's turn to answer, by the loop's clock."""
+
+    model: ChatModel
+    until: float
+    """When its share of the time ends: no attempt is begun any more."""
+    is_last: bool
+
+    @property
+    def cut(self) -> float:
+        """When an attempt that is under way is given up for those who follow."""
+        return inf if self.is_last else self.until
+
+
 class _Row:
-    """How it went with the models so far that were to answer a prompt."""
+    """How it went with the models that were to answer a prompt, in their order."""
 
-    def __init__(self, ask: Ask) -> None:
-        self.refused = dict(ask.refused_by or {})
+    def __init__(self, prompt: ActiveContext, ask: Ask) -> None:
+        self._prompt = prompt
+        self._went: list[tuple[str, CompactError | None]] = []
+        for name, tokens in (ask.refused_by or {}).items():
+            said = f"{name} refused the prompt as too large, and it cannot be made smaller"
+            self.note(name, ContextOverflow(said, tokens=tokens))
+
+    def note(self, name: str, error: CompactError | None) -> None:
+        """That model did not answer; None where it was not asked, as it is not known to hold the
+        prompt.
+        """
+        self._went.append((name, error))
+
+    @property
+    def refused(self) -> dict[str, int]:
         """Who refused it as too large, and the tokens it has for them."""
-        self.passed: list[str] = []
-        """Who was not asked: not known to hold it."""
-        self.last = next(reversed(self.refused), "")
-        """Who failed last."""
-        self.failed: CompactError | None = None
-        if self.last:
-            self.failed = ContextOverflow(
-                f"{self.last} refused the prompt as too large, and it cannot be made smaller"
-            )
+        return {
+            name: error.tokens or self._prompt.tokens
+            for name, error in self._went
+            if isinstance(error, ContextOverflow)
+        }
 
-    def note(self, name: str, error: CompactError) -> None:
-        """That model did not answer."""
-        self.last, self.failed = name, error
+    @property
+    def last(self) -> tuple[str, CompactError] | None:
+        """Who failed last, and how."""
+        return next(((name, error) for name, error in reversed(self._went) if error), None)
 
     @property
     def told(self) -> CompactError:
         """The error that says how it ended."""
-        failed = self.failed
-        assert failed, "there is at least one model"
-        if not isinstance(failed, ContextOverflow) or not self.passed:
+        assert self.last, "there is at least one model"
+        _, failed = self.last
+        passed = [name for name, error in self._went if error is None]
+        if not isinstance(failed, ContextOverflow) or not passed:
             return failed
         error = ContextOverflow(
-            f"{failed}; {_listed(self.passed)} not asked: not known to hold the prompt and the "
-            "answer",
+            f"{failed}; {_listed(passed)} not asked: not known to hold the prompt and the answer",
             tokens=failed.tokens,
             limit=failed.limit,
         )
         error.stand_in, error.others = failed.stand_in, failed.others
         return error
-
-
-def _asked(
-    work: Callable[[ChatModel, Ask], Awaitable[T]], ask: Ask, model: ChatModel
-) -> Awaitable[T]:
-    return work(model, ask)
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -335,9 +397,24 @@ class _Begun(NamedTuple):
     """Seconds that the model has taken so far."""
 
 
+def _too_slow(model: ChatModel, seconds: float) -> ModelUnavailable:
+    said = f"{model.name} did not answer within {max(0.0, round(seconds, 3)):g} seconds"
+    return ModelUnavailable(said, model=model.name)
+
+
 def _check_says(reply: Reply, model: ChatModel) -> None:
     if reply.is_empty:
         raise ModelFailed(f"{model.name} answered with nothing", model=model.name)
+
+
+async def _beginning(pieces: AsyncIterator[Delta], model: ChatModel) -> Delta:
+    """The piece with the first word of an answer, or its last one, with the blanks before it."""
+    text = ""
+    async for piece in pieces:
+        text += piece.text
+        if text.strip() or piece.reply is not None:
+            return piece.model_copy(update={"text": text})
+    raise ModelFailed(f"{model.name} ended its answer before it began", model=model.name)
 
 
 async def _signed_at_end(
