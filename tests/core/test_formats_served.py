@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 from compact.core.arguments import DEEPEST, arguments_of, read_json, readable_arguments
 from compact.core.characters import all_carried, carried
 from compact.core.context import ActiveContext
-from compact.core.formats.known import format_named, prompt_of
+from compact.core.formats.known import format_named, prompt_of, tools_of
 from compact.core.formats.served import plainly, strictly_named
 from compact.providers.tokenizers import TiktokenEstimator
 from tests import strategies
@@ -209,11 +209,15 @@ def test_half_a_surrogate_pair_is_sent_as_utf8_can() -> None:
     assert carried("x\ud83dy") == "x\ufffdy"
     assert carried("\ud83d" + "\ude00") == "\U0001f600"
     assert carried("\ufeffé") == "\ufeffé"
-    assert all_carried([{"\ud83d": ("a\udfff", 1, None)}]) == [{"\ufffd": ["a\ufffd", 1, None]}]
+    value: list[dict[str, Any]] = [{"\ud83d": ("a\udfff", 1, None)}]
+    assert all_carried(value) == [{"\ufffd": ["a\ufffd", 1, None]}]
     for raw in (user("x\ud83d"), assistant(tool_calls=[called(function={
         "name": "f", "arguments": '{"a": "\\ud83d"}'})])):  # fmt: skip
         json.dumps(sent(raw), ensure_ascii=False).encode()
-    context = ActiveContext(messages=(), tokens=9, system="x\ud83d")
+    tool = {"name": "f", "description": "x\ud83d", "parameters": {"type": "object"}}
+    context = ActiveContext(messages=(), tokens=9, system="x\ud83d", tools=(tool,))
+    for wire in (*SDK, "ollama"):
+        json.dumps(tools_of(context, wire), ensure_ascii=False).encode()
     assert context.system_text == "x\ufffd"
 
 

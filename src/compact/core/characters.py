@@ -7,9 +7,11 @@ surrogate pair: a history keeps it, and no request can be written with it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic_core import to_json
+
+_Json = TypeVar("_Json")
 
 
 def carried(text: str) -> str:
@@ -21,16 +23,17 @@ def carried(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def all_carried(value: Any) -> Any:  # noqa: ANN401 - JSON has no narrower type
+def all_carried(value: _Json) -> _Json:
     """A JSON value with every text in it carried, keys too; the same value where all are."""
     try:
         to_json(value)
     except ValueError:
-        return _walked(value)
+        walked: _Json = _walked(value)
+        return walked
     return value
 
 
-def _walked(value: Any) -> Any:  # noqa: ANN401 - as above
+def _walked(value: Any) -> Any:  # noqa: ANN401 - JSON has no narrower type
     match value:
         case str():
             return carried(value)

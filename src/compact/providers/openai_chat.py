@@ -13,9 +13,8 @@ from typing import Any
 from compact.core import defaults
 from compact.core.asking import ASK, Abilities, Ask, Limits
 from compact.core.context import ActiveContext
-from compact.core.formats.known import format_named, prompt_of
+from compact.core.formats.known import format_named, prompt_of, tools_of
 from compact.core.formats.served import plainly, strictly_named
-from compact.core.formats.tool_schemas import schemas_for
 from compact.core.messages import Message
 from compact.core.model_keys import ModelKey
 from compact.core.replies import Delta, Finish, Reply, Usage, usage_of
@@ -129,7 +128,7 @@ class OpenAIChat:
             messages = [{"role": "system", "content": context.system_text}, *messages]
         prompt: dict[str, Any] = {"model": self._server.name, "messages": messages}
         if context.tools:
-            prompt["tools"] = schemas_for(FORMAT, context.tools)
+            prompt["tools"] = tools_of(context, FORMAT)
         return {**self._extra, **self._server.written(prompt)}
 
     def _reply(self, answer: Mapping[str, Any]) -> Reply:

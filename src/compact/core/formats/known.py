@@ -13,6 +13,7 @@ from compact.core.formats.chat_completions import ChatCompletions
 from compact.core.formats.ollama import Ollama
 from compact.core.formats.responses import OUTPUT_OF, Responses
 from compact.core.formats.served import SERVED
+from compact.core.formats.tool_schemas import schemas_for
 from compact.core.formats.wire import WireFormat
 from compact.errors import UnknownModel
 
@@ -112,4 +113,9 @@ def prompt_of(context: ActiveContext, format: str = "chat_completions") -> list[
     """
     written = format_named(format).render(sendable(context).messages)
     served = SERVED.get(format)
-    return all_carried([served(raw) for raw in written] if served else written)  # type: ignore[no-any-return]
+    return all_carried([served(raw) for raw in written] if served else written)
+
+
+def tools_of(context: ActiveContext, format: str) -> list[dict[str, Any]]:
+    """An active context's tools as a provider's dictionaries, to be sent."""
+    return all_carried(schemas_for(format, context.tools))
