@@ -141,7 +141,17 @@ class ModelUnavailable(ModelFailed, ConnectionError):
 class ModelRefused(ModelFailed, PermissionError):
     """A model will not answer this request, however often it is asked: a wrong key, an unknown
     name, a malformed request, a policy.
+
+    `part` says what of the prompt it takes none of: `image`, `audio`, `media` (both), or `part` for
+    kinds that the server does not know; `file` is one that it cannot read, where it may read
+    others; empty where it refused something else.
     """
+
+    def __init__(
+        self, message: str, *, model: str = "", status: int | None = None, part: str = ""
+    ) -> None:
+        self.part = part
+        super().__init__(message, model=model, status=status)
 
 
 class Superseded(CompactError, RuntimeError):

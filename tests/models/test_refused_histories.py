@@ -173,6 +173,26 @@ def test_an_image_is_refused_once_and_the_session_goes_on(
     assert notes.answers[500] == 1 + notes.again
 
 
+@pytest.mark.parametrize("wire", [*FACES, "ollama"])
+def test_half_an_emoji_in_a_tool_is_sent_as_utf8_can(wire: str) -> None:
+    """As one in a message: else no request with this tool is ever written."""
+    for package in ("openai", "anthropic", "ollama"):
+        pytest.importorskip(package, reason=f"the package {package} is not installed")
+    function = {"name": "look", "description": "Half: \ud83d", "parameters": {"type": "object"}}
+    asked = ActiveContext(
+        messages=(format_named("chat_completions").parse(user("Look."), 0),),
+        tokens=99,
+        tools=({"type": "function", "function": function},),
+    )
+
+    async def sent(key: str) -> None:
+        await chat_model(key).complete(asked)
+
+    with ScriptedServer(Said("Fine.")) as server:
+        asyncio.run(sent(key_at(server, wire)))
+        assert "Half: \ufffd" in str(server.prompts[-1].body["tools"])
+
+
 class OnlyReads:
     """A model of texts."""
 
@@ -211,3 +231,52 @@ def test_an_image_of_an_earlier_turn_is_shown_to_no_model_of_texts() -> None:
             else:
                 assert ctx.send(model).text == "Fine."
             assert len(server.prompts) == 2
+
+
+def key_at(server: ScriptedServer, wire: str) -> str:
+    if wire == "ollama":
+        return f"ollama+{server.url}#tiny"
+    return f"{FACES[wire]}{server.url}/v1#tiny"
+
+
+class Picky:
+    """A model that sees, and reads no BMP."""
+
+    def outcome(self, request: Received) -> Said | Failed:
+        if "BMP" in str(request.body):
+            said = "You uploaded an unsupported image. Please make sure your image is valid."
+            return Failed(400, body={"error": {"message": said, "code": "invalid_image_format"}})
+        return Said("Fine.")
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("wire", [*FACES, "ollama"])
+def test_one_broken_image_takes_no_sight_from_a_model(wire: str, streamed: bool) -> None:
+    """It is refused once and left out from then on; good images, earlier and later ones, are still
+    shown. A model that is asked later finds out alone.
+    """
+    for package in ("openai", "anthropic", "ollama"):
+        pytest.importorskip(package, reason=f"the package {package} is not installed")
+    later_data = PNG[:-8]
+    good, broken, later = (
+        user([{"type": "image_url", "image_url": {"url": HEAD + data}}])
+        for data in (PNG, "BMP" + PNG[3:], later_data)
+    )
+    with ScriptedServer(Picky()) as server, ContextManager(window=8192) as ctx:
+        key = key_at(server, wire)
+
+        def asked(model: Any, *said: dict[str, Any]) -> str:
+            ctx.add_messages(list(said))
+            answer = (
+                "".join(x.text for x in ctx.stream(model)) if streamed else ctx.send(model).text
+            )
+            return answer + str(server.prompts[-1].body)
+
+        model = chat_model(key)
+        assert PNG in asked(model, good)
+        with pytest.raises(ModelRefused, match="cannot read a file"):
+            asked(model, broken)
+        seen = asked(model, later)
+        assert (seen.count(PNG), seen.count(later_data), seen.count("[image]")) == (1, 2, 1)
+        seen = asked(chat_model(key), user("And now?"))
+        assert (seen.count(PNG), seen.count("[image]")) == (1, 2), "the newest are left out first"

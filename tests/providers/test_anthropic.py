@@ -449,6 +449,30 @@ def test_schemas_only_where_the_api_enforces_them(monkeypatch: pytest.MonkeyPatc
     assert asked == [False, True, False, False]
 
 
+@pytest.mark.parametrize("streamed", [False, True])
+def test_it_is_asked_until_all_is_left_out_that_is_refused(
+    monkeypatch: pytest.MonkeyPatch, streamed: bool
+) -> None:
+    """Schemas, and an image of an earlier turn: both in one request (FR-6)."""
+
+    def script(request: Received) -> Any:
+        if "output_config" in request.body:
+            return Failed(400, "output_config.format: Extra inputs are not permitted")
+        if "base64" in str(request.body):
+            return Failed(400, "image input is not supported")
+        return "ok"
+
+    source = {"type": "base64", "media_type": "image/png", "data": "AAAA"}
+    shown = {"role": "user", "content": [{"type": "image", "source": source}]}
+    asked = context(format_named("anthropic").parse(shown, 0), "And now?")
+    with ScriptedServer(script) as server:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
+        model, ask = AnthropicMessages(NAME, api_key="k"), Ask(answer_schema={"type": "object"})
+        reply = run(heard(model.stream(asked, ask)))[1] if streamed else None
+        assert said(reply or run(model.complete(asked, ask))).text == "ok"
+        assert len(server.prompts) == 3
+
+
 def test_another_refusal_is_not_taken_for_the_schemas(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only what names the field is asked again without it (FR-6)."""
     with ScriptedServer(Failed(400, "temperature: too hot"), "ok") as server:

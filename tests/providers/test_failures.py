@@ -359,3 +359,46 @@ def test_each_provider_names_its_own_variable() -> None:
         ("my own model", "api_key"),
     ):
         assert variable in str(failure_of(status_error(401, {"error": "no"}), model))
+
+
+@pytest.mark.parametrize(
+    ("part", "said"),
+    [
+        ("file", "You uploaded an unsupported image. Please make sure your image is valid."),
+        ("file", "Please make sure your image has of one the following formats: ['png', 'gif']."),
+        ("file", "Invalid image: only supported formats are png, jpeg"),
+        ("file", "Image format image/tiff is not supported"),
+        ("file", "image.source.base64.media_type: Input should be 'image/jpeg' or 'image/png'"),
+        ("file", "Invalid MIME type. Only image types are supported."),
+        ("file", "image exceeds 5 MB maximum: 5500000 bytes > 5242880 bytes"),
+        ("file", "At least one of the image dimensions exceed max allowed size: 8000 pixels"),
+        ("file", "image URLs are only supported with https"),
+        ("file", "unsupported image url scheme: file"),
+        ("file", "Unsupported audio format. Supported: wav, mp3"),
+        ("file", "Failed to load image: unsupported image type"),
+        ("file", "Could not process image"),
+        ("file", "Unable to process input image."),
+        ("image", "No endpoints found that support image input"),
+        ("image", "messages[0]: unknown variant `image_url`, expected `text` at line 1"),
+        ("image", "image input is not supported - hint: you may need to provide the mmproj"),
+        ("image", "Invalid content type. image_url is only supported by certain models."),
+        ("image", "this model is missing data required for image input"),
+        ("image", "At most 0 image(s) may be provided in one prompt."),
+        ("audio", "unknown variant `input_audio`, expected `text`"),
+        ("audio", "This model does not support audio"),
+        ("media", "google/gemma-2-2b-it is not a multimodal model"),
+        ("part", "unsupported content[].type"),
+        ("", "tool_choice and image_generation tool is not supported"),
+        ("", "'temperature' is not supported with this model"),
+    ],
+)
+def test_what_of_a_prompt_is_refused_is_read_from_the_servers_words(part: str, said: str) -> None:
+    """What is said of one file is not said of the model, which may see others (FR-6)."""
+    for status in (400, 404, 422, 500) if part else (400,):
+        error = failure_of(status_error(status, {"error": {"message": said}}), MODEL)
+        assert isinstance(error, ModelRefused)
+        assert error.part == part
+        assert said in str(error)
+    key = failure_of(status_error(401, {"error": {"message": said}}), MODEL)
+    assert isinstance(key, ModelRefused)
+    assert not key.part

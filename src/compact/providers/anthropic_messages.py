@@ -21,9 +21,8 @@ from compact.core.cache_marks import with_marks
 from compact.core.characters import all_carried
 from compact.core.context import ActiveContext
 from compact.core.control_tokens import all_defused
-from compact.core.formats.known import format_named, prompt_of
+from compact.core.formats.known import format_named, prompt_of, tools_of
 from compact.core.formats.served import strictly_named
-from compact.core.formats.tool_schemas import schemas_for
 from compact.core.messages import Message
 from compact.core.replies import Delta, Finish, Reply, Usage, is_tokens, usage_of
 from compact.errors import ContextOverflow, ModelFailed, ModelRefused
@@ -40,7 +39,6 @@ MAX_TOKENS = 4096
 OPENING = "[The conversation begins with the assistant.]"
 """What is put before a conversation that begins so: the API demands that a user begins it."""
 _PATH = "/v1/messages"
-"""Sent to servers of one's own that want no key: the client insists on one."""
 _FINISH: Mapping[str, Finish] = {
     "end_turn": "stop",
     "stop_sequence": "stop",
@@ -99,10 +97,11 @@ class AnthropicMessages:
             ModelFailed: as `ChatModel.complete`.
         """
         body = self._prompt(context) | self._wishes(ask)
-        try:
-            return self._reply(await self._post(_PATH, body))
-        except ModelRefused as refusal:
-            return self._reply(await self._post(_PATH, self._otherwise(body, refusal)))
+        while True:
+            try:
+                return self._reply(await self._post(_PATH, body))
+            except ModelRefused as refusal:
+                body = self._otherwise(body, refusal)
 
     async def stream(self, context: ActiveContext, ask: Ask = ASK) -> AsyncIterator[Delta]:
         """The answer as it is written; the last piece carries the whole reply.
@@ -175,7 +174,7 @@ class AnthropicMessages:
         if system:
             prompt["system"] = system
         if context.tools:
-            prompt["tools"] = schemas_for(FORMAT, context.tools)
+            prompt["tools"] = tools_of(context, FORMAT)
         if self._cache:
             prompt = with_marks(prompt)
         if self._is_own:  # such a server reads control tokens in texts as real ones
@@ -235,11 +234,7 @@ class AnthropicMessages:
 
     async def _events(self, body: Mapping[str, Any]) -> AsyncGenerator[dict[str, Any], None]:
         deadline = asyncio.get_running_loop().time() + self._timeout
-        try:
-            stream = await self._opened(body, deadline)
-        except ModelRefused as refusal:
-            stream = await self._opened(self._otherwise(body, refusal), deadline)
-        async with stream:
+        async with await self._stream(body, deadline) as stream:
             events = aiter(stream)
             while True:
                 with mapped(self.name):
@@ -251,14 +246,18 @@ class AnthropicMessages:
                     event = self._readable(event)
                 yield event
 
-    async def _opened(self, body: Mapping[str, Any], deadline: float) -> Any:  # noqa: ANN401 - as above
-        with mapped(self.name):
-            client = await self._clients.current()
-            kind = package("anthropic", model=self.name).AsyncStream[object]
-            async with asyncio.timeout_at(deadline):
-                return await client.post(
-                    _PATH, body=body, cast_to=object, stream=True, stream_cls=kind
-                )
+    async def _stream(self, body: Mapping[str, Any], deadline: float) -> Any:  # noqa: ANN401 - as above
+        while True:
+            try:
+                with mapped(self.name):
+                    client = await self._clients.current()
+                    kind = package("anthropic", model=self.name).AsyncStream[object]
+                    async with asyncio.timeout_at(deadline):
+                        return await client.post(
+                            _PATH, body=body, cast_to=object, stream=True, stream_cls=kind
+                        )
+            except ModelRefused as refusal:
+                body = self._otherwise(body, refusal)
 
     def _readable(self, answer: object) -> dict[str, Any]:
         if not isinstance(answer, dict):

@@ -88,15 +88,37 @@ _NO_MODEL = re.compile(
 )
 
 _PARTS: Mapping[str, re.Pattern[str]] = {
-    kind: re.compile(
-        rf"\b{kind}.{{0,30}}\b(?:not|only|un)[ -]?supported|at most 0 {kind}|"
-        rf"unsupported.{{0,30}}\b{kind}|does(?: not|n't) support {kind}|"
-        rf"required for {kind} input",
+    "file": re.compile(
+        r"\b(?:image|audio)(?:_url|s)?\b.{0,60}\b(?:formats?|mime|media[ _]type|scheme)\b|"
+        r"\b(?:formats?|mime|media[ _]type)\b.{0,60}\b(?:image|audio)\b|"
+        r"\bimage urls? .{0,10}only supported with\b|\byour (?:image|audio)\b|"
+        r"\b(?:in)?valid (?:image|audio)\b|\bimage(?: dimensions)? exceeds?\b|"
+        r"\b(?:failed to|could not|unable to) \w+ (?:\w+ )?(?:image|audio)\b(?! input)",
         re.IGNORECASE,
-    )
-    for kind in ("image", "audio")
-} | {"part": re.compile(r"unsupported content\b.{0,20}\btype", re.IGNORECASE)}
-"""How servers say that a model takes no such parts; `part` is one of a kind they do not know."""
+    ),
+    "media": re.compile(r"not a multi-?modal model", re.IGNORECASE),
+    **{
+        kind: re.compile(
+            rf"\b{kind}(?![ _]generation).{{0,30}}\b(?:not|only|un)[ -]?supported|"
+            rf"unsupported.{{0,30}}\b{kind}|does(?: not|n't) support {kind}|at most 0 {kind}|"
+            rf"required for {kind} input|no endpoints found that support {kind}|"
+            rf"unknown variant .(?:input_)?{kind}",
+            re.IGNORECASE,
+        )
+        for kind in ("image", "audio")
+    },
+    "part": re.compile(r"unsupported content\b.{0,20}\btype", re.IGNORECASE),
+}
+"""How servers say what of a prompt they do not take, as `ModelRefused.part` names it. The first
+that fits counts: what is said of one file must not take sight from a model that sees.
+"""
+_REFUSED: Mapping[str, str] = {
+    "file": "cannot read a file in it: give it in another form",
+    "media": "takes neither images nor audio: ask another model",
+    "image": "takes no images: ask another model",
+    "audio": "takes no audio: ask another model",
+    "part": "takes no parts of some kind in it: ask another model",
+}
 _STAYS = re.compile(r"Failed to parse (?:messages|tool call arguments)")
 """What llama.cpp says of a request that it cannot read, with the status of an error of its own."""
 
@@ -198,7 +220,8 @@ def _by_status(error: Exception, status: int, model: str) -> ModelFailed:
     if status in (402, 403, 429) and _QUOTA.search(whole):
         text = f"{model} refused: the account has no quota or credit left ({said})"
         return ModelRefused(text, model=model, status=status)
-    stays = status == 500 and (_STAYS.search(said) or refused_part(said))
+    part = "" if status == 401 else _refused_part(said)
+    stays = status == 500 and (part or _STAYS.search(said))
     if not stays and (status in _LATER or (status >= 500 and status not in _NEVER)):
         what = _LATER.get(status, f"has an error of its own (status {status})")
         return ModelUnavailable(
@@ -207,15 +230,15 @@ def _by_status(error: Exception, status: int, model: str) -> ModelFailed:
             status=status,
             retry_after=_retry_after(error),
         )
+    if part:
+        text = f"{model} {_REFUSED[part]}, or say it in words ({said})"
+        return ModelRefused(text, model=model, status=status, part=part)
     return ModelRefused(_refusal(status, said, whole, model), model=model, status=status)
 
 
 def _refusal(status: int, said: str, whole: str, model: str) -> str:
     if status == 401 or (status in (400, 403) and _KEY.search(whole)):
         return f"{model} did not accept the key: {key_hint(model)} ({said})"
-    if kind := refused_part(said):
-        what = {"image": "images", "part": "parts of some kind in it"}.get(kind, kind)
-        return f"{model} takes no {what}: ask another model, or say it in words ({said})"
     if status == 403:
         return f"{model} may not be used with this key, from here or for this: {said}"
     if status in (400, 404) and (_NO_MODEL.search(said) or "model_not_found" in whole):
@@ -244,9 +267,9 @@ def _by_kind(error: Exception, kinds: set[str], model: str) -> ModelFailed:
     return ModelFailed(f"{model} failed: {said}", model=model)
 
 
-def refused_part(said: str) -> str | None:
-    """Which parts a refusal says the model takes none of: `image`, `audio` or `part`."""
-    return next((kind for kind, words in _PARTS.items() if words.search(said)), None)
+def _refused_part(said: str) -> str:
+    """What of the prompt a refusal is of, as `ModelRefused.part`."""
+    return next((part for part, words in _PARTS.items() if words.search(said)), "")
 
 
 def key_hint(model: str) -> str:

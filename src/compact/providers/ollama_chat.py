@@ -19,8 +19,7 @@ from compact.core import defaults
 from compact.core.asking import ASK, Abilities, Ask, Limits
 from compact.core.context import ActiveContext, sendable
 from compact.core.control_tokens import all_defused
-from compact.core.formats.known import format_named, prompt_of
-from compact.core.formats.tool_schemas import schemas_for
+from compact.core.formats.known import format_named, prompt_of, tools_of
 from compact.core.messages import Message
 from compact.core.replies import Delta, Finish, Reply, Usage, usage_of
 from compact.core.tokens import OLLAMA_FRAMING, TokenCounter
@@ -107,12 +106,12 @@ class OllamaChat:
             ModelFailed: as `ChatModel.complete`.
         """
         body = await self._body(context, ask) | {"stream": False}
-        try:
-            return self._reply(await self._post("/api/chat", body))
-        except ModelRefused as refusal:
-            if not self._unseen.learned(body, refusal):
-                raise
-            return self._reply(await self._post("/api/chat", self._unseen.written(body)))
+        while True:
+            try:
+                return self._reply(await self._post("/api/chat", self._unseen.written(body)))
+            except ModelRefused as refusal:
+                if not self._unseen.learned(body, refusal):
+                    raise
 
     async def stream(self, context: ActiveContext, ask: Ask = ASK) -> AsyncIterator[Delta]:
         """The answer as it is written; the last piece carries the whole reply.
@@ -121,16 +120,15 @@ class OllamaChat:
             As `complete`; ModelFailed also where the stream breaks off.
         """
         body = await self._body(context, ask) | {"stream": True}
-        try:
-            async with aclosing(self._streamed(body)) as pieces:
-                async for piece in pieces:
-                    yield piece
-        except ModelRefused as refusal:
-            if not self._unseen.learned(body, refusal):
-                raise
-            async with aclosing(self._streamed(self._unseen.written(body))) as pieces:
-                async for piece in pieces:
-                    yield piece
+        while True:
+            try:
+                async with aclosing(self._streamed(self._unseen.written(body))) as pieces:
+                    async for piece in pieces:
+                        yield piece
+                return
+            except ModelRefused as refusal:
+                if not self._unseen.learned(body, refusal):
+                    raise
 
     async def _streamed(self, body: Mapping[str, Any]) -> AsyncGenerator[Delta, None]:
         said: dict[str, Any] = {"role": "assistant", "content": ""}
@@ -190,12 +188,12 @@ class OllamaChat:
             "options": self._options(context, ask),
         }
         if context.tools:
-            body["tools"] = all_defused(schemas_for(FORMAT, context.tools))
+            body["tools"] = all_defused(tools_of(context, FORMAT))
         if ask.answer_schema is not None:
             body["format"] = dict(ask.answer_schema)
         if self._keep_alive is not None:
             body["keep_alive"] = self._keep_alive
-        return self._unseen.written(body)
+        return body
 
     def _options(self, context: ActiveContext, ask: Ask) -> dict[str, Any]:
         limits = self._shown.limits if self._shown else Limits()

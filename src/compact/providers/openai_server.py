@@ -34,7 +34,6 @@ ENFORCES = ("openai", LLAMA, "vllm")
 """Servers that hold answers to a JSON schema."""
 _KINDS: Mapping[str, str] = {"llamacpp": LLAMA, "organization_owner": LM_STUDIO}
 """What servers write as the owner of a model, where it is not their name."""
-"""Sent to servers that want no key: the client insists on one."""
 
 Body = Mapping[str, Any]
 

@@ -1,9 +1,10 @@
 """What one server takes no parts of, found out by its own refusals: images, audio, kinds of its
-format that it does not know.
+format that it does not know, and single files that it cannot read.
 
 A part that is refused is in every later prompt too. In the last message it is what the answer is
 asked about, so that the refusal stands, once; from then on, and in all earlier messages, a word is
-sent in its place, and the session goes on.
+sent in its place, and the session goes on. Of files, only those are left out that may be the broken
+one: the newest first, as no server says which it is.
 """
 
 from __future__ import annotations
@@ -14,21 +15,22 @@ from hashlib import sha256
 from typing import Any
 
 from compact.core.formats.wire import NO_IMAGE
-from compact.core.images import is_picture, visible_json
+from compact.core.images import binaries, is_picture, visible_json
 from compact.errors import ModelRefused
-from compact.providers.failures import refused_part
 
 _AUDIO = frozenset(("audio", "audio_url", "input_audio"))
 _TEXTS = ("text", "input_text", "output_text", "refusal", "thinking", "redacted_thinking")
 _KNOWN = frozenset((*_TEXTS, "tool_use", "tool_result"))
 _HOLDERS = ("content", "output")
 """The fields that hold parts; a part that is a tool's result holds others."""
+_MARKS = ("cache_control",)
+"""What stands in a part and is not said by it."""
 
 Body = Mapping[str, Any]
 
 
 class Unseen:
-    """The kinds of parts that a server refused, and of which single ones that was said."""
+    """The kinds of parts that a server refused, and the single ones that are shown no more."""
 
     def __init__(self) -> None:
         self._kinds: set[str] = set()
@@ -37,30 +39,35 @@ class Unseen:
     def written(self, prompt: Body) -> dict[str, Any]:
         """The prompt with words in the place of what is refused."""
         field = _field(prompt)
-        if not self._kinds or not prompt[field]:
+        if not (self._kinds or self._said) or not prompt[field]:
             return dict(prompt)
         *earlier, last = prompt[field]
-        shown = [_without(message, self._is_refused) for message in earlier]
-        return {**prompt, field: [*shown, _without(last, self._was_said_of)]}
+        shown = [_without(m, self._is_refused, _text_type(field, m)) for m in earlier]
+        last = _without(last, self._was_said_of, _text_type(field, last))
+        return {**prompt, field: [*shown, last]}
 
     def learned(self, prompt: Body, refusal: ModelRefused) -> bool:
         """Whether the prompt is written otherwise from now on, and nobody has to be told."""
-        kind = refused_part(str(refusal))
-        if kind is None:
+        if not refusal.part:
             return False
         before = self.written(prompt)
-        self._kinds.add(kind)
-        last = prompt[_field(prompt)][-1:]
-        asked = {_digest(x) for m in last for x in _parts(m) if _kind(x) == kind}
-        is_new = not asked <= self._said
-        self._said |= asked
-        return not is_new and self.written(prompt) != before
+        suspects = [self._unsaid(x, refusal.part) for x in reversed(prompt[_field(prompt)])]
+        is_asked_about = any(suspects[:1])
+        if refusal.part == "file":
+            self._said |= next(filter(None, suspects), set())
+        else:
+            self._kinds.add(refusal.part)
+            self._said |= set().union(*suspects[:1])
+        return not is_asked_about and self.written(prompt) != before
+
+    def _unsaid(self, message: Body, refused: str) -> set[str]:
+        return {_digest(x) for x in _parts(message) if _is(x, refused)} - self._said
 
     def _is_refused(self, part: Body) -> bool:
-        return _kind(part) in self._kinds
+        return any(_is(part, kind) for kind in self._kinds) or self._was_said_of(part)
 
     def _was_said_of(self, part: Body) -> bool:
-        return self._is_refused(part) and _digest(part) in self._said
+        return bool(_kind(part)) and _digest(part) in self._said
 
 
 def _field(prompt: Body) -> str:
@@ -76,8 +83,20 @@ def _kind(part: Body) -> str:
     return "" if named in _KNOWN else "part"
 
 
+def _is(part: Body, refused: str) -> bool:
+    """Whether the part is of what a refusal names, as `ModelRefused.part`."""
+    kind = _kind(part)
+    match refused:
+        case "media":
+            return kind in ("image", "audio")
+        case "file":
+            return kind in ("image", "audio") or (kind == "part" and any(binaries(part)))
+        case _:
+            return kind == refused
+
+
 def _digest(part: Body) -> str:
-    shown = {key: value for key, value in part.items() if key != "cache_control"}
+    shown = {key: value for key, value in part.items() if key not in _MARKS}
     return sha256(json.dumps(shown, sort_keys=True, default=str).encode()).hexdigest()
 
 
@@ -95,9 +114,9 @@ def _picture(data: str) -> Body:
     return {"type": "image", "data": data}
 
 
-def _without(message: Body, is_left_out: Callable[[Body], bool]) -> Body:
+def _without(message: Body, is_left_out: Callable[[Body], bool], text_type: str) -> Body:
     changed: dict[str, Any] = {
-        field: [_shown(part, message, is_left_out) for part in message[field]]
+        field: [_shown(part, is_left_out, text_type) for part in message[field]]
         for field in _HOLDERS
         if isinstance(message.get(field), list)
     }
@@ -109,16 +128,18 @@ def _without(message: Body, is_left_out: Callable[[Body], bool]) -> Body:
     return {**message, **changed} if changed else message
 
 
-def _shown(part: object, message: Body, is_left_out: Callable[[Body], bool]) -> object:
+def _shown(part: object, is_left_out: Callable[[Body], bool], text_type: str) -> object:
     if not isinstance(part, Mapping):
         return part
     if not is_left_out(part):
-        return _without(part, is_left_out)
+        return _without(part, is_left_out, text_type)
     word = {"image": NO_IMAGE, "audio": "[audio]"}.get(_kind(part)) or visible_json(part)
-    return {"type": _text_type(part, message), "text": word}
+    mark = {key: part[key] for key in _MARKS if key in part}
+    return {"type": text_type, "text": word, **mark}
 
 
-def _text_type(part: Body, message: Body) -> str:
-    if part.get("type") not in ("input_image", "input_file"):
+def _text_type(field: str, message: Body) -> str:
+    """What a text among the message's parts is called: Responses has names of its own."""
+    if field != "input":
         return "text"
     return "output_text" if message.get("role") == "assistant" else "input_text"
