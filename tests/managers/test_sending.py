@@ -7,6 +7,7 @@ import pytest
 from compact import ContextManager
 from compact.core.asking import ASK, Limits, Patience
 from compact.core.events import (
+    Committed,
     Event,
     ModelReplaced,
     RatioLearned,
@@ -178,6 +179,61 @@ def test_tools_are_withdrawn_at_run_time_and_that_is_said():
     assert [bool(c.tools) for c in model.contexts] == [True, False, False]
 
 
+def test_tools_of_a_stand_in_that_calls_none_are_not_taken_from_the_model_that_is_back():
+    """(FR-13, K-5)"""
+
+    class Away(ScriptedModel):
+        async def complete(self, context, ask=ASK):
+            if not self.contexts:
+                self.contexts.append(context)
+                raise ModelUnavailable("down", model=self.name)
+            return await super().complete(context, ask)
+
+    ctx, events = session(tools=[TOOL])
+    own, other = Away("mine", name="own"), Toolless("for it", name="other")
+    own.abilities = own.abilities.model_copy(update={"tools": True})
+    asked = Persistent([own, other], Patience(attempts=1), emit=events.append)
+    assert [ctx.send(asked).text for _ in range(2)] == ["for it", "mine"]
+    assert [bool(c.tools) for c in own.contexts] == [True, True]
+    assert [bool(c.tools) for c in other.contexts] == [True, False]
+    assert [e.model for e in events if isinstance(e, ToolsWithdrawn)] == ["other"]
+
+
+@pytest.mark.parametrize("system", [None, "Be brief."])
+@pytest.mark.parametrize("wire", ["chat_completions", "anthropic"])
+def test_tools_that_are_not_sent_take_no_room(wire, system):
+    """(FR-13, FR-3) Nothing is compressed, and nobody turned away, for what does not go out."""
+    large = {**TOOL, "function": {"name": "look", "description": "Look it up. " * 1_200}}
+    ctx, events = session(tools=[large], system=system, format=wire, tokenizer="o200k")
+    for i in range(8):
+        ctx.add_message(role="user" if i % 2 else "assistant", content=f"{i}: " + "drawer " * 100)
+    without, _ = session(system=system, format=wire, tokenizer="o200k")
+    model = ScriptedModel("ok")
+    model.abilities = model.abilities.model_copy(update={"tools": False})
+    assert ctx._state.counter.tools([large]) > 3_000
+    ctx.send(model)
+    (sent,) = model.contexts
+    assert [m.text for m in sent.messages] == [ctx.history[i].text for i in range(9)]
+    assert not sent.tools
+    assert sent.system == without.active_context().system
+    assert not [event for event in events if isinstance(event, Committed)]
+
+
+def test_the_next_model_is_given_the_tools_that_the_one_before_does_not_call():
+    """(FR-13) As they were, and counted."""
+    ctx, events = session(tools=[TOOL])
+    one, two = ScriptedModel(name="one"), ScriptedModel(name="two")
+    one.abilities = one.abilities.model_copy(update={"tools": False})
+    for model in (one, two, one, two):
+        ctx.send(model)
+    assert [context.tools for context in one.contexts] == [(), ()]
+    assert [context.tools for context in two.contexts] == [(TOOL,), (TOOL,)]
+    answer = ctx._state.counter.message(ctx.history[-1])
+    tools = ctx._state.counter.tools([TOOL])
+    assert two.contexts[0].tokens - one.contexts[0].tokens == tools + answer
+    assert len([event for event in events if isinstance(event, ToolsWithdrawn)]) == 1
+
+
 @pytest.mark.parametrize(
     ("own", "said", "given", "why"),
     [
@@ -341,6 +397,36 @@ def test_a_prompt_that_cannot_be_made_smaller_is_answered_by_a_model_that_holds_
     assert other.contexts == own.contexts
     assert len(own.contexts) == 1
     assert [(e.model, e.by) for e in events if isinstance(e, ModelReplaced)] == [("own", "other")]
+
+
+def test_turn_after_turn_is_answered_by_the_model_that_holds_it():
+    """(FR-3, K-5) The window of the model that refused is not that of who answers; nor is the
+    session stuck where that one was down for a turn.
+    """
+    ctx, _ = session(tokenizer="o200k", system="rule " * 2_500)
+    own = ScriptedModel(ContextOverflow("no", tokens=2_600, limit=1_000), name="own")
+    other = Large("one", ModelUnavailable("down"), "two", name="other")
+    asked = Persistent([own, other], Patience(attempts=1))
+    assert ctx.send(asked).text == "one"
+    ctx.add_message(role="user", content="And now?")
+    with pytest.raises(ModelUnavailable):
+        ctx.send(asked)
+    assert "".join(piece.text for piece in ctx.stream(asked)) == "two"
+    assert ctx.window.size == 4_096
+    assert len(own.contexts) == 3
+
+
+def test_the_answer_to_a_call_reaches_the_model_that_made_it():
+    """(FR-3, FR-13, K-5) A loop of calls goes on where it began."""
+    call = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    ctx, _ = session(tokenizer="o200k", tools=[TOOL])
+    ctx.add_message(role="user", content="drawer " * 2_500)
+    own = ScriptedModel(ContextOverflow("no", tokens=2_600, limit=1_000), name="own")
+    calls = {"role": "assistant", "content": None, "tool_calls": [call]}
+    asked = Persistent([own, Large(calls, "A spoon.", name="other")], Patience(attempts=1))
+    assert ctx.send(asked).tool_calls
+    ctx.add_message({"role": "tool", "tool_call_id": "c1", "content": "a spoon"})
+    assert ctx.send(asked).text == "A spoon."
 
 
 def test_a_prompt_that_nobody_holds_is_told_by_its_parts():

@@ -131,35 +131,59 @@ class Post:
         """
         await self._introduced(model)
         refusal: ContextOverflow | None = None
+        floor: CannotFit | None = None
+        refused_by: Mapping[str, int] | None = None
         known = self._state.calibration
+        self._settle_tools(model)
+        context, taken = await self._checked()
         try:
             while True:
-                context, taken = await self._checked()
-                if context.tools and (why := self._toolless(model)):
-                    self._withdraw_tools(model, why)
-                    context, taken = self._without_tools(context, taken)
                 try:
-                    ask = self._ask(context, None if refusal is None else {})
-                    return await deliver(context, ask), taken
+                    return await deliver(context, self._ask(context, refused_by)), taken
                 except ContextOverflow as error:
+                    if floor:
+                        raise floor from None
                     if refusal:
                         raise
-                    refusal = error
-                    try:
-                        await self._made_smaller(error, taken)
-                    except CannotFit as floor:
-                        if not error.others:
-                            raise
-                        by = error.stand_in or model.name
-                        return await self._elsewhere(by, deliver, context, floor), taken
+                    refusal, refused_by = error, {}
+                    if floor := await self._floor(error, taken):
+                        refused_by = {error.stand_in or model.name: self._expected(context)}
+                        continue
                 except ModelRefused as error:
-                    if not context.tools or model.abilities.tools is not False:
+                    if floor or not context.tools or model.abilities.tools is not False:
                         raise
                     self._refused_tools[model.name] = str(error)
+                    self._settle_tools(model)
+                context, taken = await self._checked()
         finally:
-            if refusal and refusal.stand_in:  # the window of whom is asked next is another one
+            if floor or (refusal and refusal.stand_in):  # the next prompt is for another window
                 self._state.learn(known)
                 self._main.corrected()
+
+    async def _floor(self, refusal: ContextOverflow, taken: Taken) -> CannotFit | None:
+        """Make a refused prompt smaller; why that cannot be, where there are others to ask for it
+        as it is.
+
+        Raises:
+            CannotFit: it cannot be, and there is nobody else.
+        """
+        try:
+            await self._made_smaller(refusal, taken)
+        except CannotFit as floor:
+            if not refusal.others:
+                raise
+            return floor
+        return None
+
+    def _settle_tools(self, model: ChatModel) -> None:
+        """Send tools along where the model calls them; say once where it does not."""
+        if not self._state.prompting.has_tools:
+            return
+        why = self._toolless(model)
+        if why and model.name not in self._withdrawn:
+            self._withdrawn.add(model.name)
+            self._state.emit(ToolsWithdrawn(model=model.name, reason=why))
+        self._state.give_tools(not why)
 
     def _toolless(self, model: ChatModel) -> str:
         """Why a model is given no tools, as far as that is known now; empty where it is."""
@@ -167,37 +191,6 @@ class Post:
             return why
         support = self._state.setting.tools(model.name, model.abilities.tools)
         return _TOOLLESS[support.source] if support.value is False else ""
-
-    def _withdraw_tools(self, model: ChatModel, why: str) -> None:
-        """Say once that a model is asked without tools."""
-        if model.name not in self._withdrawn:
-            self._withdrawn.add(model.name)
-            self._state.emit(ToolsWithdrawn(model=model.name, reason=why))
-
-    async def _elsewhere(
-        self,
-        refused_by: str,
-        deliver: Callable[[ActiveContext, Ask], Awaitable[T]],
-        context: ActiveContext,
-        floor: CannotFit,
-    ) -> T:
-        """What comes of a prompt that one model refused and that cannot be made smaller: from
-        another one that is known to hold it as it is.
-
-        Raises:
-            CannotFit: nobody is; the error that is given.
-        """
-        tokens = int(context.tokens * max(1.0, self._main.window.ratio))
-        try:
-            return await deliver(context, self._ask(context, {refused_by: tokens}))
-        except ContextOverflow:
-            raise floor from None
-
-    def _without_tools(self, context: ActiveContext, taken: Taken) -> tuple[ActiveContext, Taken]:
-        less = self._state.counter.tools(context.tools)
-        tokens = max(0, context.tokens - less)
-        bare = context.model_copy(update={"tools": (), "tokens": tokens})
-        return bare, taken._replace(tokens=taken.tokens - less)
 
     async def _introduced(self, model: ChatModel) -> None:
         """Ask a model that is new here what its window is: a server may be set up for less than
@@ -225,9 +218,13 @@ class Post:
         """
         window, room = self._main.window, self._main.window.output_reserve
         if room and not self._state.policy.output_reserve:
-            prompt = int(context.tokens * max(1.0, window.ratio)) + window.buffer
+            prompt = self._expected(context) + window.buffer
             room = max(room, min(self._state.setting.answer, window.size - prompt))
         return Ask(window=window.size, max_tokens=room or None, refused_by=refused_by)
+
+    def _expected(self, context: ActiveContext) -> int:
+        """Tokens of a prompt as a provider is expected to count it."""
+        return int(context.tokens * max(1.0, self._main.window.ratio))
 
     async def _checked(self) -> tuple[ActiveContext, Taken]:
         """The active context, every message of it counted afresh.

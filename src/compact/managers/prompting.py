@@ -8,6 +8,7 @@ words; else it is the first message.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -55,7 +56,18 @@ class Prompting:
         self._parts = parts
         self._own_mode = own_mode
         self._tiers = tiers
-        self._made: dict[tuple[str, int], Lead] = {}
+        self._made: dict[tuple[str, int, bool], Lead] = {}
+
+    @property
+    def has_tools(self) -> bool:
+        """Whether the caller sends tools along."""
+        return bool(self._given.beside.tools)
+
+    @cached_property
+    def _bare(self) -> Lead:
+        """What the caller sends but for tools."""
+        beside, tokens, *_ = self._given
+        return Lead(beside._replace(tools=()), tokens - self._counter.tools(beside.tools))
 
     def mode(self, name: str) -> Mode:
         """The mode of that name, `user` by the person's own file.
@@ -76,18 +88,22 @@ class Prompting:
         guidance = "\n".join(filter(None, (policy.guidance, self._own_mode.focus)))
         return policy.model_copy(update={"guidance": guidance})
 
-    def lead(self, mode: str, size: int) -> Lead:
-        """What stands before the history in a window of that size."""
+    def lead(self, mode: str, size: int, *, tools: bool = True) -> Lead:
+        """What stands before the history in a window of that size, the caller's tools with it or
+        not.
+        """
+        given = self._given if tools else self._bare
         if self._parts is None:
-            return self._given
+            return given
         budget = tier_of(size, self._tiers).prompt_tokens
-        found = self._made.get((mode, budget))
+        found = self._made.get((mode, budget, tools))
         if found is None:
-            found = self._made[mode, budget] = self._assembled(self._parts, mode, budget)
+            found = self._assembled(self._parts, given, mode, budget)
+            self._made[mode, budget, tools] = found
         return found
 
-    def _assembled(self, parts: PromptParts, mode: str, budget: int) -> Lead:
-        count, given = self._counter.text, self._given
+    def _assembled(self, parts: PromptParts, given: Lead, mode: str, budget: int) -> Lead:
+        count = self._counter.text
         has_field = self._wire.name == "anthropic"
         own = 0 if has_field else count(heading(""))
         prompt = assemble(

@@ -46,7 +46,9 @@ class Sending:
         can be none, only those whose window is known to hold it with the answer.
 
         Raises:
-            CannotFit: what may not be shortened exceeds the usable window.
+            CannotFit: what may not be shortened exceeds the usable window. Of the window that the
+                session was opened for, this is told before anybody is asked: for fallbacks with
+                larger ones, too.
             ContextOverflow: the provider refused the smaller prompt too, and no fallback holds it.
             ModelFailed: it did not answer; the text says why, and the session is as it was.
             UnknownModel: no model is known by that key, or none was given.

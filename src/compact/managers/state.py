@@ -77,8 +77,10 @@ class SessionState:
     lineage: tuple[tuple[str, int], ...] = ()
     """The branches it consists of, the oldest first, each with the position where it ends; the last
     one goes on."""
+    gives_tools: bool = True
+    """Whether the caller's tools are sent along: not while a model is asked that calls none."""
     revision: int = 0
-    """Grows with each change of branch, goals or pins."""
+    """Grows with each change of branch, goals, pins or tools."""
     lock: RLock = field(default_factory=RLock)
     """Held, never while waiting, by whoever changes what is shown or takes it."""
     together: list[SessionState] = field(default_factory=list, repr=False, compare=False)
@@ -342,9 +344,16 @@ class SessionState:
         role: Literal["system", "user"] = "user" if self.wire.name == "anthropic" else "system"
         return goals_message(goals, role=role)
 
+    def give_tools(self, given: bool) -> None:
+        """Send the caller's tools along from now on, or none."""
+        with self.lock:
+            if given != self.gives_tools:
+                self.gives_tools = given
+                self.revision += 1
+
     def lead(self, size: int) -> Lead:
         """What stands before the history in the window of that size."""
-        return self.prompting.lead(self.policy.mode, size)
+        return self.prompting.lead(self.policy.mode, size, tools=self.gives_tools)
 
     def fold(self, preface: Message | None, lead: Lead) -> Fold:
         """The bare history as a context to which messages are appended."""
