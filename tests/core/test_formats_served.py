@@ -181,6 +181,13 @@ def test_a_compatible_server_is_sent_what_it_knows() -> None:
     [call] = plain["tool_calls"]
     assert call["type"] == "function"
     assert json.loads(call["function"]["arguments"]) == {"arguments": "*** Begin"}
+    words = {"type": "text", "text": "Well."}
+    for content, written in (
+        (None, "No."),
+        ("Well.", "Well.\nNo."),
+        ([words], [words, words | {"text": "No."}]),
+    ):
+        assert plainly(sent(assistant(content, refusal="No."))) == assistant(written)
 
 
 @given(strategies.wild())

@@ -14,6 +14,7 @@ import pytest
 from compact import wiring
 from compact.core.asking import Ask
 from compact.core.context import ActiveContext
+from compact.core.formats.known import format_named
 from compact.core.messages import Message, ToolCall, ToolResult
 from compact.core.replies import Delta, Reply
 from compact.errors import ContextOverflow, ModelRefused, ModelUnavailable, WrongLayer
@@ -179,6 +180,24 @@ def test_calls_and_results_are_written_by_the_template(
     written = vocabulary(CHATML).decode(prompts[0])
     assert "assistant\nsrc/engine.py<|im_end|>" in written
     assert "tool\ndef go(): ...<|im_end|>" in written
+
+
+def test_what_templates_do_not_know_is_said_in_words(
+    model: TransformersChat, prompts: list[list[int]]
+) -> None:
+    """Calls of custom tools are functions, and a refusal is what was said (C-3)."""
+    custom = {"name": "patch", "input": '{"path": "src/engine.py"}'}
+    made = {"id": "c", "type": "custom", "custom": custom}
+    listed: list[dict[str, Any]] = [
+        {"role": "assistant", "content": None, "tool_calls": [made]},
+        {"role": "tool", "tool_call_id": "c", "content": "ok"},
+        {"role": "assistant", "content": None, "refusal": "I will not."},
+    ]
+    parse = format_named("chat_completions").parse
+    run(model.complete(context("Go.", *(parse(m, i) for i, m in enumerate(listed))), GREEDY))
+    written = vocabulary(CHATML).decode(prompts[0])
+    assert "assistant\nsrc/engine.py<|im_end|>" in written
+    assert "assistant\nI will not.<|im_end|>" in written
 
 
 def test_a_stream_says_the_same(model: TransformersChat) -> None:

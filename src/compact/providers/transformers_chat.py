@@ -22,6 +22,7 @@ from typing import Any
 from compact.core.asking import ASK, Abilities, Ask, Limits
 from compact.core.context import ActiveContext, render_text, sendable
 from compact.core.formats.known import prompt_of
+from compact.core.formats.served import plainly
 from compact.core.formats.wire import NO_IMAGE
 from compact.core.messages import Message
 from compact.core.replies import Delta, Finish, Reply, Usage
@@ -305,7 +306,7 @@ class _Said:
 
 def _said(context: ActiveContext) -> list[dict[str, Any]]:
     """The prompt as chat templates read it: contents are text, arguments are objects."""
-    prompt = [_plain(message) for message in prompt_of(context)]
+    prompt = [_plain(plainly(message)) for message in prompt_of(context)]
     if context.system is None:
         return prompt
     return [{"role": "system", "content": context.system_text}, *prompt]
@@ -322,13 +323,11 @@ def _plain(message: Mapping[str, Any]) -> dict[str, Any]:
 def _text(content: object) -> str:
     if not isinstance(content, list):
         return str(content or "")
-    return "\n".join(str(part.get("text", part.get("refusal", NO_IMAGE))) for part in content)
+    return "\n".join(str(part.get("text", NO_IMAGE)) for part in content)
 
 
 def _with_object(call: Mapping[str, Any]) -> dict[str, Any]:
-    function = call.get("function")
-    if function is None:
-        return dict(call)
+    function = call["function"]
     return {**call, "function": {**function, "arguments": json.loads(function["arguments"])}}
 
 

@@ -183,15 +183,24 @@ def _strict(name: str, longest: int = _LONGEST_NAME) -> str:
 
 
 def plainly(message: Served) -> Served:
-    """A chat message for servers that are compatible with OpenAI's: they know neither custom tools
-    nor parts that are refusals.
+    """A chat message for servers that are compatible with OpenAI's, and for chat templates: they
+    know neither custom tools nor refusals, which are said in words.
     """
-    plain = message
-    if isinstance(message.get("content"), list):
-        plain = {**plain, "content": [_plain_part(part) for part in message["content"]]}
+    plain = dict(message)
+    if isinstance(content := message.get("content"), list):
+        plain["content"] = [_plain_part(part) for part in content]
+    if isinstance(refusal := message.get("refusal"), str):
+        del plain["refusal"]
+        plain["content"] = _with_text(plain.get("content"), refusal)
     if "tool_calls" in message:
-        plain = {**plain, "tool_calls": [_plain_call(call) for call in message["tool_calls"]]}
+        plain["tool_calls"] = [_plain_call(call) for call in message["tool_calls"]]
     return plain
+
+
+def _with_text(content: Any, text: str) -> Any:  # noqa: ANN401 - as above
+    if isinstance(content, list):
+        return [*content, {"type": "text", "text": text}]
+    return "\n".join(filter(None, (content, text)))
 
 
 def _plain_part(part: Any) -> Any:  # noqa: ANN401 - as above
