@@ -17,6 +17,7 @@ from compact.core.events import (
 from compact.core.messages import Message
 from compact.core.plain_words import sentence
 from compact.core.profiles import shipped
+from compact.core.prompts import PromptParts
 from compact.core.replies import Delta, Usage
 from compact.errors import (
     BlockingCallInLoop,
@@ -199,23 +200,33 @@ def test_tools_of_a_stand_in_that_calls_none_are_not_taken_from_the_model_that_i
     assert [e.model for e in events if isinstance(e, ToolsWithdrawn)] == ["other"]
 
 
-@pytest.mark.parametrize("system", [None, "Be brief."])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"system": "Be brief."},
+        {"system": "Be brief.", "prompt": PromptParts(instructions="In rhymes.")},
+    ],
+)
 @pytest.mark.parametrize("wire", ["chat_completions", "anthropic"])
-def test_tools_that_are_not_sent_take_no_room(wire, system):
+def test_tools_that_are_not_sent_take_no_room(wire, options):
     """(FR-13, FR-3) Nothing is compressed, and nobody turned away, for what does not go out."""
     large = {**TOOL, "function": {"name": "look", "description": "Look it up. " * 1_200}}
-    ctx, events = session(tools=[large], system=system, format=wire, tokenizer="o200k")
+    options = {**options, "format": wire, "tokenizer": "o200k"}
+    ctx, events = session(tools=[large], **options)
     for i in range(8):
         ctx.add_message(role="user" if i % 2 else "assistant", content=f"{i}: " + "drawer " * 100)
-    without, _ = session(system=system, format=wire, tokenizer="o200k")
+    without, _ = session(**options)
     model = ScriptedModel("ok")
     model.abilities = model.abilities.model_copy(update={"tools": False})
     assert ctx._state.counter.tools([large]) > 3_000
     ctx.send(model)
     (sent,) = model.contexts
-    assert [m.text for m in sent.messages] == [ctx.history[i].text for i in range(9)]
+    assert [m.text for m in sent.messages][-9:] == [ctx.history[i].text for i in range(9)]
     assert not sent.tools
-    assert sent.system == without.active_context().system
+    without.add_messages([ctx.history[i] for i in range(1, 9)])
+    as_if = without.active_context()
+    assert (sent.system, sent.tokens) == (as_if.system, as_if.tokens)
     assert not [event for event in events if isinstance(event, Committed)]
 
 
