@@ -7,9 +7,11 @@ import pytest
 from compact import ContextManager, SQLiteManager
 from compact.core.events import Event, GoalsChanged
 from compact.core.goals import Goal
+from compact.core.progress import MOST_SUBTASKS
 from compact.core.prompts import PromptParts, how_to_mark
 from compact.core.protocols import SessionStore
 from compact.errors import Superseded
+from compact.managers import tracking
 from compact.managers.state import MOST_TRACKED
 from compact.storage.inmemory import InMemoryStore
 from tests import checker
@@ -192,6 +194,67 @@ def test_branch_and_undo_take_progress_along(store: SessionStore):
     assert statuses(ctx) == {"Sweep": "completed", "Paint": "pending"}
     ctx.undo()
     assert statuses(ctx) == {"Sweep": "completed", "Wash": "completed"}
+
+
+BATCH = [
+    {"role": "user", "content": "Go on."},
+    {"role": "assistant", "content": "[CHECKPOINT] Sweep - COMPLETED"},
+    {"role": "user", "content": "And then?"},
+    {"role": "assistant", "content": "[CHECKPOINT] Wash - COMPLETED"},
+]
+
+
+@pytest.mark.parametrize("way", ["branch", "sync"])
+def test_a_branch_from_inside_a_batch_begins_with_what_was_said_before_it(
+    store: SessionStore, way: str
+):
+    """FR-1, FR-7: what came in at once is noted at its end; no step before the branch is lost."""
+    ctx = session(store)
+    ctx.set_goals(["Mend the roof."])
+    ctx.sync(BATCH)
+    if way == "branch":
+        ctx.branch(at=2)
+        ctx.add_message(role="user", content="Or else?")
+    else:
+        ctx.sync([*BATCH[:2], {"role": "user", "content": "Or else?"}])
+    assert len(ctx.branches()) == 2
+    assert statuses(ctx) == {"Sweep": "completed"}
+    said(ctx, "[CHECKPOINT] Paint")
+    assert statuses(ctx) == {"Sweep": "completed", "Paint": "pending"}
+    assert session(store).goals == ctx.goals
+    ctx.undo()
+    assert statuses(ctx) == {"Sweep": "completed", "Wash": "completed"}
+
+
+@pytest.mark.parametrize("at", [20, 60, 140, 199])
+def test_a_branch_from_long_ago_begins_with_the_goals_of_its_time(
+    store: SessionStore, monkeypatch: pytest.MonkeyPatch, at: int
+):
+    """FR-1, FR-7: also where the notes of its time are too many by now, and only some messages are
+    looked through.
+    """
+    monkeypatch.setattr(tracking, "MOST_BEHIND", 16)
+    ctx = session(store)
+    ctx.set_goals(["Mend the roof."])
+    for i in range(2 * MOST_TRACKED):
+        ctx.add_message(role="user", content="Go on.")
+        said(ctx, f"[CHECKPOINT] Row {i} - COMPLETED")
+    ctx.branch(at=at)
+    assert list(statuses(ctx)) == [f"Row {i}" for i in range(at // 2)][-MOST_SUBTASKS:]
+
+
+def test_context_at_shows_the_goals_of_prompts_whose_notes_are_too_many_by_now():
+    """FR-1, FR-7: after more compressions than notes are kept."""
+    ctx = session(InMemoryStore(), window=1_024)
+    ctx.set_goals(["Mend the roof."])
+    seen = {}
+    while ctx.compressions < MOST_TRACKED + 6:
+        turn = len(ctx.history)
+        fill(ctx, turn, turn + 1)
+        said(ctx, f"[NEXT] Step {turn}")
+        seen[len(ctx.history)] = ctx.active_context().render_text()
+    wrong = [at for at, text in seen.items() if ctx.context_at(at).render_text() != text]
+    assert wrong == []
 
 
 def test_a_model_cannot_fill_the_window_with_goals(store: SessionStore):

@@ -255,7 +255,7 @@ def test_goals_of_two_writers_are_both_kept(store: SessionStore) -> None:
     for i in range(20):
         (one if i % 2 else two).set_goals([f"goal {i}"])
         (two if i % 2 else one).add_message(role="user", content="and?")
-    assert [[g.text for g in one._state.goals_before(i)] for i in range(20)] == [
+    assert [[g.text for g in one._state.goals_known(i).goals] for i in range(20)] == [
         [f"goal {i}"] for i in range(20)
     ]
 

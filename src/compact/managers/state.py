@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from threading import RLock
 from typing import Any, Literal, NamedTuple
 
@@ -36,11 +35,15 @@ TRACKED = ":tracked"
 show them from the next compression on: until then the markers are in view themselves, and what
 stands before them keeps its bytes."""
 MOST_TRACKED = 64
-"""Such notes that are kept of a branch: those by which prompts go, and the newest."""
+"""Such notes that are kept of a branch: those by which prompts go, the newest, and some between."""
 MOST_RESERVED = 0.5
 """Share of a window that an answer may keep free, where a provider's is smaller than was said."""
 NEWEST_MOVES, ALL_MOVES = 200, 100_000
 """Moves among which what is in force is looked for, and what was in force long ago."""
+EVER = 2**62
+"""A position that no session reaches."""
+NOTHING_SET = f"{GOALS}{0:06}:none"
+"""The name that progress goes on from where nobody has set goals: before that of every note."""
 _TAKEN = (GOALS, MODE, PIN, CALIBRATION, COUNTED, SYSTEM_NOTE)
 
 
@@ -50,8 +53,8 @@ class NotedGoals(NamedTuple):
     goals: tuple[Goal, ...] = ()
     at: int = 0
     """Up to which position markers are in them."""
-    name: str = f"{GOALS}{0:06}:none"
-    """The note's name; this one where there is none."""
+    name: str = NOTHING_SET
+    """The note's name."""
 
 
 @dataclass(slots=True)
@@ -143,7 +146,7 @@ class SessionState:
             if {k: found[k] for k in shown} != {k: self._noted.get(k) for k in shown}:
                 self.revision += 1
             self._noted = found
-            self.goals = goals_at(found, self.lineage, len(self.history))
+            self.goals = _goals_noted(found, self.lineage, len(self.history)).goals
             self._go_on_in(self._mode_at(found, len(self.history)))
             known = Calibration.model_validate(found.get(self._calibration_name, {}))
             if known != calibrated:
@@ -261,9 +264,11 @@ class SessionState:
         name = f"{MODE}{_next_number(self.store.notes(self.id), MODE)}"
         return {name: {"branch": branch_id, "at": at, "mode": mode}}
 
-    def goals_known(self, position: int) -> NotedGoals:
-        """The goals that were noted for when the session had so many messages."""
-        return _goals_noted(self.store.notes(self.id), self.lineage, position)
+    def goals_known(self, position: int, tracked: int = EVER) -> NotedGoals:
+        """The goals that were noted for when the session had so many messages. What a model's
+        markers changed counts up to the position `tracked`.
+        """
+        return _goals_noted(self.store.notes(self.id), self.lineage, position, tracked)
 
     def track_goals(self, goals: Sequence[Goal], since: NotedGoals, at: int) -> None:
         """Have these goals from a position on, because markers since others were noted say so.
@@ -272,8 +277,7 @@ class SessionState:
         further counts, and neither counts where somebody set goals in between.
         """
         known = self.store.notes(self.id)
-        base = ":".join(_order(since.name).split(":")[:3])
-        name = f"{base}:{at:09}:{defaults.new_id()[:8]}{TRACKED}"
+        name = f"{_set_by(since.name)}:{at:09}:{defaults.new_id()[:8]}{TRACKED}"
         row = _goals_row(goals, self.branch_id, at)
         self.store.note(self.id, name, row)
         known = {**known, name: row}
@@ -290,18 +294,21 @@ class SessionState:
 
     def _too_many(self, own: Sequence[str], known: Mapping[str, Mapping[str, Any]]) -> list[str]:
         """The notes of progress, of these of the branch, that are too many: first those by which no
-        prompt goes, the oldest first.
+        prompt goes, of them those between the closest ones, so that from any position it is not far
+        to a note; then the oldest.
         """
         too_many = len(own) - MOST_TRACKED
         if too_many <= 0:
             return []
         shown = [move.at for move in self.moves()]
-        unseen = [
-            name
-            for name, later in pairwise(own)
-            if not any(known[name]["at"] <= at < known[later]["at"] for at in shown)
-        ]
-        return [*unseen, *(name for name in own if name not in unseen)][:too_many]
+        places = [0, *(known[name]["at"] for name in own)]
+
+        def worth(i: int) -> tuple[bool, int]:
+            before, here, after = places[i : i + 3]
+            is_seen = any(here <= at < after for at in shown)
+            return is_seen, 0 if is_seen else after - before
+
+        return [own[i] for i in sorted(range(len(own) - 1), key=worth)[:too_many]]
 
     def goals_noted(
         self, goals: Sequence[Goal], branch_id: str, at: int
@@ -312,16 +319,11 @@ class SessionState:
         name = f"{GOALS}{_next_number(self.store.notes(self.id), GOALS)}"
         return {name: _goals_row(goals, branch_id, at)}
 
-    def goals_before(self, position: int) -> tuple[Goal, ...]:
-        """The goals when the session had so many messages."""
-        return goals_at(self.store.notes(self.id), self.lineage, position)
-
     def goals_shown(self, since: Projection | None, position: int) -> tuple[Goal, ...]:
         """The goals as a prompt shows them that goes on from a projection, when the session has so
         many messages: what a model's markers changed since then is left to the markers.
         """
-        tracked = since.at if since else 0
-        return goals_at(self.store.notes(self.id), self.lineage, position, tracked=tracked)
+        return self.goals_known(position, since.at if since else 0).goals
 
     def branch_from(self, parent_id: str, at: int) -> Branch:
         """A branch that is to begin there."""
@@ -379,26 +381,15 @@ class SessionState:
         return any(name == branch_id and at <= end for name, end in self.lineage)
 
 
-def goals_at(
-    notes: Mapping[str, Mapping[str, Any]],
-    lineage: Sequence[tuple[str, int]],
-    position: int,
-    *,
-    tracked: int = 2**62,
-) -> tuple[Goal, ...]:
-    """The goals that a session's notes say it had at a position of the newest branch of a lineage:
-    the newest change on the branch counts; before a branch begins, its parent's. What a model's
-    markers changed counts up to the position `tracked`.
-    """
-    return _goals_noted(notes, lineage, position, tracked).goals
-
-
 def _goals_noted(
     notes: Mapping[str, Mapping[str, Any]],
     lineage: Sequence[tuple[str, int]],
     position: int,
-    tracked: int = 2**62,
+    tracked: int = EVER,
 ) -> NotedGoals:
+    """The goals that a session's notes say it had at a position of the newest branch of a lineage:
+    the newest change on the branch counts; before a branch begins, its parent's.
+    """
     name = _newest(notes, GOALS, lineage, position, tracked)
     if name is None:
         return NotedGoals()
@@ -424,7 +415,7 @@ def _newest(
     prefix: str,
     lineage: Sequence[tuple[str, int]],
     position: int,
-    tracked: int = 2**62,
+    tracked: int = EVER,
 ) -> str | None:
     """The name of the newest change that counts at a position, among notes whose names begin so."""
     found = (name for name in notes if name.startswith(prefix))
@@ -446,6 +437,13 @@ def _order(name: str) -> str:
     return name.removesuffix(TRACKED)
 
 
+def _set_by(name: str) -> str:
+    """The name of the note by which somebody set the goals that a note of progress goes on from;
+    of a note by which somebody set goals, its own.
+    """
+    return ":".join(name.removesuffix(TRACKED).split(":")[:3])
+
+
 def _next_number(notes: Mapping[str, Mapping[str, Any]], prefix: str) -> str:
     """How the name of a new change goes on: after all there are, and like no other writer's."""
     numbers = (int(name.split(":")[1]) for name in notes if name.startswith(prefix))
@@ -454,7 +452,7 @@ def _next_number(notes: Mapping[str, Mapping[str, Any]], prefix: str) -> str:
 
 def _lineage(branches: Sequence[Branch], branch: Branch) -> tuple[tuple[str, int], ...]:
     known = {b.id: b for b in branches}
-    rows = [(branch.id, 2**62)]
+    rows = [(branch.id, EVER)]
     end = branch.fork
     while branch.parent is not None:
         branch = known[branch.parent]

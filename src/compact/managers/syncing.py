@@ -13,7 +13,7 @@ from compact.core.events import BranchTaken
 from compact.core.messages import SYSTEM_ROLES, Message
 from compact.core.sessions import Branch, Projection, Run, Step
 from compact.errors import InvalidMessage, Superseded
-from compact.managers import travel
+from compact.managers import tracking, travel
 from compact.managers.opening import parsed_all
 from compact.managers.recognition import Given, Recognized
 from compact.managers.state import NEWEST_MOVES, SessionState
@@ -94,7 +94,8 @@ def _branch_off(state: SessionState, view: View, found: Recognized) -> None:
         if same is not None:
             in_force = _in_force(state, view.size, same.id)
             return {"branch_id": same.id, "at": same.messages, "projection": in_force}
-        return travel.on_new_branch(state, parent, known, state.goals_before(known))
+        goals = tracking.goals_by(state, known, view.window.usable)
+        return travel.on_new_branch(state, parent, known, goals)
 
     view.go("restore", projection, there)
     if len(state.history) != known:

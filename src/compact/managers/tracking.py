@@ -5,13 +5,14 @@ thinks before it speaks, or says over of what it was told of markers. Progress i
 position it was said at, so that branches, undo and `context_at` see the goals of their time.
 
 The history is the record of every step: what is noted is what its messages say up to a position. A
-writer so takes in also what others said before it and have not noted yet, and none loses a step.
+writer so takes in also what others said before it and have not noted yet, and none loses a step; a
+branch that begins between two notes begins with what its messages say.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from compact.core.events import GoalsChanged
@@ -22,7 +23,7 @@ from compact.core.progress import Progress, progress
 from compact.core.prompts import how_to_mark
 from compact.core.voices import voice_of
 from compact.managers.opening import parsed_all
-from compact.managers.state import SessionState
+from compact.managers.state import EVER, NotedGoals, SessionState
 
 SHARE = 1 / 8
 """Share of the usable window that goals may take before a model may add nothing to them."""
@@ -30,6 +31,7 @@ MOST_BEHIND = 1_000
 """Messages before a marker that are looked through for what is not noted yet."""
 NOTED_AFTER = 100
 """Messages without progress after which a note says that they were looked through."""
+Fits = Callable[[Sequence[Goal]], bool]
 _THOUGHTS = re.compile(r"\A\s*<think>.*?(?:</think>|\Z)", re.DOTALL)
 """What servers that do not tell thoughts from answers leave at an answer's beginning."""
 
@@ -86,16 +88,8 @@ def _progressed(state: SessionState, messages: Sequence[Message], at: int, usabl
     """Note the goals after these messages, as what was noted before and all that was said since
     makes them; what these messages changed.
     """
-
-    def fits(goals: Sequence[Goal]) -> bool:
-        preface = state.preface(goals)
-        return preface is None or state.counter.message(preface) <= SHARE * usable
-
-    since = state.goals_known(at)
-    before = (state.history[i] for i in range(max(since.at, at - MOST_BEHIND), at))
-    goals, changes, left_out = since.goals, list[str](), list[str]()
-    for message in before:
-        goals = progress(goals, _said(message), fits=fits).goals
+    since, fits = state.goals_known(at), _room(state, usable)
+    goals, changes, left_out = _gone_on(state, since, at, fits), list[str](), list[str]()
     for message in messages:
         goals, changed, left = progress(goals, _said(message), fits=fits)
         changes += changed
@@ -103,6 +97,34 @@ def _progressed(state: SessionState, messages: Sequence[Message], at: int, usabl
     if goals != since.goals or at - since.at > NOTED_AFTER:
         state.track_goals(goals, since, at + len(messages))
     return Progress(goals, tuple(changes), tuple(left_out))
+
+
+def goals_by(
+    state: SessionState, position: int, usable: int, *, tracked: int = EVER
+) -> tuple[Goal, ...]:
+    """The goals when the session had so many messages: what was noted of them, and what the
+    messages since then say. What a model's markers changed counts up to the position `tracked`.
+    """
+    since = state.goals_known(position, tracked)
+    return _gone_on(state, since, min(position, tracked), _room(state, usable))
+
+
+def _gone_on(state: SessionState, since: NotedGoals, at: int, fits: Fits) -> tuple[Goal, ...]:
+    """What the messages up to a position made of goals that were noted."""
+    goals = since.goals
+    for i in range(max(since.at, at - MOST_BEHIND), at):
+        goals = progress(goals, _said(state.history[i]), fits=fits).goals
+    return goals
+
+
+def _room(state: SessionState, usable: int) -> Fits:
+    """Whether goals leave enough of a window to everything else."""
+
+    def fits(goals: Sequence[Goal]) -> bool:
+        preface = state.preface(goals)
+        return preface is None or state.counter.message(preface) <= SHARE * usable
+
+    return fits
 
 
 def _tell(state: SessionState, changed: Progress | None) -> None:

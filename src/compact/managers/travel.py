@@ -11,6 +11,7 @@ from compact.core.policy import CompactPolicy
 from compact.core.sessions import Branch, Move, MoveKind, Projection, Purpose, Snapshot
 from compact.errors import NotFound
 from compact.managers.state import ALL_MOVES, SessionState
+from compact.managers.tracking import goals_by
 from compact.managers.view import View
 
 
@@ -92,7 +93,8 @@ def branch_off(state: SessionState, view: View, at: int) -> Branch:
         raise NotFound(f"session {state.id!r} has {len(state.history)} messages, not {at}")
     move = view.move_at(at)
     projection = _projection(state, move.projection_id if move else None)
-    start = partial(on_new_branch, state, state.branch_id, at, state.goals_before(at))
+    goals = goals_by(state, at, view.window.usable)
+    start = partial(on_new_branch, state, state.branch_id, at, goals)
     view.go("restore", projection, start)
     return state.store.branch(state.branch_id)
 

@@ -32,6 +32,7 @@ from compact.managers.ahead import Ahead
 from compact.managers.breaker import Breaker
 from compact.managers.drafts import Draft, Ground
 from compact.managers.state import ALL_MOVES, SessionState
+from compact.managers.tracking import goals_by
 from compact.wiring import nobody
 
 MOST_WINDOWS = 10
@@ -130,7 +131,9 @@ class View:
         move = self.move_at(length)
         name = move.projection_id if move is not None else None
         projection = None if name is None else state.projection(name)
-        preface = state.preface(state.goals_shown(projection, length))
+        tracked = projection.at if projection else 0
+        goals = goals_by(state, length, self.window.usable, tracked=tracked)
+        preface = state.preface(goals)
         fold = state.fold(preface, state.prompting.lead(state.mode_before(length), self.size))
         if projection is not None:
             fold.take(projection)
