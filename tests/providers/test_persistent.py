@@ -332,7 +332,7 @@ def test_nobody_is_asked_any_more_when_the_time_is_up():
                 return await super().complete(context, ask)
 
     late, other = Clinging(ModelUnavailable("down"), name="one"), ScriptedModel("mine")
-    persistent, _, events = asked(late, other, patience=Patience(attempts=1, together=0.01))
+    persistent, _, events = asked(late, other, patience=Patience(1, each=0.05, together=0.01))
     with pytest.raises(ModelUnavailable, match="down"):
         answer(persistent)
     assert len(late.contexts) == 1
@@ -624,7 +624,13 @@ class Toolless(Sized):
 def test_a_stand_in_that_calls_no_tools_answers_without_them(streams, final):
     """(FR-13, K-5) It learns so from a refusal, and is asked once more; that is said once."""
     own = Full() if final else ScriptedModel(BUSY, name="one")
-    other = Toolless("mine", window=32_768, name="two")
+    counted = []
+
+    def count(context):
+        counted.append(bool(context.tools))
+        return context.tokens
+
+    other = Toolless("mine", window=32_768, count=count, name="two")
     persistent, _, events = asked(own, other, patience=Patience(attempts=1))
     ask = FINAL if final else ASK
 
@@ -635,6 +641,7 @@ def test_a_stand_in_that_calls_no_tools_answers_without_them(streams, final):
 
     for _ in range(2):
         assert asyncio.run(answered()).message.text == "mine"
+    assert counted == ([True, True, False, False, False] if final else [True, False, False])
     assert [bool(context.tools) for context in own.contexts] == [True, True]
     assert [bool(context.tools) for context in other.contexts] == [True, False, False]
     assert [e.model for e in events if isinstance(e, ToolsWithdrawn)] == ["two"]

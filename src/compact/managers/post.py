@@ -150,7 +150,7 @@ class Post:
                         refused_by = {error.stand_in or model.name: self._expected(context)}
                         continue
                 except ModelRefused as error:
-                    if floor or not context.tools or model.abilities.tools is not False:
+                    if floor or not context.tools or not self._is_toolless_now(model):
                         raise
                     self._refused_tools[model.name] = str(error)
                     self._settle_tools(model)
@@ -174,6 +174,10 @@ class Post:
                 raise
             return floor
         return None
+
+    def _is_toolless_now(self, model: ChatModel) -> bool:
+        """Whether a refusal has just taught that the model calls no tools."""
+        return model.abilities.tools is False and model.name not in self._refused_tools
 
     def _settle_tools(self, model: ChatModel) -> None:
         """Send tools along where the model calls them; say once where it does not."""
