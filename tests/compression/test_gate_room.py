@@ -3,7 +3,7 @@ worthy lines, and what is left is judged anew (FR-6, FR-8, C-8)."""
 
 import pytest
 
-from compact.compression.gate import tasks
+from compact.compression.gate import room
 from compact.compression.gate.rules import Judged, judge
 from compact.core.checkpoints import REFERENCE_LINE, Summary, SummaryRequest
 from tests.compression.test_gate import COUNTER, SUBJECTS, TALK, asked, broken, detail, judged, said
@@ -43,7 +43,7 @@ def test_a_rule_takes_the_room_of_the_least_worthy_lines():
     left = [line for line in FACTS.split("\n") if line in text.split("\n")]
     assert left == [*PLAIN[: len(left) - 1], NAMED]
     assert 1 < len(left) < 5
-    assert detail(done, "instructions").endswith(tasks.CUT)
+    assert detail(done, "instructions").endswith(room.CUT)
     assert judged(text).rejected_by == ()
 
 
@@ -54,7 +54,7 @@ def test_a_dropped_task_takes_it_as_well():
     assert done.accepted, done.verdicts
     assert f"## Open\n- {TASK}" in done.summary.text
     assert RULES in done.summary.text
-    assert detail(done, "tasks").endswith(tasks.CUT)
+    assert detail(done, "tasks").endswith(room.CUT)
 
 
 def test_names_take_it_until_enough_are_in_view():

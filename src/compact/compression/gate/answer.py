@@ -17,6 +17,7 @@ from compact.compression.gate.matter import (
     MOST_ANCHORS,
     Finding,
     Matter,
+    is_ended,
     rejection,
     telling,
     with_text,
@@ -88,7 +89,6 @@ _FAILS = re.compile(
 _ERROR_KEYS = frozenset(("error", "errors", "detail", "fault", "exception", "status", "code"))
 _TITLES = frozenset(title.lower() for title in ORDER) - _ERROR_KEYS
 """Keys of a summary that a server has held to a schema."""
-_ENDED = re.compile(r"[.!?…。！？；;:)\]}\"'`»”*_]\s*\Z")
 _LINE_OF_OURS = re.compile(r"^- \d+ more, .*$|^- (?:First|Last) asked[^:]*: ", re.MULTILINE)
 
 
@@ -115,7 +115,7 @@ def finish(summary: Summary, matter: Matter) -> Finding:
     if summary.finish != "length":
         return Finding(True, f"ended by {summary.finish!r}")
     lines = summary.text.rstrip().split("\n")
-    cut = lines.pop() if not _ENDED.search(lines[-1]) else ""
+    cut = "" if is_ended(lines[-1]) else lines.pop()
     while lines and (not lines[-1].strip() or HEADING.match(lines[-1])):
         lines.pop()
     kept = "\n".join(lines)
@@ -175,14 +175,16 @@ def echo(summary: Summary, matter: Matter) -> Finding:
 def copied_of(summary: Summary, matter: Matter) -> echoes.Copied:
     """What of it is copied from the source or from what was said there.
 
-    Bullets are compared where it has other lines, too; those of an earlier summary may be told
-    again.
+    Bullets are compared where it has other lines, too, with what assistants and tools said: the
+    lists of an earlier summary may be told again, and a person's requirements word for word.
     """
     sources = ([matter.prompt, *matter.source], matter.spoken)
     runs = [echoes.copied(summary.text, source) for source in sources]
     if echoes.unlisted(summary.text) >= UNLISTED:
-        heard = (m for m in matter.request.messages if voice_of(m) != "checkpoint")
-        listed = (list(visible_texts(heard)), matter.spoken)
+        voices = [(voice_of(message), message) for message in matter.request.messages]
+        heard = [message for voice, message in voices if voice not in ("checkpoint", "person")]
+        spoken = [message.text for voice, message in voices if voice == "assistant"]
+        listed = (list(visible_texts(heard)), spoken)
         runs += [echoes.copied(summary.text, source, lists=True) for source in listed]
     return echoes.Copied(max(x.share for x in runs), any(x.whole for x in runs))
 

@@ -6,11 +6,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 
 from compact.compression.extraction.extractive import FILES, MENTIONED, NAMES
 from compact.compression.extraction.notes import Notes
-from compact.compression.gate import instructions, tasks
+from compact.compression.gate import amounts, instructions, marks
 from compact.compression.gate.matter import (
     MOST_ANCHORS,
     Asked,
@@ -20,7 +22,7 @@ from compact.compression.gate.matter import (
     with_line,
     with_text,
 )
-from compact.compression.gate.room import shortened
+from compact.compression.gate.room import CUT, shortened
 from compact.core import anchors as facts
 from compact.core.anchors import Anchor
 from compact.core.checkpoints import Summary
@@ -41,16 +43,6 @@ _FILES = ("path", "pair", "file", "url")
 _CHECKED = frozenset(("path", "file", "identifier", "url", "hash", "version", "reference"))
 _MISLEADING = frozenset(("path", "file", "url", "hash"))
 """Kinds of names that a reader would look for in vain."""
-_MARK = " (not in the source: "
-_AMOUNT = re.compile(
-    r"(?<![\w.,/#:-])(\d[\d.,]*\d)\s?(?:%|(?:m?s|milliseconds?|sec(?:ond)?s?|min(?:ute)?s?|h(?:ours?)?|"
-    r"days?|[kKMGT]i?B|bytes?|tokens?|characters?|tests?|files?|lines?|rows?|errors?|failures?|"
-    r"warnings?|users?|requests?|messages?|commits?|times)\b)"
-)
-"""A number and what it counts."""
-LEAST_DIGITS = 3
-"""Digits from which a number is looked for: fewer stand everywhere, and are counted or rounded."""
-_PARTED = r"[.,_\s]?"
 _JOINTS = re.compile(r"[\W_]+")
 
 
@@ -108,28 +100,27 @@ def anchors(summary: Summary, matter: Matter) -> Finding:
         return Finding(True, share, share=before)
     if not summary.text.strip():
         return Finding(enough, f"{share}, nothing to append to", share=before)
-    room = summary.text
+    prose = summary.text
     if not enough and not isinstance(summary.memo, Notes):
-        room = _roomy(room, asked, missing, matter)
-    text, added = _appended(room, missing, matter)
+        prose = _shortened_for(missing, asked, prose, matter)
+    text, added = _appended(prose, missing, matter)
     if not added or matter.redacted(text)[1]:
         return Finding(enough, f"{share}, no room for more", share=before)
     after = before + len(added) / len(asked)
     repaired = with_text(summary, text)
     repaired = repaired.model_copy(update={"anchors": (*summary.anchors, *added)})
-    is_cut = room != summary.text
-    detail = f"{share}, {after:.0%} with {len(added):,} appended{tasks.CUT if is_cut else ''}"
+    is_cut = prose != summary.text
+    detail = f"{share}, {after:.0%} with {len(added):,} appended{CUT if is_cut else ''}"
     return Finding(enough, detail, repaired, share=before, is_cut=is_cut)
 
 
-def _roomy(text: str, asked: Asked, missing: Asked, matter: Matter) -> str:
+def _shortened_for(missing: Asked, asked: Asked, text: str, matter: Matter) -> str:
     """The text with room for as many of the missing anchors as make up the least share."""
     more = missing[: math.ceil(LEAST_COVERED * len(asked)) - (len(asked) - len(missing))]
     if not matter.fits(text) or matter.fits(_with_anchors(text, more)):
         return text
     is_needed = instructions.needed(matter)
     return shortened(
-        text,
         text,
         matter,
         lambda line: any(name in line for name, _ in asked) or is_needed(line),
@@ -145,16 +136,12 @@ def wanted(matter: Matter) -> Asked:
 
 def _appended(text: str, missing: Asked, matter: Matter) -> tuple[str, list[str]]:
     """The text with as many of the anchors as fit, the likeliest first, and those that did."""
-    low, high = 0, len(missing)
-    while low < high:  # the most that fit: each more makes the text longer
-        middle = (low + high + 1) // 2
-        if matter.fits(_with_anchors(text, missing[:middle])):
-            low = middle
-        else:
-            high = middle - 1
-    if not low:
-        return text, []
-    return _with_anchors(text, missing[:low]), [name for name, _ in missing[:low]]
+
+    def is_too_long(most: int) -> bool:
+        return not matter.fits(_with_anchors(text, missing[:most]))
+
+    held = missing[: bisect_left(range(1, len(missing) + 1), True, key=is_too_long)]
+    return _with_anchors(text, held), [name for name, _ in held]
 
 
 def _with_anchors(text: str, rows: Asked) -> str:
@@ -178,64 +165,50 @@ def retention(summary: Summary, matter: Matter) -> Finding:
 
 
 def hallucinated(summary: Summary, matter: Matter) -> Finding:
-    """What it names occurs in its source.
+    """What it names occurs in its source, and so do the amounts it tells.
 
-    A few names that do not are told; lines with paths, addresses or hashes that nobody can find are
-    marked, or left out where the mark does not fit. Where they are the half, it may not stand in.
-    So are lines with amounts that the source has not.
+    Where the half of its names are invented, it may not stand in; a few are only told. A line with
+    a path, an address or a hash that nobody can find is marked, or left out where the mark does not
+    fit. One with an amount is marked where the mark fits, and never left out.
     """
-    named = [a for a in facts.find_all(_unmarked(summary.text)) if a.kind in _CHECKED]
+    written = marks.unmarked(summary.text, [marks.UNKNOWN])
+    named = [a for a in facts.find_all(written) if a.kind in _CHECKED]
     invented = list(_unknown(named, matter))
-    amounts = list(_unknown_amounts(_unmarked(summary.text), matter))
-    if not (invented or amounts):
+    unsaid = amounts.unknown(written, chain(matter.source, matter.beside, matter.strings))
+    if not (invented or unsaid):
         return Finding(True, f"none of {len(named):,} names", share=0.0)
     share = len(invented) / len(named) if invented else 0.0
-    shown = ", ".join([*(anchor.text for anchor in invented[:3]), *amounts[:3]])
+    shown = ", ".join([*(anchor.text for anchor in invented[:3]), *unsaid[:3]])
     count = f"{len(invented):,} of {len(named):,} names"
-    count += f" and {len(amounts):,} amounts" if amounts else ""
+    count += f" and {len(unsaid):,} amounts" if unsaid else ""
     count += f" are not in the source: {shown[:120]}"
     if len(invented) > FEW_INVENTED and share >= MOSTLY_INVENTED:
         return rejection(count, share)
-    misleading = [*(a.text for a in invented if a.kind in _MISLEADING), *amounts]
-    text, marked = _with_marks(summary.text, misleading, matter)
-    repaired = with_text(summary, text) if marked else None
+    misleading = [a.text for a in invented if a.kind in _MISLEADING]
+    text, held = _with_marks(summary.text, misleading, unsaid, matter)
+    left_out = summary.text.count("\n") - text.count("\n")
+    marked = text.count(marks.UNKNOWN) - summary.text.count(marks.UNKNOWN) + left_out
     few = len(invented) <= FEW_INVENTED or share <= SHARE_INVENTED
     done = f"; {marked:,} lines marked" if marked else ""
-    return Finding(few and not marked, count + done, repaired, share=share)
+    repaired = with_text(summary, text) if marked else None
+    return Finding(few and not held, count + done, repaired, share=share, is_cut=left_out > 0)
 
 
-def _unknown_amounts(text: str, matter: Matter) -> Iterator[str]:
-    """The amounts in a text that no number of the source begins with, nor would when rounded."""
-    sources = (matter.source, matter.beside, matter.strings)
-    for amount, written in dict.fromkeys((x[0], x[1]) for x in _AMOUNT.finditer(text)):
-        number = "".join(filter(str.isdecimal, written))
-        is_known = any(written in each for texts in sources for each in texts)
-        if len(number) < LEAST_DIGITS or is_known:
-            continue
-        below = f"{int(number) - 1:0{len(number)}}" if int(number) else number
-        same = re.compile(f"{_PARTED.join(number)}|{_PARTED.join(below)}{_PARTED}[5-9]")
-        if not any(same.search(each) for texts in sources for each in texts):
-            yield amount
-
-
-def _unmarked(text: str) -> str:
-    return "\n".join(line.partition(_MARK)[0] for line in text.split("\n"))
-
-
-def _with_marks(text: str, names: list[str], matter: Matter) -> tuple[str, int]:
-    """The text with the lines marked that hold one of the names, and how many they are."""
+def _with_marks(
+    text: str, names: Sequence[str], unknown: Sequence[str], matter: Matter
+) -> tuple[str, int]:
+    """The text with the lines marked that hold one of the names or amounts, and how many they are.
+    For want of room for its mark a line with a name is left out.
+    """
     lines = text.split("\n")
-    marked = 0
-    for number in reversed(range(len(lines))):
-        held = [name for name in names if name in lines[number]]
-        if not held or _MARK in lines[number]:
-            continue
-        marked += 1
-        line = f"{lines[number]}{_MARK}{', '.join(held)})"
-        longer = [*lines[:number], line, *lines[number + 1 :]]
-        shorter = [*lines[:number], *lines[number + 1 :]]
-        lines = longer if matter.fits("\n".join(longer)) else shorter
-    return "\n".join(lines), marked
+    held = {
+        number: found
+        for number, line in enumerate(lines)
+        if marks.UNKNOWN not in line and (found := [x for x in (*names, *unknown) if x in line])
+    }
+    told = {number: f"{marks.UNKNOWN}{', '.join(found)})" for number, found in held.items()}
+    misled = {number for number, found in held.items() if found[0] in names}
+    return marks.marked(lines, told, matter, misled.__contains__), len(told)
 
 
 def _unknown(named: Iterable[Anchor], matter: Matter) -> Iterator[Anchor]:

@@ -8,12 +8,12 @@ code knows them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from compact.compression.extraction.notes import INSTRUCTIONS, REFERENCE, Notes
 from compact.compression.fencing import harmless
-from compact.compression.gate import tasks
+from compact.compression.gate import marks, tasks
 from compact.compression.gate.matter import (
     HEADING,
     Finding,
@@ -23,7 +23,7 @@ from compact.compression.gate.matter import (
     with_line,
     with_text,
 )
-from compact.compression.gate.room import Test
+from compact.compression.gate.room import CUT, Test, fitted
 from compact.core.checkpoints import Summary, summary_of
 from compact.core.instructions import find_instructions, score_of
 from compact.core.messages import visible_texts
@@ -47,8 +47,6 @@ _NEGATES = re.compile(
     r"sem|mai|non|senza|nooit|niet|geen|nigdy|bez|не|никогда|без)\b|n't\b|不|别|勿|禁止|没",
     re.IGNORECASE,
 )
-
-
 _CLAUSE = re.compile(r"[.,;:!?()、，。；：]+")
 
 
@@ -59,41 +57,58 @@ class Told(NamedTuple):
     order: int
 
 
+class _Rule(NamedTuple):
+    """An instruction as lines are compared with it."""
+
+    words: str
+    exact: str
+    telling: frozenset[str]
+    negates: bool
+
+
 def instructions(summary: Summary, matter: Matter) -> Finding:
     """It holds what persons clearly said must hold, as far as its cap has room for that, and says
     of none of it the opposite.
 
     What is missing is put in, which may cost the lists of names and files and the least worthy
     lines their place; where it finds no room even so, the summary may not stand in. A line that
-    says the opposite is marked.
+    says the opposite is marked, or left out where there is no room for the mark; what else only
+    that line told is put in again.
     What was put together from notes has ranked them itself.
     """
     if isinstance(summary.memo, Notes):
         return Finding(True, "put together from notes")
-    told = list(_clearest(matter))
-    turned, text = _turned(summary.text, told, matter)
-    lines = list(filter(None, map(_bare, summary.text.split("\n"))))
-    missing = [each for each in told if not _is_held(each.words, lines)]
-    done = f"{len(told):,} clear ones, {turned:,} turned round, {len(missing):,} missing"
-    if not turned and not missing:
-        return Finding(True, done)
-    if not text.strip():
-        return Finding(False, done)
-    for each in missing:
-        text = with_line(text, INSTRUCTIONS, f"- {each.words}")
-    is_cut = False
-    if missing:
-        text, is_cut = tasks.roomy(text, summary, matter, needed(matter))
-    if missing and not matter.fits(text):
+    rules = _rules(matter)
+    turned, text = _turned(summary.text, rules, matter)
+    missing = _unheld(rules, marks.unmarked(text))
+    done = f"{len(rules):,} clear ones, {turned:,} turned round, {len(missing):,} missing"
+    if not (turned or missing) or not summary.text.strip():
+        return Finding(not (turned or missing), done)
+    is_shorter = text.count("\n") < summary.text.count("\n")
+    lost = tasks.dropped(text, matter) if is_shorter else ()
+    text = tasks.appended(text, lost, matter)
+    for rule in missing:
+        text = with_line(text, INSTRUCTIONS, f"- {rule.words}")
+    text, is_cut = fitted(text, summary, matter, _telling_of(rules, matter))
+    if (missing or lost) and not matter.fits(text):
         return rejection(f"{done}, no room for them")
-    done += f"; put in word for word{tasks.CUT if is_cut else ''}"
-    return Finding(False, done, with_text(summary, text), is_cut=is_cut)
+    done += f"; put in word for word{CUT if is_cut else ''}"
+    return Finding(False, done, with_text(summary, text), is_cut=is_cut or is_shorter)
 
 
 def needed(matter: Matter) -> Test:
     """Whether a line holds one of the instructions, or tells of an open task."""
-    told, is_task = [each.words for each in _clearest(matter)], tasks.needed(matter)
-    return lambda line: is_task(line) or any(_is_held(words, [_bare(line)]) for words in told)
+    return _telling_of(_rules(matter), matter)
+
+
+def _telling_of(rules: Sequence[_Rule], matter: Matter) -> Test:
+    is_task = tasks.needed(matter)
+    return lambda line: is_task(line) or len(_unheld(rules, line)) < len(rules)
+
+
+def _rules(matter: Matter) -> list[_Rule]:
+    stems = ((each.words, telling(each.words)) for each in _clearest(matter))
+    return [_Rule(words, _bare(words), told, _negates(words, told)) for words, told in stems]
 
 
 def _clearest(matter: Matter) -> Iterator[Told]:
@@ -150,48 +165,47 @@ def _bare(text: str) -> str:
     return " ".join(text.lower().split())
 
 
-def _is_held(words: str, lines: Iterable[str]) -> bool:
-    """Whether one of the lines says it: in its letters, or with most of its telling words and as
-    it was meant.
+def _unheld(rules: Iterable[_Rule], text: str) -> list[_Rule]:
+    """The rules that none of the text's lines says: in its letters, or with most of its telling
+    words and as it was meant.
     """
-    exact, wanted = _bare(words), telling(words)
-    negates = _negates(words, wanted)
-    return any(
-        exact in line
-        or (
-            len(wanted) >= _FEWEST
-            and _is_about(telling(line), wanted)
-            and _negates(line, wanted) == negates
-        )
-        for line in lines
-    )
+    missing = list(rules)
+    for line in filter(str.strip, text.split("\n")):
+        if not missing:
+            break
+        bare, words = _bare(line), telling(line)
+        missing = [rule for rule in missing if not _is_held(rule, bare, words)]
+    return missing
 
 
-def _turned(text: str, told: Iterable[Told], matter: Matter) -> tuple[int, str]:
+def _is_held(rule: _Rule, bare: str, words: frozenset[str]) -> bool:
+    """Whether a line, given with its telling words, says it."""
+    if rule.exact in bare:
+        return True
+    is_about = len(rule.telling) >= _FEWEST and _is_about(words, rule.telling)
+    return is_about and _negates(bare, rule.telling) == rule.negates
+
+
+def _turned(text: str, rules: Iterable[_Rule], matter: Matter) -> tuple[int, str]:
     """How many lines say the opposite of an instruction, and the text with them marked."""
-    lines, turned = text.split("\n"), 0
-    rules = [
-        (each.words, words, _negates(each.words, words))
-        for each in told
-        if len(words := telling(each.words)) >= _FEWEST
-    ]
-    for number in reversed(range(len(lines))):
-        line, words = lines[number], telling(lines[number])
-        against = [
-            rule
-            for rule, wanted, negates in rules
-            if _is_about(words, wanted)
-            and len(words) <= 2 * len(wanted) + _MORE_WORDS
-            and _negates(line, wanted) != negates
-            and _bare(rule) not in _bare(line)
-        ]
-        if not against:
-            continue
-        turned += 1
-        marked = [*lines[:number], f"{line} (a person said: “{against[0]}”)", *lines[number + 1 :]]
-        short = [*lines[:number], *lines[number + 1 :]]
-        lines = marked if matter.fits("\n".join(marked)) else short
-    return turned, "\n".join(lines)
+    compared = [rule for rule in rules if len(rule.telling) >= _FEWEST]
+    lines, said = text.split("\n"), dict[int, str]()
+    for number, line in enumerate(lines):
+        words = telling(line)
+        against = (rule for rule in compared if _is_turned(rule, line, words))
+        if first := next(against, None):
+            said[number] = f"{marks.SAID}{first.words}”)"
+    return len(said), marks.marked(lines, said, matter, lambda _: True)
+
+
+def _is_turned(rule: _Rule, line: str, words: frozenset[str]) -> bool:
+    """Whether a line, given with its telling words, says the opposite."""
+    return (
+        _is_about(words, rule.telling)
+        and len(words) <= 2 * len(rule.telling) + _MORE_WORDS
+        and _negates(line, rule.telling) != rule.negates
+        and rule.exact not in _bare(line)
+    )
 
 
 def _is_about(words: frozenset[str], wanted: frozenset[str]) -> bool:

@@ -30,6 +30,7 @@ SAMPLE, SAMPLE_CHARS = 60, 400
 HEADING = re.compile(r"^## (.+)$", re.MULTILINE)
 _STEM = 5
 """Letters by which two forms of a word are the same."""
+_ENDS = frozenset(".!?…。！？；;:)]}\"'`»”*_")
 _PERSON = re.compile(r"\b(?:the )?(?:user|person|client)'?s?\b", re.IGNORECASE)
 _FORM = frozenset(("must", "always", "never", "only", "shall", "please", "henceforth", "assistant"))
 _WORD = re.compile(r"[\u3040-\u9fff\uac00-\ud7af]|[^\W_\u3040-\u9fff\uac00-\ud7af]+")
@@ -69,6 +70,11 @@ def telling(text: str) -> frozenset[str]:
     return frozenset(word[:_STEM] for word in words)
 
 
+def is_ended(line: str) -> bool:
+    """Whether a line ends as a sentence does, so that what follows is another one."""
+    return line.rstrip()[-1:] in _ENDS
+
+
 def with_text(summary: Summary, text: str) -> Summary:
     """The same summary with another text."""
     return summary.model_copy(update={"text": text})
@@ -93,6 +99,8 @@ class Matter:
     counter: TokenCounter
     source_tokens: int
     prompt: str
+    written: str = ""
+    """The text of the summary as its maker wrote it."""
 
     @cached_property
     def source(self) -> list[str]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from compact.compression.extraction.extractive import ORDER
 from compact.compression.extraction.notes import LISTED
 from compact.compression.gate import answer, facts, injection, instructions, tasks
+from compact.compression.gate.marks import unmarked
 from compact.compression.gate.matter import Finding, Matter
 from compact.core.checkpoints import Summary, SummaryRequest, Verdict
 from compact.core.tokens import TokenCounter
@@ -78,7 +79,7 @@ def judge(
 
     `source_tokens` is the size of all it stands in for.
     """
-    matter = Matter(request, counter, source_tokens, summary.prompt)
+    matter = Matter(request, counter, source_tokens, summary.prompt, summary.text)
     judged, is_cut = _held(summary, matter)
     return _again(judged, summary, matter) if is_cut and judged.accepted else judged
 
@@ -102,11 +103,11 @@ def _held(summary: Summary, matter: Matter) -> tuple[Judged, bool]:
 
 
 def _again(judged: Judged, written: Summary, matter: Matter) -> Judged:
-    """The same, unless a rule rejects what is left of its maker's lines: then with what that rule
-    says. What code put in would hide that they say nothing.
+    """The same summary, judged by what is left of its maker's lines: what code put in would hide
+    that they say nothing. A rule that rejects them rejects the summary, and its verdict says why.
     """
-    own = frozenset(written.text.split("\n"))
-    left = [line for line in judged.summary.text.split("\n") if line in own]
+    own = frozenset(unmarked(written.text).split("\n"))
+    left = [line for line in unmarked(judged.summary.text).split("\n") if line in own]
     anew, _ = _held(written.model_copy(update={"text": "\n".join(left)}), matter)
     pairs = zip(judged.verdicts, anew.verdicts, strict=True)
     verdicts = tuple(new if new.rule in anew.rejected_by else old for old, new in pairs)

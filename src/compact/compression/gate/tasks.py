@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from compact.compression.fencing import harmless
+from compact.compression.gate import marks
 from compact.compression.gate.matter import (
     HEADING,
     Finding,
@@ -19,11 +20,10 @@ from compact.compression.gate.matter import (
     with_text,
     words_of,
 )
-from compact.compression.gate.room import Test, shortened, without_lists
+from compact.compression.gate.room import CUT, Test, fitted
 from compact.core.checkpoints import Summary
 from compact.core.messages import visible_texts
 
-CUT = ", its least worthy lines left out for them"
 ABOUT = 0.8
 """Share of the words of a goal or task that a line must hold to be about it."""
 OPEN, DONE = "Open", "Done"
@@ -59,7 +59,8 @@ def goals(summary: Summary, matter: Matter) -> Finding:
     if not markers and not told:
         return Finding(True, f"{len(matter.request.goals):,} open, none contradicted")
     done = f"{markers:,} goal markers taken off, {told:,} claims of an open goal's end marked"
-    return Finding(False, done, with_text(summary, text))
+    is_cut = text.count("\n") < summary.text.count("\n")
+    return Finding(False, done, with_text(summary, text), is_cut=is_cut)
 
 
 def tasks(summary: Summary, matter: Matter) -> Finding:
@@ -76,13 +77,19 @@ def tasks(summary: Summary, matter: Matter) -> Finding:
     count = f"{len(known):,} open, {told:,} called ended, {len(missing):,} dropped"
     if not told and not missing:
         return Finding(True, count)
-    for task in missing:
-        text = with_line(text, OPEN, f"- {' '.join(harmless(matter.redacted(task)[0]).split())}")
-    text, is_cut = roomy(text, summary, matter, needed(matter))
+    is_shorter = text.count("\n") < summary.text.count("\n")
+    text, is_cut = fitted(appended(text, missing, matter), summary, matter, needed(matter))
     if missing and not (matter.fits(text) and summary.text.strip()):
         return rejection(f"{count}, no room for them")
     done = f"{count} and appended{CUT if is_cut else ''}"
-    return Finding(False, done, with_text(summary, text), is_cut=is_cut)
+    return Finding(False, done, with_text(summary, text), is_cut=is_cut or is_shorter)
+
+
+def appended(text: str, missing: Iterable[str], matter: Matter) -> str:
+    """The text with open tasks that it dropped."""
+    for task in missing:
+        text = with_line(text, OPEN, f"- {' '.join(harmless(matter.redacted(task)[0]).split())}")
+    return text
 
 
 def needed(matter: Matter) -> Test:
@@ -121,28 +128,13 @@ def _spoken_of(wanted: frozenset[str], texts: Iterable[str]) -> bool:
     )
 
 
-def roomy(text: str, summary: Summary, matter: Matter, is_needed: Test) -> tuple[str, bool]:
-    """The text with room for what was put into the summary, and whether lines of its prose were
-    left out for that. What was written too long is not made to fit.
-    """
-    text = without_lists(text, matter)
-    if matter.fits(text) or not matter.fits(summary.text):
-        return text, False
-    shorter = shortened(text, summary.text, matter, is_needed, matter.fits)
-    return shorter, shorter != text
-
-
 def _contradicted(text: str, known: Sequence[str], what: str, matter: Matter) -> tuple[int, str]:
     """How many lines say of something open that it has ended, and the text with them marked."""
-    mark = f" (said so; the {what} is still open)"
+    mark = f"{marks.CLAIMED}{what} is still open)"
     wanted = [words for each in known if (words := words_of(each))]
     lines = text.split("\n")
-    told = list(_claims(lines, wanted)) if wanted else []
-    for number in reversed(told):
-        marked = [*lines[:number], lines[number] + mark, *lines[number + 1 :]]
-        short = [*lines[:number], *lines[number + 1 :]]
-        lines = marked if matter.fits("\n".join(marked)) else short
-    return len(told), "\n".join(lines)
+    told = dict.fromkeys(_claims(lines, wanted), mark) if wanted else {}
+    return len(told), marks.marked(lines, told, matter, lambda _: True)
 
 
 def _claims(lines: Sequence[str], wanted: Sequence[frozenset[str]]) -> Iterator[int]:
