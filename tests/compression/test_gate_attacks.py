@@ -140,6 +140,41 @@ def test_a_list_of_an_earlier_summary_may_be_told_again():
     assert "echo" not in judged(kept, asked([before, *TALK[-9:]])).rejected_by
 
 
+WISHES = "\n".join(
+    f"- {wish}"
+    for wish in (
+        "Guests choose a berth from the map and see its length, depth and price at once.",
+        "A booking is held for fifteen minutes while the guest pays, and is let go afterwards.",
+        "The harbour master sees all bookings of a day on one page and may move them by hand.",
+        "Prices depend on the season, which the harbour master sets for each year in advance.",
+        "Guests get a mail with the code of the gate on the morning of the day they arrive.",
+        "A guest who cancels three days ahead gets all money back, later one gets the half.",
+        "The page must work on small phones, also where the net of the harbour is slow.",
+        "All texts stand in German and in English, and the guest's browser chooses of them.",
+        "Boats longer than the berth are refused, with a hint to one that is long enough.",
+        "The list of guests can be printed for the tax office, by month and by nation.",
+        "Each berth has a page of its own with a photo, and the master may write a note on it.",
+        "Who owns two boats sees both, and books for one without saying which it was last.",
+    )
+)
+PROGRESS = """The parser and the writer were moved first, parser_mail_id before the others.
+After that the cache came, which had lost its order twice, and the reason was found there.
+The report is built from the schedule now, where before it read the tables by itself.
+Nothing is known yet of the login, apart from the check that it passes since the last change.
+The mail is sent in the order of the schedule, which was found to be the simplest way.
+What remains is the page itself: so far only what stands behind it was written."""
+
+
+def test_a_persons_requirements_may_be_kept_word_for_word():
+    """They are what a summary is for; the same list by the assistant is a copy (FR-6, FR-8)."""
+    text = f"{REFERENCE_LINE}\n\n## Requirements\n{WISHES}\n\n## Done\n{PROGRESS}"
+    wished = said("user", f"Build the booking page. What is asked for:\n{WISHES}")
+    done = judged(text, asked([wished, *TALK[1:]], 1_500))
+    assert done.accepted, done.verdicts
+    listed = said("assistant", f"I am to build this:\n{WISHES}")
+    assert "echo" in judged(text, asked([*TALK, listed], 1_500)).rejected_by
+
+
 # --- instructions ---------------------------------------------------------------------------------
 
 NO_CARDS, TUESDAYS = "Never store card numbers.", "We only ship on Tuesdays."

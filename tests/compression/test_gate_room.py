@@ -3,7 +3,7 @@ worthy lines, and what is left is judged anew (FR-6, FR-8, C-8)."""
 
 import pytest
 
-from compact.compression.gate import room
+from compact.compression.gate import instructions, matter, room
 from compact.compression.gate.rules import Judged, judge
 from compact.core.checkpoints import REFERENCE_LINE, Summary, SummaryRequest
 from tests.compression.test_gate import COUNTER, SUBJECTS, TALK, asked, broken, detail, judged, said
@@ -137,3 +137,149 @@ def test_a_broken_off_summary_is_shortened_like_any_other(finish):
     done = judge(made, request, COUNTER, source_tokens=9_000)
     assert done.accepted, done.verdicts
     assert done.summary.finish == finish
+
+
+# --- what only one line tells ---------------------------------------------------------------------
+
+CHECK = "Always run the tests with `make check` before you commit."
+PLAN = "Split src/app/berths.py into two modules"
+
+
+def test_a_list_keeps_the_line_that_tells_of_a_rule():
+    """Code cannot make that one again (C-8)."""
+    talk = [said("user", f"Build the booking page. {NO_CARDS} {CHECK}"), *TALK[1:]]
+    lines = "\n".join(ORDERS[:10])
+    whole = f"{REFERENCE_LINE}\n\n## Done\n{lines}\n\n## Commands\n- make all\n- {CHECK}"
+    done = at_its_cap(whole, asked(talk))
+    assert done.accepted, done.verdicts
+    assert f"## Commands\n- {CHECK}" in done.summary.text
+    assert "make all" not in done.summary.text
+    assert NO_CARDS in done.summary.text
+
+
+def test_a_list_keeps_the_line_that_tells_of_an_open_task():
+    """Nor that one (issue 4, goals)."""
+    talk = [*TALK, said("assistant", f"Next: {PLAN}.")]
+    lines = "\n".join(ORDERS[:10])
+    whole = f"{REFERENCE_LINE}\n\n## Done\n{lines}\n\n## Files\n- a/b.py: new\n- to do: {PLAN}"
+    done = at_its_cap(whole, asked(talk, open_tasks=(PLAN,)))
+    assert done.accepted, done.verdicts
+    assert f"## Files\n- to do: {PLAN}" in done.summary.text
+    assert "a/b.py" not in done.summary.text
+
+
+@pytest.mark.parametrize(
+    ("line", "lost"),
+    [
+        (f"- Store card numbers, then {TASK.lower()}.", f"## Open\n- {TASK}"),
+        ("- Store card numbers; we only ship on Tuesdays.", f"- {TUESDAYS}"),
+    ],
+)
+def test_a_line_that_goes_for_its_mark_takes_nothing_else_along(line, lost):
+    """What only that line told is put in again, a task or a rule (C-8)."""
+    lines = "\n".join(ORDERS[:6])
+    rules = f"## Instructions\n- {NO_CARDS}" + (f"\n- {TUESDAYS}" if TASK in lost else "")
+    whole = f"{REFERENCE_LINE}\n\n## Facts\n{lines}\n{line}\n\n{rules}"
+    done = at_its_cap(whole, asked(SPOKE, open_tasks=(TASK,) if TASK in lost else ()))
+    assert done.accepted, done.verdicts
+    assert "store card numbers," not in done.summary.text.lower()
+    assert lost in done.summary.text
+
+
+def test_a_summary_of_one_line_that_goes_is_none():
+    """The opposite of a rule is not accepted because there was no room to say so."""
+    line = "- Always store card numbers" + ", and then once more" * 6
+    talk = [said("user", f"Build the booking page. {NO_CARDS}"), *TALK[1:]]
+    done = at_its_cap(f"## Facts\n{line}", asked(talk))
+    assert "1 turned round" in detail(done, "instructions")
+    assert not done.accepted
+
+
+# --- whole lines ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        "- The report keeps the\norder of the schedule\nas it was.",
+        "The report keeps the\norder of the schedule\nas it was.",
+        "- It runs with:\n```\nschedule --all\n\n## all of it\nreport\n```",
+        "```\nschedule --all\n- report\n\nreport --all\n```",
+    ],
+)
+def test_what_goes_on_below_its_line_goes_with_it(item):
+    """No half of a sentence stays, nor of a block of code."""
+    whole = FULL.replace("- The report keeps the order of the schedule.", item)
+    done = at_its_cap(whole)
+    assert done.accepted, done.verdicts
+    left = (set(item.split("\n")) - {""}) & set(done.summary.text.split("\n"))
+    assert not left or item in done.summary.text
+
+
+def test_a_fence_that_is_never_closed_opens_none():
+    """Or all that follows would be one piece."""
+    whole = FULL.replace(PLAIN[0], "- It runs with ```make all")
+    done = at_its_cap(f"{whole}\n```")
+    assert done.accepted, done.verdicts
+
+
+def test_what_is_larger_than_the_half_stays_where_small_lines_will_do():
+    """However little it is worth (FR-6)."""
+    story = "- The work went on with the pages. " + " ".join(order[2:] for order in ORDERS[:9])
+    small = "\n".join(f"- The {word} page is kept, and so is its row." for word in SUBJECTS[:6])
+    whole = f"{REFERENCE_LINE}\n\n## Done\n{small}\n\n## Facts\n- The page works.\n{story}\n{NAMED}"
+    assert len(story) > len(whole) / 2
+    done = at_its_cap(whole)
+    assert done.accepted, done.verdicts
+    assert story in done.summary.text
+    assert NO_CARDS in done.summary.text
+
+
+# --- how much may go ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", range(6, 24))
+def test_tasks_and_rules_together_take_no_more_than_the_half(count):
+    """Of what was written, whichever rules took it (FR-6)."""
+    more = "Never log the passwords of guests in any file. Always ask before you delete a berth."
+    open_tasks = tuple(f"Write the migration of table {number}" for number in range(4))
+    talk = [
+        said("user", f"{TALK[0].text} {more}"),
+        *TALK[1:],
+        *(said("assistant", f"Next: {task}.") for task in open_tasks),
+    ]
+    whole = f"{REFERENCE_LINE}\n\n## Facts\n" + "\n".join(ORDERS[:count])
+    for most in range(1, 5):
+        done = at_its_cap(whole, asked(talk, open_tasks=open_tasks[:most]))
+        left = [line for line in done.summary.text.split("\n") if line in whole.split("\n")]
+        assert not done.accepted or len("\n".join(left)) >= len(whole) / 2
+
+
+def test_marked_lines_are_their_makers():
+    """A mark behind a line does not make it ours (FR-6)."""
+    lines = [
+        f"- The {a} of the {b} was moved behind the {c}, and 250 tests pass."
+        for a, b, c in zip(SUBJECTS, SUBJECTS[1:], SUBJECTS[2:], strict=False)
+    ]
+    whole = f"{REFERENCE_LINE}\n\n## Done\n" + "\n".join(lines) + "\n- Fine."
+    for spare in range(0, 200, 10):
+        request = asked(max_tokens=COUNTER.text(whole) + spare)
+        request = request.model_copy(update={"max_instruction_tokens": 200})
+        done = judge(Summary(text=whole, made_by="m"), request, COUNTER, source_tokens=9_000)
+        assert done.accepted, (spare, done.verdicts)
+
+
+def test_looking_for_room_costs_little(monkeypatch):
+    """Lines and rules are cut up once each, not once for each other."""
+    cut_up = list[str]()
+
+    def telling(text: str) -> frozenset[str]:
+        cut_up.append(text)
+        return matter.telling(text)
+
+    monkeypatch.setattr(instructions, "telling", telling)
+    rules = [f"Never touch the {word} of week {n} again." for n, word in enumerate(SUBJECTS)]
+    talk = [*TALK, *(said("user", rule) for rule in rules)]
+    lines = ORDERS[:50]
+    at_its_cap(f"{REFERENCE_LINE}\n\n## Facts\n" + "\n".join(lines), asked(talk))
+    assert len(cut_up) < 12 * (len(lines) + len(rules))
