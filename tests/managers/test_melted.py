@@ -138,6 +138,81 @@ def test_own_words_with_the_time_in_them_take_the_place_of_the_older_ones() -> N
         assert parted(ctx.get_context_for_model())[0][1] == now
 
 
+@pytest.mark.parametrize("separator", SEPARATORS)
+@pytest.mark.parametrize("is_first", [True, False])
+def test_own_words_that_differ_by_a_word_take_the_place_of_the_older_ones(
+    separator: str, is_first: bool
+) -> None:
+    """C-9, K-6: also by one without digits; the prompt does not grow, and says the newest."""
+    dice = random.Random(7)
+    woods = ["amber", "birch", "cedar", "elm", "fir", "hazel", "larch", "maple", "oak", "pine"]
+    ctx, tokens = started(own="You are a roofer. The branch is main."), []
+    for turn in range(20):
+        now = f"You are a roofer. The branch is {'-'.join(dice.sample(woods, 3))}."
+        texts, _ = parted(ctx.get_context_for_model())
+        melted = separator.join([now, *texts] if is_first else [*texts, now])
+        tokens.append(sent_back(ctx, turn, [{"role": "system", "content": melted}]))
+        shown = "\n".join(parted(ctx.get_context_for_model())[0])
+        assert shown.count("You are a roofer.") <= 1 + (turn < 5 and "---" in separator)
+        assert now in shown
+    assert max(tokens) < min(tokens) + 20
+    assert len(ctx.branches()) == 1
+
+
+@pytest.mark.parametrize("added", ["delete files.", "delete files", "You may not push", "main."])
+def test_part_of_a_sentence_that_is_added_is_shown(added: str) -> None:
+    """K-6: it may mean the contrary of what it is a part of."""
+    own = "You may not push to main. You may not, e.g. delete files."
+    ctx = started(own=own)
+    for turn in range(3):
+        texts, _ = parted(ctx.get_context_for_model())
+        melted = "\n\n".join([*texts, added])
+        sent_back(ctx, turn, [{"role": "system", "content": melted}])
+        assert parted(ctx.get_context_for_model())[0][1] == f"{own}\n\n{added}"
+
+
+@pytest.mark.parametrize("separator", SEPARATORS[:4])
+@pytest.mark.parametrize(
+    "added", ["Mind the nails.", "Be kind.\nMind the nails.", "必须保留原文。"]
+)
+def test_whole_sentences_of_what_is_shown_are_known(separator: str, added: str) -> None:
+    """C-9, K-6: however they are joined, and in whatever order."""
+    own = "Mind the nails. Be kind. 不要推送。必须保留原文。"
+    ctx = started(own=own)
+    texts, _ = parted(ctx.get_context_for_model())
+    sent_back(ctx, 0, [{"role": "system", "content": separator.join([added, *texts, added])}])
+    assert parted(ctx.get_context_for_model())[0] == texts
+
+
+@pytest.mark.parametrize("added", ["You may not push to dev.", "You may not push to 2.0."])
+def test_a_sentence_that_is_added_to_ones_own_takes_no_ones_place(added: str) -> None:
+    """K-6: nor where it is like them, since the client says both."""
+    own = "You may not push to 1.0."
+    ctx = started(own=own)
+    for turn in range(3):
+        texts, _ = parted(ctx.get_context_for_model())
+        sent_back(ctx, turn, [{"role": "system", "content": "\n\n".join([*texts, own, added])}])
+        lines = parted(ctx.get_context_for_model())[0][1].splitlines()
+        assert {own, added} <= set(lines)
+        assert len(lines) <= 5
+
+
+@pytest.mark.parametrize("own", ["", "slates first", "Slates first. Mind the nails"])
+@pytest.mark.parametrize("beside", ["be brief", "Own words of the client,\nsaid at each turn"])
+@pytest.mark.parametrize("places", [("after",), ("before", "after")])
+def test_words_without_full_stops_joined_by_spaces_are_known_at_last(
+    own: str, beside: str, places: tuple[str, ...]
+) -> None:
+    """C-9: where nothing tells where a sentence ends, what was added twice is known."""
+    client = Client(" ", own, list(places), "as it is", wraps=False, sends_blocks=False)
+    ctx, tokens = started(own=own), []
+    for turn in range(10):
+        texts, _ = parted(ctx.get_context_for_model())
+        melted = client.melted(texts, random.Random(7)).replace(BESIDE, beside)
+        tokens.append(sent_back(ctx, turn, [{"role": "system", "content": melted}]))
+    assert len(set(tokens[4:])) == 1
+
+
 def test_other_words_of_a_melting_client_are_shown() -> None:
     """K-6: what is new is added to what was shown, what is changed takes its place."""
     ctx = started(own=OWN)

@@ -1,6 +1,7 @@
 """`sync` under trouble: delivered twice, malformed, cut off, another system prompt, or a prompt of
 long ago (K-6, FR-1)."""
 
+import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
@@ -104,6 +105,33 @@ def test_a_list_with_a_malformed_message_changes_nothing(kind: str, tmp_path: Pa
             ctx.sync(messages)
         assert refused.value.path.startswith(path)
         assert (ctx.branch_id, len(ctx.history), len(ctx.branches())) == ("s", 6, 1)
+
+
+@pytest.mark.parametrize(
+    ("content", "is_taken"),
+    [([{"type": "text", "text": None}], True), ({"a": 1}, False), (5, False)],
+)
+@pytest.mark.parametrize("others", [[], [{"role": "system", "content": "Be kind."}]])
+@pytest.mark.parametrize("has_ours", [True, False])
+def test_a_malformed_system_message_is_what_it_is_beside_our_goals(
+    content: Any, is_taken: bool, others: list[Dict], has_ours: bool
+) -> None:
+    """What is no message is refused by its place, what is one is taken (K-6)."""
+    ctx = ContextManager(store=InMemoryStore(), session_id="s")
+    ctx.set_goals(["Mend the roof."])
+    ctx.sync([{"role": "system", "content": "Be kind."}, *talk(0, 1)])
+    before = ctx.get_context_for_model()
+    ours = before[1:2] if has_ours else []
+    given = [*others, *ours, {"role": "system", "content": content}, *talk(0, 2)]
+    if is_taken:
+        ctx.sync(given)
+        assert len(ctx.history) == 1 + len(talk(0, 2))
+    else:
+        place = re.escape(f"messages[{len(others) + len(ours)}].content")
+        with pytest.raises(InvalidMessage, match=place):
+            ctx.sync(given)
+        assert ctx.get_context_for_model() == before
+    assert len(ctx.branches()) == 1
 
 
 def timed(minute: int, words: int = 0) -> Dict:

@@ -39,8 +39,12 @@ LEAST_RUN = 3
 _STANDING = ("Goals", "Prompt")
 """Texts of ours that stand before the messages of every prompt."""
 _OURS = ("Checkpoint", *_STANDING)
+ALIKE = 0.8
+"""Share of their words that two system prompts have in common of which one is newer words for the
+other."""
 _NUMBERED = re.compile(r"\S*\d\S*")
 """What changes in a system prompt from turn to turn: times, dates, counts."""
+_BETWEEN_SENTENCES = re.compile(r"(?<=[.!?])\s+(?![a-z])|(?<=[。！？])|\n")
 _HEADING = re.compile(r"\[Checkpoint (?P<id>ck-[0-9a-f]+) · [^\]\n]* to (?P<last>[\d,]+)")
 
 Given = Message | Mapping[str, Any]
@@ -76,7 +80,11 @@ class _Match(NamedTuple):
 
 
 class _List:
-    """A list by its parts: the system prompt, and what else was said."""
+    """A list by its parts: the system prompt, and what else was said.
+
+    They are found in this order, each by the ones before it: what is ours, the system messages
+    between, how many of them the history has.
+    """
 
     def __init__(self, state: SessionState, given: Sequence[Given]) -> None:
         self.given = list(given)
@@ -113,17 +121,20 @@ class _List:
         """
         shown = [state.history[i] for i in range(len(self.lead))]
         parts = (part for message in shown for part in message.parts)
-        texts = {part.text.strip(): None for part in parts if isinstance(part, Text)}
-        known = "\n".join(texts)
-        left = "\n\n".join(b["text"] for m in system for b in _blocks(m) if "text" in b)
-        for text in sorted(filter(None, texts), key=len, reverse=True):
+        known = list(dict.fromkeys(part.text.strip() for part in parts if isinstance(part, Text)))
+        said = [block["text"] for m in system for block in _blocks(m) if "text" in block]
+        if not all(isinstance(text, str) for text in said):
+            return
+        left, is_added = "\n\n".join(said), False
+        for text in sorted(filter(None, known), key=len, reverse=True):
             if text not in left:
                 return
+            is_added = is_added or left.count(text) > 1  # shown, and among the client's own words
             while text in left:
                 left = rejoined(left.split(text))
-        if all(line.strip() in known for line in left.splitlines()):
+        if _is_said(left, known):
             self.system = tuple(shown)
-        elif _NUMBERED.sub("", left) == _NUMBERED.sub("", known) and len(shown) == 1:
+        elif len(shown) == 1 and not is_added and _are_alike(left, "\n".join(known)):
             self.system = ({"role": shown[0].role, "content": left},)
 
     def words(self, *, without: Sequence[str]) -> list[int]:
@@ -202,9 +213,9 @@ def _own_words(message: Given) -> Given | None:
     """A message without what of ours was melted into it; itself where nothing was, None where it
     has no other words.
     """
-    content = message.text if isinstance(message, Message) else message.get("content")
+    content = _content(message)
     if isinstance(content, str):
-        words: object = without(content, _STANDING)
+        words: str | list[Mapping[str, Any]] = without(content, _STANDING)
         if words is content:
             return message
     else:
@@ -226,24 +237,58 @@ def _own_words(message: Given) -> Given | None:
 
 
 def _as_many(system: Sequence[Given], count: int) -> tuple[Given, ...]:
-    """The system messages as `count` of them, the last ones joined; none where there are fewer."""
+    """The system messages as `count` of them, the last ones joined; none where there are fewer. One
+    that cannot be joined, as it is no message, stands for all, to be refused.
+    """
     if not 0 < count <= len(system):
         return ()
     first, *others = system[count - 1 :]
     if not others:
         return tuple(system)
+    for message in (first, *others):
+        if not isinstance(_content(message), str | Sequence | None):
+            return (message,)
     blocks = [block for message in (first, *others) for block in _blocks(message)]
-    texts = [b["text"] if b.keys() == {"type", "text"} else None for b in blocks]
-    joined = blocks if None in texts else "\n\n".join(map(str, texts))
+    texts = [b["text"] for b in blocks if b.keys() == {"type", "text"}]
+    texts = [text for text in texts if isinstance(text, str)]
+    joined = blocks if len(texts) < len(blocks) else "\n\n".join(texts)
     role = first.role if isinstance(first, Message) else first["role"]
     return (*system[: count - 1], {"role": role, "content": joined})
 
 
+def _content(message: Given) -> object:
+    return message.text if isinstance(message, Message) else message.get("content")
+
+
 def _blocks(message: Given) -> list[Mapping[str, Any]]:
-    content = message.text if isinstance(message, Message) else message.get("content")
+    content = _content(message)
     if isinstance(content, Sequence) and not isinstance(content, str):
         return [block for block in content if isinstance(block, Mapping)]
     return [{"type": "text", "text": content or ""}]
+
+
+def _is_said(text: str, known: Sequence[str]) -> bool:
+    """Whether known texts say each sentence of a text, as one of their own: part of a sentence may
+    mean something else. Where a client joins without full stops, sentences run together: what it
+    has added twice is known.
+    """
+    sentences = {sentence for each in known for sentence in _sentences(each)}
+    if sentences.issuperset(_sentences(text)):
+        return True
+    twice = f"{text} {text}"
+    return any(each.startswith(twice) or each.endswith(twice) for each in known)
+
+
+def _sentences(text: str) -> Iterator[str]:
+    return filter(None, (each.strip() for each in _BETWEEN_SENTENCES.split(text)))
+
+
+def _are_alike(one: str, other: str) -> bool:
+    """Whether one text is newer words for another: each has most of the other's words, numbers
+    left aside.
+    """
+    words, others = (set(_NUMBERED.sub("", text).split()) for text in (one, other))
+    return len(words & others) >= ALIKE * max(len(words), len(others))
 
 
 def _differs(state: SessionState, asked: _List) -> bool:
