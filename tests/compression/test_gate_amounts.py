@@ -42,6 +42,7 @@ def test_an_amount_that_was_said_is_known_in_any_writing(amount):
         ("It took 0,75 s.", "750 milliseconds"),
         ("It may take 250ms.", "0.25 s"),
         ("It ran for 2.5 hours.", "150 minutes"),
+        ("It ran for 4,500 s.", "1.250 hours"),
         ("It ran for 10 minutes.", "600 seconds"),
         ("It holds 1.5 MB.", "1,500 kB"),
         ("It holds 2 KiB.", "2048 bytes"),
@@ -71,14 +72,15 @@ def test_a_number_without_end_is_judged(number):
 
 def test_an_amount_never_costs_its_line():
     """Where the mark finds no room the line stays; a path that nobody can find goes then."""
-    lines = ["- The login was rewritten, and 250 tests pass.", "- The rest is in lib/odd/thing.go."]
-    whole = f"{REFERENCE_LINE}\n\n{RULES}\n\n## Done\n{ORDERS[0]}\n" + "\n".join(lines)
-    done = at_its_cap(whole)
+    amount, path = "- The login has 250 tests now.", "- The rest is in lib/odd/thing.go."
+    whole = f"{REFERENCE_LINE}\n\n{RULES}\n\n## Done\n{ORDERS[0]}\n{{}}"
+    done = at_its_cap(whole.format(amount))
     assert done.accepted, done.verdicts
     assert "hallucinated" in broken(done)
-    assert lines[0] in done.summary.text
-    assert "thing.go" not in done.summary.text
-    assert "thing.go. (not in the source: lib/odd/thing.go)" in judged(whole).summary.text
+    assert amount in done.summary.text.split("\n")
+    assert path not in at_its_cap(whole.format(path)).summary.text
+    for line in (amount, path):
+        assert f"{line} (not in the source: " in judged(whole.format(line)).summary.text
 
 
 class Counting(TokenCounter):

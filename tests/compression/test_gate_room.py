@@ -186,12 +186,22 @@ def test_a_line_that_goes_for_its_mark_takes_nothing_else_along(line, lost):
     assert lost in done.summary.text
 
 
-def test_a_summary_of_one_line_that_goes_is_none():
-    """The opposite of a rule is not accepted because there was no room to say so."""
-    line = "- Always store card numbers" + ", and then once more" * 6
-    talk = [said("user", f"Build the booking page. {NO_CARDS}"), *TALK[1:]]
-    done = at_its_cap(f"## Facts\n{line}", asked(talk))
-    assert "1 turned round" in detail(done, "instructions")
+@pytest.mark.parametrize(
+    ("line", "rule"),
+    [
+        ("- Always store card numbers", "instructions"),
+        (f"- Done: {TASK.lower()}", "tasks"),
+        ("- It stands in lib/odd/thing.go", "hallucinated"),
+    ],
+)
+def test_a_summary_of_one_line_that_goes_is_none(line, rule):
+    """Where there was no room to mark it, what code put in for it is no summary (FR-6)."""
+    talk = [said("user", f"Build the booking page. {NO_CARDS}"), *SPOKE[1:]]
+    request = asked(talk if rule == "instructions" else talk[1:], open_tasks=(TASK,))
+    request = request if rule == "tasks" else request.model_copy(update={"open_tasks": ()})
+    done = at_its_cap(f"## Facts\n{line}" + ", and then some more" * 6, request)
+    assert rule in broken(done)
+    assert line not in done.summary.text
     assert not done.accepted
 
 
@@ -201,10 +211,13 @@ def test_a_summary_of_one_line_that_goes_is_none():
 @pytest.mark.parametrize(
     "item",
     [
-        "- The report keeps the\norder of the schedule\nas it was.",
-        "The report keeps the\norder of the schedule\nas it was.",
+        "- The report keeps, since it was moved behind the schedule and\nbefore the login, the "
+        "order that the index of the page had given to it when\nall were written for the mail.",
+        "The report keeps, since it was moved behind the schedule and\nbefore the login, the "
+        "order that the index of the page had given to it when\nall were written for the mail.",
         "- It runs with:\n```\nschedule --all\n\n## all of it\nreport\n```",
-        "```\nschedule --all\n- report\n\nreport --all\n```",
+        "It runs with all of these, one behind the other:\n```\nschedule and the report of it\n"
+        "- report of the schedule, in its order\n\nindex, and all of the login behind it\n```",
     ],
 )
 def test_what_goes_on_below_its_line_goes_with_it(item):
@@ -218,8 +231,8 @@ def test_what_goes_on_below_its_line_goes_with_it(item):
 
 def test_a_fence_that_is_never_closed_opens_none():
     """Or all that follows would be one piece."""
-    whole = FULL.replace(PLAIN[0], "- It runs with ```make all")
-    done = at_its_cap(f"{whole}\n```")
+    whole = FULL.replace(PLAIN[0], "- It runs with:\n```\nmake all")
+    done = at_its_cap(whole)
     assert done.accepted, done.verdicts
 
 

@@ -22,6 +22,7 @@ _AMOUNT = re.compile(
 """A number and what it counts."""
 _ALL = re.compile(r"100(?:[.,]0+)?\s?%")
 _SIZE = re.compile(rf"(?<![\w.,])({_NUMBER})(?:[\s-]?({_TIME}|{_MEMORY})\b)?")
+_THOUSANDS = re.compile(r",(?=\d{3}(?!\d))")
 _UNITS = (
     ("milli", "s", 0.001),
     ("ms", "s", 0.001),
@@ -71,14 +72,14 @@ def _is_among(digits: str, known: str) -> bool:
 
 
 def _sizes(text: str) -> Iterator[tuple[str, str]]:
-    """What the amounts of time and memory in a text measure, and how much, to three digits; a
-    number with a fraction and no unit is one of seconds.
+    """What the amounts of time and memory in a text measure, and how much of it they are; a number
+    with a fraction and no unit is one of seconds.
     """
     for number, unit in _SIZE.findall(text):
         if not unit and "." not in number:
             continue
         lower = unit.lower() or "s"
         what, factor = next((w, f) for begins, w, f in _UNITS if lower.startswith(begins))
-        for read in {number.replace(",", ""), number.replace(",", ".")}:
-            if read.count(".") < 2:
-                yield what, f"{float(read) * factor:.3g}"
+        read = _THOUSANDS.sub("", number).replace(",", ".")
+        if read.count(".") < 2:
+            yield what, f"{float(read) * factor:.9g}"
