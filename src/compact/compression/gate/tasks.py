@@ -95,7 +95,12 @@ def appended(text: str, missing: Iterable[str], matter: Matter) -> str:
 def needed(matter: Matter) -> Test:
     """Whether a line tells of an open task."""
     wanted = [words for task in matter.request.open_tasks if (words := words_of(task))]
-    return lambda line: any(_holds(words_of(line), words) for words in wanted)
+
+    def is_needed(line: str) -> bool:
+        held = words_of(line)
+        return any(_holds(held, words) for words in wanted)
+
+    return is_needed
 
 
 def dropped(text: str, matter: Matter) -> tuple[str, ...]:
