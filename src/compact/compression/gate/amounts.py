@@ -39,14 +39,18 @@ _DIGITS = re.compile(r"\d(?:[.,_\s]?\d){2,}")
 """The digits of one number or several: who reads cannot tell what parts them."""
 
 
+def found_in(text: str) -> dict[str, str]:
+    """The amounts in a text, each once, and the digits of each."""
+    return {amount[0]: _digits(amount[1]) for amount in _AMOUNT.finditer(text)}
+
+
 def unknown(text: str, sources: Iterable[str]) -> list[str]:
     """The amounts in a text, each once, that no number of the sources begins with, nor would when
     rounded, nor is in another unit. All of something is no amount.
     """
-    found = {amount[0]: _digits(amount[1]) for amount in _AMOUNT.finditer(text)}
     asked = {
         amount: digits
-        for amount, digits in found.items()
+        for amount, digits in found_in(text).items()
         if LEAST_DIGITS <= len(digits) <= MOST_DIGITS and not _ALL.fullmatch(amount)
     }
     if not asked:

@@ -200,14 +200,17 @@ def _with_marks(
     """The text with the lines marked that hold one of the names or amounts, and how many they are.
     For want of room for its mark a line with a name is left out.
     """
-    lines = text.split("\n")
-    held = {
-        number: found
-        for number, line in enumerate(lines)
-        if marks.UNKNOWN not in line and (found := [x for x in (*names, *unknown) if x in line])
-    }
-    told = {number: f"{marks.UNKNOWN}{', '.join(found)})" for number, found in held.items()}
-    misled = {number for number, found in held.items() if found[0] in names}
+    lines, told, misled = text.split("\n"), dict[int, str](), set[int]()
+    unsaid = frozenset(unknown)
+    for number, line in enumerate(lines):
+        if marks.UNKNOWN in line:
+            continue
+        found = [name for name in names if name in line]
+        if found:
+            misled.add(number)
+        found += [amount for amount in amounts.found_in(line) if amount in unsaid]
+        if found:
+            told[number] = f"{marks.UNKNOWN}{', '.join(found)})"
     return marks.marked(lines, told, matter, misled.__contains__), len(told)
 
 
