@@ -55,6 +55,7 @@ GOOD = (
     f"{REFERENCE_LINE}\n\n## Goal\n- Build the booking page.\n\n"
     "## Done\n- The parser keeps the order of all tables.\n\n## Names\nMAIL_ID"
 )
+TABLES = "- The parser keeps the order of all tables."
 SPOKEN = "\n".join(m.text for m in TALK)
 PROMPT = (
     "You write the memory of a conversation. Tell what was decided, what was done, what is open "
@@ -240,8 +241,8 @@ def test_an_open_goal_is_not_called_ended(line):
     assert "the goal is still open)" in done.summary.text
     assert "goals" not in broken(judged(done.summary.text, goals=[GOAL]))
     assert "goals" not in broken(judged(f"## Facts\n{line}", goals=["Paint the roof of the barn"]))
-    cap = COUNTER.text(f"## Facts\n- One.\n{line}")
-    tight = judged(f"## Facts\n- One.\n{line}", asked(max_tokens=cap), goals=[GOAL])
+    cap = COUNTER.text(f"## Facts\n{TABLES}\n{line}")
+    tight = judged(f"## Facts\n{TABLES}\n{line}", asked(max_tokens=cap), goals=[GOAL])
     assert tight.accepted
     assert "Postgres" not in tight.summary.text
 
