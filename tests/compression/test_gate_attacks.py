@@ -129,6 +129,8 @@ def test_bullets_hide_no_copy():
     """Lists of the conversation that are handed back are no summary of it (FR-6)."""
     assert "echo" in judged(LIST, asked(LISTS)).rejected_by
     assert "echo" in judged(f"{REFERENCE_LINE}\n\n## Facts\n{LIST}", asked(LISTS)).rejected_by
+    theirs = [said("user", message.text) for message in LISTS]
+    assert "echo" in judged(LIST, asked(theirs)).rejected_by
 
 
 def test_a_list_of_an_earlier_summary_may_be_told_again():

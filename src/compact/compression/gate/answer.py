@@ -31,6 +31,8 @@ SECTIONS_FROM = 200
 """Tokens of cap and source from which a summary of a task's state is asked for sections, and tokens
 of its source from which it has something to say."""
 ECHO_SHARE = 0.5
+LISTED_SHARE = 0.8
+"""Share from which a summary that keeps a person's lists is nothing else."""
 UNLISTED = 1 / 3
 """Share of a summary's lines without bullets from which those beside them hide no copy: copies of
 real sessions have 0.41 at least. Lines that are taken over one by one all have bullets."""
@@ -176,16 +178,21 @@ def copied_of(summary: Summary, matter: Matter) -> echoes.Copied:
     """What of it is copied from the source or from what was said there.
 
     Bullets are compared where it has other lines, too, with what assistants and tools said: the
-    lists of an earlier summary may be told again, and a person's requirements word for word.
+    lists of an earlier summary may be told again, and a person's requirements word for word, unless
+    hardly anything stands beside them.
     """
     sources = ([matter.prompt, *matter.source], matter.spoken)
     runs = [echoes.copied(summary.text, source) for source in sources]
     if echoes.unlisted(summary.text) >= UNLISTED:
         voices = [(voice_of(message), message) for message in matter.request.messages]
-        heard = [message for voice, message in voices if voice not in ("checkpoint", "person")]
-        spoken = [message.text for voice, message in voices if voice == "assistant"]
-        listed = (list(visible_texts(heard)), spoken)
+        heard = [(voice, message) for voice, message in voices if voice != "checkpoint"]
+        others = [message for voice, message in heard if voice != "person"]
+        spoken = [message.text for voice, message in heard if voice == "assistant"]
+        listed = (list(visible_texts(others)), spoken)
         runs += [echoes.copied(summary.text, source, lists=True) for source in listed]
+        everyone = (list(visible_texts(message for _, message in heard)), matter.spoken)
+        of_all = (echoes.copied(summary.text, source, lists=True) for source in everyone)
+        runs += [run for run in of_all if run.share >= LISTED_SHARE]
     return echoes.Copied(max(x.share for x in runs), any(x.whole for x in runs))
 
 
