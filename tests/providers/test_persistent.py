@@ -679,3 +679,12 @@ def test_it_closes_what_its_models_hold_open():
     models = [Connected(name="one"), ScriptedModel(name="two"), Connected(name="three")]
     asyncio.run(Persistent(models).aclose())
     assert closed == ["one", "three"]
+
+
+@pytest.mark.parametrize("content", [" \n", "", None, []])
+def test_blanks_are_no_answer_in_a_providers_own_words_either(content):
+    """(FR-6)"""
+    said = {"role": "assistant", "content": content}
+    assert Reply(message=said).is_empty
+    assert Reply(message=Message(role="assistant", content=content or "")).is_empty
+    assert not Reply(message={**said, "tool_calls": [{"id": "a"}]}).is_empty

@@ -64,7 +64,9 @@ class Reply(BaseModel):
         said = self.message
         if isinstance(said, Message):
             return not (said.text.strip() or said.tool_calls)
-        return not (said.get("content") or said.get("tool_calls"))
+        words = said.get("content")
+        says = bool(words.strip() if isinstance(words, str) else words)
+        return not (says or said.get("tool_calls"))
 
 
 class Delta(BaseModel):

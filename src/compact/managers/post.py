@@ -260,9 +260,7 @@ class Post:
             self._learn(self._taken, tokens)
 
     def _learn_of(self, reply: Reply, taken: Taken) -> None:
-        if (
-            reply.usage is not None and not reply.is_stand_in
-        ):  # that one counts by its own tokenizer
+        if reply.usage is not None and not reply.is_stand_in:  # who has a tokenizer of its own
             self._learn(taken, reply.usage.prompt_tokens)
 
     def _learn(self, taken: Taken, tokens: int) -> None:
