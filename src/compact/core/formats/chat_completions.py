@@ -18,8 +18,8 @@ from compact.core.formats.wire import (
     NO_IMAGE,
     NOTHING_BEFORE,
     Before,
-    calls_at,
     content_at,
+    list_at,
     object_at,
     own_raw,
     own_wire,
@@ -164,7 +164,9 @@ def _content(raw: Mapping[str, Any], path: str) -> str | tuple[Part, ...]:
     if isinstance(legacy, Mapping):
         name = str(legacy.get("name", ""))
         parts.append(ToolCall(name, name, str(legacy.get("arguments", "")), raw=legacy))
-    return (*parts, *calls_at(calls, f"{path}.tool_calls", _call))
+    for i, call in enumerate(list_at(calls, f"{path}.tool_calls")):
+        parts.append(_call(call, f"{path}.tool_calls[{i}]"))
+    return tuple(parts)
 
 
 def _content_parts(value: object, path: str) -> tuple[Part, ...]:

@@ -112,8 +112,7 @@ def prompt_of(context: ActiveContext, format: str = "chat_completions") -> list[
         UnknownModel: no such format.
     """
     written = format_named(format).render(sendable(context).messages)
-    served = SERVED.get(format)
-    return all_carried([served(raw) for raw in written] if served else written)
+    return all_carried(list(map(SERVED[format], written)))
 
 
 def tools_of(context: ActiveContext, format: str) -> list[dict[str, Any]]:

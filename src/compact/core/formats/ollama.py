@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from itertools import count
 from typing import Any
 
 from compact.core import images
@@ -19,7 +18,7 @@ from compact.core.formats.wire import (
     NO_IMAGE,
     NOTHING_BEFORE,
     Before,
-    calls_at,
+    list_at,
     object_at,
     own_raw,
     own_wire,
@@ -134,8 +133,9 @@ def _read(raw: Raw, path: str, position: int | None) -> tuple[str, Any]:
     parts: list[Part] = [Thinking(thinking)] if isinstance(thinking, str) and thinking else []
     parts += [Text(text)] if text else []
     parts += pictures
-    made = ("" if position is None else f"call-{position}-{i}" for i in count())
-    parts += calls_at(calls, f"{path}.tool_calls", lambda call, at: _call(call, at, next(made)))
+    for i, call in enumerate(list_at(calls, f"{path}.tool_calls")):
+        made = "" if position is None else f"call-{position}-{i}"
+        parts.append(_call(call, f"{path}.tool_calls[{i}]", made))
     return role, tuple(parts)
 
 

@@ -144,7 +144,7 @@ SERVED: Mapping[str, Callable[[Raw], Served]] = {
     "anthropic": served_turn,
     "ollama": served_by_ollama,
 }
-"""By format; what is not in it is sent as its format writes it."""
+"""By format."""
 
 
 # --- for some servers only ------------------------------------------------------------------------
@@ -197,13 +197,13 @@ def plainly(message: Served) -> Served:
     return plain
 
 
-def _with_text(content: Any, text: str) -> Any:  # noqa: ANN401 - as above
+def _with_text(content: Any, text: str) -> Any:  # noqa: ANN401 - a text or a list of parts
     if isinstance(content, list):
         return [*content, {"type": "text", "text": text}]
     return "\n".join(filter(None, (content, text)))
 
 
-def _plain_part(part: Any) -> Any:  # noqa: ANN401 - as above
+def _plain_part(part: Any) -> Any:  # noqa: ANN401 - what is no part is passed on
     match part:
         case {"type": "refusal", "refusal": str(text)}:
             return {"type": "text", "text": text}

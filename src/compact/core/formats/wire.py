@@ -21,7 +21,6 @@ from compact.core.messages import (
     Opaque,
     Part,
     Raw,
-    ToolCall,
 )
 from compact.core.provider_rules import ProviderRules
 from compact.errors import InvalidMessage
@@ -111,19 +110,17 @@ def content_at(
     return tuple(part(x, f"{path}[{i}]") for i, x in enumerate(value))
 
 
-def calls_at(
-    value: object, path: str, call: Callable[[object, str], ToolCall]
-) -> tuple[ToolCall, ...]:
-    """The calls of a list at that path, which may be absent, each read by `call`.
+def list_at(value: object, path: str) -> Sequence[object]:
+    """The list that stands at that path; an empty one where there is none.
 
     Raises:
-        InvalidMessage: it is no list, or a call is wrong.
+        InvalidMessage: it is no list.
     """
     if value is None:
         return ()
     if not isinstance(value, Sequence) or isinstance(value, str):
         raise InvalidMessage(path, "expected a list")
-    return tuple(call(x, f"{path}[{i}]") for i, x in enumerate(value))
+    return value
 
 
 def pictures_of(parts: Sequence[Part]) -> tuple[Image, ...]:
