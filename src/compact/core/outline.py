@@ -1,0 +1,152 @@
+"""The outline of a checkpoint: its sections in order, in one table. Start at `OUTLINE`.
+
+A checkpoint has three parts. The *record* is what code knows and writes: what is asked, what must
+hold, where the work stands. The *story* is what happened and why, told by a model or by extraction.
+The *lists* are names for whoever looks something up. A section is added or changed here; what fills
+it stands under its title in `compression.composition`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+Part = Literal["record", "story", "lists"]
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One section of a checkpoint."""
+
+    title: str
+    part: Part
+    purpose: str
+    """What it tells, as the end of the sentence `This section says …`."""
+    most: float
+    """Largest share, 0 to 1, of the checkpoint's room that it may take while others want room."""
+    least: int = 0
+    """Tokens that it may take however small the room is."""
+    gives_way: int = 0
+    """Which is left out first where room is short: the largest number first, 0 never."""
+    also: tuple[str, ...] = ()
+    """Other titles it is known by in what people and models write, in lower case."""
+
+
+GOAL, RULES, STATE, OPEN = "Goal", "Rules", "State", "Open"
+DECISIONS, FACTS, STORY, ERRORS = "Decisions", "Facts", "Story", "Errors"
+FILES, COMMANDS, NAMES = "Files", "Commands", "Names"
+
+OUTLINE: Sequence[Section] = (
+    Section(
+        GOAL,
+        "record",
+        "what the person wants now, and what it is part of",
+        most=0.12,
+        least=60,
+        also=("goals", "task", "objective", "current task", "primary request and intent"),
+    ),
+    Section(
+        RULES,
+        "record",
+        "what holds beyond the turn in which a person said it, word for word",
+        most=0.35,
+        least=80,
+        also=("instructions", "constraints", "requirements", "preferences", "user instructions"),
+    ),
+    Section(
+        STATE,
+        "record",
+        "what is true now: checks, branch, commit, what is not checked yet, what comes next",
+        most=0.12,
+        least=60,
+        also=("now", "current state", "status", "current work", "where it stands"),
+    ),
+    Section(
+        OPEN,
+        "record",
+        "work that was begun or promised and is not done",
+        most=0.15,
+        least=60,
+        also=("open work", "to do", "todo", "todos", "next", "next steps", "pending tasks", "plan"),
+    ),
+    Section(
+        DECISIONS,
+        "record",
+        "questions with their answers, choices with their reasons, refusals with their words",
+        most=0.20,
+        gives_way=3,
+        also=("decided", "agreements", "choices"),
+    ),
+    Section(
+        FACTS,
+        "record",
+        "what was said of people, things, amounts and dates",
+        most=0.30,
+        gives_way=4,
+        also=("key facts", "details", "key details"),
+    ),
+    Section(
+        STORY,
+        "story",
+        "what happened, in the order of time, and why",
+        most=1.0,
+        also=("summary", "what happened", "done", "progress", "history", "account"),
+    ),
+    Section(
+        ERRORS,
+        "record",
+        "what a tool reported as wrong, and what became of it",
+        most=0.12,
+        gives_way=5,
+        also=("errors and fixes", "problems", "failures"),
+    ),
+    Section(
+        FILES,
+        "lists",
+        "files that were written, then files that were read",
+        most=0.22,
+        gives_way=2,
+        also=("files and code", "artifacts", "changes"),
+    ),
+    Section(COMMANDS, "lists", "how things are run here", most=0.08, gives_way=6),
+    Section(
+        NAMES,
+        "lists",
+        "other names that were used and stand nowhere above",
+        most=0.25,
+        gives_way=7,
+        also=("identifiers", "entities"),
+    ),
+)
+"""In the order of a checkpoint."""
+
+TITLES: Sequence[str] = tuple(section.title for section in OUTLINE)
+LISTS = frozenset(s.title for s in OUTLINE if s.part == "lists")
+"""Sections that hold no sentences."""
+
+_BY_NAME: Mapping[str, Section] = {
+    name: section for section in OUTLINE for name in (section.title.lower(), *section.also)
+}
+_HEADING = re.compile(r"^#{1,3} ([^\n#]{1,60})$", re.MULTILINE)
+
+
+def section_named(name: str) -> Section | None:
+    """The section a heading's words stand for; None where they are of no section."""
+    return _BY_NAME.get(name.strip().strip("*_:").strip().lower())
+
+
+def sections_of(text: str) -> Iterator[tuple[Section | None, str]]:
+    """The sections of a text and their bodies, in its order; what stands before the first known
+    heading belongs to None. Headings that name no section of ours stay in the body.
+    """
+    start, current = 0, None
+    for found in _HEADING.finditer(text):
+        if (section := section_named(found[1])) is None:
+            continue
+        if body := text[start : found.start()].strip():
+            yield current, body
+        start, current = found.end(), section
+    if body := text[start:].strip():
+        yield current, body
