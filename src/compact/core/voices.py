@@ -72,7 +72,7 @@ def _voice_of_user(message: Message) -> Voice:
     if not text.strip():
         return "tool" if message.tool_results else "person"
     if text[:1] == "[" and (ours := kind_of(text)):
-        return "checkpoint" if ours == "Checkpoint" else "injected"
+        return "checkpoint" if ours in ("Checkpoint", "Record") else "injected"
     if OBSERVED.match(text):
         return "observation"
     if not spoken_text(text) and not any(isinstance(p, Image | Opaque) for p in message.parts):
