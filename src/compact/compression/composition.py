@@ -361,7 +361,8 @@ class Composer:
             self.notes.work.commands.items(),
             key=lambda row: -sum(self.notes.freshness(p) for p in row[1].positions),
         )
-        short = [command for command, _ in rows if len(command) <= LONGEST_COMMAND]
+        often = [row for row in rows if len(row[1].positions) > 1 or row[1].is_check]
+        short = [command for command, _ in often if len(command) <= LONGEST_COMMAND]
         return [command for command in short if command not in told][:MOST_COMMANDS]
 
 

@@ -171,8 +171,14 @@ def _rewrite(selection: Selection, rewrite: Rewrite, more: Sequence[int]) -> Tas
         source = sum(c.token_count for c in sources)
     messages += [history[i] for i in more]
     cap = max(24, rewrite.cap - _heading_tokens(selection))
+    first = min(c.span.first for c in sources)
+    notes = selection.notes
+    if notes is not None and notes.turns.detailed_from > first:
+        notes = None  # it has forgotten too much of them: they are read again
     request = SummaryRequest(
         messages=messages,
+        notes=notes,
+        reach=(first, max(c.span.last for c in sources) + 1) if notes else (0, 1 << 60),
         kept=in_view(selection),
         first_request_kept=selection.layout.first_request is not None,
         max_tokens=cap,

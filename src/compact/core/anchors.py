@@ -99,6 +99,8 @@ ERROR_LINE = re.compile(
 )
 EXIT_CODE = re.compile(r"\W*(?:exit (?:code|status)|returncode)[: ]*\d+\W*", re.IGNORECASE)
 """A line that says that something failed, but not what."""
+_KEY = re.compile(r'"[\w-]+"\s?:')
+"""A key of JSON: it says how data are laid out, not what somebody works on."""
 _TAG = re.compile(r"</?[A-Za-z][\w-]*>")
 _SHORTEST_ERROR = 7
 _FEW_LINES = 4
@@ -289,6 +291,8 @@ class Ledger:
         """Note the anchors of a text of the message at `position`, and return them."""
         weight = ORIGIN_WEIGHT[origin]
         prose = origin in ("person", "assistant")
+        if origin == "result" and '":' in text:
+            text = _KEY.sub(" ", text)
         found = find(text)
         for anchor, times in found.items():
             if prose and anchor.kind == "pair" and f"`{anchor.text}" not in text:

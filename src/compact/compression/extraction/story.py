@@ -9,7 +9,7 @@ which they were said, never in another one.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from compact.compression.extraction.notes import Notes
@@ -20,8 +20,8 @@ from compact.core.tokens import TokenCounter
 FADE_TURNS = 5.0
 """Turns after which what was said counts 1/e of the newest (above `OLD_TURNS`)."""
 OLD_TURNS = 0.22
-ASKED, CLOSING, NARRATED, OUTCOME = 1.3, 1.0, 0.45, 1.4
-"""Weights of what a person said, of a turn's closing, of what was said on the way, of what came of
+HEAD, ASKED, CLOSING, NARRATED, OUTCOME = 4.0, 1.3, 1.0, 0.45, 2.0
+"""Weights of the line that says what was asked, of what else a person said, of a turn's closing, of what was said on the way, of what came of
 it."""
 OPENING = 2.0
 """What the first statement of a closing counts more, the next one half of that, and so on: they say
@@ -34,8 +34,8 @@ THRIFT = 0.6
 """Power of its tokens by which a statement's worth is divided."""
 LEAST_TOKENS = 12
 """Statements cost no less when they are compared: short ones gain nothing by being shorter."""
-HEADS_SHARE = 0.6
-"""Share of the room that the lines of what was asked may take before anything else is told."""
+HEAD_FRAME = 12
+"""Tokens of id and quotation marks in that line."""
 HEAD_TOKENS, HEAD_SEEN = 40, 16
 """Tokens of what was asked in the line that opens a turn, and where the words stand in view."""
 ALIKE = 0.7
@@ -69,6 +69,8 @@ class Told:
     left: int
     heads: dict[int, str] = field(default_factory=dict)
     lines: list[Line] = field(default_factory=list)
+    led: set[tuple[int, str]] = field(default_factory=set)
+    """What leads to lines that are told."""
     words: list[set[str]] = field(default_factory=list)
     """The words of what was told, so that nothing is told twice."""
 
@@ -92,27 +94,13 @@ class Teller:
             t for t in self.notes.turns.rows if self.first <= t.last and t.position < self.last
         ]
         turns = [t for t in turns if not t.is_empty]
-        told = Told(cap)
-        self._open(told, turns, int(HEADS_SHARE * cap))
-        lines, names = list(self._earlier()), set[str]()
+        told, lines, names = Told(cap), list(self._earlier()), set[str]()
         for i in range(len(turns) - 1, -1, -1):
-            lines += self._lines(turns[i], i, len(turns), names)
+            said = self._lines(turns[i], i, len(turns), names)
+            lines += [line for line in said if self.first <= line.place[0] < self.last]
         for line in sorted(lines, key=lambda x: (-x.worth, x.turn, x.place)):
-            if line.turn in told.heads or line.turn == EARLIER:
-                self._add(told, line)
+            self._add(told, line, turns[line.turn] if line.turn >= 0 else None)
         return "\n".join(self._written(told, len(turns)))
-
-    def _open(self, told: Told, turns: Sequence[Turn], room: int) -> None:
-        """The line that opens each turn, the newest turns first."""
-        for i in range(len(turns) - 1, -1, -1):
-            head = self._head(turns[i])
-            cost = self.counter.text(head) + LINE_TOKENS
-            if cost > min(room, told.left):
-                break
-            told.heads[i] = head
-            told.words.append(set(head.lower().split()))
-            room -= cost
-            told.left -= cost
 
     def _head(self, turn: Turn) -> str:
         words = " ".join(s.text for s in turn.words)
@@ -134,7 +122,10 @@ class Teller:
     def _lines(self, turn: Turn, i: int, count: int, names: set[str]) -> Iterator[Line]:
         fresh = OLD_TURNS + math.exp((i + 1 - count) / FADE_TURNS)
         words = " ".join(s.text for s in turn.words)
-        if self.counter.text(words) > HEAD_TOKENS:
+        size = self.counter.text(words)
+        head = Statement("", tuple(n for s in turn.words for n in s.names), position=turn.position)
+        yield self._line(i, head, 0, HEAD * fresh, cost=min(size, HEAD_TOKENS) + HEAD_FRAME)
+        if size > HEAD_TOKENS:
             for order, said in enumerate(turn.words[1:], 1):
                 yield self._line(i, said, order, ASKED * fresh, quoted=True)
         for order, said in enumerate(turn.closing):
@@ -147,10 +138,17 @@ class Teller:
             yield self._line(i, said, 1_000 - order, OUTCOME * fresh)
 
     def _line(
-        self, turn: int, said: Statement, order: int, weight: float, *, quoted: bool = False
+        self,
+        turn: int,
+        said: Statement,
+        order: int,
+        weight: float,
+        *,
+        quoted: bool = False,
+        cost: int = 0,
     ) -> Line:
         text = f"“{said.text}”" if quoted else said.text
-        cost = self.counter.text(text) + LINE_TOKENS
+        cost = cost or self.counter.text(text) + LINE_TOKENS
         named = min(MOST_NAMED, sum(min(1.5, self.weights.get(name, 0.0)) for name in said.names))
         weight *= (0.5 if said.asks or said.is_plan else 1.0) * (NESTED if said.is_nested else 1.0)
         weight *= 0.6 + named
@@ -164,7 +162,7 @@ class Teller:
         for file, it in reversed(turn.touched.items()):
             names = [n for n in (*it.names, *it.defined) if n in self.weights and n not in told]
             names = sorted(dict.fromkeys(names), key=lambda x: (-self.weights[x], x))[:MOST_OF_FILE]
-            deed = f"{'Wrote' if it.written else 'Read'} {_name_of(file)}"
+            deed = f"{'Wrote' if it.written else 'Read'} {file if is_new else _name_of(file)}"
             if not it.written and not (names and is_new):
                 continue
             told.update(names)
@@ -179,21 +177,29 @@ class Teller:
         rows = [s for s in self.notes.earlier if self.first <= s.position < self.last]
         return [self._line(EARLIER, said, order, CLOSING) for order, said in enumerate(rows)]
 
-    def _add(self, told: Told, line: Line) -> None:
-        cost = line.cost
+    def _add(self, told: Told, line: Line, turn: Turn | None) -> None:
+        """Tell a line if it says something new and fits, and before it what it belongs to."""
         words = set(line.text.lower().split())
-        if line.cost > told.left or line.text in self.seen:
+        if line.text in self.seen or line.cost > told.left:
             return
         if any(len(words & other) > ALIKE * min(len(words), len(other)) for other in told.words):
             return
-        is_led = any(x.under == line.under and x.turn == line.turn for x in told.lines)
-        if line.under and not is_led:
+        cost, head = line.cost, ""
+        if turn is not None and line.turn not in told.heads:
+            head = self._head(turn)
+            cost = self.counter.text(head) + LINE_TOKENS + (line.cost if line.text else 0)
+        if line.under and (line.turn, line.under) not in told.led:
             cost += self.counter.text(line.under) + LINE_TOKENS
-            if cost > told.left:
-                return
-        told.lines.append(line)
-        told.words.append(words)
+        if cost > told.left:
+            return
         told.left -= cost
+        if head:
+            told.heads[line.turn] = head
+            told.words.append(set(head.lower().split()))
+        if line.text:
+            told.led.add((line.turn, line.under))
+            told.lines.append(line)
+            told.words.append(words)
 
     def _written(self, told: Told, count: int) -> Iterator[str]:
         by_turn: dict[int, list[Line]] = {}

@@ -208,6 +208,11 @@ class Turns:
         asks = [s.text for s in said[-4:] if s.asks]
         self.asked = asks[-1][:LONGEST_QUESTION] if asks else ""
 
+    @property
+    def detailed_from(self) -> int:
+        """Where the turns begin of which more than the first words are remembered."""
+        return self.rows[-MOST_TURNS].position if len(self.rows) > MOST_TURNS else 0
+
     def trim(self) -> None:
         """Forget what was said in the oldest turns, so that memory stays bounded."""
         for turn in self.rows[:-MOST_TURNS]:

@@ -46,6 +46,7 @@ _LOOKS = frozenset(
     ("cat", "cd", "cp", "echo", "find", "gh", "git", "grep", "head", "ls", "mkdir", "mv")
 ) | frozenset(("rg", "rm", "sed", "tail", "touch", "which"))
 """Programs whose arguments may well be called like a check."""
+_PROGRAM = re.compile(r"[a-z0-9_.+-]+")
 _STEP = re.compile(r"&&|\|\||[;|\n]")
 _DEFINES = re.compile(
     r"\b(?:def|class|func|fn|function|type|interface|struct|enum|trait|const|let|var)\s+"
@@ -70,6 +71,7 @@ class Command:
     outcome: str | None = None
     """None while it is not known or all went well; else the line that says what failed."""
     answered: bool = False
+    is_check: bool = False
 
 
 @dataclass(slots=True)
@@ -260,6 +262,7 @@ class WorkLog:
         run = self.commands.setdefault(asked.command or "", Command())
         run.outcome, run.answered = outcome, True
         kinds = _checks_in(asked.script)
+        run.is_check = bool(kinds)
         for kind, step in kinds.items():
             self.checked.pop(kind, None)
             self.checked[kind] = position, step, outcome
@@ -292,10 +295,14 @@ class WorkLog:
 def _checks_in(script: str) -> dict[str, str]:
     """The checks of a command: kind → the step that runs it."""
     found: dict[str, str] = {}
-    for step in _STEP.split(script):
+    for step in _STEP.split(script.partition("<<")[0]):
         words = step.split()
         program = next((w for w in words if "=" not in w), "").rsplit("/", 1)[-1]
-        if not words or program in _LOOKS or not (check := _CHECK.search(step)):
+        if (
+            not _PROGRAM.fullmatch(program)
+            or program in _LOOKS
+            or not (check := _CHECK.search(step))
+        ):
             continue
         kind = check["program"] or f"{program} {check['kind'].removesuffix('s')}"
         found[kind] = " ".join(words)
