@@ -346,6 +346,7 @@ def seconds(do: Callable[[], object]) -> float:
     return best
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize("name", ADVERSARIAL)
 def test_time_grows_as_the_text_does(name):
     """No text takes more than linear time: a quarter of a megabyte against one, far from the
