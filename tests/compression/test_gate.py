@@ -504,6 +504,7 @@ def test_extractive_summaries_of_real_sessions_pass(folder):
     assert not poor
 
 
+@pytest.mark.timing
 def test_judging_costs_little():
     """Of 40,000 tokens of source, about half of what extracting from them costs, once the words
     are known: no more than all of it here, as other machines and coverage weigh differently.
