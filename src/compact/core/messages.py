@@ -132,6 +132,18 @@ class Opaque:
 Part = Text | Thinking | Image | ToolCall | ToolResult | Refusal | Opaque
 
 
+@dataclass(frozen=True, slots=True)
+class PersonWords:
+    """What a person said inside a tool's result: an answer to the question it asked, the reason of
+    a refusal, or a note beside an answer. Which result, `call_id` says.
+    """
+
+    kind: Literal["answer", "refusal", "note"]
+    words: str
+    question: str = ""
+    call_id: str = ""
+
+
 class MessageMetadata(BaseModel):
     """What is known about a message beside its content. Unknown keys are kept."""
 
@@ -140,6 +152,8 @@ class MessageMetadata(BaseModel):
     source: str | None = None
     """Who really made it, where a reader knows: `person`, `injected`, `observation`,
     `checkpoint`."""
+    said: tuple[PersonWords, ...] = ()
+    """What a person said inside its tool results, where a reader knows (`core.said_within`)."""
     tags: tuple[str, ...] = ()
     pinned: bool = False
     protected: bool = False
