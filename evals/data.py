@@ -70,8 +70,14 @@ def measure(data: Path) -> ModuleType:
 
 
 def claude_code_sessions(data: Path) -> list[Path]:
-    """The Claude Code sessions, in the order of their names."""
+    """The first fifteen Claude Code sessions, in the order of their names."""
     return sorted((data / "claude_code_sessions").glob("*.jsonl"))
+
+
+def every_claude_code_session(data: Path) -> list[Path]:
+    """Those of all folders, also of other teams."""
+    patterns = ("claude_code_sessions/*", "claude_code_sessions_2/*", "claude_code_others/*/*")
+    return [path for each in patterns for path in sorted(data.glob(f"{each}.jsonl"))]
 
 
 Row = dict[str, Any]
