@@ -81,6 +81,11 @@ def _retention(folder: Path | None, options: argparse.Namespace) -> tuple[str, A
     return retention.report(rows), retention.as_json(rows)
 
 
+def _words(folder: Path, options: argparse.Namespace) -> tuple[str, Any]:
+    found: tuple[str, Any] = _module("words").evaluate(folder, missed=options.missed)
+    return found
+
+
 def _gate(folder: Path | None, options: argparse.Namespace) -> tuple[str, Any]:
     gate = _module("gate")
     found = gate.run(folder)
@@ -94,6 +99,7 @@ WITH_DATA: dict[str, Evaluation] = {
     "instructions": _instructions,
     "modes": _modes,
     "usage": _usage,
+    "words": _words,
 }
 SEED = 7
 EVALUATIONS = sorted((*OF_OUR_OWN, *WITH_DATA))
