@@ -64,7 +64,7 @@ def _modes(folder: Path, options: argparse.Namespace) -> tuple[str, Any]:
 
 def _facts(folder: Path, options: argparse.Namespace) -> tuple[str, Any]:
     reachability = _module("reachability")
-    rows = reachability.run(folder)
+    rows = reachability.run(data.claude_code_sessions(folder))
     return reachability.report(rows, missed=options.missed), reachability.as_json(rows)
 
 
@@ -86,13 +86,24 @@ def _words(folder: Path, options: argparse.Namespace) -> tuple[str, Any]:
     return found
 
 
+def _lived(folder: Path | None, options: argparse.Namespace) -> tuple[str, Any]:
+    asked = {"only": options.only, "every": options.every, "long": options.long}
+    found: tuple[str, Any] = _module("lived").evaluate(folder, **asked)
+    return found
+
+
 def _gate(folder: Path | None, options: argparse.Namespace) -> tuple[str, Any]:
     gate = _module("gate")
     found = gate.run(folder)
     return gate.report(found, missed=options.missed), gate.as_json(found)
 
 
-OF_OUR_OWN: dict[str, OfOurOwn] = {"gate": _gate, "probes": _probes, "retention": _retention}
+OF_OUR_OWN: dict[str, OfOurOwn] = {
+    "gate": _gate,
+    "lived": _lived,
+    "probes": _probes,
+    "retention": _retention,
+}
 WITH_DATA: dict[str, Evaluation] = {
     "coverage": _coverage,
     "facts": _facts,
@@ -123,6 +134,9 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
         help="coverage, facts, gate, modes, probes: what is missing",
     )
     add("--cases", action="store_true", help="coverage: a line for each case")
+    add("--only", default="", metavar="NAME", help="lived: sessions whose name holds this")
+    add("--every", type=int, default=1, metavar="N", help="lived: each N-th real session")
+    add("--long", action="store_true", help="lived: up to a thousand compressions")
     add("--mode", choices=MODES, default="assistant", help="coverage: compress in this mode")
     add("--model", metavar="KEY", help="coverage, probes, retention: who writes summaries")
     add("--judge", metavar="KEY", help="probes: who says whether other words mean the same")

@@ -71,7 +71,7 @@ def _typed(folder: Path) -> Iterator[Piece]:
             yield from _pieces(outcome, half, "typed, labelled")
     for outcome in instructions.from_generator():
         if outcome.fits:
-            yield from _pieces(outcome, half_of(outcome.name), "typed, generated")
+            yield from _pieces(outcome, "look", "typed, generated")
 
 
 def _pieces(outcome: instructions.Outcome, half: Half, source: str) -> Iterator[Piece]:
