@@ -246,7 +246,7 @@ class Composer:
         for exchange in reversed(self.notes.exchanges):
             answer = f"“{exchange.answer}”" if exchange.answer else ""
             if exchange.is_refusal:
-                yield Row(f"- Refused: {answer}", exchange.position)
+                yield Row(f"- Refused {exchange.question[:120]}: {answer}", exchange.position)
             else:
                 joined = " — ".join(x for x in (exchange.question, answer) if x)
                 yield Row(f"- {joined}", exchange.position)

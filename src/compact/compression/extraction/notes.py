@@ -23,6 +23,7 @@ from compact.core.messages import Message, ToolCall, ToolResult
 from compact.core.outline import DECISIONS, FACTS, LISTS, OPEN, RULES, sections_of
 from compact.core.own_text import kind_of
 from compact.core.recalls import asks
+from compact.core.said_within import verdict_of, words_within
 from compact.core.voices import person_text, voice_of
 
 MOST_READ, FEW_MESSAGES = 1_000_000, 1_000
@@ -41,8 +42,6 @@ REFERENCE = re.compile(r"\d+ more, ")
 """How the line begins that names the messages of rules that found no room."""
 KEPT_RULE = 0.6
 """Least score of a rule that an earlier checkpoint has kept."""
-_QUOTED_WORDS = re.compile(r"\b(?:the )?user said:?\s*", re.IGNORECASE)
-"""How a tool's refusal introduces the words a person gave as the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +102,9 @@ class Notes:
             self.turns.called(self.position, written)
             for file, _ in written:
                 self.ledger.edited(file)
+        self._read_words_within(message)
         for result in message.tool_results:
-            self._read_result(result, message.id)
+            self._read_result(result)
 
     def _read_person(self, message: Message) -> None:
         words = person_text(message)
@@ -113,10 +113,15 @@ class Notes:
         if turn.question:
             answer = " ".join(words.split())[:LONGEST_QUESTION]
             self.exchanges.append(Exchange(turn.question, answer, self.position))
-        said = list(find_instructions(words, message.id, self.position))
-        self.rules += [rule for rule in said if rule.is_rule]
-        ruled = {rule.text for rule in said if rule.is_rule}
+        ruled = self._hear(words, message.id)
         self.facts += [s for s in turn.words if not s.asks and s.text not in ruled]
+
+    def _hear(self, words: str, message_id: str) -> set[str]:
+        """Take down the rules in what a person said; their words."""
+        said = find_instructions(words, message_id, self.position)
+        rules = [rule for rule in said if rule.is_rule]
+        self.rules += rules
+        return {rule.text for rule in rules}
 
     def _read_assistant(self, text: str) -> None:
         if not text.strip():
@@ -124,7 +129,7 @@ class Notes:
         self.ledger.note(text, "assistant", self.position)
         self.turns.said_by_assistant(text, self.position)
 
-    def _read_result(self, result: ToolResult, message_id: str) -> None:
+    def _read_result(self, result: ToolResult) -> None:
         if kind_of(result.text):  # it was said before, and taken down there
             return
         subject = self.work.subject(result.call_id)
@@ -133,12 +138,22 @@ class Notes:
         for commit in self.work.commits:
             self.turns.committed(commit, self.position)
         self.work.commits.clear()
-        if result.is_error and (said := _QUOTED_WORDS.search(result.text)):
-            words = result.text[said.end() :].strip()
-            self.rules += [
-                r for r in find_instructions(words, message_id, self.position) if r.is_rule
-            ]
-            self.exchanges.append(Exchange("", words[:LONGEST_QUESTION], self.position, True))
+
+    def _read_words_within(self, message: Message) -> None:
+        """Take down what a person said inside results: answers, and why something was refused."""
+        if not message.tool_results:
+            return
+        names = {r.call_id: self.work.tool(r.call_id) for r in message.tool_results}
+        for result in message.tool_results:
+            if verdict := verdict_of(result, names[result.call_id]):
+                self.work.decided(verdict)
+        for said in words_within(message, names):
+            self._hear(said.words, message.id)
+            refused = self.work.tried(said.call_id) if said.kind == "refusal" else ""
+            words = " ".join(said.words.split())[:LONGEST_QUESTION]
+            asked = said.question or refused
+            self.exchanges.append(Exchange(asked, words, self.position, bool(refused)))
+            self.turns.steered(said.words, self.position)
 
     def _touch(self, file: str, found: Iterable[Anchor], *, is_written: bool = False) -> None:
         """Take down which names a tool saw in a file, or wrote to it."""

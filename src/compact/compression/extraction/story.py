@@ -21,8 +21,8 @@ FADE_TURNS = 5.0
 """Turns after which what was said counts 1/e of the newest (above `OLD_TURNS`)."""
 OLD_TURNS = 0.22
 HEAD, ASKED, CLOSING, NARRATED, OUTCOME = 4.0, 1.3, 1.0, 0.45, 2.0
-"""Weights of the line that says what was asked, of what else a person said, of a turn's closing, of what was said on the way, of what came of
-it."""
+"""Weights of the line that says what was asked, of what else a person said, of a turn's closing, of
+what was said on the way, of what came of it."""
 OPENING = 2.0
 """What the first statement of a closing counts more, the next one half of that, and so on: they say
 how it went."""
@@ -103,7 +103,7 @@ class Teller:
         return "\n".join(self._written(told, len(turns)))
 
     def _head(self, turn: Turn) -> str:
-        words = " ".join(s.text for s in turn.words)
+        words = " ".join(s.text for s in turn.words if s.position == turn.position)
         is_seen = bool(words) and words[:80] in self.seen
         said = self._short(words, HEAD_SEEN if is_seen else HEAD_TOKENS)
         if turn.question:
@@ -121,12 +121,12 @@ class Teller:
 
     def _lines(self, turn: Turn, i: int, count: int, names: set[str]) -> Iterator[Line]:
         fresh = OLD_TURNS + math.exp((i + 1 - count) / FADE_TURNS)
-        words = " ".join(s.text for s in turn.words)
+        words = " ".join(s.text for s in turn.words if s.position == turn.position)
         size = self.counter.text(words)
         head = Statement("", tuple(n for s in turn.words for n in s.names), position=turn.position)
         yield self._line(i, head, 0, HEAD * fresh, cost=min(size, HEAD_TOKENS) + HEAD_FRAME)
-        if size > HEAD_TOKENS:
-            for order, said in enumerate(turn.words[1:], 1):
+        for order, said in enumerate(turn.words):
+            if said.position > turn.position or (order and size > HEAD_TOKENS):
                 yield self._line(i, said, order, ASKED * fresh, quoted=True)
         for order, said in enumerate(turn.closing):
             yield self._line(i, said, order, CLOSING * (1 + OPENING / (1 + order)) * fresh)

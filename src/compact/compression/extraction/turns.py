@@ -143,6 +143,12 @@ class Turns:
         self.asked, self.options = "", {}
         return turn, chosen
 
+    def steered(self, text: str, position: int) -> None:
+        """A person says something in the middle of a turn, in a tool's result."""
+        turn = self._current(position)
+        turn.words = (*turn.words, *statements(text, position))[:MOST_PARAGRAPHS]
+        turn.last = position
+
     def _answers(self, first: str) -> bool:
         """Whether words answer the open question: a bare reply, a choice, or words of its own."""
         if is_reply(first) or (self.options and _CHOICE.search(first)):

@@ -148,7 +148,7 @@ class WorkLog:
     """The newest commit: hash and title."""
     commits: list[str] = field(default_factory=list)
     """Commits that were made since somebody took them away from here."""
-    plan: tuple[str, Literal["proposed", "accepted", "refused"]] | None = None
+    plan: tuple[str, Literal["proposed", "approved", "refused"]] | None = None
     """The newest plan that was put to the person, and what became of it."""
     _asked: dict[str, _Asked] = field(default_factory=dict)
 
@@ -196,6 +196,21 @@ class WorkLog:
         """
         asked = self._asked.get(call_id)
         return asked.subject if asked else ""
+
+    def tool(self, call_id: str) -> str:
+        """The tool of a call that waits for its result."""
+        asked = self._asked.get(call_id)
+        return asked.key[0] if asked else ""
+
+    def tried(self, call_id: str) -> str:
+        """What a call that waits for its result is about, in one line."""
+        asked = self._asked.get(call_id)
+        return " ".join(asked.key)[:_TRIED_CHARS].strip() if asked else "a call"
+
+    def decided(self, verdict: Literal["refused", "approved"]) -> None:
+        """Take down what a person decided about a plan that was put to them."""
+        if self.plan is not None and self.plan[1] == "proposed":
+            self.plan = self.plan[0], verdict
 
     def result(self, result: ToolResult, position: int) -> None:
         """Take down how a call went."""
