@@ -19,6 +19,7 @@ from evals import (
     gate,
     instructions,
     modes,
+    plain,
     probes,
     reachability,
     retention,
@@ -68,6 +69,11 @@ def _facts(folder: Path, options: argparse.Namespace) -> tuple[str, Any]:
     return reachability.report(rows, missed=options.missed), reachability.as_json(rows)
 
 
+def _plain(folder: Path, _: argparse.Namespace) -> tuple[str, Any]:
+    rows = plain.run(folder)
+    return plain.report(rows), rows
+
+
 def _probes(folder: Path | None, options: argparse.Namespace) -> tuple[str, Any]:
     asked = {"judge": options.judge, "sizes": options.sizes, "seed": options.seed}
     found = probes.run(folder, model=options.model, **asked)
@@ -90,6 +96,7 @@ WITH_DATA: dict[str, Evaluation] = {
     "facts": _facts,
     "instructions": _instructions,
     "modes": _modes,
+    "plain": _plain,
     "usage": _usage,
 }
 EVALUATIONS = sorted((*OF_OUR_OWN, *WITH_DATA))
