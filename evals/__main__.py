@@ -68,6 +68,12 @@ def _facts(folder: Path, options: argparse.Namespace) -> tuple[str, Any]:
     return reachability.report(rows, missed=options.missed), reachability.as_json(rows)
 
 
+def _plain(folder: Path, _: argparse.Namespace) -> tuple[str, Any]:
+    plain = _module("plain")
+    rows = plain.run(folder)
+    return plain.report(rows), rows
+
+
 def _probes(folder: Path | None, options: argparse.Namespace) -> tuple[str, Any]:
     probes = _module("probes")
     asked = {"judge": options.judge, "sizes": options.sizes, "seed": options.seed}
@@ -109,6 +115,7 @@ WITH_DATA: dict[str, Evaluation] = {
     "facts": _facts,
     "instructions": _instructions,
     "modes": _modes,
+    "plain": _plain,
     "usage": _usage,
     "words": _words,
 }

@@ -56,9 +56,9 @@ TYPICAL = 60
 """Rank of the name whose weight counts as one."""
 REFERENCE_TOKENS = 24
 """Tokens of the line that says what a checkpoint is."""
-RECORD_PART = 0.5
-"""Share of a checkpoint's room within which the record is planned; it takes what the story
-leaves."""
+RECORD_PART, PLAIN_PART = 0.5, 0.15
+"""Shares of a checkpoint's room within which the record is planned, the second one where people
+only talk; it takes what the story leaves."""
 ROOT_SHARE = 0.7
 """Share of the absolute paths that lie below the root."""
 LEAST_NAME = 3
@@ -144,11 +144,12 @@ class Composer:
         story beside it and the lists.
         """
         room = max(1, room - REFERENCE_TOKENS)
-        record = self.record(int(room * RECORD_PART))
+        part = int(room * (PLAIN_PART if self.notes.is_plain_talk else RECORD_PART))
+        record = self.record(part)
         scratch = Page(self.counter, int(room * LISTS_SHARE * self.emphasis.listed))
         before = scratch.left
         self.lists(scratch, scratch.left)
-        taken = int(room * RECORD_PART) - record.left + before - scratch.left
+        taken = part - record.left + before - scratch.left
         return record, room - taken - HEADING_TOKENS
 
     def written(self, story: str, room: int) -> str:
@@ -157,7 +158,7 @@ class Composer:
         """
         room = max(1, room - REFERENCE_TOKENS)
         told = self.counter.text(story) + HEADING_TOKENS + LINE_TOKENS if story else 0
-        page = self.record(min(room - told, int(room * (1 - LISTS_SHARE)) - told))
+        page = self.record(min(room - told, max(int(room * (1 - LISTS_SHARE)) - told, 0)))
         page.left = room - told - self.record_tokens(page)
         if story:
             page.sections[STORY] = [Row(story)]
@@ -252,7 +253,11 @@ class Composer:
                 yield Row(f"- {joined}", exchange.position)
 
     def _facts(self) -> Iterator[Row]:
-        """What persons said that names something, the most telling first."""
+        """What persons said that names something, the most telling first; where people only talk,
+        the story is made of it.
+        """
+        if self.notes.is_plain_talk:
+            return iter(())
         said = {s.text: s for s in self.notes.facts if s.text not in self.seen}
         rows = [s for s in said.values() if s.names or any(c.isdigit() for c in s.text)]
         rows = [s for s in rows if len(s.text) <= LONGEST_FACT]
@@ -285,7 +290,7 @@ class Composer:
         """Put files, commands and names that stand nowhere else in view into a page, as many as
         there is room for. Returns the names that were listed.
         """
-        left = min(room, page.left)
+        left = 0 if self.notes.is_plain_talk else min(room, page.left)
         known = anchors.texts_of(anchors.find_all(f"{self.seen}\n{page.text()}"))
         known |= {path.rsplit("/", 1)[1] for path in known if "/" in path}
         work = self.notes.work

@@ -35,6 +35,8 @@ MOST_FACTS = 600
 MOST_EXCHANGES = 200
 MOST_TOUCHED = 60
 """Names that one tool saw in a file."""
+PLAIN = 8
+"""Turns without a tool for each one with a tool, from which it is plain talk."""
 FADE = 80.0
 """Messages after which something counts 1/e of a fresh one (above `OLD`)."""
 OLD = 0.25
@@ -194,6 +196,12 @@ class Notes:
             self.facts = sorted(telling[:MOST_FACTS], key=lambda x: x.position)
         del self.exchanges[:-MOST_EXCHANGES]
         del self.earlier[:-MOST_FACTS]
+
+    @property
+    def is_plain_talk(self) -> bool:
+        """Whether people only talk: hardly any turn calls a tool."""
+        rows = self.turns.rows
+        return not self.work.commands and sum(t.calls > 0 for t in rows) * PLAIN <= len(rows)
 
     def freshness(self, position: int) -> float:
         """How much something said at a position counts now, `OLD` to about 1."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from compact.compression.extraction.notes import Notes
 from compact.compression.extraction.turns import Statement, Turn
+from compact.core.facts import Said, select
 from compact.core.messages import short_id
 from compact.core.tokens import TokenCounter
 
@@ -41,6 +42,9 @@ HEAD_TOKENS, HEAD_SEEN = 40, 16
 ALIKE = 0.7
 """Share of common words from which a statement says nothing new."""
 LINE_TOKENS = 3
+VOICES = {"person": "User", "assistant": "Assistant"}
+VOICE_TOKENS = 8
+"""Tokens of a line's voice, at most."""
 NEWEST = 2
 """Turns of which it is told what was read."""
 MOST_OF_FILE = 10
@@ -57,8 +61,9 @@ class Line:
     place: tuple[int, int]
     """Where it stands within its turn: its position in the log, and its order there."""
     text: str
-    worth: float
+    weight: float
     cost: int
+    names: tuple[str, ...] = ()
     under: str = ""
 
 
@@ -73,6 +78,7 @@ class Told:
     """What leads to lines that are told."""
     words: list[set[str]] = field(default_factory=list)
     """The words of what was told, so that nothing is told twice."""
+    names: set[str] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +100,50 @@ class Teller:
             t for t in self.notes.turns.rows if self.first <= t.last and t.position < self.last
         ]
         turns = [t for t in turns if not t.is_empty]
+        if self.notes.is_plain_talk:
+            return self._talk(turns, cap)
         told, lines, names = Told(cap), list(self._earlier()), set[str]()
         for i in range(len(turns) - 1, -1, -1):
             said = self._lines(turns[i], i, len(turns), names)
             lines += [line for line in said if self.first <= line.place[0] < self.last]
-        for line in sorted(lines, key=lambda x: (-x.worth, x.turn, x.place)):
+        queue = [(-self._worth(line, told), line.turn, line.place, line) for line in lines]
+        heapify(queue)
+        while queue:
+            worth, *_, line = heappop(queue)
+            now = -self._worth(line, told)
+            if queue and now > worth and now > queue[0][0]:
+                heappush(queue, (now, line.turn, line.place, line))
+                continue
             self._add(told, line, turns[line.turn] if line.turn >= 0 else None)
         return "\n".join(self._written(told, len(turns)))
+
+    def _worth(self, line: Line, told: Told) -> float:
+        """What a line is worth beside what is told: names that were told count no more."""
+        named = sum(min(1.5, self.weights.get(n, 0.0)) for n in line.names if n not in told.names)
+        return (
+            line.weight
+            * (0.6 + min(MOST_NAMED, named))
+            / math.pow(max(LEAST_TOKENS, line.cost), THRIFT)
+        )
+
+    def _talk(self, turns: Sequence[Turn], cap: int) -> str:
+        """What was said that tells most, where people only talk: who said what, in the order of
+        time.
+        """
+        items = [item for turn in turns for item in _said_in(turn)]
+        new = [x for x in items if self.first <= x.position < self.last and x.text not in self.seen]
+
+        def cost(text: str) -> int:
+            return self.counter.text(text) + 1
+
+        left, chosen = cap, list[Said]()
+        while left > LEAST_TOKENS and new:
+            rows = select(new, left - VOICE_TOKENS, cost)
+            lines = "\n".join(_talked(sorted([*chosen, *rows], key=_place_of)))
+            if self.counter.text(lines) <= cap:
+                return lines
+            left = int(left * 0.9)
+        return ""
 
     def _head(self, turn: Turn) -> str:
         words = " ".join(s.text for s in turn.words if s.position == turn.position)
@@ -149,11 +192,8 @@ class Teller:
     ) -> Line:
         text = f"“{said.text}”" if quoted else said.text
         cost = cost or self.counter.text(text) + LINE_TOKENS
-        named = min(MOST_NAMED, sum(min(1.5, self.weights.get(name, 0.0)) for name in said.names))
         weight *= (0.5 if said.asks or said.is_plan else 1.0) * (NESTED if said.is_nested else 1.0)
-        weight *= 0.6 + named
-        worth = weight / math.pow(max(LEAST_TOKENS, cost), THRIFT)
-        return Line(turn, (said.position, order), text, worth, cost, said.under)
+        return Line(turn, (said.position, order), text, weight, cost, said.names, said.under)
 
     def _outcomes(self, turn: Turn, told: set[str], *, is_new: bool) -> Iterator[Statement]:
         """What a turn was about and left behind, as far as code can tell, the newest first; names
@@ -200,6 +240,7 @@ class Teller:
             told.led.add((line.turn, line.under))
             told.lines.append(line)
             told.words.append(words)
+        told.names.update(line.names)
 
     def _written(self, told: Told, count: int) -> Iterator[str]:
         by_turn: dict[int, list[Line]] = {}
@@ -214,6 +255,25 @@ class Teller:
                     yield f"  {line.under}:"
                 under = line.under
                 yield f"  {line.text}"
+
+
+def _said_in(turn: Turn) -> Iterator[Said]:
+    """The statements of a turn; an answer with the question that it answers."""
+    for order, said in enumerate(turn.words):
+        asked = f"(asked: {turn.question}) " if turn.question and order == 0 else ""
+        yield Said(said.position, "person", asked + said.text)
+    for said in (*turn.narration, *turn.closing):
+        yield Said(said.position, "assistant", said.text)
+
+
+def _place_of(said: Said) -> int:
+    return said.position
+
+
+def _talked(rows: Sequence[Said]) -> Iterator[str]:
+    """Statements as lines, those of one message in one line, each line with its voice."""
+    for (_, voice), said in groupby(rows, key=lambda x: (x.position, x.voice)):
+        yield f"- {VOICES[voice]}: {' '.join(x.text for x in said)}"
 
 
 def _name_of(file: str) -> str:
