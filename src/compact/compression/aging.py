@@ -1,12 +1,13 @@
 """How checkpoints age: which are rewritten at which level, by schedule and under pressure.
 
-Decides only; the pipeline lets the summarizer write. A checkpoint whose text is within its new cap
-keeps it word for word: what a model has seen changes only where room must be freed.
+Decides only; the pipeline lets the summarizer write. A checkpoint keeps its text word for word while
+its level stays, and where the text is within its new level's cap: what a model has seen changes
+only where room must be freed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -58,6 +59,7 @@ def age(
     They get the levels of the schedule; while they take more than `room` tokens, the oldest that is
     not merged yet ages further.
     """
+    before = {c.id: c.level for c in live}
     live = [aged(c, number) for c in live]
     wanted = [c.level for c in live]
     if pressure == "lower":
@@ -66,7 +68,7 @@ def age(
         wanted = ["merged" for _ in wanted]
     while True:
         wanted = _in_order(wanted)
-        ageing = Ageing(tuple(_steps(live, wanted, caps, room)))
+        ageing = Ageing(tuple(_steps(live, wanted, before, caps, room)))
         young = next((i for i, level in enumerate(wanted) if level != "merged"), None)
         if ageing.tokens <= room or young is None:
             return ageing
@@ -82,7 +84,11 @@ def _in_order(wanted: list[Level]) -> list[Level]:
 
 
 def _steps(
-    live: Sequence[Checkpoint], wanted: Sequence[Level], caps: Caps, room: int
+    live: Sequence[Checkpoint],
+    wanted: Sequence[Level],
+    before: Mapping[str, Level],
+    caps: Caps,
+    room: int,
 ) -> list[Checkpoint | Rewrite]:
     merged = tuple(c for c, level in zip(live, wanted, strict=True) if level == "merged")
     steps: list[Checkpoint | Rewrite] = []
@@ -90,7 +96,10 @@ def _steps(
         cap = max(LEAST_CAP, min(caps.of("merged"), room))
         steps.append(_step(merged, "merged", cap, caps))
     for checkpoint, level in zip(live[len(merged) :], wanted[len(merged) :], strict=True):
-        steps.append(_step((checkpoint,), level, caps.of(level), caps))
+        if level == before[checkpoint.id]:
+            steps.append(checkpoint)
+        else:
+            steps.append(_step((checkpoint,), level, caps.of(level), caps))
     return steps
 
 

@@ -29,6 +29,8 @@ from compact.core.voices import person_text, voice_of
 MOST_READ, FEW_MESSAGES = 1_000_000, 1_000
 """Tokens of a history that are read where nothing of it was read yet, the newest ones; and messages
 up to which it is read whole without being counted."""
+TRIM_EVERY = 64
+"""Messages after which what is too much is forgotten."""
 MOST_ANCHORS = 2_500
 MOST_RULES = 400
 MOST_FACTS = 600
@@ -79,7 +81,8 @@ class Notes:
         for message in messages:
             self._read(message)
             self.position += 1
-        self._trim()
+            if self.position % TRIM_EVERY == 0:  # by position, so that pauses change nothing
+                self._trim()
         return self
 
     def _read(self, message: Message) -> None:
