@@ -211,7 +211,7 @@ def tests_pass(which: str, *arguments: str) -> bool:
     A `-m` among the arguments stands for itself: one process runs what it selects.
     """
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # hundreds of tests start a Python of their own
-    pytest = [PYTHON, "-m", "pytest"]
+    pytest: list[str | Path] = [PYTHON, "-m", "pytest"]
     if "-m" in arguments:
         return not execute([*pytest, *arguments], check=False)
     alone = [each for each in arguments if not each.startswith("--cov")]

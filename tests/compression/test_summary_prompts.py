@@ -33,7 +33,7 @@ from compact.core.modes import MODES, mode_named
 from compact.core.templates import template
 from compact.core.tokens import TokenCounter
 from compact.providers.tokenizers import tokenizer
-from tests.sizes import size
+from tests import sizes
 
 COUNTER = TokenCounter(tokenizer("o200k"))
 PROMPTS = Path(__file__).parents[1] / "fixtures" / "prompts"
@@ -201,7 +201,7 @@ wild_message = st.one_of(
 histories = st.lists(wild_message, max_size=8)
 
 
-@settings(max_examples=size(40, 150), deadline=None)
+@settings(max_examples=sizes.size(40, 150), deadline=None)
 @given(histories)
 def test_data_cannot_close_their_fence_nor_speak_with_another_voice(messages: list[Message]):
     """Whatever is said, the fence opens and closes once, and each line of a voice is ours."""
@@ -219,7 +219,7 @@ def test_data_cannot_close_their_fence_nor_speak_with_another_voice(messages: li
     shown.encode()
 
 
-@settings(max_examples=size(40, 150), deadline=None)
+@settings(max_examples=sizes.size(40, 150), deadline=None)
 @given(histories)
 def test_no_control_token_and_no_secret_leaves(messages: list[Message]):
     """Control tokens of chat templates and secrets never appear in what is sent (design idea 9)."""
@@ -340,7 +340,7 @@ def size(block: Block) -> int:
     return len(block.under("0" * 8))
 
 
-@settings(max_examples=size(40, 150), deadline=None)
+@settings(max_examples=sizes.size(40, 150), deadline=None)
 @given(histories, st.integers(90, 900))
 def test_each_message_is_in_one_chunk_and_the_order_is_kept(messages: list[Message], room: int):
     """All of the span is read, nothing twice, at message boundaries where these allow (FR-2)."""

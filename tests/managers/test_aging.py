@@ -155,7 +155,7 @@ def test_checkpoints_keep_their_promises_over_many_compressions(window: int, kin
     """Levels go one way, by schedule or earlier; each is within its cap and all within theirs;
     their spans cover what is before the cut once; goals stay; parents reach every older one (FR-4).
     """
-    lived(Life(window, kind=kind), 24)
+    lived(Life(window, kind=kind), size(13, 24))
 
 
 @pytest.mark.slow
