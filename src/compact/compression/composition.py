@@ -40,7 +40,8 @@ from compact.core.tokens import TokenCounter
 
 LISTS_SHARE = 0.45
 """Largest share of a checkpoint that lists of names may take."""
-MOST_CHECKS, MOST_FILES, MOST_COMMANDS, MOST_ERRORS = 4, 40, 8, 12
+MOST_CHECKS, MOST_FILES, MOST_COMMANDS, MOST_ERRORS = 4, 40, 5, 8
+MOST_NAMES = 240
 LONGEST_COMMAND, LONGEST_FACT = 160, 320
 """Characters of what is told whole or not at all."""
 WORDS_TOKENS = 60
@@ -171,6 +172,13 @@ class Composer:
         take no more than their share of it.
         """
         room = max(1, room - REFERENCE_TOKENS)
+        for less in range(0, room, max(8, room // 50)):  # joined lines may take a little more
+            text = self._page(story, room - less).text()
+            if self.counter.text(text) <= room:
+                return text
+        return ""
+
+    def _page(self, story: str, room: int) -> Page:
         told = self.counter.text(story) + HEADING_TOKENS + LINE_TOKENS if story else 0
         page = self.record(min(room - told, max(int(room * (1 - LISTS_SHARE)) - told, 0)))
         page.left = room - told - self.record_tokens(page)
@@ -179,7 +187,7 @@ class Composer:
         rest = told + self.record_tokens(page)
         share = LISTS_SHARE * self.emphasis.listed
         self.lists(page, int(rest * share / (1 - share)))
-        return page.text()
+        return page
 
     @property
     def demand(self) -> int:
@@ -289,7 +297,7 @@ class Composer:
         told: set[str] = set()
         wants_all = self.emphasis.attempts > 0
         rows = list(reversed(self.notes.work.attempts.items()))
-        rows = [row for row in rows if wants_all or row[1].outcome == "fails" or row[1].is_check]
+        rows = [row for row in rows if wants_all or _matters(row[1])]
         rows.sort(key=lambda row: row[1].outcome != "fails")
         for (tool, target), attempt in rows if wants_all else rows[:MOST_ERRORS]:
             lines = [x for x in reversed(attempt.lines) if x not in told and x not in self.seen]
@@ -330,7 +338,7 @@ class Composer:
         for order, command in enumerate(self._commands(page.text())):
             left -= page.add(COMMANDS, Row(f"- `{command}`", order), commands - page.left)
         likely = [x for x in self._likeliest if not self._is_told_file(x, known, root)]
-        names = self._taken([(text, text) for text in likely], known, left - 8)
+        names = self._taken([(text, text) for text in likely[:MOST_NAMES]], known, left - 8)
         if names:
             page.add(NAMES, Row(", ".join(names)), left)
         return [*listed, *names]
@@ -388,6 +396,11 @@ class Composer:
 
 
 _MOST: Mapping[str, float] = {section.title: section.most for section in OUTLINE}
+
+
+def _matters(attempt: Attempt) -> bool:
+    """Whether whoever goes on wants to know: a check that failed, or a command that still does."""
+    return attempt.is_check or (attempt.is_command and attempt.outcome == "fails")
 
 
 def _root_of(files: Sequence[str]) -> str:

@@ -21,7 +21,7 @@ SPLIT_FROM = 160
 PASTE_LINES = 40
 """A message of more lines than that is read as pasted text: only its first and last lines are
 candidates."""
-PASTE_ENDS = 15
+PASTE_ENDS = 3
 
 _STRONG = re.compile(
     r"\b(?:never|always|must(?:n't)?|do(?:n't| not)|shall|required?|forbidden|"

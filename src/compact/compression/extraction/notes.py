@@ -18,7 +18,7 @@ from compact.core import anchors
 from compact.core.anchors import Anchor, Ledger
 from compact.core.checkpoints import REFERENCE_LINE, summary_of
 from compact.core.history import History
-from compact.core.instructions import Instruction, find_instructions, score_of
+from compact.core.instructions import PASTE_LINES, Instruction, find_instructions, score_of
 from compact.core.messages import Message, ToolCall, ToolResult
 from compact.core.outline import DECISIONS, FACTS, LISTS, OPEN, RULES, sections_of
 from compact.core.own_text import kind_of
@@ -119,7 +119,8 @@ class Notes:
             answer = " ".join(words.split())[:LONGEST_QUESTION]
             self.exchanges.append(Exchange(turn.question, answer, self.position))
         ruled = self._hear(words, message.id)
-        self.facts += [s for s in turn.words if not s.asks and s.text not in ruled]
+        if len(words.splitlines()) <= PASTE_LINES:
+            self.facts += [s for s in turn.words if not s.asks and s.text not in ruled]
 
     def _hear(self, words: str, message_id: str) -> set[str]:
         """Take down the rules in what a person said; their words."""

@@ -178,8 +178,9 @@ class Teller:
                 yield self._line(i, said, order, ASKED * fresh, quoted=True)
         for order, said in enumerate(turn.closing):
             yield self._line(i, said, order, CLOSING * (1 + OPENING / (1 + order)) * fresh)
-        narrated = NARRATED if turn.is_answered else CLOSING
         for order, said in enumerate(turn.narration):
+            late = (order + 1) / len(turn.narration)
+            narrated = NARRATED if turn.is_answered else CLOSING * (0.5 + 2 * late)
             yield self._line(i, said, order, narrated * fresh)
         is_new = i + NEWEST >= count
         for order, said in enumerate(self._outcomes(turn, names, is_new=is_new)):

@@ -90,6 +90,7 @@ class Attempt:
     outcome: Literal["fails", "passed", "checked"] = "fails"
     """Whether the same went well since, or a check passed."""
     is_check: bool = False
+    is_command: bool = False
 
     def failed(self, lines: list[str], position: int) -> None:
         """Take down one more failure; of `lines`, the one that came last in the output first."""
@@ -225,7 +226,9 @@ class WorkLog:
             self.unchecked.update(dict.fromkeys(asked.files, position))
             self._went_well(asked)
         elif every:
-            self._failed(asked.tried, every, position, is_check=bool(_checks_in(asked.script)))
+            attempt = self._failed(asked.tried, every, position)
+            attempt.is_check = bool(_checks_in(asked.script))
+            attempt.is_command = bool(asked.script)
         for line in found if failed else ():
             self.errors.pop(line, None)
             self.errors[line] = position, asked.key
@@ -256,14 +259,12 @@ class WorkLog:
         if found:
             self._failed(("", ""), found, position)
 
-    def _failed(
-        self, key: tuple[str, str], lines: list[str], position: int, *, is_check: bool = False
-    ) -> None:
+    def _failed(self, key: tuple[str, str], lines: list[str], position: int) -> Attempt:
         key = key if key[0] else ("", lines[0])
         attempt = self.attempts.pop(key, Attempt())
-        attempt.is_check = is_check
         attempt.failed(lines, position)
         self.attempts[key] = attempt
+        return attempt
 
     def _went_well(self, asked: _Asked) -> None:
         if attempt := self.attempts.get(asked.tried):
