@@ -86,6 +86,11 @@ def _words(folder: Path, options: argparse.Namespace) -> tuple[str, Any]:
     return found
 
 
+def _open(folder: Path, options: argparse.Namespace) -> tuple[str, Any]:
+    found: tuple[str, Any] = _module("open_work").evaluate(folder, missed=options.missed)
+    return found
+
+
 def _lived(folder: Path | None, options: argparse.Namespace) -> tuple[str, Any]:
     asked = {"only": options.only, "every": options.every, "long": options.long}
     found: tuple[str, Any] = _module("lived").evaluate(folder, **asked)
@@ -109,6 +114,7 @@ WITH_DATA: dict[str, Evaluation] = {
     "facts": _facts,
     "instructions": _instructions,
     "modes": _modes,
+    "open": _open,
     "usage": _usage,
     "words": _words,
 }
