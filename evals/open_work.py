@@ -155,10 +155,10 @@ def in_time(lines: Sequence[str], messages: Sequence[Message]) -> tuple[int, lis
     log = [squeezed(render_text([message])) for message in messages]
     known, now, backwards = 0, -1, []
     for line in lines:
-        if not (places := _places(line, log)):
+        if not (found := places(line, log)):
             continue
         known += 1
-        later = [place for place in places if place >= now]
+        later = [place for place in found if place >= now]
         if later:
             now = later[0]
         else:
@@ -166,7 +166,7 @@ def in_time(lines: Sequence[str], messages: Sequence[Message]) -> tuple[int, lis
     return known, backwards
 
 
-def _places(line: str, log: Sequence[str]) -> list[int]:
+def places(line: str, log: Sequence[str]) -> list[int]:
     """The messages in which the longest words of a line stand that few messages have."""
     pieces = [piece.strip() for piece in _QUOTED.split(squeezed(line)) if piece]
     words = squeezed(line).split()
