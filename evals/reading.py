@@ -78,9 +78,11 @@ def chosen(folder: Path, kind: Kind, count: int, draw: random.Random) -> list[So
 
 
 def bare(messages: Sequence[Message]) -> str:
-    """Our context as a text to read, without the headings that tell whose it is."""
+    """Our context as a text to read, without the system prompt and the headings that tell whose it
+    is.
+    """
     own = [_OPENING.sub("", text) for text in contexts.ours(messages)]
-    rest = [message for message in messages if not contexts.is_ours(message)]
+    rest = [m for m in messages if m.role != "system" and not contexts.is_ours(m)]
     kept = f"\n\n## The newest messages, word for word\n\n{render_text(rest)}" if rest else ""
     return "\n\n".join(own) + kept
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -21,8 +21,8 @@ Kind = Literal["coding", "service", "talk"]
 TAU = "tau_bench/gpt-4o-airline.json"
 LEAST, MOST, SHARE = 1_000, 4_000, 6
 """Tokens where there is no real summary: this share of the source's, within bounds."""
-LONG_ENOUGH = 5_000
-"""Tokens of a source that is worth a summary."""
+LONG_ENOUGH = 2_500
+"""Tokens of a source that is worth a summary, its system prompt not counted."""
 
 
 @dataclass(frozen=True)
@@ -80,8 +80,10 @@ def _talk(folder: Path) -> Iterator[Source]:
 
 
 def _worth(source: Source) -> Iterator[Source]:
-    """The source with its tokens, if it is long enough."""
-    tokens = token_counter("chat_completions", tokenizer="o200k").messages(source.messages)
-    if tokens >= LONG_ENOUGH:
-        size = min(MOST, max(LEAST, tokens // SHARE))
-        yield Source(source.kind, source.name, source.half, source.messages, size)
+    """The source with its tokens, if it is long enough; its system prompt comes on top."""
+    counter = token_counter("chat_completions", tokenizer="o200k")
+    system = counter.messages([m for m in source.messages if m.role == "system"])
+    said = counter.messages(source.messages) - system
+    if said >= LONG_ENOUGH:
+        size = system + min(MOST, max(LEAST, said // SHARE))
+        yield replace(source, max_tokens=size)

@@ -8,6 +8,7 @@ import pytest
 from compact import wiring
 from evals import __main__ as command
 from evals import contexts, data, lines, reading
+from evals import sources as sources_of
 from evals.sources import Source
 
 MESSAGES = wiring.read_transcript(data.SAMPLE).messages
@@ -82,3 +83,21 @@ def test_lines_are_drawn_by_the_seed_with_their_place_in_the_log(tmp_path):
     known = contexts.lines_of(source().compressed(), "Rules")
     assert sum(line in rules for line in known) >= 1
     assert list(lines.lines(tmp_path, random.Random(1)))
+
+
+def test_a_system_prompt_that_stays_comes_on_top_of_the_tokens(tmp_path):
+    path = tmp_path / sources_of.TAU
+    path.parent.mkdir()
+    system = {"role": "system", "content": "A policy of many words. " * 300}
+    talk = [
+        {"role": role, "content": f"Flight {n} is asked for and it leaves at {n} o'clock. " * 6}
+        for n in range(40)
+        for role in ("user", "assistant")
+    ]
+    rows = [{"task_id": n, "trial": 0, "traj": [system, *talk[:m]]} for n, m in ((1, 80), (2, 4))]
+    path.write_text(json.dumps(rows))
+    [source] = sources_of.of_kind("service", tmp_path)
+    assert source.name == "1/0"
+    assert 1_500 + sources_of.LEAST < source.max_tokens < 1_700 + sources_of.MOST
+    assert "A policy" not in reading.bare(source.compressed())
+    assert "Flight 39" in reading.bare(source.compressed())
