@@ -38,7 +38,7 @@ from compact.core.outline import (
 )
 from compact.core.tokens import TokenCounter
 
-LISTS_SHARE = 0.45
+LISTS_SHARE = 0.38
 """Largest share of a checkpoint that lists of names may take."""
 MOST_CHECKS, MOST_FILES, MOST_COMMANDS, MOST_ERRORS = 4, 40, 5, 8
 MOST_NAMES = 240
@@ -58,7 +58,7 @@ TYPICAL = 60
 """Rank of the name whose weight counts as one."""
 REFERENCE_TOKENS = 24
 """Tokens of the line that says what a checkpoint is."""
-RECORD_PART, PLAIN_PART = 0.5, 0.15
+RECORD_PART, PLAIN_PART = 0.35, 0.15
 """Shares of a checkpoint's room within which the record is planned, the second one where people
 only talk; it takes what the story leaves."""
 ROOT_SHARE = 0.7
