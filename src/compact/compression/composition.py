@@ -277,18 +277,20 @@ class Composer:
                 yield Row(f"- {joined}", exchange.position)
 
     def _facts(self) -> Iterator[Row]:
-        """What persons said that names something, the most telling first; where people only talk,
+        """What persons said that is no clear rule, the most telling first; where people only talk,
         the story is made of it.
         """
         if self.notes.is_plain_talk:
             return iter(())
-        said = {s.text: s for s in self.notes.facts if s.text not in self.seen}
-        rows = [s for s in said.values() if s.names or any(c.isdigit() for c in s.text)]
-        rows = [s for s in rows if len(s.text) <= LONGEST_FACT]
-        rows.sort(
-            key=lambda s: (-self.notes.freshness(s.position) * (1 + len(s.names)), s.position)
-        )
-        return (Row(f"- {s.text}", s.position) for s in rows)
+        said = {x.same: x for x in self.notes.facts if x.text not in self.seen}
+        rows = [x for x in said.values() if len(x.text) <= LONGEST_FACT]
+        named = {x.same: len(anchors.find(x.text)) for x in rows}
+
+        def worth(x: Instruction) -> float:
+            return self.notes.freshness(x.position) * (x.score + min(2, named[x.same]))
+
+        rows.sort(key=lambda x: (-worth(x), x.position))
+        return (Row(f"- {x.text}", x.position) for x in rows)
 
     def _errors(self) -> Iterator[Row]:
         """What failed, by what was tried, with what came of it: what still fails first, and what
@@ -400,7 +402,7 @@ _MOST: Mapping[str, float] = {section.title: section.most for section in OUTLINE
 
 def _matters(attempt: Attempt) -> bool:
     """Whether whoever goes on wants to know: a check that failed, or a command that still does."""
-    return attempt.is_check or (attempt.is_command and attempt.outcome == "fails")
+    return bool(attempt.kinds) or (attempt.is_command and attempt.outcome == "fails")
 
 
 def _root_of(files: Sequence[str]) -> str:

@@ -91,10 +91,9 @@ class Instruction:
 
     @property
     def is_rule(self) -> bool:
-        """Whether it may hold beyond its turn: no question, no bare request, no plain statement."""
-        if self.text.rstrip().endswith(("?", "？")):
-            return False
-        return bool(_STRONG.search(self.text) or _MILD.search(self.text))
+        """Whether it clearly holds beyond its turn: no question, and its words say so."""
+        is_question = self.text.rstrip().endswith(("?", "？"))
+        return not is_question and bool(_STRONG.search(self.text.replace("’", "'")))
 
 
 def find_instructions(text: str, message_id: str, position: int) -> Iterator[Instruction]:

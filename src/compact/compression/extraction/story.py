@@ -24,7 +24,7 @@ from compact.core.tokens import TokenCounter
 FADE_TURNS = 5.0
 """Turns after which what was said counts 1/e of the newest (above `OLD_TURNS`)."""
 OLD_TURNS = 0.22
-HEAD, ASKED, CLOSING, NARRATED, OUTCOME = 4.0, 1.3, 1.0, 0.45, 3.5
+HEAD, ASKED, CLOSING, NARRATED, OUTCOME = 4.0, 1.3, 1.0, 0.45, 2.2
 """Weights of the line that says what was asked, of what else a person said, of a turn's closing, of
 what was said on the way, of what came of it."""
 OPENING = 2.0
@@ -32,7 +32,7 @@ OPENING = 2.0
 how it went."""
 NESTED = 0.6
 """What an item of an item counts less."""
-MOST_NAMED = 4.0
+MOST_NAMED = 3.0
 """What the names of a statement may count together."""
 THRIFT = 0.6
 """Power of its tokens by which a statement's worth is divided."""
@@ -50,9 +50,9 @@ _NAMED = re.compile(r"[A-Z][\w'. -]{1,24}: ")
 """How a line opens that says itself who speaks."""
 VOICE_TOKENS = 8
 """Tokens of a line's voice, at most."""
-NEWEST = 4
+NEWEST = 2
 """Turns of which it is told what was read."""
-MOST_OF_FILE = 16
+MOST_OF_FILE = 10
 """Names that are told of one file."""
 EARLIER = -1
 """The turn under which stands what an earlier checkpoint told."""
