@@ -58,7 +58,7 @@ TYPICAL = 60
 """Rank of the name whose weight counts as one."""
 REFERENCE_TOKENS = 24
 """Tokens of the line that says what a checkpoint is."""
-RECORD_PART, PLAIN_PART = 0.35, 0.15
+RECORD_PART, PLAIN_PART = 0.4, 0.2
 """Shares of a checkpoint's room within which the record is planned, the second one where people
 only talk; it takes what the story leaves."""
 ROOT_SHARE = 0.7
@@ -180,12 +180,12 @@ class Composer:
 
     def _page(self, story: str, room: int) -> Page:
         told = self.counter.text(story) + HEADING_TOKENS + LINE_TOKENS if story else 0
-        page = self.record(min(room - told, max(int(room * (1 - LISTS_SHARE)) - told, 0)))
+        share = 0 if self.notes.is_plain_talk else LISTS_SHARE * self.emphasis.listed
+        page = self.record(max(0, int(room * (1 - share)) - told))
         page.left = room - told - self.record_tokens(page)
         if story:
             page.sections[STORY] = [Row(story)]
         rest = told + self.record_tokens(page)
-        share = LISTS_SHARE * self.emphasis.listed
         self.lists(page, int(rest * share / (1 - share)))
         return page
 

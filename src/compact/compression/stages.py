@@ -301,7 +301,7 @@ def _redrafted(
     covered = list(selection.layout.covered())
     if not covered:
         return []
-    size = selection.history.counter.text(before.summary)
+    size = selection.history.counter.text(before.summary) + SLACK
     return [draft(selection, replace(task, positions=covered, room=size), judged)]
 
 

@@ -11,17 +11,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 
 from compact.core.sentences import lines_of, sentences_of
 
 LONGEST = 600
 """Characters of the longest candidate; longer lines without sentence ends are pasted text."""
-SPLIT_FROM = 160
-"""Characters from which the sentences of a line are judged one by one."""
 PASTE_LINES = 40
 """A message of more lines than that is read as pasted text: only its first and last lines are
 candidates."""
-PASTE_ENDS = 3
+PASTE_ENDS = 15
 
 _STRONG = re.compile(
     r"\b(?:never|always|must(?:n't)?|do(?:n't| not)|shall|required?|forbidden|"
@@ -97,20 +96,12 @@ class Instruction:
 
 
 def find_instructions(text: str, message_id: str, position: int) -> Iterator[Instruction]:
-    """The candidates in what a person said, in order."""
+    """The candidates in what a person said, sentence by sentence, in order."""
     for line in lines_of(_without_paste(text)):
-        for candidate, score in _candidates(line):
-            if score > 0:
-                same = " ".join(candidate.lower().split())
-                yield Instruction(candidate, score, message_id, position, same)
-
-
-def _candidates(line: str) -> list[tuple[str, float]]:
-    """The sentences of a long line, each with its score; a short line with that of its best one."""
-    scores = [(sentence, score_of(sentence)) for sentence in sentences_of(line)]
-    if len(line) > SPLIT_FROM:
-        return scores
-    return [(line, max([score_of(line), *(score for _, score in scores)]))]
+        for sentence in sentences_of(line):
+            if (score := score_of(sentence)) > 0:
+                same = " ".join(sentence.lower().split())
+                yield Instruction(sentence, score, message_id, position, same)
 
 
 def score_of(line: str) -> float:
@@ -136,8 +127,10 @@ def score_of(line: str) -> float:
 
 
 def _without_paste(text: str) -> str:
-    """Both ends of a long message: what stands between is pasted."""
+    """Of a long message its first and its last paragraph: what stands between is pasted."""
     lines = text.splitlines()
     if len(lines) <= PASTE_LINES:
         return text
-    return "\n".join([*lines[:PASTE_ENDS], *lines[-PASTE_ENDS:]])
+    first = list(takewhile(str.strip, lines[:PASTE_ENDS]))
+    last = list(takewhile(str.strip, lines[: -PASTE_ENDS - 1 : -1]))
+    return "\n".join([*first, *reversed(last)])
