@@ -42,7 +42,7 @@ LISTS_SHARE = 0.38
 """Largest share of a checkpoint that lists of names may take."""
 MOST_CHECKS, MOST_FILES, MOST_COMMANDS, MOST_ERRORS = 4, 40, 5, 8
 MOST_NAMES = 240
-LONGEST_COMMAND, LONGEST_FACT = 160, 320
+LONGEST_COMMAND, LONGEST_FACT = 160, 600
 """Characters of what is told whole or not at all."""
 WORDS_TOKENS = 60
 """Tokens of the newest request where it is shown beside it anyway."""
@@ -161,11 +161,15 @@ class Composer:
         room = max(1, room - REFERENCE_TOKENS)
         part = int(room * (PLAIN_PART if self.notes.is_plain_talk else RECORD_PART))
         record = self.record(part)
+        taken = part - record.left + self._lists_need(room)
+        return record, room - taken - HEADING_TOKENS - LINE_TOKENS
+
+    def _lists_need(self, room: int) -> int:
+        """Tokens that the lists of a checkpoint with so much room take."""
         scratch = Page(self.counter, int(room * LISTS_SHARE * self.emphasis.listed))
         before = scratch.left
-        self.lists(scratch, scratch.left)
-        taken = part - record.left + before - scratch.left
-        return record, room - taken - HEADING_TOKENS
+        self.lists(scratch, before)
+        return before - scratch.left
 
     def written(self, story: str, room: int) -> str:
         """A checkpoint's text within so much room: the record, the story as it is, and lists that
@@ -180,13 +184,11 @@ class Composer:
 
     def _page(self, story: str, room: int) -> Page:
         told = self.counter.text(story) + HEADING_TOKENS + LINE_TOKENS if story else 0
-        share = 0 if self.notes.is_plain_talk else LISTS_SHARE * self.emphasis.listed
-        page = self.record(max(0, int(room * (1 - share)) - told))
+        page = self.record(max(0, room - told - self._lists_need(room)))
         page.left = room - told - self.record_tokens(page)
         if story:
             page.sections[STORY] = [Row(story)]
-        rest = told + self.record_tokens(page)
-        self.lists(page, int(rest * share / (1 - share)))
+        self.lists(page, page.left)
         return page
 
     @property

@@ -120,12 +120,14 @@ class Notes:
             self.exchanges.append(Exchange(turn.question, answer, self.position))
         self._hear(words, message.id)
 
-    def _hear(self, words: str, message_id: str) -> None:
-        """Take down what a person said: rules, and what else is no question and no chatter."""
+    def _hear(self, words: str, message_id: str, *, is_answer: bool = False) -> None:
+        """Take down what a person said: rules, and what else is no question and no chatter; what
+        answers a question is told with it.
+        """
         for said in find_instructions(words, message_id, self.position):
             if said.is_rule:
                 self.rules.append(said)
-            elif not said.text.endswith(("?", "？")):
+            elif not is_answer and not said.text.endswith(("?", "？")):
                 self.facts.append(said)
 
     def _read_assistant(self, text: str) -> None:
@@ -153,7 +155,7 @@ class Notes:
             if verdict := verdict_of(result, names[result.call_id]):
                 self.work.decided(verdict)
         for said in words_within(message, names):
-            self._hear(said.words, message.id)
+            self._hear(said.words, message.id, is_answer=said.kind == "answer")
             refused = self.work.tried(said.call_id) if said.kind == "refusal" else ""
             words = " ".join(said.words.split())[:LONGEST_QUESTION]
             asked = said.question or refused

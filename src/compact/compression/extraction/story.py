@@ -19,6 +19,7 @@ from compact.compression.extraction.notes import Notes
 from compact.compression.extraction.turns import Statement, Turn
 from compact.core.facts import Said, select
 from compact.core.messages import short_id
+from compact.core.sentences import SHORTEST
 from compact.core.tokens import TokenCounter
 
 FADE_TURNS = 5.0
@@ -71,6 +72,11 @@ class Line:
     names: tuple[str, ...] = ()
     under: str = ""
 
+    @property
+    def is_telling(self) -> bool:
+        """Whether it says something by itself: no fragment."""
+        return not self.text or len(self.text) >= SHORTEST or bool(self.names) or self.place[1] == 0
+
 
 @dataclass(slots=True)
 class Told:
@@ -110,7 +116,7 @@ class Teller:
         told, lines, names = Told(cap), list(self._earlier()), set[str]()
         for i in range(len(turns) - 1, -1, -1):
             said = self._lines(turns[i], i, len(turns), names)
-            lines += [line for line in said if self.first <= line.place[0] < self.last]
+            lines += [x for x in said if self.first <= x.place[0] < self.last and x.is_telling]
         queue = [(-self._worth(line, told), line.turn, line.place, line) for line in lines]
         heapify(queue)
         while queue:

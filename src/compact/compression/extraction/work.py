@@ -46,7 +46,7 @@ _LOOKS = frozenset(
 ) | frozenset(("rg", "rm", "sed", "tail", "touch", "which"))
 """Programs whose arguments may well be called like a check."""
 _PROGRAM = re.compile(r"[a-z][a-z0-9_.+-]*")
-_STEP = re.compile(r"(?:\"[^\"]*\"|'[^']*'|[^;&|\n\"'])+")
+_STEP = re.compile(r"(?:\"[^\"]*\"|'[^']*'|>&|[^;&|\n\"'])+")
 """A step of a command: what stands between separators; quoted text has none."""
 _DEFINES = re.compile(
     r"\b(?:def|class|func|fn|function|type|interface|struct|enum|trait|const|let|var)\s+"
