@@ -20,6 +20,9 @@ SHORTEST = 12
 """Characters of a statement: shorter ones would be found by chance."""
 PASTED_LINES = 40
 """A message of more lines than this is pasted."""
+_CLARIFIES = "The user wants to clarify these questions"
+"""How the tool opens a list of its questions that comes back, with the answers that were given."""
+_ANSWER = re.compile(r"^  Answer: (.+)$", re.MULTILINE)
 _SAID = "the user said:\n"
 _NOTE = "\n\nNote: The user's next message"
 _TAGGED = re.compile(r"<([a-z][a-z_-]*)\b[^>]*>[^<]*</\1>")
@@ -91,7 +94,11 @@ def _of_result(block: Row, result: object) -> Iterator[Said]:
         for answer in result["answers"].values():
             yield Said("answered", str(answer).strip())
     if block.get("is_error") and _SAID in (text := text_of(block.get("content"))):
-        yield Said("refusal", text.split(_SAID, 1)[1].split(_NOTE, 1)[0].strip())
+        words = text.split(_SAID, 1)[1].split(_NOTE, 1)[0].strip()
+        if not words.startswith(_CLARIFIES):
+            yield Said("refusal", words)
+        for answer in _ANSWER.findall(words) if words.startswith(_CLARIFIES) else ():
+            yield Said("answered", answer.strip())
 
 
 def text_of(content: object) -> str:

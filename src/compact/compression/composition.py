@@ -403,8 +403,8 @@ _MOST: Mapping[str, float] = {section.title: section.most for section in OUTLINE
 
 
 def _matters(attempt: Attempt) -> bool:
-    """Whether whoever goes on wants to know: a check that failed, or a command that still does."""
-    return bool(attempt.kinds) or (attempt.is_command and attempt.outcome == "fails")
+    """Whether whoever goes on wants to know: it was a check that failed."""
+    return bool(attempt.kinds)
 
 
 def _root_of(files: Sequence[str]) -> str:
