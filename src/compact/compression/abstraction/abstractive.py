@@ -109,7 +109,7 @@ class ModelSummarizer:
         writing = Writing(self._desk, request, self._progress())
         judged = self._judged(await writing.write(blocks), writing)
         self._desk = replace(self._desk, ratio=writing.desk.ratio)
-        if judged.wishes:
+        if judged.wishes and judged.summary.finish != "refusal":
             judged = await self._mended(judged, writing)
         if judged.accepted:
             self._remember(key, judged.summary)

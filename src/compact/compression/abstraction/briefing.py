@@ -33,7 +33,7 @@ from compact.core.tokens import TokenCounter
 WORDS_PER_TOKEN = 0.6
 """Words that a model is allowed for each token of the cap: names take more tokens than prose."""
 FEWEST_WORDS = 20
-Form = Literal["full", "plain", "short"]
+Form = Literal["full", "plain", "short", "shortest"]
 """How much the rules say: with an example, without it, or what small models and windows have room
 for."""
 
@@ -80,15 +80,18 @@ class Words:
 
     def _ask(self, tokens: int) -> str:
         words = max(FEWEST_WORDS, int(tokens * WORDS_PER_TOKEN))
-        return _filled("ask_short" if self.form == "short" else "ask", words=words)
+        return _filled("ask_short" if self.form in SMALL_FORMS else "ask", words=words)
 
 
 FORMS: Mapping[Form, Sequence[str]] = {
     "full": ("rules", "strategies/{strategy}", "{level}", "focus", "{answer}", "example"),
-    "plain": ("rules", "strategies/{strategy}", "{level}", "{answer}"),
-    "short": ("short", "{answer}"),
+    "plain": ("rules", "strategies/{strategy}", "{level}", "focus", "{answer}"),
+    "short": ("short", "strategies/{strategy}", "{level}", "focus", "{answer}"),
+    "shortest": ("short", "{level}", "{answer}"),
 }
 """The templates of each form, from long to short."""
+SMALL_FORMS: Sequence[Form] = ("short", "shortest")
+"""Those that a small model is not lost in."""
 
 
 def words_of(

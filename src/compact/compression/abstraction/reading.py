@@ -23,9 +23,12 @@ _WRAPPED = re.compile(
 )
 _CODE_FENCE = re.compile(r"\A```[\w-]{0,20}\n(.*?)\n?(?:```)?\Z", re.DOTALL)
 _STOP_TOKEN = re.compile(r"(?:<\|[^|>\n]{1,30}\|>|</s>|<eos>|<end_of_turn>|\[/INST\])\Z", re.I)
-_ANNOUNCEMENT = re.compile(r"\A(?:#{1,6} |\*\*)?[^\n:#*]{0,80}\b(?:story|summary)\b[^\n:*]{0,60}:?")
-"""A first line that says nothing but what follows: a title of our word for it, or words with it
-before a colon."""
+_ANNOUNCEMENT = re.compile(
+    r"(?:#{1,6} |\*\*)(?:the )?(?:story|summary)(?: of [^\n*]{1,40})?:?(?:\*\*)?:?"
+    r"|(?:the )?(?:story|summary):|here(?:['’]s| is) [^\n]{1,80}:",
+    re.IGNORECASE,
+)
+"""A first line that only says what follows: a title of our words for it, or `Here is …:`."""
 _ESCAPES = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?\Z")
 
 
@@ -45,9 +48,8 @@ def undressed(text: str) -> str:
         if found := shape.match(text):
             text = found[found.lastindex or 0].strip()
     first, _, rest = text.partition("\n")
-    announces = _ANNOUNCEMENT.fullmatch(first.strip().rstrip("*").strip())
-    is_title = first.lstrip().startswith(("#", "**")) or first.rstrip().endswith(":")
-    return rest.strip() if announces and is_title and rest.strip() else text
+    is_announced = _ANNOUNCEMENT.fullmatch(first.strip()) and rest.strip()
+    return rest.strip() if is_announced else text
 
 
 def _without_reasoning(text: str) -> str:

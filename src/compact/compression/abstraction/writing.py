@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -44,10 +45,15 @@ together at once."""
 LEAST_PART = 48
 LEAST_ROOM = 96
 """Tokens of data below which there is nothing to summarize in a request."""
+LEAST_STRUCTURED = 1_500
+"""Tokens of a window from which there is room to describe an answer in JSON."""
 TRIES = 4
 """How often a span is cut anew because its parts were too large for the server."""
 FITTINGS = 4
 """How often it is, because texts take more tokens together than one by one."""
+
+
+_END = re.compile(r"[.!?](?=\s)|[。！？]|(?=\n)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +126,9 @@ class Writing:
     @property
     def structured(self) -> bool:
         """Whether the server is to hold the answer to JSON."""
-        return self.desk.model.abilities.schemas and not self.desk.is_small
+        desk = self.desk
+        is_roomy = desk.usable >= LEAST_STRUCTURED and not desk.is_small
+        return is_roomy and desk.model.abilities.schemas
 
     @property
     def answer(self) -> int:
@@ -142,11 +150,11 @@ class Writing:
         """The words in which it is asked for: the longest form that is no more than its share."""
         most = self.desk.usable // RULES_SHARE
         beside = briefing.beside(self.request, self.desk.usable // BESIDE_SHARE * CHARACTERS)
-        for form in briefing.FORMS:
+        for form in briefing.SMALL_FORMS if self.desk.is_small else briefing.FORMS:
             words = briefing.words_of(self.request, form, structured=self.structured, beside=beside)
             longest = words.reduction(self.cap, self.desk.most_requests)
             said = self.desk.counter.text(f"{longest.rules}\n{longest.ask}")
-            if said <= most and not self.desk.is_small:
+            if said <= most:
                 break
         return words
 
@@ -225,7 +233,7 @@ class Writing:
 
     async def _within(self, blocks: Sequence[Block], words: Words, room: int) -> Written:
         """The story, no request having more than `room` tokens of data."""
-        chunks, marker = self._cut(blocks, room)
+        chunks, marker = self._cut(blocks, room, words)
         if len(chunks) <= 1:
             self.progress(1, 1)
             return await self._whole(words.whole(self.cap), chunks, marker)
@@ -243,10 +251,10 @@ class Writing:
                 written = await self._asked(told, chunk, marker, tokens)
                 if written.finish == "refusal":
                     return written
-                if written.text:
-                    parts.append(Block(f"{PART} {number}", written.text, number))
+                if text := _ended(written):
+                    parts.append(Block(f"{PART} {number}", text, number))
             before, level = len(chunks), level + 1
-            chunks, marker = self._cut(parts, room)
+            chunks, marker = self._cut(parts, room, words)
             if len(chunks) >= before:
                 raise SummaryRejected(
                     f"the stories of {before:,} parts by {self.desk.model.name} are together no "
@@ -267,9 +275,11 @@ class Writing:
                 f"{self.desk.most_requests:,} are sent"
             )
 
-    def _cut(self, blocks: Sequence[Block], room: int) -> tuple[list[list[Block]], str]:
+    def _cut(
+        self, blocks: Sequence[Block], room: int, words: Words
+    ) -> tuple[list[list[Block]], str]:
         """The blocks in chunks whose data are within the room, and their marker."""
-        marker, within = marker_of(blocks), room
+        marker, within = marker_of([*words.beside, *blocks]), room
         told = Briefing("", "")
         nothing = told.context((), marker, self.desk.counter).tokens
         for _ in range(FITTINGS):
@@ -302,6 +312,12 @@ class Writing:
         reply = await desk.model.complete(context, ask)
         text = reading.story_of(text_of(reply))
         return Written(text, reply.finish, reply.model or desk.model.name)
+
+
+def _ended(written: Written) -> str:
+    """A part's story without the sentence it broke off in."""
+    ends = [found.end() for found in _END.finditer(written.text)]
+    return written.text[: ends[-1]] if written.finish == "length" and ends else written.text
 
 
 def text_of(reply: Reply) -> str:
