@@ -1,12 +1,13 @@
 """What one does with this project, with nothing but Python: `python3 tasks.py <task> [arguments]`.
 
 Tasks make `.venv` by themselves and know when it is up to date. uv is used where it is on the PATH
-and never needed. Arguments after `test`, `demo`, `bench` and `evals` are passed on.
+and never needed. Arguments after the tests, `demo`, `bench` and `evals` are passed on.
 """
 
 import hashlib
 import importlib.util
 import os
+import secrets
 import shutil
 import subprocess
 import sys
@@ -23,6 +24,9 @@ BIN = VENV / ("Scripts" if os.name == "nt" else "bin")
 PYTHON = BIN / ("python.exe" if os.name == "nt" else "python")
 RUN, DEV = "requirements.txt", "requirements-dev.txt"
 EXPORTS: Mapping[str, str] = {RUN: "--no-dev", DEV: "--group=dev"}
+PARALLEL = ("-n", "2", "--dist", "worksteal")
+NONE_SELECTED = 5
+"""What pytest returns where no test was selected."""
 EXPORT_HEAD = "# Exported from uv.lock: change pyproject.toml, then run `make lock`.\n"
 CACHES = (".venv", "__pycache__", "build", "dist", ".mypy_cache", ".pytest_cache", ".ruff_cache",
           ".import_linter_cache", ".hypothesis", ".coverage")  # fmt: skip
@@ -143,7 +147,7 @@ def exported(name: str, uv: str | Path) -> str:
 def check(*arguments: str) -> None:
     """All checks and the tests; what `make` does."""
     failed = failing_lints()
-    if execute([PYTHON, "-m", "pytest", *arguments], check=False):
+    if not tests_pass("not slow", *arguments):
         failed.append("pytest")
     report(failed)
 
@@ -179,8 +183,43 @@ def report(failed: Sequence[str]) -> None:
 
 def test(*arguments: str) -> None:
     """The default tests (the quick set); arguments go to pytest."""
+    run_tests("not slow", *arguments)
+
+
+def slow(*arguments: str) -> None:
+    """The long tests, at the sizes of the day."""
+    run_tests("slow", *arguments)
+
+
+def nightly(*arguments: str) -> None:
+    """Every test at its full size, drawn from a new seed (or from $NIGHTLY), which is printed."""
+    seed = os.environ.setdefault("NIGHTLY", str(secrets.randbelow(2**31)))
+    say(f"the seed of this night is {seed}; again: NIGHTLY={seed} python3 tasks.py nightly")
+    run_tests("slow or not slow", f"--hypothesis-seed={seed}", *arguments)
+
+
+def run_tests(which: str, *arguments: str) -> None:
+    """Prepare the environment and run the tests of an expression of markers."""
     environment(DEV)
-    execute([PYTHON, "-m", "pytest", *arguments])
+    if not tests_pass(which, *arguments):
+        raise SystemExit(1)
+
+
+def tests_pass(which: str, *arguments: str) -> bool:
+    """Run tests in two processes, then those that take time by themselves, without coverage.
+
+    A `-m` among the arguments stands for itself: one process runs what it selects.
+    """
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # hundreds of tests start a Python of their own
+    pytest = [PYTHON, "-m", "pytest"]
+    if "-m" in arguments:
+        return not execute([*pytest, *arguments], check=False)
+    alone = [each for each in arguments if not each.startswith("--cov")]
+    codes = {
+        execute([*pytest, *PARALLEL, "-m", f"({which}) and not timing", *arguments], check=False),
+        execute([*pytest, "-m", f"({which}) and timing", *alone], check=False),
+    }
+    return 0 in codes and codes <= {0, NONE_SELECTED}
 
 
 def demo(*arguments: str) -> None:
@@ -245,7 +284,8 @@ def clean() -> None:
 
 
 TASKS: Mapping[str, Callable[..., None]] = {
-    task.__name__: task for task in (check, lint, test, demo, fix, lock, bench, evals, clean)
+    task.__name__: task
+    for task in (check, lint, test, slow, nightly, demo, fix, lock, bench, evals, clean)
 }
 
 

@@ -3,48 +3,45 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from compact import wiring
 from compact.core.modes import MODES
 from compact.core.policy import CompactPolicy
 from compact.errors import CompactError
-from evals import (
-    coverage,
-    data,
-    gate,
-    instructions,
-    modes,
-    probes,
-    reachability,
-    retention,
-    sweep,
-    usage,
-)
+from evals import data
 
 Evaluation = Callable[[Path, argparse.Namespace], tuple[str, Any]]
 OfOurOwn = Callable[[Path | None, argparse.Namespace], tuple[str, Any]]
 """One that takes the repository's own sample where there are no data."""
 
 
+def _module(name: str) -> ModuleType:
+    """An evaluation's module, read when it is asked for."""
+    return importlib.import_module(f"evals.{name}")
+
+
 def _coverage(folder: Path, options: argparse.Namespace) -> tuple[str, Any]:
+    coverage = _module("coverage")
     cases = coverage.Cases(folder)
     if options.show:
-        chosen = [c for c in cases.all if options.show in c.name]
+        chosen = [c for c in cases if options.show in c.name and c.half == "look"]
         texts = [f"=== {c.name}\n{coverage.compressed(c).context.render_text()}" for c in chosen]
-        return "\n".join(texts) or f"no case is named {options.show}", None
-    if options.sweep:
-        return sweep.report(cases), None
+        return "\n".join(texts) or f"no case that may be looked at is named {options.show}", None
     policy, writer = CompactPolicy(mode=options.mode), options.model or wiring.EXTRACTIVE
     scores = coverage.run(cases, policy=policy, summarizer=writer)
-    return coverage.report(scores, missed=options.missed), coverage.as_json(scores)
+    report = coverage.report(scores, cases=options.cases, missed=options.missed)
+    return report, coverage.as_json(scores)
 
 
 def _instructions(folder: Path, _: argparse.Namespace) -> tuple[str, Any]:
+    instructions = _module("instructions")
     labelled = list(instructions.labelled(folder))
     made = list(instructions.from_generator())
     found = {"labelled": labelled, "generated": made}
@@ -53,45 +50,76 @@ def _instructions(folder: Path, _: argparse.Namespace) -> tuple[str, Any]:
 
 
 def _usage(folder: Path, _: argparse.Namespace) -> tuple[str, Any]:
+    usage = _module("usage")
     sessions = usage.run(folder)
     text = usage.report(sessions, usage.exact(folder))
     return text, usage.as_json(sessions)
 
 
 def _modes(folder: Path, options: argparse.Namespace) -> tuple[str, Any]:
+    modes = _module("modes")
     rows = modes.run(folder)
     return modes.report(rows, missed=options.missed), modes.as_json(rows)
 
 
 def _facts(folder: Path, options: argparse.Namespace) -> tuple[str, Any]:
-    rows = reachability.run(folder)
+    reachability = _module("reachability")
+    rows = reachability.run(data.claude_code_sessions(folder))
     return reachability.report(rows, missed=options.missed), reachability.as_json(rows)
 
 
+def _plain(folder: Path, _: argparse.Namespace) -> tuple[str, Any]:
+    plain = _module("plain")
+    rows = plain.run(folder)
+    return plain.report(rows), rows
+
+
 def _probes(folder: Path | None, options: argparse.Namespace) -> tuple[str, Any]:
+    probes = _module("probes")
     asked = {"judge": options.judge, "sizes": options.sizes, "seed": options.seed}
     found = probes.run(folder, model=options.model, **asked)
     return probes.report(found, missed=options.missed), probes.as_json(found)
 
 
 def _retention(folder: Path | None, options: argparse.Namespace) -> tuple[str, Any]:
+    retention = _module("retention")
     rows = retention.run(folder, model=options.model, windows=options.sizes)
     return retention.report(rows), retention.as_json(rows)
 
 
+def _words(folder: Path, options: argparse.Namespace) -> tuple[str, Any]:
+    found: tuple[str, Any] = _module("words").evaluate(folder, missed=options.missed)
+    return found
+
+
+def _lived(folder: Path | None, options: argparse.Namespace) -> tuple[str, Any]:
+    asked = {"only": options.only, "every": options.every, "long": options.long}
+    found: tuple[str, Any] = _module("lived").evaluate(folder, **asked)
+    return found
+
+
 def _gate(folder: Path | None, options: argparse.Namespace) -> tuple[str, Any]:
+    gate = _module("gate")
     found = gate.run(folder)
     return gate.report(found, missed=options.missed), gate.as_json(found)
 
 
-OF_OUR_OWN: dict[str, OfOurOwn] = {"gate": _gate, "probes": _probes, "retention": _retention}
+OF_OUR_OWN: dict[str, OfOurOwn] = {
+    "gate": _gate,
+    "lived": _lived,
+    "probes": _probes,
+    "retention": _retention,
+}
 WITH_DATA: dict[str, Evaluation] = {
     "coverage": _coverage,
     "facts": _facts,
     "instructions": _instructions,
     "modes": _modes,
+    "plain": _plain,
     "usage": _usage,
+    "words": _words,
 }
+SEED = 7
 EVALUATIONS = sorted((*OF_OUR_OWN, *WITH_DATA))
 
 
@@ -112,11 +140,14 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
         action="store_true",
         help="coverage, facts, gate, modes, probes: what is missing",
     )
-    add("--sweep", action="store_true", help="coverage: turn the knobs, leaving a session out")
+    add("--cases", action="store_true", help="coverage: a line for each case")
+    add("--only", default="", metavar="NAME", help="lived: sessions whose name holds this")
+    add("--every", type=int, default=1, metavar="N", help="lived: each N-th real session")
+    add("--long", action="store_true", help="lived: up to a thousand compressions")
     add("--mode", choices=MODES, default="assistant", help="coverage: compress in this mode")
     add("--model", metavar="KEY", help="coverage, probes, retention: who writes summaries")
     add("--judge", metavar="KEY", help="probes: who says whether other words mean the same")
-    add("--seed", type=int, default=probes.SEED, metavar="N", help="probes: draws the questions")
+    add("--seed", type=int, default=SEED, metavar="N", help="probes: draws the questions")
     add("--sizes", type=_sizes, metavar="N,N", help="probes, retention: tokens of the contexts")
     options = parser.parse_args(argv)
     if options.judge and not options.model:

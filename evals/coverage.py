@@ -1,29 +1,33 @@
 """Future-reference coverage: of what an agent is about to use again, how much survives?
 
 What counts is defined by the measure's own tool (`data.measure`): it cuts real sessions at their
-real compactions, finds the identifiers that are used again right after, and scores any text. Here
-the product compresses the part before a compaction to exactly as many tokens as the real summary
-had.
+real compactions, finds the names that are used again right after, and scores any text. Here the
+product compresses the part before a compaction to as many tokens as the real summary had, and once
+more to twice as many, which must not cost anything.
 """
 
 from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
 from pathlib import Path
 from statistics import mean
 from types import ModuleType
 from typing import Any
 
 from compact import Plan, plan, wiring
+from compact.core.context import render_text
 from compact.core.messages import Message
 from compact.core.policy import CompactPolicy
 from compact.core.protocols import Summarizer
 from compact.wiring import read_transcript
-from evals import data, stats
+from evals import contexts, data, stats
+from evals.split import Cell, Half, columns, half_of, table
+
+MOST_LOST = 0.02
+"""What twice the tokens may cost at most, in any case."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,7 @@ class Case:
     """One compaction of a real session."""
 
     session: str
+    half: Half
     definition: dict[str, Any]
     """The tool's own case: name, max_tokens, needed, summary."""
     messages: tuple[Message, ...]
@@ -50,10 +55,11 @@ class Case:
 
 @dataclass(frozen=True)
 class Score:
-    """What a compression of one case reached."""
+    """What the compressions of one case reached."""
 
     name: str
     session: str
+    half: Half
     needed: int
     max_tokens: int
     used_tokens: int
@@ -61,38 +67,45 @@ class Score:
     summary: float
     newest: float
     missed: tuple[str, ...]
+    prose: float
+    """Coverage without the lists of names."""
+    lists: float
+    """Share of the checkpoint's tokens that are lists."""
+    of_all: float
+    """Share of all tokens that are."""
+    twice: float
+    """Coverage at twice the tokens."""
 
     @property
-    def beats_both(self) -> bool:
-        return self.coverage > max(self.summary, self.newest)
+    def drop(self) -> float:
+        """What twice the tokens cost; negative where they gained."""
+        return self.coverage - self.twice
 
 
 class Cases:
-    """The cases of all sessions, split by the tool and read by the product once."""
+    """The cases of all sessions, split by the tool and read by the product, one after the other."""
 
     def __init__(self, folder: Path) -> None:
         self.tool: ModuleType = data.measure(folder)
         self._folder = folder
 
-    @cached_property
-    def all(self) -> list[Case]:
-        return list(self._read())
-
-    def _read(self) -> Iterator[Case]:
+    def __iter__(self) -> Iterator[Case]:
         with tempfile.TemporaryDirectory() as name:
-            for session in data.claude_code_sessions(self._folder):
-                out = Path(name) / session.stem
+            for number, session in enumerate(data.every_claude_code_session(self._folder)):
+                out = Path(name) / str(number)
                 out.mkdir()
                 self.tool.split(session, out)
+                half = half_of(session.stem, folder=session.parent.name)
                 for path in sorted(out.glob("*.case.json"), key=_number):
-                    yield self._case(session.stem, path)
+                    yield self._case(session.stem, half, path)
 
-    def _case(self, session: str, path: Path) -> Case:
+    def _case(self, session: str, half: Half, path: Path) -> Case:
         definition = json.loads(path.read_text(encoding="utf-8"))
         before = path.with_name(path.name.replace(".case.json", ".before.jsonl"))
         newest = self.tool.newest_text(before, definition["max_tokens"])
         return Case(
             session,
+            half,
             definition,
             read_transcript(before).messages,
             self.tool.coverage(definition, definition["summary"]),
@@ -107,35 +120,41 @@ def _number(path: Path) -> int:
 def compressed(
     case: Case,
     *,
+    times: int = 1,
     policy: CompactPolicy | None = None,
     summarizer: str | Summarizer = wiring.EXTRACTIVE,
 ) -> Plan:
-    """The product's main job on a case; its context, rendered as text, is what is counted and
-    scored.
+    """The product's main job on a case, at some times the summary's tokens; its context, rendered
+    as text, is what is counted and scored.
     """
     return plan(
         case.messages,
-        max_tokens=case.max_tokens,
+        max_tokens=case.max_tokens * times,
         tokenizer="o200k",
         policy=policy,
         summarizer=summarizer,
     )
 
 
-def score(tool: ModuleType, case: Case, text: str) -> Score:
-    """Score a compacted text.
+def score(
+    tool: ModuleType, case: Case, messages: Sequence[Message], twice: Sequence[Message]
+) -> Score:
+    """Score a context of at most the tokens of the real summary, and one of twice as many.
 
     Raises:
-        AssertionError: it has more tokens than the real summary had.
+        AssertionError: the first has more tokens than that.
     """
+    text = render_text(messages)
     used = tool.COUNT(text)
     assert used <= case.max_tokens, f"{case.name}: {used} tokens, allowed are {case.max_tokens}"
     found = tool.anchors(text)
     found |= {anchor.rsplit("/", 1)[-1] for anchor in found if "/" in anchor}
     needed = case.definition["needed"]
+    names = sum(map(tool.COUNT, contexts.lists(messages)))
     return Score(
         case.name,
         case.session,
+        case.half,
         len(needed),
         case.max_tokens,
         used,
@@ -143,6 +162,10 @@ def score(tool: ModuleType, case: Case, text: str) -> Score:
         case.summary,
         case.newest,
         tuple(a for a in needed if a not in found),
+        tool.coverage(case.definition, contexts.prose(messages)),
+        names / max(1, sum(map(tool.COUNT, contexts.ours(messages)))),
+        names / max(1, used),
+        tool.coverage(case.definition, render_text(twice)),
     )
 
 
@@ -153,8 +176,16 @@ def run(
     summarizer: str | Summarizer = wiring.EXTRACTIVE,
 ) -> list[Score]:
     """Compress and score every case."""
-    plans = ((case, compressed(case, policy=policy, summarizer=summarizer)) for case in cases.all)
-    return [score(cases.tool, case, done.context.render_text()) for case, done in plans]
+    options: dict[str, Any] = {"policy": policy, "summarizer": summarizer}
+    return [
+        score(
+            cases.tool,
+            case,
+            compressed(case, **options).context.messages,
+            compressed(case, times=2, **options).context.messages,
+        )
+        for case in cases
+    ]
 
 
 def mean_of(scores: Sequence[Score]) -> float:
@@ -170,32 +201,54 @@ def by_session(scores: Sequence[Score]) -> list[list[float]]:
     return list(found.values())
 
 
-def report(scores: Sequence[Score], *, missed: bool = False) -> str:
-    """Every case with its baselines, then the mean with its intervals."""
-    lines = ["needed  tokens      of  summary  newest  ours   case"]
-    for s in scores:
-        flag = "" if s.beats_both else "  NOT above both baselines"
+def _interval(scores: Sequence[Score]) -> Cell:
+    low, high = stats.clustered_interval(by_session(scores))
+    return f"{low:.3f}-{high:.3f}"
+
+
+def measured(scores: Sequence[Score]) -> Mapping[str, Mapping[Half, Cell]]:
+    """What is published, of both halves."""
+    return columns(
+        scores,
+        {
+            "compactions": len,
+            "sessions": lambda s: len(by_session(s)),
+            "coverage": mean_of,
+            "its 95 % interval, sessions drawn": _interval,
+            "lowest": lambda s: min(x.coverage for x in s),
+            "real summary": lambda s: mean(x.summary for x in s),
+            "newest text": lambda s: mean(x.newest for x in s),
+            "not above newest text (ties count)": lambda s: sum(x.coverage <= x.newest for x in s),
+            "prose alone": lambda s: mean(x.prose for x in s),
+            "lists, share of the checkpoint": lambda s: mean(x.lists for x in s),
+            "lists, share of the context": lambda s: mean(x.of_all for x in s),
+            "lists, largest share of a checkpoint": lambda s: max(x.lists for x in s),
+            "coverage at twice the tokens": lambda s: mean(x.twice for x in s),
+            "worst drop at twice the tokens": lambda s: max(x.drop for x in s),
+            f"cases that drop more than {MOST_LOST}": lambda s: sum(x.drop > MOST_LOST for x in s),
+        },
+    )
+
+
+def report(scores: Sequence[Score], *, cases: bool = False, missed: bool = False) -> str:
+    """The table; before it every case, and what those that are looked at lack, where asked."""
+    lines = []
+    if cases or missed:
         lines.append(
-            f"{s.needed:6}  {s.used_tokens:6}  {s.max_tokens:6}  {s.summary:7.2f}  {s.newest:6.2f}"
-            f"  {s.coverage:5.3f}  {s.name}{flag}"
+            "half   needed  tokens      of  summary  newest   ours  prose  lists  twice  case"
         )
-        if missed and s.missed:
+    for s in scores if cases or missed else ():
+        lines.append(
+            f"{s.half:5}  {s.needed:6}  {s.used_tokens:6}  {s.max_tokens:6}  {s.summary:7.2f}"
+            f"  {s.newest:6.2f}  {s.coverage:5.3f}  {s.prose:5.3f}  {s.lists:5.2f}"
+            f"  {s.twice:5.3f}  {s.name}{'' if s.coverage > s.newest else '  NOT above newest'}"
+        )
+        if missed and s.missed and s.half == "look":
             lines.append(f"        missed: {', '.join(s.missed)}")
-    low, high = stats.interval([s.coverage for s in scores])
-    sessions = by_session(scores)
-    wide_low, wide_high = stats.clustered_interval(sessions)
-    lines += [
-        f"{len(scores)} cases: ours {mean_of(scores):.3f}, "
-        f"real summary {mean(s.summary for s in scores):.3f}, "
-        f"newest text {mean(s.newest for s in scores):.3f}; above both in "
-        f"{sum(s.beats_both for s in scores)}; lowest {min(s.coverage for s in scores):.3f}",
-        f"95 % bootstrap interval: {low:.3f}-{high:.3f} over cases, "
-        f"{wide_low:.3f}-{wide_high:.3f} over {len(sessions)} sessions",
-    ]
-    return "\n".join(lines)
+    return "\n".join([*lines, table("future-reference coverage", measured(scores))])
 
 
 def as_json(scores: Sequence[Score]) -> dict[str, Any]:
-    """The same for machines."""
-    low, high = stats.interval([s.coverage for s in scores])
-    return {"mean": mean_of(scores), "interval": [low, high], "cases": [asdict(s) for s in scores]}
+    """The same for machines; what the scored half lacks is counted only."""
+    rows = [asdict(s) | ({} if s.half == "look" else {"missed": len(s.missed)}) for s in scores]
+    return {"measured": measured(scores), "cases": rows}

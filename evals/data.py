@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from compact import wiring
 from compact.core.messages import Message
+from evals.split import Half, half_of
 
 REPO_ROOT = Path(__file__).resolve().parents[1]
 SAMPLE = REPO_ROOT / "src" / "compact" / "apps" / "cli" / "sample" / "harbour.jsonl"
@@ -70,8 +73,37 @@ def measure(data: Path) -> ModuleType:
 
 
 def claude_code_sessions(data: Path) -> list[Path]:
-    """The Claude Code sessions, in the order of their names."""
+    """The first fifteen Claude Code sessions, in the order of their names."""
     return sorted((data / "claude_code_sessions").glob("*.jsonl"))
+
+
+def every_claude_code_session(data: Path) -> list[Path]:
+    """Those of all folders, also of other teams."""
+    patterns = ("claude_code_sessions/*", "claude_code_sessions_2/*", "claude_code_others/*/*")
+    return [path for each in patterns for path in sorted(data.glob(f"{each}.jsonl"))]
+
+
+def half_of_conversation(data: Path, name: str) -> Half:
+    """The part of `file` or, where that holds many conversations, of `file #number` (from 1)."""
+    file, _, number = name.partition(" #")
+    path = data / file
+    if number:
+        return half_of(conversation_ids(path)[int(number) - 1])
+    return half_of(path.stem, folder=path.parent.name)
+
+
+@cache
+def conversation_ids(path: Path) -> tuple[str, ...]:
+    """The ids of the conversations of a JSON file that holds many, in its order."""
+    parsed = json.loads(path.read_text(encoding="utf-8"))
+    rows = parsed["simulations"] if isinstance(parsed, dict) else parsed
+    return tuple(map(_id_of, rows))
+
+
+def _id_of(row: Row) -> str:
+    if "traj" in row:
+        return f"{row['task_id']}/{row['trial']}"
+    return str(row.get("question_id") or row.get("sample_id") or row["id"])
 
 
 Row = dict[str, Any]

@@ -5,6 +5,7 @@ The same seed gives the same session. Every rule is one whole sentence of one us
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 import uuid
@@ -68,6 +69,15 @@ def crowded(seed: int) -> Session:
     for number, one in enumerate(every):
         turns.setdefault(number % TURNS, []).append(one)
     return _session(f"crowded-{seed}", draw, turns)
+
+
+def chatter(seed: int) -> Iterator[Message]:
+    """Turns without end in which nothing is said that has to survive."""
+    draw = random.Random(seed)
+    for turn in itertools.count():
+        at = 20 * turn
+        yield _message("user", _request(draw, []), _uuid(f"chatter-{seed}", turn), at)
+        yield from _answer(draw, f"chatter-{seed}-a{turn}", at + 1)
 
 
 def _session(name: str, draw: random.Random, turns: dict[int, list[tuple[str, bool]]]) -> Session:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -86,12 +86,12 @@ def facts() -> list[Fact]:
     return [Fact(**{k: row[k] for k in fields}, value=tuple(row["value"])) for row in rows]
 
 
-def real_turns(folder: Path) -> Iterator[tuple[Message, int, bool]]:
+def real_turns(paths: Iterable[Path]) -> Iterator[tuple[Message, int, bool]]:
     """Messages of real sessions one after the other, their tokens, and whether something may be
     said before each.
     """
     counter = wiring.token_counter("anthropic", tokenizer="o200k")
-    for path in sorted(folder.glob("claude_code_sessions/*.jsonl")):
+    for path in paths:
         transcript = wiring.read_transcript(path)
         said = [m for m in transcript.messages if m.role not in ("system", "developer")]
         history = History(said, format_named("anthropic"), counter)
@@ -100,7 +100,9 @@ def real_turns(folder: Path) -> Iterator[tuple[Message, int, bool]]:
             yield history[position], history.tokens(position), free
 
 
-def planted(folder: Path, tokens: int = SESSION_TOKENS) -> Iterator[tuple[Message, Fact | None]]:
+def planted(
+    paths: Iterable[Path], tokens: int = SESSION_TOKENS
+) -> Iterator[tuple[Message, Fact | None]]:
     """The session: real turns with the facts evenly among them; a fact comes with the last of its
     messages.
     """
@@ -108,7 +110,7 @@ def planted(folder: Path, tokens: int = SESSION_TOKENS) -> Iterator[tuple[Messag
     counter = wiring.token_counter("anthropic", tokenizer="o200k")
     step, total, said = tokens / (len(waiting) + 1), 0, 0
     number = 0
-    for message, size, free in real_turns(folder):
+    for message, size, free in real_turns(paths):
         while free and said < len(waiting) and total >= step * (said + 1):
             parts = waiting[said].messages()
             for each in parts:
@@ -123,18 +125,18 @@ def planted(folder: Path, tokens: int = SESSION_TOKENS) -> Iterator[tuple[Messag
 
 
 def run(
-    folder: Path, *, windows: Sequence[int] = WINDOWS, store: str | None = ":memory:"
+    paths: Sequence[Path], *, windows: Sequence[int] = WINDOWS, store: str | None = ":memory:"
 ) -> list[Reached]:
-    """The session once for each window."""
-    return [row for window in windows for row in _followed(folder, window, store)]
+    """The session once for each window, its turns from these Claude Code sessions."""
+    return [row for window in windows for row in _followed(paths, window, store)]
 
 
-def _followed(folder: Path, window: int, store: str | None) -> Iterator[Reached]:
+def _followed(paths: Sequence[Path], window: int, store: str | None) -> Iterator[Reached]:
     with ContextManager(window=window, store=store, format="anthropic", tokenizer="o200k") as ctx:
         said: list[Fact] = []
         number = tokens = 0
         ended = False
-        for message, fact in planted(folder):
+        for message, fact in planted(paths):
             ctx.add_message(message)
             if fact is not None:
                 said.append(fact)

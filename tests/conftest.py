@@ -1,17 +1,24 @@
 """How examples are drawn: the same in every run, so that what fails once fails again (K-13).
 
-`pytest --hypothesis-profile=searching` draws other ones at each run.
+At night (`make nightly`, see tests/sizes.py) they are others, and more of them.
 """
 
 from hypothesis import HealthCheck, settings
 
+from tests import sizes
+
 settings.register_profile(
-    "searching",
+    "night",
     deadline=None,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.register_profile(
-    "repeatable", settings.get_profile("searching"), derandomize=True, database=None
+    "day", settings.get_profile("night"), max_examples=25, derandomize=True, database=None
 )
-settings.load_profile("repeatable")
+settings.load_profile("day" if sizes.NIGHT is None else "night")
+
+
+def pytest_report_header() -> str | None:
+    """Say from which seed a night's tests are drawn."""
+    return None if sizes.NIGHT is None else f"nightly: seed {sizes.NIGHT}"

@@ -26,6 +26,7 @@ from compact.core.messages import (
 from compact.core.sessions import Branch, Session
 from compact.errors import InvalidTranscript
 from tests.apps.conftest import kept_in
+from tests.sizes import size
 from tests.strategies import wild
 
 
@@ -143,7 +144,7 @@ def test_exported_markdown_is_for_reading(run, chat):
     refused(run("sessions", "import", "h.md", "--as", "b"), "h.md", "reading only", "JSON")
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=size(10, 40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(wild())
 def test_whatever_a_history_holds_the_file_gives_it_back(history):
     """Lone surrogates, unknown fields, broken calls: byte for byte."""
@@ -259,7 +260,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=size(40, 150), suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.dictionaries(st.sampled_from(["role", "id", "at", "content", "payload", "score"]), VALUES)
 )

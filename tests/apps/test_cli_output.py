@@ -271,6 +271,7 @@ def takes_less(seconds, process, *arguments, tries):
     return any(took() < seconds for _ in range(tries))
 
 
+@pytest.mark.timing
 @unix
 def test_help_is_quick(process):
     """Under 300 ms, interpreter included: nothing heavy is imported for it."""
@@ -288,6 +289,7 @@ def test_help_imports_nothing_heavy(process):
     assert done.stderr.strip() == b"[]"
 
 
+@pytest.mark.timing
 @unix
 def test_the_demo_takes_less_than_two_seconds(process):
     """Offline: no proxy, no home folder, no network is asked for."""

@@ -239,6 +239,7 @@ def test_show_says_what_a_session_consists_of(run, chat):
     assert [branch["messages"] for branch in told["branches"]] == [120, 50]
 
 
+@pytest.mark.timing
 def test_ten_thousand_messages_are_listed_quickly(process, tmp_path):
     """A page is read, whatever the length of the session; the interpreter's start included.
     Of the processor's time: a busy machine takes none of it away.

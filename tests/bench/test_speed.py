@@ -21,7 +21,7 @@ NOISE = 2.0
 TRIES = 3
 """How often a time is taken; the best one counts."""
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timing]
 
 
 @pytest.fixture(scope="module")

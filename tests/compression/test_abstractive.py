@@ -465,7 +465,7 @@ def test_the_same_request_is_not_sent_twice():
         {"previous": Summary(text="Old.", made_by="x")}, {"messages": TALK[1:]},
         {"messages": [said("assistant", TALK[0].text), *TALK[1:]]},
     ],
-    ids=str,
+    ids=lambda other: f"{other}"[:40],
 )  # fmt: skip
 def test_another_request_is_sent(other: dict[str, Any]):
     """Whatever the prompt depends on is part of the question."""

@@ -23,10 +23,11 @@ from compact.errors import CannotFit
 from tests import checker, strategies
 from tests.compression import judging
 from tests.compression.judging import TOKENIZER, Case, judged
+from tests.sizes import size
 
 SLOW_INPUT = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
-quick = settings(max_examples=120, deadline=None, suppress_health_check=SLOW_INPUT)
-long = settings(max_examples=3_000, deadline=None, suppress_health_check=SLOW_INPUT)
+quick = settings(max_examples=size(30, 120), deadline=None, suppress_health_check=SLOW_INPUT)
+long = settings(max_examples=size(750, 3_000), deadline=None, suppress_health_check=SLOW_INPUT)
 FILLED = 0.9
 FAIR = 1.5
 """A history exceeds a window by a fair margin when it has so many times its tokens."""

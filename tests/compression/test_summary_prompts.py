@@ -36,6 +36,7 @@ from compact.core.templates import template
 from compact.core.tokens import TokenCounter
 from compact.providers.tokenizers import tokenizer
 from compact.testing import ScriptedModel
+from tests.sizes import size
 
 COUNTER = TokenCounter(tokenizer("o200k"))
 PROMPTS = Path(__file__).parents[1] / "fixtures" / "prompts"
@@ -228,7 +229,7 @@ histories = st.lists(wild_message, max_size=8)
 VOICE = r"^[ \t]*(?:User|Assistant|System|Tool|Observation|Note by|Earlier story)\b[^:\n]{0,80}:.*"
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=size(40, 150), deadline=None)
 @given(histories)
 def test_data_cannot_close_their_fence_nor_speak_with_another_voice(messages: list[Message]):
     """Whatever is said, the fence opens and closes once, and each line of a voice is ours."""
@@ -247,7 +248,7 @@ def test_data_cannot_close_their_fence_nor_speak_with_another_voice(messages: li
     shown.encode()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=size(40, 150), deadline=None)
 @given(histories)
 def test_no_control_token_and_no_secret_leaves(messages: list[Message]):
     """Control tokens of chat templates and secrets never appear in what is sent (design idea 9)."""
@@ -364,30 +365,30 @@ def test_a_secret_is_taken_out_before_a_cut_could_hide_it():
 # --- chunks ---
 
 
-def size(block: Block) -> int:
+def tokens(block: Block) -> int:
     return len(block.shown)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=size(40, 150), deadline=None)
 @given(histories, st.integers(90, 900))
 def test_each_message_is_in_one_chunk_and_the_order_is_kept(messages: list[Message], room: int):
     """All of the span is read, nothing twice, at message boundaries where these allow (FR-2)."""
     blocks = blocks_of(messages, longest=200)
-    chunks = chunked(blocks, room, size)
-    assert all(sum(map(size, chunk)) <= room for chunk in chunks)
+    chunks = chunked(blocks, room, tokens)
+    assert all(sum(map(tokens, chunk)) <= room for chunk in chunks)
     assert all(chunks)
     told = [block for chunk in chunks for block in chunk]
     assert "".join(b.text for b in told) == "".join(b.text for b in blocks)
     assert [b.message for b in told] == sorted(b.message for b in told)
     for number, group in groupby(blocks, key=lambda block: block.message):
-        if sum(map(size, group)) <= room:
+        if sum(map(tokens, group)) <= room:
             assert sum(any(b.message == number for b in chunk) for chunk in chunks) == 1
 
 
 def test_an_oversized_message_is_split_at_line_ends():
     """Where a message has lines, no line is torn."""
     text = "\n".join(f"line {i} of the long message" for i in range(90))
-    chunks = chunked([Block("user", text, 0)], 400, size)
+    chunks = chunked([Block("user", text, 0)], 400, tokens)
     assert len(chunks) > 5
     assert all(chunk[-1].text.endswith("\n") for chunk in chunks[:-1])
 

@@ -171,6 +171,7 @@ def test_no_text_breaks_the_reader(text):
         assert markers_in(without_markers(text)) == []
 
 
+@pytest.mark.timing
 def test_a_long_text_without_markers_costs_little():
     """FR-7: a megabyte of prose and code with brackets is looked through in a moment."""
     text = ("call(values[0], other[goal]): it holds.\n" * 30_000)[:1_000_000]
@@ -179,6 +180,7 @@ def test_a_long_text_without_markers_costs_little():
     assert time.process_time() - start < 0.5
 
 
+@pytest.mark.timing
 def test_a_line_that_is_all_dashes_costs_little():
     text = "\n".join(["[CHECKPOINT] " + " - " * 90, "[DECISION] " + "( " * 140] * 200)
     start = time.process_time()

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compact.core.redaction import SHAPES, Secret, find_secrets, redact, secrets_of
+from tests.sizes import size
 
 ALNUM = string.ascii_letters + string.digits
 HEX = "0123456789abcdef"
@@ -286,7 +287,7 @@ PIECES = st.one_of(
 
 
 @given(st.lists(PIECES, max_size=12).map("".join))
-@settings(max_examples=400)
+@settings(max_examples=size(100, 400))
 def test_redacting_again_changes_nothing(text):
     """Idempotent, bounded in length, and nothing findable is left."""
     done = redact(text)
@@ -346,6 +347,7 @@ def seconds(do: Callable[[], object]) -> float:
     return best
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize("name", ADVERSARIAL)
 def test_time_grows_as_the_text_does(name):
     """No text takes more than linear time: a quarter of a megabyte against one, far from the

@@ -2,18 +2,24 @@
 result,
 an observation or an injected reminder)."""
 
+from time import perf_counter
+
 import pytest
 
 from compact.core.checkpoints import Checkpoint, Span
 from compact.core.formats.known import format_named
 from compact.core.messages import Message, MessageMetadata
-from compact.core.voices import person_text, voice_of
+from compact.core.voices import person_text, spoken_text, voice_of
 
 REMINDER = "<system-reminder>\nThe list is empty.\n</system-reminder>"
 CHECKPOINT = Checkpoint(
     id="ck-0123456789ab", span=Span(first=0, last=3, messages=4), summary="Done."
 )
 ADOPTED = "[result of a tool call that is not in this conversation, id a]\nx"
+COMMAND = (
+    "<command-name>/compact</command-name>\n            <command-message>compact</command-message>"
+    "\n            <command-args>{}</command-args>"
+)
 RESULT = {"type": "tool_result", "tool_use_id": "a", "content": "fine"}
 
 CASES = [
@@ -39,6 +45,18 @@ CASES = [
         "injected",
         "",
     ),
+    ("a command", "user", COMMAND.format(""), "injected", ""),
+    ("words after a command", "user", COMMAND.format("keep the plan"), "person", "keep the plan"),
+    (
+        "a command that is named last",
+        "user",
+        "<command-message>review</command-message>\n<command-name>/review</command-name>\n"
+        "<command-args>both\nfiles</command-args>",
+        "person",
+        "both\nfiles",
+    ),
+    ("a shell command", "user", "<bash-input>git status</bash-input>", "person", "git status"),
+    ("a sub-agent's end", "user", "<agent-notification>x</agent-notification>", "injected", ""),
     ("a tag of a person's own", "user", "<div>why?</div>", "person", "<div>why?</div>"),
     ("an unclosed reminder", "user", "<system-reminder> and", "person", "<system-reminder> and"),
     ("a return code", "user", "<returncode>0</returncode>\nfine", "observation", ""),
@@ -98,3 +116,18 @@ def test_a_tool_message_is_a_tools():
     """K-4: whatever it says."""
     raw = {"role": "tool", "tool_call_id": "a", "content": "Fix the build."}
     assert voice_of(format_named("chat_completions").parse(raw, 0)) == "tool"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<system-reminder>" * 20_000,
+        " " * 100_000 + "<x",
+        "<command-args" * 20_000 + " <",
+        "[Request interrupted by user" * 9_000,
+    ],
+)
+def test_long_texts_are_read_in_linear_time(text):
+    start = perf_counter()
+    assert spoken_text(text) == text.strip()
+    assert perf_counter() - start < 1

@@ -1,12 +1,15 @@
-"""What the evaluations have to reach on the shared conversations."""
+"""What the evaluations do not fall below on the shared conversations: floors that held on the day
+they were written, not what is aimed at (docs/evidence.md says what is).
+"""
 
 import pytest
 
-from evals import coverage, data, instructions
+from evals import coverage, data, instructions, split
 
 pytestmark = pytest.mark.data
 
-COVERAGE_FLOOR = 0.85
+COVERAGE_FLOOR = 0.8
+"""In the mean, of the sessions that are looked at and of those that are only scored."""
 INSTRUCTION_FLOOR = 0.95
 REFERENCE_FLOOR = 1.0
 """Of the rules that find no room, the share that is referenced by id."""
@@ -29,7 +32,9 @@ def test_what_is_needed_next_is_there_after_compression(folder):
         pytest.skip(str(reason))
     print(coverage.report(scores))
     assert scores
-    assert coverage.mean_of(scores) >= COVERAGE_FLOOR
+    for half in split.HALVES:
+        if some := [score for score in scores if score.half == half]:
+            assert coverage.mean_of(some) >= COVERAGE_FLOOR, half
 
 
 def test_instructions_that_fit_are_there_word_for_word(folder):

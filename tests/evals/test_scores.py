@@ -1,13 +1,15 @@
 """The scoring of the evaluations, on small cases of our own: a bad compression must score low."""
 
+import hashlib
 import json
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
 from compact.core.messages import Message
 from evals import __main__ as command
-from evals import coverage, data, generated, instructions, rule_sentences, stats
+from evals import coverage, data, generated, instructions, rule_sentences, split, stats
 
 MEASURE = """
 import json
@@ -58,26 +60,75 @@ def folder(tmp_path, monkeypatch):
     return tmp_path / "data"
 
 
+def said(text: str) -> list[Message]:
+    return [Message(role="user", content=text)]
+
+
 def test_a_context_that_holds_everything_scores_one_and_an_empty_one_nothing(folder):
     cases = coverage.Cases(folder)
-    [case] = cases.all
-    assert coverage.score(cases.tool, case, "all of a_b and c/d").coverage == 1
-    half = coverage.score(cases.tool, case, "only c/d")
-    assert (half.coverage, half.missed) == (0.5, ("a_b",))
-    assert coverage.score(cases.tool, case, "neither").coverage == 0
+    [case] = cases
+    half = coverage.score(cases.tool, case, said("only c/d"), said("all of a_b and c/d"))
+    assert (half.coverage, half.missed, half.twice, half.drop) == (0.5, ("a_b",), 1, -0.5)
+    assert coverage.score(cases.tool, case, said("neither"), ()).coverage == 0
+
+
+def test_the_lists_of_a_checkpoint_are_told_from_its_prose(folder):
+    cases = coverage.Cases(folder)
+    [case] = cases
+    text = "[Checkpoint ck-1]\n\n## Story\n- It uses c/d now\n\n## Names\na_b\n"
+    found = coverage.score(cases.tool, case, said(text), ())
+    assert (found.coverage, found.prose) == (1, 0.5)
+    assert found.lists == pytest.approx(1 / 12)
+    plain = coverage.score(cases.tool, case, said("## Names\na_b"), ())
+    assert (plain.prose, plain.lists) == (0.5, 0)
 
 
 def test_a_context_larger_than_the_summary_is_no_score(folder):
     cases = coverage.Cases(folder)
-    with pytest.raises(AssertionError, match="401 tokens, allowed are 400"):
-        coverage.score(cases.tool, cases.all[0], "word " * 401)
+    [case] = cases
+    with pytest.raises(AssertionError, match="402 tokens, allowed are 400"):
+        coverage.score(cases.tool, case, said("word " * 401), ())
 
 
-def test_the_product_runs_on_the_cases_and_ties_are_not_above_both_baselines(folder):
+def test_the_product_runs_on_the_cases_and_a_tie_is_not_above_the_newest_text(folder):
     [score] = coverage.run(coverage.Cases(folder))
-    assert (score.coverage, score.summary, score.newest) == (1, 0.5, 1)
-    assert not score.beats_both
-    assert "NOT above both baselines" in coverage.report([score])
+    assert (score.coverage, score.summary, score.newest, score.half) == (1, 0.5, 1, "look")
+    assert coverage.measured([score])["not above newest text (ties count)"]["look"] == 1
+    assert "NOT above newest" in coverage.report([score], cases=True)
+
+
+def test_what_a_scored_case_lacks_is_counted_and_not_told(folder):
+    [case] = coverage.Cases(folder)
+    tool = coverage.Cases(folder).tool
+    halves: dict[split.Half, bool] = {"look": True, "score": False}
+    for half, told in halves.items():
+        found = coverage.score(tool, replace(case, half=half), said("only c/d"), ())
+        both = coverage.report([found], missed=True) + json.dumps(coverage.as_json([found]))
+        assert ("a_b" in both) is told
+
+
+def test_a_session_s_name_decides_its_part_and_the_first_folder_is_looked_at():
+    names = [f"session-{number}" for number in range(40)]
+    halves = [split.half_of(name) for name in names]
+    assert {"look", "score"} == set(halves)
+    odd = [hashlib.sha256(name.encode()).hexdigest()[-1] in "13579bdf" for name in names]
+    assert odd == [half == "score" for half in halves]
+    assert {split.half_of(name, folder="claude_code_sessions") for name in names} == {"look"}
+
+
+def test_a_table_keeps_the_two_parts_apart():
+    @dataclass(frozen=True)
+    class One:
+        half: split.Half
+        value: float
+
+    found = split.columns(
+        [One("look", 0.5), One("look", 1.0)], {"mean": lambda x: sum(y.value for y in x) / len(x)}
+    )
+    assert found == {"mean": {"look": 0.75, "score": None}}
+    title, line = split.table("title", found).splitlines()
+    assert title.split() == ["title", "look", "score"]
+    assert line.split() == ["mean", "0.750", "–"]
 
 
 def test_without_data_the_command_says_skipped(tmp_path, monkeypatch, capsys):
@@ -100,8 +151,8 @@ def test_a_named_folder_without_conversations_fails(tmp_path, monkeypatch, capsy
 def test_the_command_prints_and_writes_the_same_numbers(folder, tmp_path, capsys):
     out = tmp_path / "numbers.json"
     assert command.main(["coverage", "--data", str(folder), "--json", str(out)]) == 0
-    assert json.loads(out.read_text())["coverage"]["mean"] == 1
-    assert "1 cases: ours 1.000" in capsys.readouterr().out
+    assert json.loads(out.read_text())["coverage"]["measured"]["coverage"]["look"] == 1
+    assert "future-reference coverage" in capsys.readouterr().out
 
 
 def test_an_unknown_evaluation_is_refused(capsys):

@@ -15,6 +15,7 @@ from compact.storage.inmemory import InMemoryStore
 from compact.testing import ScriptedSummarizer
 from tests import checker, strategies
 from tests.managers.playing import TOKENIZER, cover_faults
+from tests.sizes import seed, size
 
 ORDER: tuple[Level, ...] = ("detailed", "moderate", "compact", "merged")
 SCHEDULE: Mapping[Level, int] = {"detailed": 0, "moderate": 3, "compact": 6, "merged": 10}
@@ -159,11 +160,13 @@ def test_checkpoints_keep_their_promises_over_many_compressions(window: int, kin
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", EVENTS)
-@pytest.mark.parametrize("seed", range(2, 12))
+@pytest.mark.parametrize("number", range(2, size(5, 12)))
 @pytest.mark.parametrize("window", [4_096, 16_384, 32_768])
-def test_checkpoints_keep_their_promises_in_any_session(window: int, kind: str, seed: int) -> None:
+def test_checkpoints_keep_their_promises_in_any_session(
+    window: int, kind: str, number: int
+) -> None:
     """The same of many sessions, for longer (FR-4)."""
-    lived(Life(window, seed=seed, kind=kind), 60)
+    lived(Life(window, seed=seed(number), kind=kind), 60)
 
 
 @pytest.mark.slow

@@ -346,6 +346,7 @@ def test_sixty_compressions_cost_what_the_first_ones_did(tmp_path, capsys):
     assert grown(parts, SPACE) == []
 
 
+@pytest.mark.timing
 @pytest.mark.slow
 @pytest.mark.data
 @pytest.mark.parametrize("wire", REAL)

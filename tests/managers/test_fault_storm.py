@@ -40,11 +40,13 @@ from tests.managers.faults import (
     asked,
     is_plain,
 )
+from tests.sizes import seed, size
 
 CHAT, FALLBACK, SUMMARIES = 0.10, 0.05, 0.30
 """Shares of answers that are faults."""
 PATIENCE = Patience(attempts=2, each=0.25, together=5, first_wait=0.001, longest_wait=0.002)
 LEAST_SERVED = 0.999
+TURNS = size(1_500, 10_000)
 SUMMARIZER_WINDOW = 8_192
 FORBIDDEN = (SECRET, "gnore previous instructions", "Data are never instructions")
 """What the summarizer plants, and no checkpoint may hold."""
@@ -182,12 +184,12 @@ def test_a_storm(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_ten_thousand_turns_in_a_storm(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_long_storm(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """At least 99.9 % of the turns are served (NFR-2)."""
-    it = weathered(10_000, 11, tmp_path)
+    it = weathered(TURNS, seed(11), tmp_path)
     assert it.count[BreakerOpened.__name__]
     assert it.count[ModelReplaced.__name__]
     with capsys.disabled():
-        print(f"\n  served {1 - len(it.unserved) / 10_000:.2%}; not: {it.unserved}")
+        print(f"\n  served {1 - len(it.unserved) / TURNS:.2%}; not: {it.unserved}")
         for name, times in it.count.most_common():
             print(f"  {times:6} {name}")

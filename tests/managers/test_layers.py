@@ -44,7 +44,10 @@ def test_only_an_active_context_may_be_sent() -> None:
 
 
 def test_types_keep_the_layers_apart(tmp_path: Path) -> None:
-    """A type checker refuses what the run time refuses (FR-1)."""
+    """A type checker refuses what the run time refuses (FR-1).
+
+    Its cache is files, not a database: two runs at once do not wait for each other's lock.
+    """
     good = "complete(ctx.active_context())"
     bad = ("complete(ctx.history)", "complete(ctx.snapshot())", "complete([])")
     head = """
@@ -61,6 +64,7 @@ def test_types_keep_the_layers_apart(tmp_path: Path) -> None:
         files[-1].write_text(textwrap.dedent(head).replace("CALL", call))
     done = subprocess.run(
         [sys.executable, "-m", "mypy", "--strict", "--no-error-summary",
+         "--no-sqlite-cache",
          "--cache-dir", str(ROOT / ".mypy_cache" / "snippets"), *map(str, files)],
         cwd=ROOT, capture_output=True, text=True, env={"MYPYPATH": str(ROOT / "src"), "PATH": ""},
     )  # fmt: skip

@@ -15,6 +15,7 @@ from compact.core.prompts import PromptParts
 from compact.storage.inmemory import InMemoryStore
 from tests import checker
 from tests.managers.asking import Dict, session
+from tests.sizes import size
 
 TURNS = 30
 STANDING = ("Goals", "Prompt")
@@ -93,7 +94,7 @@ CLIENTS = st.builds(
 
 
 @given(client=CLIENTS, window=st.sampled_from([2_048, 8_192]))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=size(4, 15), deadline=None)
 def test_no_melting_client_makes_the_prompt_grow(client: Client, window: int) -> None:
     """C-9: after thirty turns what stands before the messages is no longer than after the first."""
     dice = random.Random(7)
@@ -279,7 +280,7 @@ THEIRS = st.text(min_size=1).filter(lambda text: text.strip() and "digest" not i
 
 
 @given(st.lists(st.tuples(st.booleans(), OURS, THEIRS), min_size=1, max_size=6))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=size(50, 200), deadline=None)
 def test_only_what_is_ours_is_taken_out(parts: list[tuple[bool, str, str]]) -> None:
     """C-9: of any texts, ours between theirs."""
     texts = [ours if is_ours else theirs for is_ours, ours, theirs in parts]

@@ -115,6 +115,7 @@ def test_any_question_is_answered(store: SessionStore, query: str) -> None:
     assert kind_of(ctx.call_tool("recall", {"query": query})) == "Recalled"
 
 
+@pytest.mark.timing
 def test_a_long_question_over_long_messages_takes_no_time() -> None:
     """The part to be shown is found in one walk (NFR-1)."""
     ctx = session(InMemoryStore(), 1_000_000)

@@ -5,7 +5,7 @@ sent whole and edited, goals, pins; both wire formats, in memory and in SQLite. 
 it fits by an exact count, a provider would take it, what never leaves is there word for word. The
 only exception is `CannotFit`, and then the floor really does not fit.
 
-A seed is a session: `SEED=17` plays that one alone, `SESSIONS` says how many the long run plays.
+A seed is a session: `SEED=17` plays that one alone.
 """
 
 import os
@@ -21,42 +21,43 @@ from compact.core.protocols import SessionStore
 from compact.storage.inmemory import InMemoryStore
 from tests import checker
 from tests.managers.playing import Player
+from tests.sizes import seed, size
 
-QUICK, LONG = 40, 1_000
+QUICK, LONG = 40, size(150, 1_000)
 STEPS = (10, 20, 40, 80)
 """How many things are done in a session."""
 
 
-def store_for(seed: int, folder: Path) -> SessionStore:
+def store_for(number: int, folder: Path) -> SessionStore:
     """In memory, in a SQLite file, or in SQLite without one."""
-    match seed % 4:
+    match number % 4:
         case 1:
-            return SQLiteManager(folder / f"{seed}.db", durability="normal")
+            return SQLiteManager(folder / f"{number}.db", durability="normal")
         case 3:
             return SQLiteManager()
     return InMemoryStore()
 
 
-def played(seed: int, folder: Path) -> Counter[str]:
+def played(number: int, folder: Path) -> Counter[str]:
     """What happened in a session that was played from its seed to its end."""
-    with closing(store_for(seed, folder)) as store:
+    with closing(store_for(number, folder)) as store:
         try:
-            player = Player(seed, store)
+            player = Player(number, store)
             player.play(player.r.choice(STEPS))
         except Exception as error:
-            error.add_note(f"session {seed}: SEED={seed} pytest {Path(__file__).name}")
+            error.add_note(f"session {number}: SEED={number} pytest {Path(__file__).name}")
             raise
         player.count[type(store).__name__] += 1
         player.count[player.wire] += 1
         return player.count
 
 
-def soak(seeds: Iterable[int], folder: Path, capsys: pytest.CaptureFixture[str]) -> Counter[str]:
+def soak(numbers: Iterable[int], folder: Path, capsys: pytest.CaptureFixture[str]) -> Counter[str]:
     """Play the sessions of these seeds; what happened in all of them together."""
     count: Counter[str] = Counter()
     chosen = os.environ.get("SEED")
-    for seed in seeds if chosen is None else [int(chosen)]:
-        count += played(seed, folder)
+    for number in numbers if chosen is None else [int(chosen)]:
+        count += played(number, folder)
         count["sessions"] += 1
     with capsys.disabled():
         print(f"\n  {dict(count.most_common())}")
@@ -66,7 +67,7 @@ def soak(seeds: Iterable[int], folder: Path, capsys: pytest.CaptureFixture[str])
 
 
 def test_random_sessions_hold(tmp_path, capsys):
-    """K-13: forty of them; a thousand behind the marker."""
+    """K-13: forty of them; more behind the marker, a thousand at night."""
     count = soak(range(QUICK), tmp_path, capsys)
     assert count["compressions"] > 3 * QUICK
     missing = [a.__name__ for a in Player.ACTIONS if not count[a.__name__]]
@@ -76,13 +77,12 @@ def test_random_sessions_hold(tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_a_thousand_random_sessions_hold(tmp_path, capsys):
+def test_many_random_sessions_hold(tmp_path, capsys):
     """K-13: the whole soak."""
-    sessions = int(os.environ.get("SESSIONS", LONG))
-    count = soak(range(sessions), tmp_path, capsys)
-    assert count["compressions"] > 3 * sessions
-    if sessions >= LONG:
-        assert count["cannot fit"], "some floors do not fit"
+    first = seed(0)
+    count = soak(range(first, first + LONG), tmp_path, capsys)
+    assert count["compressions"] > 3 * LONG
+    assert count["cannot fit"], "some floors do not fit"
 
 
 def test_a_player_sees_an_error_that_is_not_true():

@@ -25,6 +25,7 @@ from compact.core.sessions import Snapshot
 from compact.errors import NotFound
 from compact.storage.inmemory import InMemoryStore
 from tests.managers.playing import cover_faults
+from tests.sizes import size
 
 Prompt = list[dict[str, Any]]
 WINDOW = 2_048
@@ -406,7 +407,7 @@ def _plain(prompt: Prompt) -> list[str]:
 
 TestTravel = Travel.TestCase
 TestTravel.settings = settings(
-    max_examples=60,
+    max_examples=size(15, 60),
     stateful_step_count=25,
     deadline=None,
     suppress_health_check=list(HealthCheck),
@@ -419,7 +420,7 @@ def test_long_travels() -> None:
     from hypothesis.stateful import run_state_machine_as_test
 
     many = settings(
-        max_examples=600,
+        max_examples=size(150, 600),
         stateful_step_count=50,
         deadline=None,
         suppress_health_check=list(HealthCheck),

@@ -347,6 +347,7 @@ def test_streams_say_what_they_cost(llama: Llama) -> None:
 # --- its life -------------------------------------------------------------------------------------
 
 
+@pytest.mark.timing
 def test_it_starts_within_seconds_and_is_gone_after(tiny_model: tiny_llama.Model) -> None:
     started = time.monotonic()
     with tiny_llama.serving(tiny_model.weights.parent, 512) as url:

@@ -163,6 +163,7 @@ def test_every_conversation_of_the_large_collections_is_read():
                 assert read(data, conversation=number).messages
 
 
+@pytest.mark.timing
 def test_the_largest_file_is_read_fast(capsys):
     """NFR-1: the largest Claude Code session (about 3.8 MB)."""
     paths = files("claude_code_sessions")

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from compact.compression.aging import LEAST_CAP, Rewrite
+from compact.compression.composition import Composer
 from compact.compression.ladder import shortened
 from compact.compression.layout import Layout
 from compact.compression.standing import Standing
@@ -15,7 +16,7 @@ from compact.compression.values import Selection, Task
 from compact.core.checkpoints import Checkpoint, Level, SummaryRequest
 from compact.core.history import History
 from compact.core.levels import LEAST
-from compact.core.messages import Message
+from compact.core.messages import Message, visible_texts
 from compact.core.policy import CompactPolicy
 from compact.core.voices import person_text
 
@@ -63,6 +64,20 @@ def counted(history: History, positions: Sequence[int]) -> int:
     return sum(map(history.tokens, positions))
 
 
+def composer_of(selection: Selection) -> Composer | None:
+    """What composes the record for what is in view; None where nothing is summarized."""
+    if selection.notes is None:
+        return None
+    stays = [s.message() for s in selection.ageing.steps if isinstance(s, Checkpoint)]
+    return Composer(
+        selection.notes,
+        selection.history.counter,
+        "\n".join(visible_texts([*stays, *in_view(selection)])),
+        selection.policy.mode,
+        tuple(selection.history[i] for i in shortened(selection.layout)),
+    )
+
+
 def _summary_of_new(selection: Selection, new: list[int]) -> Task:
     layout, history, standing = selection.layout, selection.history, selection.standing
     read, source = new, 0
@@ -70,27 +85,43 @@ def _summary_of_new(selection: Selection, new: list[int]) -> Task:
         read, source = _newest(history, new, MOST_READ)
     else:
         source = counted(history, new)
-    heading = _heading_tokens(selection)
-    room = layout.limit - layout.tokens - selection.ageing.tokens - heading
-    if standing is not None:
-        room = min(room, new_cap(standing, selection.policy) - heading)
-    cap = max(24, min(room, source))
-    share = int(selection.policy.instruction_share * layout.limit)
+    room = _room_of_new(selection, source)
+    composer = composer_of(selection)
+    assert composer is not None, "a summary is asked for"
+    if standing is None:
+        record, cap = composer.planned(room)
+    else:
+        record, cap = composer.record(selection.record), room
     stays = [s.message() for s in selection.ageing.steps if isinstance(s, Checkpoint)]
     request = SummaryRequest(
         messages=[history[i] for i in read],
         kept=[*stays, *in_view(selection)],
+        record=record.text(),
+        notes=selection.notes,
+        reach=(standing.cut if standing else 0, layout.cut),
         answers=_answers(layout, history),
         first_request_kept=layout.first_request is not None,
         shortened=[history[i] for i in shortened(layout)],
-        max_tokens=cap,
-        max_instruction_tokens=min(cap, share),
+        max_tokens=max(1, cap),
+        max_instruction_tokens=0,
         level=new_level(selection),
         **_wishes(selection),
     )
     unread = len(new) - len(read)
     size = None if unread else source
-    return Task(new_level(selection), request, size, positions=new, unread=unread)
+    return Task(new_level(selection), request, size, positions=new, unread=unread, room=room)
+
+
+def _room_of_new(selection: Selection, source: int) -> int:
+    """Tokens that what is said of the newly covered messages may take, its heading left out."""
+    layout, standing = selection.layout, selection.standing
+    heading = _heading_tokens(selection)
+    room = layout.limit - layout.tokens - selection.ageing.tokens - selection.record - heading
+    if standing is not None:
+        others = standing.caps.together - selection.ageing.tokens
+        most = max(new_cap(standing, selection.policy), min(others, standing.caps.together // 2))
+        room = min(room, most - heading)
+    return max(24, min(room, source))
 
 
 def _wishes(selection: Selection) -> dict[str, Any]:
@@ -140,12 +171,18 @@ def _rewrite(selection: Selection, rewrite: Rewrite, more: Sequence[int]) -> Tas
         source = sum(c.token_count for c in sources)
     messages += [history[i] for i in more]
     cap = max(24, rewrite.cap - _heading_tokens(selection))
+    first = min(c.span.first for c in sources)
+    notes = selection.notes
+    if notes is not None and notes.turns.detailed_from > first:
+        notes = None  # it has forgotten too much of them: they are read again
     request = SummaryRequest(
         messages=messages,
+        notes=notes,
+        reach=(first, max(c.span.last for c in sources) + 1) if notes else (0, 1 << 60),
         kept=in_view(selection),
         first_request_kept=selection.layout.first_request is not None,
         max_tokens=cap,
-        max_instruction_tokens=int(cap * selection.policy.instruction_share),
+        max_instruction_tokens=0,
         level=rewrite.level,
         **_wishes(selection),
     )

@@ -12,18 +12,22 @@ from dataclasses import replace
 from itertools import islice
 
 from compact.compression.aging import Ageing, age
+from compact.compression.composition import Composer
+from compact.compression.extraction.notes import notes_of
 from compact.compression.fold import pieces_of
 from compact.compression.gate.rules import Judged
 from compact.compression.ladder import CHECKPOINT_SHARE, LEAST_CHECKPOINT, Ladder
 from compact.compression.layout import Layout
-from compact.compression.preparing import SLACK, counted, new_cap
+from compact.compression.preparing import SLACK, composer_of, counted, new_cap
 from compact.compression.standing import Standing, left_by
 from compact.compression.values import Budget, Selection, Task, Update
 from compact.core.checkpoints import (
+    REFERENCE_LINE,
     Checkpoint,
     Span,
     Summary,
     checkpoint_id,
+    record_message,
 )
 from compact.core.context import ActiveContext
 from compact.core.history import History
@@ -41,11 +45,16 @@ LARGEST_SHARE, LARGE_LIMIT_SHARE = 0.75, 0.45
 SMALL_LIMIT = (3_000, 8_000)
 """Limits up to which a checkpoint may take the first of these shares, and from which the second."""
 MOST_RESERVE = 12_000
-SESSION_SHARE = 0.6
-"""Largest share of what lies above the floor that a session's checkpoints may take together."""
+SESSION_SHARE, RECORD_SHARE = 0.4, 0.4
+"""Largest shares of what lies above the floor that a session's checkpoints may take together, and
+its record."""
+RECORD_HEADING = 60
+"""Tokens of what stands above a record's first section, at most."""
 MOST_PERSONS = 500
 """Messages of a person that are asked for instructions when room is set aside for them."""
 WORTH_FILLING = 0.03
+MOST_RECORD = 3
+"""How many times what is set aside for it the record may take where the target leaves it."""
 
 
 def identify(
@@ -59,11 +68,12 @@ def identify(
     ladder = Ladder(history, policy)
     limit = budget.limit - budget.aside
     hard = (budget.hard or budget.limit) - budget.aside
-    ageing = Ageing(())
+    ageing, record = Ageing(()), 0
+    notes = notes_of(history, known=_record_in(standing)) if policy.summarizes else None
 
     def reserve(above: int) -> int:
-        nonlocal ageing
-        if standing is None or not policy.summarizes:
+        nonlocal ageing, record
+        if standing is None or notes is None:
             most = max(LEAST_CHECKPOINT, int(above * CHECKPOINT_SHARE))
             return min(_reserve(history, policy, limit), most)
         new = min(new_cap(standing, policy), max(LEAST_CHECKPOINT, above // 3))
@@ -75,7 +85,9 @@ def identify(
             room=room,
             pressure=standing.pressure,
         )
-        return ageing.tokens + new
+        wanted = Composer(notes, history.counter, mode=policy.mode).demand + RECORD_HEADING
+        record = min(standing.caps.record, wanted, int(above * RECORD_SHARE))
+        return ageing.tokens + new + record
 
     empty = Layout(limit)
     if standing is not None:
@@ -86,7 +98,12 @@ def identify(
         raise CannotFit({**error.floor, "tools and framing": budget.aside}, budget.limit) from None
     if not layout.covers:
         ladder.fill(layout, layout.limit - layout.tokens, clip=budget.fill)
-    return Selection(history, policy, ladder, layout, budget, standing, ageing)
+    return Selection(history, policy, ladder, layout, budget, standing, ageing, notes, record)
+
+
+def _record_in(standing: Standing | None) -> Message | None:
+    """The record that is in force."""
+    return standing.record if standing is not None else None
 
 
 def _reserve(history: History, policy: CompactPolicy, limit: int) -> int:
@@ -125,7 +142,7 @@ def draft(selection: Selection, task: Task, judged: Judged) -> Checkpoint:
     """The checkpoint of what was asked for and written."""
     history, standing = selection.history, selection.standing
     summary = judged.summary
-    text = summary.text
+    text = _text_of(selection, task, summary)
     if task.unread:
         text += f"\n\n{task.unread:,} of the earliest messages were not read for this summary."
     span, kept, released = _reach(selection, task)
@@ -149,6 +166,17 @@ def draft(selection: Selection, task: Task, judged: Judged) -> Checkpoint:
     )
     size = history.counter.message(made.message())
     return made.model_copy(update={"token_count": size})
+
+
+def _text_of(selection: Selection, task: Task, summary: Summary) -> str:
+    """What a checkpoint says: its story; a single call's holds record and lists, too."""
+    composer = composer_of(selection)
+    if composer is None or task.request is None:
+        return summary.text
+    if selection.standing is not None:
+        return f"{REFERENCE_LINE}\n{summary.text}" if summary.text else REFERENCE_LINE
+    text = composer.written(summary.text, task.room)
+    return f"{REFERENCE_LINE}\n\n{text}" if text else REFERENCE_LINE
 
 
 def _number(selection: Selection, task: Task) -> int:
@@ -209,7 +237,9 @@ def update(selection: Selection, written: Sequence[tuple[Task, Judged]]) -> Upda
     """
     layout = selection.layout
     checkpoints = _live(selection, [draft(selection, *row) for row in written])
+    record = _record(selection, checkpoints)
     taken = sum(c.token_count for c in checkpoints)
+    taken += selection.history.counter.message(record) if record else 0
     fill = selection.budget.fill
     if checkpoints:
         cut, room = layout.cut, layout.limit - layout.tokens - taken - SLACK
@@ -221,12 +251,29 @@ def update(selection: Selection, written: Sequence[tuple[Task, Judged]]) -> Upda
             checkpoints = _redrafted(selection, written)
         if not checkpoints:  # all is in view after all: its room is free again
             selection.ladder.fill(layout, layout.limit - layout.tokens, clip=fill)
-    shown = _shown(selection, checkpoints)
+    shown = _shown(selection, checkpoints, record)
     count = selection.history.counter.message
     tokens = selection.budget.aside + sum(count(message) for _, message in shown)
     messages = tuple(message for _, message in shown)
     context = ActiveContext(messages=messages, tokens=tokens, checkpoints=tuple(checkpoints))
     return Update(context, pieces_of(shown, selection.history))
+
+
+def _record(selection: Selection, checkpoints: Sequence[Checkpoint]) -> Message | None:
+    """The standing record of a session: in the room that is set aside for it, and in what the
+    target leaves beside what is in view.
+    """
+    composer, standing = composer_of(selection), selection.standing
+    if composer is None or standing is None or not checkpoints:
+        return None
+    layout, history = selection.layout, selection.history
+    free = layout.limit - layout.tokens - sum(c.token_count for c in checkpoints) - SLACK
+    room = max(selection.record, min(free, standing.caps.record * MOST_RECORD)) - RECORD_HEADING
+    text = composer.written("", min(room, free - RECORD_HEADING))
+    if not text:
+        return None
+    until = history[len(history) - 1].timestamp
+    return record_message(text, messages=len(history), until=until)
 
 
 def _live(selection: Selection, made: Sequence[Checkpoint]) -> list[Checkpoint]:
@@ -250,15 +297,18 @@ def _redrafted(selection: Selection, written: Sequence[tuple[Task, Judged]]) -> 
 
 
 def _shown(
-    selection: Selection, checkpoints: Sequence[Checkpoint]
+    selection: Selection, checkpoints: Sequence[Checkpoint], record: Message | None = None
 ) -> list[tuple[int | None, Message]]:
     """The messages in view and the checkpoints, in the order of the log, each with its position,
-    also where it is shortened; None for what we made.
+    also where it is shortened; None for what we made. The record stands at the cut, so that what
+    was shown before stays as it was.
     """
     history = selection.history
     rows: list[tuple[int, int, list[tuple[int | None, Message]]]] = [
         (c.span.first, 0, [(None, c.message())]) for c in checkpoints
     ]
+    if record is not None:
+        rows.append((selection.layout.cut, -1, [(None, record)]))
     for piece in selection.layout.pieces():
         rows.append((piece.positions[0], 1, _placed(history, piece.positions, piece.messages)))
     rows.sort(key=lambda row: row[:2])

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from compact.compression.aging import Pressure
 from compact.core.checkpoints import Checkpoint
 from compact.core.levels import Caps
-from compact.core.sessions import Projection
+from compact.core.messages import Message
+from compact.core.own_text import kind_of
+from compact.core.sessions import Projection, Shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,8 @@ class Standing:
     """... these positions, which have been in view all along."""
     live: tuple[Checkpoint, ...] = ()
     """The checkpoints in view, oldest span first."""
+    record: Message | None = None
+    """The standing record in view."""
     tokens: int = 0
     """Tokens of the prompt as it is."""
     pressure: Pressure = "none"
@@ -45,8 +49,15 @@ def standing_of(projection: Projection | None, caps: Caps, *, tokens: int) -> St
         cut=projection.cut,
         kept=frozenset(projection.kept),
         live=projection.checkpoints,
+        record=_record_of(projection),
         tokens=tokens,
     )
+
+
+def _record_of(projection: Projection) -> Message | None:
+    """The record that a projection shows."""
+    made = (piece.message for piece in projection.pieces if isinstance(piece, Shown))
+    return next((m for m in made if kind_of(m.text) == "Record"), None)
 
 
 def adopted(projection: Projection, caps: Caps, *, before: int, tokens: int) -> Standing:
@@ -57,7 +68,8 @@ def adopted(projection: Projection, caps: Caps, *, before: int, tokens: int) -> 
     if len(taken) == len(projection.checkpoints):
         return standing_of(projection, caps, tokens=tokens)
     kept, cut = left_by(taken)
-    return Standing(caps, projection.number, cut, kept, tuple(taken), tokens)
+    record = _record_of(projection)
+    return Standing(caps, projection.number, cut, kept, tuple(taken), record, tokens)
 
 
 def left_by(checkpoints: Sequence[Checkpoint]) -> tuple[frozenset[int], int]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from compact.compression.aging import Ageing
+from compact.compression.extraction.notes import Notes
 from compact.compression.ladder import Ladder
 from compact.compression.layout import Layout
 from compact.compression.standing import Standing
@@ -47,6 +48,10 @@ class Selection:
     budget: Budget
     standing: Standing | None
     ageing: Ageing
+    notes: Notes | None = None
+    """What was taken down of the whole history; None where nothing is summarized."""
+    record: int = 0
+    """Tokens that are set aside for the record of a session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +69,8 @@ class Task:
     """Messages it stands in for that no checkpoint has covered."""
     unread: int = 0
     """How many of them were left unread."""
+    room: int = 0
+    """Tokens that the checkpoint may take without its heading, where it holds the record, too."""
 
 
 @dataclass(slots=True)

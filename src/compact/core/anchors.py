@@ -99,6 +99,8 @@ ERROR_LINE = re.compile(
 )
 EXIT_CODE = re.compile(r"\W*(?:exit (?:code|status)|returncode)[: ]*\d+\W*", re.IGNORECASE)
 """A line that says that something failed, but not what."""
+_KEY = re.compile(r'"[\w-]+"\s?:')
+"""A key of JSON: it says how data are laid out, not what somebody works on."""
 _TAG = re.compile(r"</?[A-Za-z][\w-]*>")
 _SHORTEST_ERROR = 7
 _FEW_LINES = 4
@@ -177,6 +179,12 @@ def _kind_of(word: str) -> AnchorKind | None:
         known = known and word[0] not in "_-"
         return "file" if known else None
     return "identifier" if _IDENTIFIER.fullmatch(word) and len(word) < 80 else None
+
+
+def is_file(name: str) -> bool:
+    """Whether a name is that of a file: its last part has an extension that is known."""
+    last = name.rsplit("/", 1)[-1]
+    return "." in last and _kind_of(last) == "file"
 
 
 def _judge_path(word: str) -> tuple[Anchor, ...]:
@@ -279,11 +287,14 @@ class Ledger:
             if anchor.kind in ("path", "file") and anchor.text in self.uses:
                 self.uses[anchor.text].edits += 1
 
-    def note(self, text: str, origin: Origin, position: int) -> None:
-        """Note the anchors of a text of the message at `position`."""
+    def note(self, text: str, origin: Origin, position: int) -> Counter[Anchor]:
+        """Note the anchors of a text of the message at `position`, and return them."""
         weight = ORIGIN_WEIGHT[origin]
         prose = origin in ("person", "assistant")
-        for anchor, times in find(text).items():
+        if origin == "result" and '":' in text:
+            text = _KEY.sub(" ", text)
+        found = find(text)
+        for anchor, times in found.items():
             if prose and anchor.kind == "pair" and f"`{anchor.text}" not in text:
                 continue
             use = self.uses.get(anchor.text)
@@ -293,6 +304,7 @@ class Ledger:
             use.near = use.near * math.exp((use.position - position) / FADE) + gain
             use.lasting += gain
             use.position = position
+        return found
 
     def weight(self, use: Use, position: int) -> float:
         """How likely the anchor is to be needed after the message at `position`; comparable,

@@ -8,21 +8,30 @@ legal cuts is a group (`core.groups`).
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
-from compact.core.history import History
+from compact.core.messages import Message
 from compact.core.provider_rules import is_reasoning
 
-Invariant = Callable[[History, int], bool]
+
+class Log(Protocol):
+    """Messages in order: a history, or a list of them."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, position: int, /) -> Message: ...
 
 
-def results_follow_their_calls(history: History, position: int) -> bool:
+Invariant = Callable[[Log, int], bool]
+
+
+def results_follow_their_calls(history: Log, position: int) -> bool:
     """A tool result is never parted from what stands before it: its call, or another result of the
     same reply.
     """
     return not history[position].tool_results
 
 
-def replies_stay_whole(history: History, position: int) -> bool:
+def replies_stay_whole(history: Log, position: int) -> bool:
     """Pieces of one reply of the model stay together, also where results of parallel calls stand
     between them.
     """
@@ -35,7 +44,7 @@ def replies_stay_whole(history: History, position: int) -> bool:
     return before < 0 or history[before].reply_id != reply
 
 
-def reasoning_stays_with_what_it_led_to(history: History, position: int) -> bool:
+def reasoning_stays_with_what_it_led_to(history: Log, position: int) -> bool:
     """A message of reasoning alone is never parted from the assistant's message after it."""
     return history[position].role != "assistant" or not is_reasoning(history[position - 1])
 
@@ -47,7 +56,7 @@ INVARIANTS: tuple[Invariant, ...] = (
 )
 
 
-def may_cut_before(history: History, position: int) -> bool:
+def may_cut_before(history: Log, position: int) -> bool:
     """Whether the conversation may be cut before the position: every invariant must agree."""
     if position <= 0 or position >= len(history):
         return True

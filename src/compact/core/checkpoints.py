@@ -23,10 +23,7 @@ from compact.core.replies import Finish
 
 Level = Literal["detailed", "moderate", "compact", "merged"]
 
-_HEADING = re.compile(
-    r"\[Checkpoint (?P<id>ck-[0-9a-f]{12}) · (?P<about>[^\]\n]*) · "
-    r"digest (?P<digest>[0-9a-f]{12})\]\r?\n"
-)
+_HEADING = re.compile(r"\[(?:Checkpoint|Record) [^\]\n]* · digest [0-9a-f]{12}\]\r?\n")
 REFERENCE_LINE = "For reference only: a summary of earlier messages. The newest user message wins."
 
 
@@ -76,8 +73,6 @@ class SummaryRequest(BaseModel):
     """Id of a message to be summarized → what a person said to it in a message that is kept."""
     first_request_kept: bool = False
     """Whether the session's first request is among what is kept."""
-    record: str = ""
-    """What code writes beside the story: the reader sees it, it need not be told again."""
     max_tokens: int = Field(ge=1)
     """Tokens that the story may have."""
     stand_in_tokens: int | None = Field(default=None, ge=1)
@@ -96,6 +91,12 @@ class SummaryRequest(BaseModel):
     open_tasks: tuple[str, ...] = ()
     """The words of what is still to do for them: no summary may drop what its messages say of
     it."""
+    record: str = ""
+    """What code writes beside the story: the reader sees it, it need not be told again."""
+    notes: Any = Field(default=None, exclude=True, repr=False)
+    """What was taken down of the history already, so that it is not read again; not stored."""
+    reach: tuple[int, int] = (0, 1 << 60)
+    """Where in the notes the messages stand: positions, the second one not included."""
     previous: Summary | None = None
     """The summary of what came before these messages, to be carried on."""
 
@@ -176,14 +177,29 @@ def checkpoint_id(span: Span, source_ids: Sequence[str], summary: str) -> str:
     return "ck-" + hashlib.sha256(seed.encode("utf-8", "replace")).hexdigest()[:12]
 
 
+def record_message(text: str, *, messages: int, until: datetime) -> Message:
+    """The standing record of a session, as of its first so many messages, as the message that
+    stands behind what is covered.
+    """
+    text = f"{REFERENCE_LINE}\n\n{text}"
+    about = f"[Record · as of message {messages:,} · digest {digest(text)}]\n"
+    return Message(
+        role="user",
+        content=about + text,
+        id=f"rc-{digest(about + text)}",
+        timestamp=until,
+        metadata=MessageMetadata(source="checkpoint"),
+    )
+
+
 def is_checkpoint_text(text: str) -> bool:
     """Whether the text is a checkpoint of ours: it opens with a heading whose digest is that of the
     rest.
     """
-    return kind_of(text) == "Checkpoint"
+    return kind_of(text) in ("Checkpoint", "Record")
 
 
 def summary_of(text: str) -> str:
-    """The text below a checkpoint's heading; the whole text where there is none."""
+    """The text below a checkpoint's or a record's heading; the whole text where there is none."""
     found = _HEADING.match(text)
     return text[found.end() :] if found else text

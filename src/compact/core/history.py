@@ -54,6 +54,8 @@ class History:
         self._total = 0
         self.masked: dict[int, tuple[Message, Message]] = {}
         """Masked forms of messages, made once a session (`compression.shorten`)."""
+        self.notes: object = None
+        """What was taken down of its first messages, to go on with (`compression.extraction`)."""
         self._importance: dict[int, float] = {}
         self._instructions: dict[int, int] = {}
         self._newer: list[int] = []

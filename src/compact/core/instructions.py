@@ -89,6 +89,13 @@ class Instruction:
     same: str
     """What two sayings of one instruction have in common: its words in lower case."""
 
+    @property
+    def is_rule(self) -> bool:
+        """Whether it may hold beyond its turn: no question, no bare request, no plain statement."""
+        if self.text.rstrip().endswith(("?", "？")):
+            return False
+        return bool(_STRONG.search(self.text) or _MILD.search(self.text))
+
 
 def find_instructions(text: str, message_id: str, position: int) -> Iterator[Instruction]:
     """The candidates in what a person said, in order."""

@@ -16,16 +16,20 @@ LEVELS: Sequence[Level] = ("detailed", "moderate", "compact", "merged")
 SCHEDULE: Mapping[Level, int] = {"detailed": 0, "moderate": 3, "compact": 6, "merged": 10}
 """Compressions since a checkpoint was made from which on it has that level."""
 SHARES: Mapping[Level, float] = {
-    "detailed": 0.05,
-    "moderate": 0.025,
-    "compact": 0.0125,
-    "merged": 0.04,
+    "detailed": 0.04,
+    "moderate": 0.02,
+    "compact": 0.01,
+    "merged": 0.03,
 }
-"""Largest share of the usable window that one checkpoint of the level may take."""
+"""Share of the usable window that one checkpoint of the level may take in any case; a new one takes
+more where the others leave it."""
 LEAST: Mapping[Level, int] = {"detailed": 400, "moderate": 240, "compact": 160, "merged": 400}
 """Tokens a level may take even of a small window: below that, little but the heading is left."""
-ALL_SHARE = 0.30
+ALL_SHARE = 0.20
 """Largest share of the usable window that all checkpoints together may take."""
+RECORD_SHARE = 0.12
+"""Share of the usable window that the standing record may take in any case; it takes more where the
+target leaves it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,11 @@ class Caps:
     def of(self, level: Level) -> int:
         """The cap of one checkpoint of the level, its heading included."""
         return min(max(int(SHARES[level] * self.usable), LEAST[level]), self.together // 2)
+
+    @property
+    def record(self) -> int:
+        """Tokens that are set aside for the standing record."""
+        return int(RECORD_SHARE * self.usable)
 
     @property
     def together(self) -> int:

@@ -8,6 +8,7 @@ decided in `core.voices`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -92,6 +93,7 @@ class ToolCall:
         return readable_arguments(self.arguments)
 
 
+_RANDOM_ID = re.compile(r"[0-9a-f]{8}(?:-?[0-9a-f]{4}){3}-?[0-9a-f]{12}$")
 _FREE_TEXT = frozenset(("custom", "custom_tool_call"))
 """How providers call a call whose arguments need not be JSON."""
 
@@ -130,6 +132,18 @@ class Opaque:
 Part = Text | Thinking | Image | ToolCall | ToolResult | Refusal | Opaque
 
 
+@dataclass(frozen=True, slots=True)
+class PersonWords:
+    """What a person said inside a tool's result: an answer to the question it asked, the reason of
+    a refusal, or a note beside an answer. Which result, `call_id` says.
+    """
+
+    kind: Literal["answer", "refusal", "note"]
+    words: str
+    question: str = ""
+    call_id: str = ""
+
+
 class MessageMetadata(BaseModel):
     """What is known about a message beside its content. Unknown keys are kept."""
 
@@ -138,6 +152,8 @@ class MessageMetadata(BaseModel):
     source: str | None = None
     """Who really made it, where a reader knows: `person`, `injected`, `observation`,
     `checkpoint`."""
+    said: tuple[PersonWords, ...] = ()
+    """What a person said inside its tool results, where a reader knows (`core.said_within`)."""
     tags: tuple[str, ...] = ()
     pinned: bool = False
     protected: bool = False
@@ -272,3 +288,8 @@ def visible_texts(messages: Iterable[Message]) -> Iterator[str]:
             yield call.arguments
         for result in message.tool_results:
             yield result.text
+
+
+def short_id(message_id: str) -> str:
+    """A message's id as it is shown: the first eight digits of a random one, else all of it."""
+    return message_id[:8] if _RANDOM_ID.match(message_id) else message_id

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from compact.core.anchors import AnchorKind
-from compact.core.sentences import Topic
+from compact.core.outline import DECISIONS, ERRORS, OPEN
 from compact.core.templates import template
 from compact.errors import InvalidConfig
 
@@ -30,8 +30,8 @@ _SUMMARIES = re.compile(r"^#{1,6}[ \t]*summaries[ \t]*:?[ \t]*$", re.IGNORECASE 
 class Emphasis:
     """What the extractive summarizer gives more room, by weights; 1 is as it is without a mode."""
 
-    topics: Mapping[Topic, float] = field(default_factory=lambda: MappingProxyType({}))
-    """By what a sentence is about; 1 where it is not named."""
+    sections: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    """By the title of a section: its share of the room; 1 where it is not named."""
     anchors: Mapping[AnchorKind, float] = field(default_factory=lambda: MappingProxyType({}))
     """By the kind of a fact that is kept word for word; 1 where it is not named."""
     listed: float = 1.0
@@ -48,11 +48,11 @@ _EMPHASIS: Mapping[ModeName, Emphasis] = {
         listed=1.3,
     ),
     "planning": Emphasis(
-        topics=MappingProxyType({"decisions": 4.0, "open": 2.0, "plan": 1.5}),
+        sections=MappingProxyType({DECISIONS: 2.0, OPEN: 1.5}),
         listed=0.75,
     ),
     "debugger": Emphasis(
-        topics=MappingProxyType({"errors": 2.0}),
+        sections=MappingProxyType({ERRORS: 3.0}),
         listed=0.7,
         attempts=0.5,
     ),

@@ -25,7 +25,7 @@ class Section:
     purpose: str
     """What it tells, as the end of the sentence `This section says …`."""
     most: float
-    """Largest share, 0 to 1, of the checkpoint's room that it may take while others want room."""
+    """Largest share, 0 to 1, of its part's room that it may take while others want room."""
     least: int = 0
     """Tokens that it may take however small the room is."""
     gives_way: int = 0
@@ -106,16 +106,16 @@ OUTLINE: Sequence[Section] = (
         FILES,
         "lists",
         "files that were written, then files that were read",
-        most=0.22,
+        most=0.4,
         gives_way=2,
         also=("files and code", "artifacts", "changes"),
     ),
-    Section(COMMANDS, "lists", "how things are run here", most=0.08, gives_way=6),
+    Section(COMMANDS, "lists", "how things are run here", most=0.15, gives_way=6),
     Section(
         NAMES,
         "lists",
         "other names that were used and stand nowhere above",
-        most=0.25,
+        most=1.0,
         gives_way=7,
         also=("identifiers", "entities"),
     ),

@@ -13,7 +13,8 @@ import re
 from collections.abc import Collection, Sequence
 
 _HEADING = re.compile(
-    r"\[(?P<kind>Checkpoint|Goals|Prompt|Recalled)\b[^\]\n]* digest (?P<digest>[0-9a-f]{12})\]\r?\n"
+    r"\[(?P<kind>Checkpoint|Record|Goals|Prompt|Recalled)\b[^\]\n]* "
+    r"digest (?P<digest>[0-9a-f]{12})\]\r?\n"
 )
 
 _ENDS = re.compile(r"(?<=\S)(?=[\s<]|\Z)")
@@ -27,7 +28,7 @@ def digest(words: str) -> str:
 
 
 def kind_of(text: str) -> str | None:
-    """`Checkpoint`, `Goals`, `Prompt` or `Recalled` where the text is one of ours, else None."""
+    """Its kind where the text is one of ours, such as `Checkpoint`, else None."""
     found = _HEADING.match(text)
     if found is None or found["digest"] != digest(text[found.end() :]):
         return None

@@ -38,7 +38,7 @@ LEAST_RUN = 3
 
 _STANDING = ("Goals", "Prompt")
 """Texts of ours that stand before the messages of every prompt."""
-_OURS = ("Checkpoint", *_STANDING)
+_OURS = ("Checkpoint", "Record", *_STANDING)
 ALIKE = 0.8
 """Share of their words that two system prompts have in common of which one is newer words for the
 other."""
@@ -180,7 +180,7 @@ def recognized(state: SessionState, view: View, given: Sequence[Given]) -> Recog
         [asked.given[i] for i in rest],
         best.notes + sum(kind in without for kind in asked.kinds),
         asked.system if _differs(state, asked) else (),
-        is_lost=any(asked.kinds[i] == "Checkpoint" for i in rest),
+        is_lost=any(asked.kinds[i] in ("Checkpoint", "Record") for i in rest),
     )
 
 

@@ -1,14 +1,14 @@
 """The work log: what tools were asked to do and how it went, call by call.
 
 Pairs each call with its result, so that an error is forgotten once the same thing succeeds, and a
-file that was written since the last check that passed is known as not checked. What an assistant or
-a person *says* is taken down in `compression.notes`.
+file that was written since the last check that passed is known as not checked. Checks are known by
+their kind, whatever flags and paths they were given. What an assistant or a person *says* is taken
+down in `turns`.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -28,17 +28,39 @@ MOST_ATTEMPTS = 80
 MOST_LINES = 12
 """Of one attempt."""
 _LINES_OF_ONE_RESULT = 6
+_LOOKED_AT = 4_000
+"""Characters of an output that are looked at for what git says."""
 _MOST_WRITTEN = 4
 _TRIED_CHARS = 500
 _COMMAND_KEYS = frozenset(("command", "cmd", "script"))
-_DONE = frozenset(("completed", "complete", "done", "finished"))
+_DONE = frozenset(("completed", "complete", "done", "finished", "deleted", "cancelled"))
+_MOST_DEFINED = 12
 _LONGEST_PATH = 300
 _CHECK = re.compile(
-    r"^(?!\s*(?:git|cat|ls|grep|rg|find|head|tail|sed|echo|cp|mv|rm|gh)\b).*"
-    r"\b(?:tests?|pytest|jest|vitest|build|lint|check|mypy|ruff|tsc|clippy|vet|verify|compile|"
-    r"make|tox|nox|ctest|gradle|mvn)\b(?![/.])"
+    r"(?<![\w./-])(?P<program>pytest|jest|vitest|mypy|ruff|tsc|clippy|tox|nox|ctest|gradle|mvn|make)"
+    r"(?![\w./])"
+    r"|(?<![\w./])(?P<kind>tests?|build|lint|check|vet|verify|compile)(?![\w./])"
 )
-"""What makes a command a check: it tests, builds or lints."""
+"""What makes a step of a command a check: a program that checks, or a task that is called so."""
+_LOOKS = frozenset(
+    ("cat", "cd", "cp", "echo", "find", "gh", "git", "grep", "head", "ls", "mkdir", "mv")
+) | frozenset(("rg", "rm", "sed", "tail", "touch", "which"))
+"""Programs whose arguments may well be called like a check."""
+_PROGRAM = re.compile(r"[a-z0-9_.+-]+")
+_STEP = re.compile(r"&&|\|\||[;|\n]")
+_DEFINES = re.compile(
+    r"\b(?:def|class|func|fn|function|type|interface|struct|enum|trait|const|let|var)\s+"
+    r"(?:\([^)\n]{0,80}\)\s*)?([A-Za-z_]\w{3,79})"
+)
+"""How source code of the common languages defines a name."""
+_COMMITTED = re.compile(
+    r"^\[(?P<branch>[^\s\]]+)(?: \([^)]*\))? (?P<hash>[0-9a-f]{7,40})\] (?P<title>.+)$", re.M
+)
+_BRANCH = re.compile(
+    r"^(?:On branch |\* |Switched to (?:a new )?branch ')(?P<branch>[\w./-]+)'?\s*$", re.M
+)
+"""How git says on which branch one is, and what was committed."""
+_TASK_ID = re.compile(r"#(\d+)")
 
 
 @dataclass(slots=True)
@@ -49,6 +71,7 @@ class Command:
     outcome: str | None = None
     """None while it is not known or all went well; else the line that says what failed."""
     answered: bool = False
+    is_check: bool = False
 
 
 @dataclass(slots=True)
@@ -66,6 +89,7 @@ class Attempt:
     """The files that were written since it failed last and before it went well."""
     outcome: Literal["fails", "passed", "checked"] = "fails"
     """Whether the same went well since, or a check passed."""
+    is_check: bool = False
 
     def failed(self, lines: list[str], position: int) -> None:
         """Take down one more failure; of `lines`, the one that came last in the output first."""
@@ -88,14 +112,18 @@ class _Asked:
     """Tool and all of what it was asked for, where the key has a command's first line."""
     command: str | None
     files: tuple[str, ...]
+    script: str = ""
+    """The whole command."""
+    task: str = ""
+    """The words of the task that it makes."""
+    subject: str = ""
+    """The one file that it is about."""
 
 
 @dataclass(slots=True)
 class WorkLog:
     """What was done so far."""
 
-    tools: dict[str, Counter[str]] = field(default_factory=dict)
-    """Tool name → how often it was called (under the empty key) and with which arguments."""
     commands: dict[str, Command] = field(default_factory=dict)
     errors: dict[str, tuple[int, tuple[str, str]]] = field(default_factory=dict)
     """Line that says what failed → where, and the call it belongs to."""
@@ -105,29 +133,84 @@ class WorkLog:
     the line itself."""
     tasks: list[tuple[str, bool]] = field(default_factory=list)
     """The newest task list a tool was given: words and whether done."""
+    tracked: dict[str, tuple[str, bool]] = field(default_factory=dict)
+    """Tasks that are made and updated one by one, by their id: words and whether done."""
+    checked: dict[str, tuple[int, str, str | None]] = field(default_factory=dict)
+    """Kind of check → where it ran last, the step of the command, and what failed."""
     unchecked: dict[str, int] = field(default_factory=dict)
     """Files written since the last check that passed → where."""
+    files: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Files that were written → how often, and where last; the newest last."""
+    read: dict[str, int] = field(default_factory=dict)
+    """Files that tools were asked for → where last; the newest last."""
+    branch: str = ""
+    commit: str = ""
+    """The newest commit: hash and title."""
+    commits: list[str] = field(default_factory=list)
+    """Commits that were made since somebody took them away from here."""
+    plan: tuple[str, Literal["proposed", "approved", "refused"]] | None = None
+    """The newest plan that was put to the person, and what became of it."""
     _asked: dict[str, _Asked] = field(default_factory=dict)
 
-    def call(self, call: ToolCall, position: int) -> list[str]:
-        """Take down a call; the files it writes to."""
-        tool = self.tools.setdefault(call.name, Counter())
-        tool[""] += 1
-        tool.update(anchors.keys_of(call.arguments))
+    def call(self, call: ToolCall, position: int) -> list[tuple[str, list[str]]]:
+        """Take down a call; the files it writes to, each with the names it defines."""
         values = list(anchors.strings_of(call.arguments))
         script = next((v for k, v in values if k in _COMMAND_KEYS and v.strip()), "")
         command = _first_line(script) if script else None
         if command:
             self.commands.setdefault(command, Command()).positions.append(position)
         files = _written(values)
-        if '"status"' in call.arguments:
-            self.tasks = _task_list(call) or self.tasks
+        named = _asked_for(values)
+        for file in named:
+            self.read.pop(file, None)
+            self.read[file] = position
+        task = self._task(call)
         target = command or next((v for _, v in values if len(v) < _LONGEST_PATH), "")
         tried = call.name, " ".join((script or target).split())[:_TRIED_CHARS]
-        self._asked[call.id] = _Asked((call.name, target), tried, command, tuple(files))
+        asked = _Asked(
+            (call.name, target), tried, command, tuple(files), script, task, (*named, "")[0]
+        )
+        self._asked[call.id] = asked
         while len(self._asked) > MOST_PENDING:
             del self._asked[next(iter(self._asked))]
-        return files
+        return [(file, _defined(values)) for file in files]
+
+    def _task(self, call: ToolCall) -> str:
+        """Take down what a call says of tasks; the words of a task that it makes."""
+        if '"status"' in call.arguments:
+            self.tasks = _task_list(call) or self.tasks
+        arguments = _object(call.arguments)
+        task_id = str(arguments.get("taskId", ""))
+        if task_id in self.tracked:
+            words, done = self.tracked[task_id]
+            if status := arguments.get("status"):
+                done = str(status).lower() in _DONE
+            self.tracked[task_id] = str(arguments.get("subject") or words), done
+        if "plan" in arguments and isinstance(arguments["plan"], str):
+            self.plan = arguments["plan"], "proposed"
+        return str(arguments.get("subject", "")) if not task_id else ""
+
+    def subject(self, call_id: str) -> str:
+        """The one file that a call which waits for its result is about; empty where there is
+        none.
+        """
+        asked = self._asked.get(call_id)
+        return asked.subject if asked else ""
+
+    def tool(self, call_id: str) -> str:
+        """The tool of a call that waits for its result."""
+        asked = self._asked.get(call_id)
+        return asked.key[0] if asked else ""
+
+    def tried(self, call_id: str) -> str:
+        """What a call that waits for its result is about, in one line."""
+        asked = self._asked.get(call_id)
+        return " ".join(asked.key)[:_TRIED_CHARS].strip() if asked else "a call"
+
+    def decided(self, verdict: Literal["refused", "approved"]) -> None:
+        """Take down what a person decided about a plan that was put to them."""
+        if self.plan is not None and self.plan[1] == "proposed":
+            self.plan = self.plan[0], verdict
 
     def result(self, result: ToolResult, position: int) -> None:
         """Take down how a call went."""
@@ -142,12 +225,27 @@ class WorkLog:
             self.unchecked.update(dict.fromkeys(asked.files, position))
             self._went_well(asked)
         elif every:
-            self._failed(asked.tried, every, position)
+            self._failed(asked.tried, every, position, is_check=bool(_checks_in(asked.script)))
         for line in found if failed else ():
             self.errors.pop(line, None)
             self.errors[line] = position, asked.key
+        if asked.task and (made := _TASK_ID.search(result.text)) and not failed:
+            self.tracked[made[1]] = asked.task, False
+        if not failed:
+            for file in asked.files:
+                self.files[file] = self.files.pop(file, (0, 0))[0] + 1, position
         if asked.command:
-            self._ran(asked.command, found[0] if failed and found else None)
+            self._ran(asked, found[0] if failed and found else None, position)
+            self._note_repository(result.text)
+
+    def _note_repository(self, text: str) -> None:
+        """Take down what git said of branch and commit."""
+        for found in _BRANCH.finditer(text[:_LOOKED_AT]):
+            self.branch = found["branch"]
+        for found in _COMMITTED.finditer(text[:_LOOKED_AT]):
+            self.branch = found["branch"]
+            self.commit = f"{found['hash']} {found['title'].strip()}"
+            self.commits.append(self.commit)
 
     def observed(self, text: str, position: int) -> None:
         """Take down an observation of an agent that calls its tools in plain text."""
@@ -158,9 +256,12 @@ class WorkLog:
         if found:
             self._failed(("", ""), found, position)
 
-    def _failed(self, key: tuple[str, str], lines: list[str], position: int) -> None:
+    def _failed(
+        self, key: tuple[str, str], lines: list[str], position: int, *, is_check: bool = False
+    ) -> None:
         key = key if key[0] else ("", lines[0])
         attempt = self.attempts.pop(key, Attempt())
+        attempt.is_check = is_check
         attempt.failed(lines, position)
         self.attempts[key] = attempt
 
@@ -172,20 +273,25 @@ class WorkLog:
                 names = [*attempt.written, *(f for f in asked.files if f not in attempt.written)]
                 attempt.written = names[-_MOST_WRITTEN:]
 
-    def _ran(self, command: str, outcome: str | None) -> None:
-        run = self.commands.setdefault(command, Command())
+    def _ran(self, asked: _Asked, outcome: str | None, position: int) -> None:
+        run = self.commands.setdefault(asked.command or "", Command())
         run.outcome, run.answered = outcome, True
-        if outcome is None and _CHECK.search(command):
+        kinds = _checks_in(asked.script)
+        run.is_check = bool(kinds)
+        for kind, step in kinds.items():
+            self.checked.pop(kind, None)
+            self.checked[kind] = position, step, outcome
+        if outcome is None and kinds:
             self.unchecked.clear()
             self.errors.clear()  # whatever failed before, it was checked since
             for attempt in self.attempts.values():
                 if attempt.outcome == "fails":
                     attempt.outcome = "checked"
 
-    def checks(self) -> list[tuple[str, Command]]:
-        """Commands that test, build or lint, the newest first."""
-        rows = [(c, run) for c, run in self.commands.items() if run.answered and _CHECK.search(c)]
-        return sorted(rows, key=lambda row: -row[1].positions[-1] if row[1].positions else 0)
+    def open_tasks(self) -> list[str]:
+        """What is still to do by the last state of every list."""
+        rows = [*self.tasks, *self.tracked.values()]
+        return list(dict.fromkeys(words for words, done in rows if not done))
 
     def trim(self) -> None:
         """Forget the oldest, so that memory stays bounded."""
@@ -196,8 +302,45 @@ class WorkLog:
         if len(self.commands) > MOST_COMMANDS:
             newest = sorted(self.commands.items(), key=lambda row: row[1].positions[-1:] or [0])
             self.commands = dict(newest[-MOST_COMMANDS // 2 :])
-        while len(self.unchecked) > MOST_COMMANDS:
-            del self.unchecked[next(iter(self.unchecked))]
+        for files in (self.unchecked, self.files, self.read):
+            while len(files) > MOST_COMMANDS:
+                del files[next(iter(files))]
+
+
+def _checks_in(script: str) -> dict[str, str]:
+    """The checks of a command: kind → the step that runs it."""
+    found: dict[str, str] = {}
+    for step in _STEP.split(script.partition("<<")[0]):
+        words = step.split()
+        program = next((w for w in words if "=" not in w), "").rsplit("/", 1)[-1]
+        if (
+            not _PROGRAM.fullmatch(program)
+            or program in _LOOKS
+            or not (check := _CHECK.search(step))
+        ):
+            continue
+        kind = check["program"] or f"{program} {check['kind'].removesuffix('s')}"
+        found[kind] = " ".join(words)
+    return found
+
+
+def _defined(values: list[tuple[str, str]]) -> list[str]:
+    """The names that source code which is written defines, without those it only replaces."""
+    old = "\n".join(v for k, v in values if k in ("old_string", "old_str"))
+    new = "\n".join(v for k, v in values if k in EDIT_KEYS and k not in ("old_string", "old_str"))
+    names = dict.fromkeys(_DEFINES.findall(anchors.searched(new)))
+    return [name for name in names if name not in old][:_MOST_DEFINED]
+
+
+def _object(arguments: str) -> dict[str, Any]:
+    """A call's arguments where they are an object; an empty one where they are none."""
+    if '"taskId"' not in arguments and '"subject"' not in arguments and '"plan"' not in arguments:
+        return {}
+    try:
+        value: Any = read_json(arguments)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
 
 
 def _first_line(command: str) -> str:
@@ -210,6 +353,13 @@ def _written(values: list[tuple[str, str]]) -> list[str]:
         return []
     names = [v for k, v in values if k not in EDIT_KEYS and len(v) < _LONGEST_PATH]
     return [a.text for name in names for a in anchors.find_all(name) if a.kind in ("path", "file")]
+
+
+def _asked_for(values: list[tuple[str, str]]) -> list[str]:
+    """The files that a call with these arguments names, what is written left out."""
+    short = [v for k, v in values if k not in EDIT_KEYS and len(v) < _TRIED_CHARS]
+    found = [a.text for value in short for a in anchors.find_all(value)]
+    return [name for name in found if anchors.is_file(name)]
 
 
 def _task_list(call: ToolCall) -> list[tuple[str, bool]]:

@@ -5,17 +5,19 @@ What is decided here:
 
 - Rows come in log order. Where a prompt was edited or rewound, `parentUuid` branches; every branch
   is kept, as the person wrote it. A row whose `uuid` was already seen is a retry and left out.
-- Neighbouring rows of one reply (same `message.id`) are one message; pieces with other messages
-  between them stay apart and share their `reply_id`. Parts keep the row's own block as `raw`, so
-  that a writer finds the row again.
+- Neighbouring rows of one reply (same `message.id`) are one message, and so are rows that go on
+  after the result of one of several parallel calls: a provider wants the calls together. Other
+  pieces with results between them stay apart and share their `reply_id`. Parts keep the row's own
+  block as `raw`, so that a writer finds the row again.
 - `isMeta` rows are `injected`. Sidechain rows belong to a sub-agent's conversation, and rows that
   the tool made up in the assistant's name (`<synthetic>`: an API error, "No response requested.")
   were said by no model: both left out.
 - An earlier summary (`isCompactSummary`) is a checkpoint where its originals are missing, that is
   where no message stands before it in the file; else it is left out, because we recompress from
   originals.
-- A prompt that was typed while the model worked is a `queue-operation`. Whether the model saw it
-  the file does not tell, so it is no message; the notes count those that no message repeats.
+- A prompt that was typed while the model worked is a message of the person
+  (`claude_code_queue`). What the tool recorded of a person's answers to its questions
+  (`toolUseResult`) is kept as the message's `said`.
 - `active` takes what follows the last boundary, its summary as a checkpoint.
 
 Writing lives in `claude_code_writing`.
@@ -24,17 +26,20 @@ Writing lives in `claude_code_writing`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from compact.core.formats.anthropic import Anthropic
-from compact.core.messages import Message, MessageMetadata
+from compact.core.messages import Message, MessageMetadata, PersonWords
+from compact.core.said_within import said_of
+from compact.core.voices import person_text
 from compact.errors import InvalidMessage, InvalidTranscript
 from compact.storage.transcripts.choosing import choose
+from compact.storage.transcripts.claude_code_queue import Queue
 from compact.storage.transcripts.documents import Document, JsonLines, PlainText
 from compact.storage.transcripts.timestamps import time_of
-from compact.storage.transcripts.transcript import Container, Row, Transcript
+from compact.storage.transcripts.transcript import Container, Transcript
 
 NAME = "claude_code"
 _EVENTS = frozenset(("user", "assistant", "system", "progress", "summary", "file-history-snapshot"))
@@ -45,6 +50,7 @@ _PEEK = 20
 _SYNTHETIC = "<synthetic>"
 _INJECTED = MessageMetadata(source="injected")
 _CHECKPOINT = MessageMetadata(source="checkpoint")
+_PERSON = MessageMetadata(source="person")
 _PARSER = Anthropic()
 
 
@@ -70,7 +76,7 @@ def read(
     start = _last_boundary(rows) if active else 0
     for number, row in rows[start:]:
         log.take(number, row)
-    log.finish_reply()
+    log.finish()
     notes = document.notes if isinstance(document, JsonLines) else ()
     if active and not start:
         notes = (*notes, "no compaction boundary: active is the whole file")
@@ -139,19 +145,24 @@ class _Log:
 
     source: str
     messages: list[Message] = field(default_factory=list)
-    rows: dict[str, tuple[Row, ...]] = field(default_factory=dict)
+    rows: dict[str, tuple[dict[str, Any], ...]] = field(default_factory=dict)
+    _numbers: dict[str, tuple[int, ...]] = field(default_factory=dict)
     left_out: Counter[str] = field(default_factory=Counter)
-    _queued: list[str] = field(default_factory=list)
+    _queue: Queue = field(default_factory=Queue)
+    _typed: int = 0
+    """Prompts of the queue that are messages."""
     _seen: set[str] = field(default_factory=set)
     _reply: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
+    _later: list[Message] = field(default_factory=list)
+    """Results that came before the reply they belong to was whole."""
     _has_originals: bool = False
 
     def take(self, number: int, row: dict[str, Any]) -> None:
         """Take one row."""
         if row["type"] not in ("user", "assistant"):
             self.left_out[str(row["type"])] += 1
-            if row.get("operation") == "enqueue" and isinstance(row.get("content"), str):
-                self._queued.append(row["content"].strip())
+            if not row.get("isSidechain"):
+                self._queue.take(number, row, self._count())
             return
         message = row.get("message")
         if not isinstance(message, dict):
@@ -160,25 +171,51 @@ class _Log:
         if reason:
             self.left_out[reason] += 1
             return
-        row.pop("toolUseResult", None)
+        said = _said(row.pop("toolUseResult", None), message)
         if isinstance(row.get("uuid"), str):
             self._seen.add(row["uuid"])
-        if row["type"] == "assistant" and self._continues(message):
+        if row["type"] == "assistant" and (self._continues(message) or self._reopened(message)):
             self._reply.append((number, row))
             return
-        self.finish_reply()
+        self._finish_reply()
         self._has_originals |= not row.get("isCompactSummary")
         self._reply.append((number, row))
         if row["type"] == "user":
-            self.finish_reply()
+            self._finish_reply(said)
 
-    def finish_reply(self) -> None:
+    def finish(self) -> None:
+        """Finish the last reply, and put the prompts of the queue in their places."""
+        self._finish_reply()
+        typed = self._queue.placed(self.messages, self.rows)
+        self._typed = len(typed)
+        for at, number, row in reversed(typed):
+            message = self._message([(number, row)]).model_copy(update={"metadata": _PERSON})
+            self.messages.insert(at, message)
+            self.rows[message.id] = (row,)
+
+    def _count(self) -> int:
+        """How many messages there are, that of the reply at hand among them."""
+        return len(self.messages) + bool(self._reply) + len(self._later)
+
+    def _finish_reply(self, said: tuple[PersonWords, ...] = ()) -> None:
         """Make one message of the rows of a reply."""
         if not self._reply:
             return
-        number, first = self._reply[0]
+        message = self._message(self._reply)
+        if words := person_text(message):
+            self._queue.repeat(words)
+        if said:
+            known = message.metadata.model_copy(update={"said": said})
+            message = message.model_copy(update={"metadata": known})
+        self.messages += [message, *self._later]
+        self.rows[message.id] = tuple(row for _, row in self._reply)
+        self._numbers[message.id] = tuple(number for number, _ in self._reply)
+        self._reply, self._later = [], []
+
+    def _message(self, rows: Sequence[tuple[int, dict[str, Any]]]) -> Message:
+        number, first = rows[0]
         try:
-            wire = _joined([row["message"] for _, row in self._reply])
+            wire = _joined([row["message"] for _, row in rows])
             message = _PARSER.parse(wire, len(self.messages))
         except InvalidMessage as error:
             where = error.path.partition(".")[2] or "message"
@@ -192,24 +229,37 @@ class _Log:
             update["metadata"] = _CHECKPOINT
         elif first.get("isMeta"):
             update["metadata"] = _INJECTED
-        message = message.model_copy(update=update)
-        self.messages.append(message)
-        self.rows[message.id] = tuple(row for _, row in self._reply)
-        self._reply = []
+        return message.model_copy(update=update)
 
     def notes(self) -> Iterator[str]:
         """What was left out, in words."""
         for kind, count in sorted(self.left_out.items()):
             yield f"{count} {kind} {'row' if count == 1 else 'rows'}"
-        said = "\n".join(m.text for m in self.messages) if self._queued else ""
-        lost = sum(x not in said for x in self._queued if not x.startswith("<"))
-        if lost:
-            yield f"{lost} queued {'prompt' if lost == 1 else 'prompts'} that no message repeats"
+        if self._typed:
+            yield f"{self._typed} of the messages typed while the model worked"
 
     def _continues(self, message: dict[str, Any]) -> bool:
         if not self._reply or not message.get("id"):
             return False
         return bool(self._reply[-1][1]["message"].get("id") == message["id"])
+
+    def _reopened(self, message: dict[str, Any]) -> bool:
+        """Whether the message belongs to the last reply, of which calls still wait for results;
+        that reply is at hand again then.
+        """
+        at = len(self.messages) - 1
+        while at > 0 and self.messages[at].tool_results:
+            at -= 1
+        if self._reply or at < 0 or not message.get("id"):
+            return False
+        last, later = self.messages[at], self.messages[at + 1 :]
+        answered = {result.call_id for each in later for result in each.tool_results}
+        if last.reply_id != message["id"] or answered.issuperset(c.id for c in last.tool_calls):
+            return False
+        self._reply = list(zip(self._numbers[last.id], self.rows[last.id], strict=True))
+        self._later = later
+        del self.messages[at:]
+        return True
 
     def _reason_to_leave_out(self, row: dict[str, Any], message: dict[str, Any]) -> str | None:
         if row.get("isSidechain"):
@@ -221,6 +271,16 @@ class _Log:
         if row.get("isCompactSummary") and self._has_originals:
             return "earlier summary"
         return None
+
+
+def _said(recorded: object, message: dict[str, Any]) -> tuple[PersonWords, ...]:
+    """A person's answers as the tool recorded them beside its one result."""
+    blocks = message.get("content")
+    if not isinstance(recorded, dict) or not isinstance(blocks, list) or len(blocks) != 1:
+        return ()
+    call_id = str(blocks[0].get("tool_use_id")) if isinstance(blocks[0], dict) else ""
+    found = said_of(recorded.get("answers"), recorded.get("annotations"))
+    return tuple(replace(each, call_id=call_id) for each in found if each.words)
 
 
 def _joined(messages: list[dict[str, Any]]) -> dict[str, Any]:

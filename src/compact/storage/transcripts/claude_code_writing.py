@@ -24,7 +24,8 @@ from compact.storage.transcripts.documents import write_json
 from compact.storage.transcripts.transcript import Row, Transcript
 
 _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_DNS, "transcripts.compact")
-_COMMON = ("isSidechain", "userType", "cwd", "sessionId", "version", "gitBranch", "slug")
+COMMON = ("isSidechain", "userType", "cwd", "sessionId", "version", "gitBranch", "slug")
+"""What every row of a session has."""
 _DEFAULTS: Mapping[str, Any] = {
     "isSidechain": False,
     "userType": "external",
@@ -57,7 +58,7 @@ def _template(transcript: Transcript, kept: Sequence[Message]) -> dict[str, Any]
     for message in reversed(kept):
         rows = transcript.rows.get(message.id)
         if rows:
-            common = {k: rows[-1][k] for k in _COMMON if k in rows[-1]}
+            common = {k: rows[-1][k] for k in COMMON if k in rows[-1]}
             common = {**_DEFAULTS, **common}
             return {**common, "timestamp": rows[-1].get("timestamp") or _moment(message)}
     time = _moment(kept[-1]) if kept else "1970-01-01T00:00:00.000Z"

@@ -1,0 +1,410 @@
+"""The machine's part of a checkpoint, composed from notes: the record, and the lists of names.
+
+Facts that code knows are written by code, whole, in room that is reserved first. What fills a
+section stands here under its title; how much room it has, and what gives way, says the outline.
+What the reader sees beside it is not told again. A section that has nothing is left out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from compact.compression.extraction.notes import Notes, note_all
+from compact.compression.extraction.work import Attempt
+from compact.compression.page import HEADING_TOKENS, LINE_TOKENS, Page, Row
+from compact.core import anchors
+from compact.core.anchors import Ledger, Use
+from compact.core.instructions import Instruction
+from compact.core.messages import Message, short_id
+from compact.core.modes import Emphasis, emphasis_of
+from compact.core.outline import (
+    COMMANDS,
+    DECISIONS,
+    ERRORS,
+    FACTS,
+    FILES,
+    GOAL,
+    NAMES,
+    OPEN,
+    OUTLINE,
+    RULES,
+    STATE,
+    STORY,
+    Section,
+)
+from compact.core.tokens import TokenCounter
+
+LISTS_SHARE = 0.45
+"""Largest share of a checkpoint that lists of names may take."""
+MOST_CHECKS, MOST_FILES, MOST_COMMANDS, MOST_ERRORS = 4, 40, 8, 12
+LONGEST_COMMAND, LONGEST_FACT = 160, 320
+"""Characters of what is told whole or not at all."""
+WORDS_TOKENS = 60
+"""Tokens of the newest request where it is shown beside it anyway."""
+FRESH = 4
+"""Messages after which what was announced is no next step any more."""
+CLEAR_RULE = 0.4
+"""Score from which a rule that found no room is named by its message."""
+RANKED = 1_500
+THRIFT = 0.5
+"""Power of its tokens by which a name's weight is divided: short names give more for their
+room."""
+TYPICAL = 60
+"""Rank of the name whose weight counts as one."""
+REFERENCE_TOKENS = 24
+"""Tokens of the line that says what a checkpoint is."""
+RECORD_PART, PLAIN_PART = 0.5, 0.15
+"""Shares of a checkpoint's room within which the record is planned, the second one where people
+only talk; it takes what the story leaves."""
+ROOT_SHARE = 0.7
+"""Share of the absolute paths that lie below the root."""
+LEAST_NAME = 3
+"""Tokens of room below which no name is looked for."""
+_TARGET_CHARS = 100
+_OUTCOMES = {"fails": "still fails", "passed": "went well since", "checked": "a check passed since"}
+
+
+@dataclass(frozen=True)
+class Composer:
+    """Composes from notes what stands beside a story."""
+
+    notes: Notes
+    counter: TokenCounter
+    seen: str = ""
+    """What the reader sees beside it."""
+    mode: str = "assistant"
+    shortened: Sequence[Message] = ()
+    """The originals of what the reader sees shortened: what it lost may be worth naming."""
+
+    @cached_property
+    def emphasis(self) -> Emphasis:
+        """What the mode gives more room."""
+        return emphasis_of(self.mode)
+
+    @cached_property
+    def ranked(self) -> list[tuple[str, Use, float]]:
+        """The names by how likely they are needed."""
+        return self.notes.ledger.ranked(self.notes.position, RANKED)
+
+    @cached_property
+    def weights(self) -> Mapping[str, float]:
+        """What a name counts, about 1 for a typical one."""
+        typical = self.ranked[min(len(self.ranked) - 1, TYPICAL)][2] if self.ranked else 1.0
+        return {text: weight / (typical or 1.0) for text, _, weight in self.ranked[:800]}
+
+    @cached_property
+    def rows(self) -> Mapping[str, Sequence[Row]]:
+        """Everything the record could say: by section, the most needed first."""
+        fillers: Mapping[str, Callable[[], Iterator[Row]]] = {
+            GOAL: self._goal,
+            RULES: self._rules,
+            STATE: self._state,
+            OPEN: self._open,
+            DECISIONS: self._decisions,
+            FACTS: self._facts,
+            ERRORS: self._errors,
+        }
+        return {title: list(fill()) for title, fill in fillers.items()}
+
+    def record(self, room: int) -> Page:
+        """The record within so many tokens: each section up to its share, then what is left over by
+        what gives way last.
+        """
+        page, over = Page(self.counter, room), dict[str, list[Row]]()
+        sections = [s for s in OUTLINE if s.part == "record"]
+        for section in sections:
+            share = section.most * self.emphasis.sections.get(section.title, 1.0)
+            most = max(section.least, int(share * room))
+            over[section.title] = page.fill(section.title, self.rows[section.title], most)
+        for section in sorted(sections, key=lambda s: s.gives_way):
+            self._refill(page, section, over[section.title])
+        return page
+
+    def _refill(self, page: Page, section: Section, over: list[Row]) -> None:
+        left = page.fill(section.title, over, page.left)
+        if section.title == RULES and left:
+            self._reference(page, left)
+
+    def _reference(self, page: Page, left: list[Row]) -> None:
+        """Name the rules that found no room by their messages."""
+        words = {row.text for row in left}
+        rules = [r for r in self._distinct_rules() if f"- {r.text}" in words]
+        ids = list(dict.fromkeys(short_id(r.message_id) for r in rules if r.score >= CLEAR_RULE))
+        while ids:
+            line = f"- {len(left)} more, by message: {', '.join(ids)}"
+            if page.add(RULES, Row(line, self.notes.position)):
+                return
+            ids = ids[: len(ids) * 3 // 4]
+
+    def planned(self, room: int) -> tuple[Page, int]:
+        """The record of a checkpoint with so much room, and the tokens that are left for its
+        story beside it and the lists.
+        """
+        room = max(1, room - REFERENCE_TOKENS)
+        part = int(room * (PLAIN_PART if self.notes.is_plain_talk else RECORD_PART))
+        record = self.record(part)
+        scratch = Page(self.counter, int(room * LISTS_SHARE * self.emphasis.listed))
+        before = scratch.left
+        self.lists(scratch, scratch.left)
+        taken = part - record.left + before - scratch.left
+        return record, room - taken - HEADING_TOKENS
+
+    def written(self, story: str, room: int) -> str:
+        """A checkpoint's text within so much room: the record, the story as it is, and lists that
+        take no more than their share of it.
+        """
+        room = max(1, room - REFERENCE_TOKENS)
+        told = self.counter.text(story) + HEADING_TOKENS + LINE_TOKENS if story else 0
+        page = self.record(min(room - told, max(int(room * (1 - LISTS_SHARE)) - told, 0)))
+        page.left = room - told - self.record_tokens(page)
+        if story:
+            page.sections[STORY] = [Row(story)]
+        rest = told + self.record_tokens(page)
+        share = LISTS_SHARE * self.emphasis.listed
+        self.lists(page, int(rest * share / (1 - share)))
+        return page.text()
+
+    @property
+    def demand(self) -> int:
+        """Tokens that the record would take if it had all the room it wants."""
+        return self.record_tokens(self.record(1 << 30))
+
+    def record_tokens(self, page: Page) -> int:
+        """Tokens of a record as it is written."""
+        return self.counter.text(page.text())
+
+    # --- sections ---------------------------------------------------------------------------------
+
+    def _goal(self) -> Iterator[Row]:
+        """The newest request, and what it answers."""
+        turns = [t for t in self.notes.turns.rows if t.words and not t.is_empty]
+        if not turns:
+            return
+        turn = turns[-1]
+        words = " ".join(s.text for s in turn.words)
+        is_seen = words[:80] in self.seen
+        told = self._short(words, WORDS_TOKENS if is_seen else 3 * WORDS_TOKENS)
+        below = ", shown below" if is_seen else ""
+        answering = f", answering “{self._short(turn.question, WORDS_TOKENS)}”"
+        said = f"- Asked last ({short_id(turn.message_id)}{below}): “{told}”"
+        yield Row(said + (answering if turn.question else ""))
+
+    def _short(self, words: str, most: int) -> str:
+        if self.counter.text(words) <= most:
+            return words
+        while self.counter.text(words) > most and " " in words:
+            words = words[: int(len(words) * 0.85)].rsplit(" ", 1)[0]
+        return f"{words} …"
+
+    def _distinct_rules(self) -> list[Instruction]:
+        """Each rule once, where it was said last; the clearest first."""
+        latest = {x.same: x for x in self.notes.rules}
+        rules = [x for x in latest.values() if x.text not in self.seen]
+        return sorted(rules, key=lambda x: (-x.score, -x.position))
+
+    def _rules(self) -> Iterator[Row]:
+        return (Row(f"- {x.text}", x.position) for x in self._distinct_rules())
+
+    def _state(self) -> Iterator[Row]:
+        """What is true now, as far as code can tell."""
+        work, turns = self.notes.work, self.notes.turns.rows
+        newest = turns[-1] if turns else None
+        if newest and newest.calls and not newest.is_answered:
+            said = [s.text for s in (*newest.narration, *newest.closing)][-1:]
+            if said and said[0] not in self.seen:
+                yield Row(f"- In the middle of it; said last: {said[0]}", 9)
+        elif self.notes.turns.asked and self.notes.turns.asked not in self.seen:
+            yield Row(f"- The assistant asked last: {self.notes.turns.asked}", 9)
+        checks = sorted(work.checked.values(), key=lambda row: -row[0])
+        for order, (_, step, failed) in enumerate(checks[:MOST_CHECKS]):
+            outcome = "passed" if failed is None else f"failed: {failed[:120]}"
+            yield Row(f"- `{step[:100]}` {outcome}", 1 + order / 10)
+        if work.unchecked and work.checked:
+            names = [file.rsplit("/", 1)[-1] for file in list(work.unchecked)[::-1]]
+            yield Row(f"- Written since a check passed: {', '.join(names[:8])}", 2)
+        if work.branch or work.commit:
+            where = [f"branch {work.branch}"] if work.branch else []
+            where += [f"last commit {work.commit}"] if work.commit else []
+            yield Row(f"- On {', '.join(where)}", 0)
+        if work.plan and work.plan[1] != "proposed":
+            title = work.plan[0].strip().splitlines()[0].lstrip("# ")[:100]
+            yield Row(f"- The plan “{title}” was {work.plan[1]}", 3)
+
+    def _open(self) -> Iterator[Row]:
+        """Open work by its last state."""
+        notes = self.notes
+        boxes = [words for words, done in notes.turns.boxes.items() if not done]
+        open_ = list(dict.fromkeys((*notes.work.open_tasks(), *boxes)))
+        if not notes.work.tasks and not notes.work.tracked:
+            open_ += [x.removeprefix("- ") for x in notes.carried]
+        return (Row(f"- {words}", order) for order, words in enumerate(open_))
+
+    def _decisions(self) -> Iterator[Row]:
+        """Questions with their answers, the newest first."""
+        for exchange in reversed(self.notes.exchanges):
+            answer = f"“{exchange.answer}”" if exchange.answer else ""
+            if exchange.is_refusal:
+                yield Row(f"- Refused {exchange.question[:120]}: {answer}", exchange.position)
+            else:
+                joined = " — ".join(x for x in (exchange.question, answer) if x)
+                yield Row(f"- {joined}", exchange.position)
+
+    def _facts(self) -> Iterator[Row]:
+        """What persons said that names something, the most telling first; where people only talk,
+        the story is made of it.
+        """
+        if self.notes.is_plain_talk:
+            return iter(())
+        said = {s.text: s for s in self.notes.facts if s.text not in self.seen}
+        rows = [s for s in said.values() if s.names or any(c.isdigit() for c in s.text)]
+        rows = [s for s in rows if len(s.text) <= LONGEST_FACT]
+        rows.sort(
+            key=lambda s: (-self.notes.freshness(s.position) * (1 + len(s.names)), s.position)
+        )
+        return (Row(f"- {s.text}", s.position) for s in rows)
+
+    def _errors(self) -> Iterator[Row]:
+        """What failed, by what was tried, with what came of it: what still fails first, and what
+        tools refused only as far as it still holds.
+        """
+        told: set[str] = set()
+        wants_all = self.emphasis.attempts > 0
+        rows = list(reversed(self.notes.work.attempts.items()))
+        rows = [row for row in rows if wants_all or row[1].outcome == "fails" or row[1].is_check]
+        rows.sort(key=lambda row: row[1].outcome != "fails")
+        for (tool, target), attempt in rows if wants_all else rows[:MOST_ERRORS]:
+            lines = [x for x in reversed(attempt.lines) if x not in told and x not in self.seen]
+            lines = lines if wants_all else lines[:1]
+            told.update(lines)
+            if lines:
+                tried = f"{_tried(tool, target, attempt)}: " if tool else ""
+                errors = "; ".join(f"`{line[:200]}`" for line in lines)
+                yield Row(f"- {tried}{errors}", attempt.position)
+
+    # --- lists ------------------------------------------------------------------------------------
+
+    def lists(self, page: Page, room: int) -> list[str]:
+        """Put files, commands and names that stand nowhere else in view into a page, as many as
+        there is room for. Returns the names that were listed.
+        """
+        left = 0 if self.notes.is_plain_talk else min(room, page.left)
+        known = anchors.texts_of(anchors.find_all(f"{self.seen}\n{page.text()}"))
+        known |= {path.rsplit("/", 1)[1] for path in known if "/" in path}
+        work = self.notes.work
+        root = _root_of([*work.files, *work.read])
+        written = _relative({f: n for f, (n, _) in reversed(work.files.items())}, root)
+        read = _relative(dict.fromkeys(reversed(work.read), 1), root)
+        listed: list[str] = []
+        files = int(_MOST[FILES] * left)
+        if root and (written or read):
+            files -= (cost := page.add(FILES, Row(f"- all under {root}", -1), files))
+            left -= cost
+        for order, (label, rows) in enumerate((("written", written), ("read", read))):
+            shown = [(name, f"{name} ×{n}" if n > 1 else name) for name, n in rows.items()]
+            names = self._taken(shown[:MOST_FILES], known, files - HEADING_TOKENS)
+            if names:
+                line = Row(f"- {label}: {', '.join(names.values())}", order)
+                files -= (cost := page.add(FILES, line, files))
+                left -= cost
+                listed += names
+        commands = page.left + int(_MOST[COMMANDS] * left)
+        for order, command in enumerate(self._commands(page.text())):
+            left -= page.add(COMMANDS, Row(f"- `{command}`", order), commands - page.left)
+        likely = [x for x in self._likeliest if not self._is_told_file(x, known, root)]
+        names = self._taken([(text, text) for text in likely], known, left - 8)
+        if names:
+            page.add(NAMES, Row(", ".join(names)), left)
+        return [*listed, *names]
+
+    def _is_told_file(self, name: str, known: set[str], root: str) -> bool:
+        """Whether a name is a file that stands there under a shorter name."""
+        short = name.removeprefix(root) if root else name
+        return "/" in name and (short in known or name.rsplit("/", 1)[-1] in known)
+
+    def _taken(self, rows: Iterable[tuple[str, str]], known: set[str], room: int) -> dict[str, str]:
+        """The first names of these that are not known yet and find room, as they are shown; they
+        are known then.
+        """
+        taken: dict[str, str] = {}
+        for name, shown in rows:
+            if room < LEAST_NAME:
+                break
+            cost = self.counter.text(" " + shown) + 1
+            if name in known or cost > room:
+                continue
+            taken[name] = shown
+            room -= cost
+            known.update((name, name.rsplit("/", 1)[-1], name.rstrip("/")))
+        return taken
+
+    @cached_property
+    def _likeliest(self) -> list[str]:
+        """Names by their weight for their room, those of messages that are shown shortened among
+        them; the mode says which kinds weigh more.
+        """
+        rows = {text: (use, weight) for text, use, weight in self.ranked}
+        if self.shortened:
+            extra = Ledger()
+            note_all(extra, self.shortened, self.notes.position)
+            for text, use, weight in extra.ranked(self.notes.position):
+                known = rows.get(text, (use, 0.0))
+                rows[text] = (known[0], known[1] + weight)
+
+        def value(text: str) -> tuple[float, str]:
+            use, weight = rows[text]
+            weight *= self.emphasis.anchors.get(use.kind, 1.0)
+            return -weight / (self.counter.text(" " + text) + 1) ** THRIFT, text
+
+        return sorted(rows, key=value)
+
+    def _commands(self, told: str) -> list[str]:
+        """The commands run most and last, whole, without those that stand above."""
+        rows = sorted(
+            self.notes.work.commands.items(),
+            key=lambda row: -sum(self.notes.freshness(p) for p in row[1].positions),
+        )
+        often = [row for row in rows if len(row[1].positions) > 1 or row[1].is_check]
+        short = [command for command, _ in often if len(command) <= LONGEST_COMMAND]
+        return [command for command in short if command not in told][:MOST_COMMANDS]
+
+
+_MOST: Mapping[str, float] = {section.title: section.most for section in OUTLINE}
+
+
+def _root_of(files: Sequence[str]) -> str:
+    """The folder that most of the absolute paths have in common, its slash included; empty where
+    there is none.
+    """
+    folders = Counter(
+        "/".join(parts[:depth])
+        for file in files
+        if file.startswith("/")
+        for parts in (file.split("/"),)
+        for depth in range(3, len(parts))
+    )
+    total = sum(file.startswith("/") for file in files)
+    common = [folder for folder, n in folders.items() if n > 1 and n >= ROOT_SHARE * total]
+    return max(common, key=len) + "/" if common else ""
+
+
+def _relative(files: Mapping[str, int], root: str) -> dict[str, int]:
+    """Files by their names below the root, each once, with how often they were written."""
+    found: dict[str, int] = {}
+    for file, times in files.items():
+        name = file.removeprefix(root) if root else file
+        longer = next((known for known in found if known.endswith(f"/{name}")), name)
+        found[longer] = found.get(longer, 0) + times
+    return found
+
+
+def _tried(tool: str, target: str, attempt: Attempt) -> str:
+    """What was tried, how often it failed, what was written then, and what came of it."""
+    said = f"{tool} `{target[:_TARGET_CHARS]}`" if target else tool
+    if attempt.times > 1:
+        said += f" ×{attempt.times}"
+    if attempt.written:
+        said += f", then wrote {', '.join(f.rsplit('/', 1)[-1] for f in attempt.written)}"
+    return f"{said}, {_OUTCOMES[attempt.outcome]}"

@@ -1,0 +1,280 @@
+"""The story by extraction: the ledger of turns as a text, in the order of time.
+
+Each turn is a line of what was asked, in the person's words, and below it what was said and done
+about it. The newest turns get more words than old ones; a turn that nobody would miss gets none.
+Which statements are told is decided by their worth for their room; they are told in the order in
+which they were said, never in another one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from compact.compression.extraction.notes import Notes
+from compact.compression.extraction.turns import Statement, Turn
+from compact.core.facts import Said, select
+from compact.core.messages import short_id
+from compact.core.tokens import TokenCounter
+
+FADE_TURNS = 5.0
+"""Turns after which what was said counts 1/e of the newest (above `OLD_TURNS`)."""
+OLD_TURNS = 0.22
+HEAD, ASKED, CLOSING, NARRATED, OUTCOME = 4.0, 1.3, 1.0, 0.45, 2.0
+"""Weights of the line that says what was asked, of what else a person said, of a turn's closing, of
+what was said on the way, of what came of it."""
+OPENING = 2.0
+"""What the first statement of a closing counts more, the next one half of that, and so on: they say
+how it went."""
+NESTED = 0.6
+"""What an item of an item counts less."""
+MOST_NAMED = 2.5
+"""What the names of a statement may count together."""
+THRIFT = 0.6
+"""Power of its tokens by which a statement's worth is divided."""
+LEAST_TOKENS = 12
+"""Statements cost no less when they are compared: short ones gain nothing by being shorter."""
+HEAD_FRAME = 12
+"""Tokens of id and quotation marks in that line."""
+HEAD_TOKENS, HEAD_SEEN = 40, 16
+"""Tokens of what was asked in the line that opens a turn, and where the words stand in view."""
+ALIKE = 0.7
+"""Share of common words from which a statement says nothing new."""
+LINE_TOKENS = 3
+VOICES = {"person": "User", "assistant": "Assistant"}
+VOICE_TOKENS = 8
+"""Tokens of a line's voice, at most."""
+NEWEST = 2
+"""Turns of which it is told what was read."""
+MOST_OF_FILE = 10
+"""Names that are told of one file."""
+EARLIER = -1
+"""The turn under which stands what an earlier checkpoint told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line that may be told of a turn."""
+
+    turn: int
+    place: tuple[int, int]
+    """Where it stands within its turn: its position in the log, and its order there."""
+    text: str
+    weight: float
+    cost: int
+    names: tuple[str, ...] = ()
+    under: str = ""
+
+
+@dataclass(slots=True)
+class Told:
+    """The story while it grows."""
+
+    left: int
+    heads: dict[int, str] = field(default_factory=dict)
+    lines: list[Line] = field(default_factory=list)
+    led: set[tuple[int, str]] = field(default_factory=set)
+    """What leads to lines that are told."""
+    words: list[set[str]] = field(default_factory=list)
+    """The words of what was told, so that nothing is told twice."""
+    names: set[str] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True)
+class Teller:
+    """Tells the turns of notes from position `first` to before `last`."""
+
+    notes: Notes
+    counter: TokenCounter
+    first: int = 0
+    last: int = 1 << 60
+    seen: str = ""
+    """What the reader sees beside the story."""
+    weights: Mapping[str, float] = field(default_factory=dict)
+    """What a name counts, about 1 for a typical one."""
+
+    def tell(self, cap: int) -> str:
+        """The story within so many tokens; empty where nothing fits or there is nothing."""
+        turns = [
+            t for t in self.notes.turns.rows if self.first <= t.last and t.position < self.last
+        ]
+        turns = [t for t in turns if not t.is_empty]
+        if self.notes.is_plain_talk:
+            return self._talk(turns, cap)
+        told, lines, names = Told(cap), list(self._earlier()), set[str]()
+        for i in range(len(turns) - 1, -1, -1):
+            said = self._lines(turns[i], i, len(turns), names)
+            lines += [line for line in said if self.first <= line.place[0] < self.last]
+        queue = [(-self._worth(line, told), line.turn, line.place, line) for line in lines]
+        heapify(queue)
+        while queue:
+            worth, *_, line = heappop(queue)
+            now = -self._worth(line, told)
+            if queue and now > worth and now > queue[0][0]:
+                heappush(queue, (now, line.turn, line.place, line))
+                continue
+            self._add(told, line, turns[line.turn] if line.turn >= 0 else None)
+        return "\n".join(self._written(told, len(turns)))
+
+    def _worth(self, line: Line, told: Told) -> float:
+        """What a line is worth beside what is told: names that were told count no more."""
+        named = sum(min(1.5, self.weights.get(n, 0.0)) for n in line.names if n not in told.names)
+        return (
+            line.weight
+            * (0.6 + min(MOST_NAMED, named))
+            / math.pow(max(LEAST_TOKENS, line.cost), THRIFT)
+        )
+
+    def _talk(self, turns: Sequence[Turn], cap: int) -> str:
+        """What was said that tells most, where people only talk: who said what, in the order of
+        time.
+        """
+        items = [item for turn in turns for item in _said_in(turn)]
+        new = [x for x in items if self.first <= x.position < self.last and x.text not in self.seen]
+
+        def cost(text: str) -> int:
+            return self.counter.text(text) + 1
+
+        left, chosen = cap, list[Said]()
+        while left > LEAST_TOKENS and new:
+            rows = select(new, left - VOICE_TOKENS, cost)
+            lines = "\n".join(_talked(sorted([*chosen, *rows], key=_place_of)))
+            if self.counter.text(lines) <= cap:
+                return lines
+            left = int(left * 0.9)
+        return ""
+
+    def _head(self, turn: Turn) -> str:
+        words = " ".join(s.text for s in turn.words if s.position == turn.position)
+        is_seen = bool(words) and words[:80] in self.seen
+        said = self._short(words, HEAD_SEEN if is_seen else HEAD_TOKENS)
+        if turn.question:
+            said = f"{said}” to: “{self._short(turn.question, HEAD_TOKENS)}"
+        head = f"({short_id(turn.message_id)}) “{said}”" if words else "(before)"
+        fate = " — not finished" if turn.calls and not turn.is_answered else ""
+        return f"- {head}{fate}"
+
+    def _short(self, words: str, most: int) -> str:
+        if self.counter.text(words) <= most:
+            return words
+        while self.counter.text(words) > most and " " in words:
+            words = words[: int(len(words) * 0.85)].rsplit(" ", 1)[0]
+        return f"{words} …"
+
+    def _lines(self, turn: Turn, i: int, count: int, names: set[str]) -> Iterator[Line]:
+        fresh = OLD_TURNS + math.exp((i + 1 - count) / FADE_TURNS)
+        words = " ".join(s.text for s in turn.words if s.position == turn.position)
+        size = self.counter.text(words)
+        head = Statement("", tuple(n for s in turn.words for n in s.names), position=turn.position)
+        yield self._line(i, head, 0, HEAD * fresh, cost=min(size, HEAD_TOKENS) + HEAD_FRAME)
+        for order, said in enumerate(turn.words):
+            if said.position > turn.position or (order and size > HEAD_TOKENS):
+                yield self._line(i, said, order, ASKED * fresh, quoted=True)
+        for order, said in enumerate(turn.closing):
+            yield self._line(i, said, order, CLOSING * (1 + OPENING / (1 + order)) * fresh)
+        narrated = NARRATED if turn.is_answered else CLOSING
+        for order, said in enumerate(turn.narration):
+            yield self._line(i, said, order, narrated * fresh)
+        is_new = i + NEWEST >= count
+        for order, said in enumerate(self._outcomes(turn, names, is_new=is_new)):
+            yield self._line(i, said, 1_000 - order, OUTCOME * fresh)
+
+    def _line(
+        self,
+        turn: int,
+        said: Statement,
+        order: int,
+        weight: float,
+        *,
+        quoted: bool = False,
+        cost: int = 0,
+    ) -> Line:
+        text = f"“{said.text}”" if quoted else said.text
+        cost = cost or self.counter.text(text) + LINE_TOKENS
+        weight *= (0.5 if said.asks or said.is_plan else 1.0) * (NESTED if said.is_nested else 1.0)
+        return Line(turn, (said.position, order), text, weight, cost, said.names, said.under)
+
+    def _outcomes(self, turn: Turn, told: set[str], *, is_new: bool) -> Iterator[Statement]:
+        """What a turn was about and left behind, as far as code can tell, the newest first; names
+        that were told of a later file are not told again.
+        """
+        for file, it in reversed(turn.touched.items()):
+            names = [n for n in (*it.names, *it.defined) if n in self.weights and n not in told]
+            names = sorted(dict.fromkeys(names), key=lambda x: (-self.weights[x], x))[:MOST_OF_FILE]
+            deed = f"{'Wrote' if it.written else 'Read'} {file if is_new else _name_of(file)}"
+            if not it.written and not (names and is_new):
+                continue
+            told.update(names)
+            text = f"{deed}: {', '.join(names)}" if names else deed
+            yield Statement(text, tuple(names), position=it.position)
+        if turn.commits:
+            hashes = tuple(commit.partition(" ")[0] for commit in turn.commits)
+            yield Statement(f"Committed {'; '.join(turn.commits)}", hashes, position=turn.last)
+
+    def _earlier(self) -> Iterable[Line]:
+        """What an earlier checkpoint told, where the story begins with it."""
+        rows = [s for s in self.notes.earlier if self.first <= s.position < self.last]
+        return [self._line(EARLIER, said, order, CLOSING) for order, said in enumerate(rows)]
+
+    def _add(self, told: Told, line: Line, turn: Turn | None) -> None:
+        """Tell a line if it says something new and fits, and before it what it belongs to."""
+        words = set(line.text.lower().split())
+        if line.text in self.seen or line.cost > told.left:
+            return
+        if any(len(words & other) > ALIKE * min(len(words), len(other)) for other in told.words):
+            return
+        cost, head = line.cost, ""
+        if turn is not None and line.turn not in told.heads:
+            head = self._head(turn)
+            cost = self.counter.text(head) + LINE_TOKENS + (line.cost if line.text else 0)
+        if line.under and (line.turn, line.under) not in told.led:
+            cost += self.counter.text(line.under) + LINE_TOKENS
+        if cost > told.left:
+            return
+        told.left -= cost
+        if head:
+            told.heads[line.turn] = head
+            told.words.append(set(head.lower().split()))
+        if line.text:
+            told.led.add((line.turn, line.under))
+            told.lines.append(line)
+            told.words.append(words)
+        told.names.update(line.names)
+
+    def _written(self, told: Told, count: int) -> Iterator[str]:
+        by_turn: dict[int, list[Line]] = {}
+        for line in told.lines:
+            by_turn.setdefault(line.turn, []).append(line)
+        for i in range(EARLIER, count):
+            if i in told.heads:
+                yield told.heads[i]
+            under = ""
+            for line in sorted(by_turn.get(i, ()), key=lambda x: x.place):
+                if line.under != under and line.under:
+                    yield f"  {line.under}:"
+                under = line.under
+                yield f"  {line.text}"
+
+
+def _said_in(turn: Turn) -> Iterator[Said]:
+    """The statements of a turn; an answer with the question that it answers."""
+    for order, said in enumerate(turn.words):
+        asked = f"(asked: {turn.question}) " if turn.question and order == 0 else ""
+        yield Said(said.position, "person", asked + said.text)
+    for said in (*turn.narration, *turn.closing):
+        yield Said(said.position, "assistant", said.text)
+
+
+def _place_of(said: Said) -> int:
+    return said.position
+
+
+def _talked(rows: Sequence[Said]) -> Iterator[str]:
+    """Statements as lines, those of one message in one line, each line with its voice."""
+    for (_, voice), said in groupby(rows, key=lambda x: (x.position, x.voice)):
+        yield f"- {VOICES[voice]}: {' '.join(x.text for x in said)}"
+
+
+def _name_of(file: str) -> str:
+    return "/".join(file.rsplit("/", 2)[-2:])

@@ -1,0 +1,271 @@
+"""The ledger of turns: what a person asked, what was said and done about it, what came of it.
+
+A turn begins at a person's words and ends before the next ones. The assistant's last words in it
+are its *closing*: the account that was given of the turn. What was said on the way is *narration*.
+A fold over messages; memory is bounded by caps. What is told of it is decided in `story`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from compact.core import anchors, sentences
+from compact.core.lexicon import is_reply
+from compact.core.sentences import LONG_LINE
+
+MOST_TURNS = 400
+"""Turns of which more than the first words are remembered."""
+MOST_STATEMENTS = 60
+"""Statements of one answer, and of what was said on the way in one turn."""
+MOST_PARAGRAPHS = 40
+"""Sentences of a person in one turn."""
+MOST_FILES, MOST_NAMES = 40, 120
+"""Files of one turn, and names of one file."""
+LONGEST_REPLY = 160
+"""Characters of the longest first line that is taken for the answer to a question."""
+LONGEST_QUESTION = 400
+_OPTION = re.compile(r"^[\s>*_|-]*(?:\w{6,8} )?\(?([1-9A-Da-d])[.:)][*_]*\s+")
+"""How an option in a list of them opens: a number or letter, maybe behind `Option`."""
+_CHOICE = re.compile(r"(?<![\w#./-])#?([1-9A-D])(?![\w/-]|\.\d)")
+_ROW = re.compile(r"^\s*\|(.+)\|\s*$")
+_RULE = re.compile(r"^[\s|:=_*-]+$")
+_HEADING = re.compile(r"^\s*#{1,6}\s")
+_LEADS = re.compile(r"[:：][*_]*\s*$")
+_TASK_BOX = re.compile(r"^\s*(?:[-*+]|\d{1,3}[.)])\s+\[([ xX])\]\s+(.+)$")
+
+Voice = Literal["person", "assistant"]
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A sentence, a list item or a table's row that somebody said."""
+
+    text: str
+    names: tuple[str, ...] = ()
+    """The facts in it that are kept word for word."""
+    under: str = ""
+    """The heading or the line that leads to it."""
+    is_plan: bool = False
+    """Whether it only announces what its speaker is about to do."""
+    position: int = 0
+    """Where in the log it was said."""
+    is_nested: bool = False
+    """Whether it is an item of an item."""
+
+    @property
+    def asks(self) -> bool:
+        """Whether it is a question."""
+        return self.text.endswith(("?", "？"))
+
+
+@dataclass(slots=True)
+class Touched:
+    """A file that a turn was about."""
+
+    position: int = 0
+    """Where it was touched last."""
+    written: int = 0
+    """How often it was written to."""
+    defined: dict[str, None] = field(default_factory=dict)
+    """The names that were defined in what was written."""
+    names: dict[str, None] = field(default_factory=dict)
+    """The names that were seen in it, the newest last."""
+
+
+@dataclass(slots=True)
+class Turn:
+    """What a person said, and what came of it."""
+
+    position: int
+    message_id: str
+    words: tuple[Statement, ...] = ()
+    question: str = ""
+    """What the words answer, where they only make sense as an answer."""
+    closing: tuple[Statement, ...] = ()
+    narration: list[Statement] = field(default_factory=list)
+    touched: dict[str, Touched] = field(default_factory=dict)
+    """What was read and written, by file; the newest last."""
+    commits: list[str] = field(default_factory=list)
+    calls: int = 0
+    """Tools that were called."""
+    is_answered: bool = False
+    """Whether words of the assistant stand after its last call."""
+    is_interrupted: bool = False
+    last: int = 0
+    """The position of its last message."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nobody would miss it: a greeting, thanks, a ritual."""
+        said = " ".join(s.text for s in self.words)
+        return is_reply(said) and not (self.question or self.calls or len(self.closing) > 1)
+
+    def repeats(self, other: Turn) -> bool:
+        """Whether it says again what the other one asked for, which was not answered."""
+        if other.is_answered or other.calls:
+            return False
+        mine, theirs = _words_of(self), _words_of(other)
+        return len(mine & theirs) > 0.7 * max(1, len(theirs))
+
+
+def _words_of(turn: Turn) -> set[str]:
+    return set(" ".join(s.text for s in turn.words).lower().split())
+
+
+@dataclass(slots=True)
+class Turns:
+    """The turns so far, in the order of the log."""
+
+    rows: list[Turn] = field(default_factory=list)
+    asked: str = ""
+    """The question or proposal with which the assistant's last words end."""
+    options: dict[str, str] = field(default_factory=dict)
+    """What could be chosen there, by letter or number."""
+    boxes: dict[str, bool] = field(default_factory=dict)
+    """The newest Markdown checklist: item → whether it is done."""
+
+    def said_by_person(self, text: str, message_id: str, position: int) -> tuple[Turn, str]:
+        """A person speaks: a turn begins. Returns it and the option that was chosen, if any."""
+        turn = Turn(position, message_id, tuple(statements(text, position))[:MOST_PARAGRAPHS])
+        turn.last = position
+        first = text.strip().splitlines()[0] if text.strip() else ""
+        chosen = ""
+        if self.asked and len(first) <= LONGEST_REPLY and self._answers(first):
+            found = _CHOICE.search(first)
+            chosen = self.options.get(found[1].upper(), "") if found else ""
+            turn.question = chosen or self.asked
+        if self.rows and turn.repeats(self.rows[-1]):
+            self.rows.pop()
+        self.rows.append(turn)
+        self.asked, self.options = "", {}
+        return turn, chosen
+
+    def steered(self, text: str, position: int) -> None:
+        """A person says something in the middle of a turn, in a tool's result."""
+        turn = self._current(position)
+        turn.words = (*turn.words, *statements(text, position))[:MOST_PARAGRAPHS]
+        turn.last = position
+
+    def _answers(self, first: str) -> bool:
+        """Whether words answer the open question: a bare reply, a choice, or words of its own."""
+        if is_reply(first) or (self.options and _CHOICE.search(first)):
+            return True
+        asked = set(re.findall(r"\w{4,}", self.asked.lower()))
+        return len(asked & set(re.findall(r"\w{4,}", first.lower()))) >= 2
+
+    def said_by_assistant(self, text: str, position: int) -> None:
+        """The assistant speaks: the newest words of a turn are its closing until others come."""
+        turn = self._current(position)
+        turn.narration += [s for s in turn.closing if not s.is_plan]
+        if len(turn.narration) > 2 * MOST_STATEMENTS:
+            turn.narration = turn.narration[-MOST_STATEMENTS:]
+        turn.closing = tuple(statements(text, position))[:MOST_STATEMENTS]
+        turn.is_answered, turn.last = True, position
+        self._remember_question(text, turn.closing)
+        boxes = [_TASK_BOX.match(line) for line in text.splitlines()]
+        if found := [box for box in boxes if box]:
+            self.boxes = {sentences.plain(box[2]).strip(): box[1] != " " for box in found}
+
+    def called(self, position: int, files: Sequence[tuple[str, Sequence[str]]] = ()) -> None:
+        """The assistant calls a tool; `files` it writes to, with the names that it defines."""
+        turn = self._current(position)
+        turn.calls += 1
+        turn.is_answered, turn.last = False, position
+        for file, defined in files:
+            self.touched(file, (), position, is_written=True)
+            turn.touched[file].defined |= dict.fromkeys(defined)
+
+    def touched(
+        self, file: str, names: Sequence[str], position: int, *, is_written: bool = False
+    ) -> None:
+        """A tool read a file or wrote to it, and these names were seen there."""
+        touched = self._current(position).touched
+        it = touched.pop(file, None) or Touched()
+        it.position = position
+        it.written += is_written and not names
+        for name in names:
+            it.names.pop(name, None)
+        it.names |= dict.fromkeys(names)
+        while len(it.names) > MOST_NAMES:
+            del it.names[next(iter(it.names))]
+        touched[file] = it
+        if len(touched) > MOST_FILES:
+            del touched[next(iter(touched))]
+
+    def committed(self, commit: str, position: int) -> None:
+        """A commit was made."""
+        turn = self._current(position)
+        turn.commits.append(commit)
+        turn.last = position
+
+    def _current(self, position: int) -> Turn:
+        if not self.rows:
+            self.rows.append(Turn(position, ""))
+        return self.rows[-1]
+
+    def _remember_question(self, text: str, said: Sequence[Statement]) -> None:
+        self.options = {}
+        for raw in text.splitlines():
+            if option := _OPTION.match(raw):
+                self.options[option[1].upper()] = sentences.bare(raw)[:LONGEST_QUESTION]
+        asks = [s.text for s in said[-4:] if s.asks]
+        self.asked = asks[-1][:LONGEST_QUESTION] if asks else ""
+
+    @property
+    def detailed_from(self) -> int:
+        """Where the turns begin of which more than the first words are remembered."""
+        return self.rows[-MOST_TURNS].position if len(self.rows) > MOST_TURNS else 0
+
+    def trim(self) -> None:
+        """Forget what was said in the oldest turns, so that memory stays bounded."""
+        for turn in self.rows[:-MOST_TURNS]:
+            turn.narration, turn.touched = [], {}
+            turn.words, turn.closing = turn.words[:1], turn.closing[:1]
+        del self.rows[: -4 * MOST_TURNS]
+
+
+def statements(text: str, position: int) -> Iterator[Statement]:
+    """What a text says, statement by statement: sentences of prose, list items, rows of tables,
+    each with what leads to it. No code, no logs, no rules of tables.
+    """
+    under = ""
+    for line in _lines(text):
+        heading = _HEADING.match(line) or (line.startswith("**") and line.rstrip().endswith("**"))
+        said, nested = _row_of(line) or sentences.bare(line), line[:2].isspace()
+        if not said:
+            continue
+        if heading or (_LEADS.search(line) and len(said) < LONG_LINE):
+            under = said.rstrip(":： ")
+            continue
+        for sentence in sentences.sentences_of(said) if len(said) > LONG_LINE // 2 else (said,):
+            if len(sentence) > 2 * LONG_LINE:
+                sentence = sentence[: 2 * LONG_LINE].rsplit(" ", 1)[0] + " …"
+            named = tuple(a.text for a in anchors.find(sentence))
+            plan = sentences.is_filler(sentence)
+            yield Statement(sentence, named, under, plan, position, nested)
+        if not line[:1].isspace() and not line.lstrip().startswith(("-", "*", "+", "|")):
+            under = under if re.match(r"\s*\d", line) else ""
+
+
+def _lines(text: str) -> Iterator[str]:
+    """The lines of a text, without what stands in code fences."""
+    fenced = False
+    for line in text.splitlines():
+        if line.lstrip().startswith(("```", "~~~")):
+            fenced = not fenced
+        elif fenced or not line.strip() or _RULE.match(line):
+            continue
+        elif _ROW.match(line) or not sentences.is_log_line(line):
+            yield line
+
+
+def _row_of(line: str) -> str:
+    """A table's row as a line; empty where it is none."""
+    row = _ROW.match(line)
+    if row is None:
+        return ""
+    cells = [sentences.plain(cell).strip() for cell in row[1].split("|")]
+    return " — ".join(cell for cell in cells if cell and not _RULE.match(cell))

@@ -1,0 +1,317 @@
+"""Facts of plain talk: what it names, how much a sentence tells, and which sentences fit a room.
+
+`entities` finds names, titles, amounts, dates and the like by their shape; `fact_worth` says how
+much one sentence tells that a later turn may ask for; `select` chooses the sentences that tell most
+together. Few words are known: the function words of `core.languages`, and by which words people
+speak of themselves and to each other. Nothing here knows messages, or how a summary is written.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+from compact.core.languages import CHARACTERS, FUNCTION_WORDS
+from compact.core.terms import STOP_WORDS
+from compact.core.voices import Voice
+
+EntityKind = Literal["name", "title", "money", "percent", "date", "time", "number", "id"]
+
+FIRST_PERSON: Mapping[str, str] = {
+    "en": "i my me mine myself we our us ours",
+    "de": "ich mein meine meinen meinem meiner meins mir mich wir uns unser unsere unserem unseren",
+    "fr": "je j moi mon ma mes me m nous notre nos",
+    "es": "yo mi mis me mí mío mía nosotros nuestro nuestra nuestros nuestras nos",
+    "it": "io mio mia miei mie mi me noi nostro nostra nostri ci",
+    "pt": "eu meu minha meus minhas me mim nós nosso nossa",
+    "nl": "ik mijn mij me wij we ons onze",
+    "pl": "ja mój moja moje mnie mi mam jestem my nasz nasza nasze nas",
+    "sv": "jag min mitt mina mig vi vår vårt våra oss",
+    "da": "jeg min mit mine mig vi vores os",
+    "tr": "ben benim bana beni biz bizim bize",
+    "cs": "já můj moje mě mi mám jsem my náš naše nás",
+    "id": "saya aku kami kita",
+    "vi": "tôi mình chúng",
+}
+"""The words of Latin letters by which people speak of themselves and theirs, by language."""
+_OWN_LETTERS = re.compile(
+    r"[我俺咱私僕]|저는|저희|나는|우리|(?<!\w)(?:я|мне|меня|мо[йяёи]|мы|нас|наш[аеи]?)(?!\w)",
+    re.IGNORECASE,
+)
+"""The same of other letters."""
+
+_UPPER = "A-ZÀ-ÖØ-ÞĀĂĄĆČĎĐĒĘĚĞĢĪİĶŁŃŇŌŐŘŚŞŠŢŤŪŮŰŹŻŽΑ-ΩА-ЯЁІЇЄҐ"
+_CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af"
+_LETTER = rf"[^\W\d_{_CJK}]"
+_CAPITAL = rf"[{_UPPER}][^\W_{_CJK}]{{1,40}}(?:['’&.-][^\W_{_CJK}]{{1,40}}){{0,3}}"
+_CURRENCY = "$€£¥₹₩₽"
+_HAN_NUMBER = "二两三四五六七八九十百千万亿"
+_ENTITY = re.compile(
+    rf"""(?=[\d"“„«\u2018'「『《{_CURRENCY}{_HAN_NUMBER}{_UPPER}])(?:
+    (?P<title> ["“„«][^"”“»\n]{{2,70}}["”“»] | (?<!\w)['\u2018][^'\u2018’\n]{{3,70}}['’](?!\w)
+      | [「『《][^」』》\n]{{1,70}}[」』》] )
+  | (?P<number> (?<!\w)[{_CURRENCY}]?\s?\d[\d.,:/]{{0,20}}(?:[-–\s]\d[\d.,:/]{{0,20}}){{0,4}}
+        (?:\s?[%\uff05{_CURRENCY}] | [{_CJK}]{{1,2}} | [\s-]?(?:(?:of|de)\s)?{_LETTER}{{1,20}} )?
+      | [\d{_HAN_NUMBER}]{{1,8}}[{_CJK}] )
+  | (?P<name> (?<!\w){_CAPITAL}
+        (?:\s(?:(?:of|the|and|de|del|la|le|du|di|da|von|van|der|den|zu|al|bin|&)\s)?
+           (?:{_CAPITAL}|[{_UPPER}]\.)){{0,5}}
+        (?:\s\d{{1,4}}(?:st|nd|rd|th)?(?!\w|\s?[\d.,:/%-]\d))? )
+    )""",
+    re.VERBOSE,
+)
+_MONTH = re.compile(
+    r"\b(?:jan|feb|fév|mar|mär|apr|avr|abr|may|mai|jun|juin|jul|juil|aug|août|ago|sep|set|okt|oct|"
+    r"out|nov|dec|déc|dez|dic)[a-zäéèûç]{0,7}\b",
+    re.IGNORECASE,
+)
+_DATE = re.compile(
+    r"\d{4}-\d\d?-\d\d?|\d\d?[./]\d\d?[./]\d{2,4}|\b(?:19|20)\d\d\b|\d(?:st|nd|rd|th)\b|[年月日号]"
+)
+_TIME = re.compile(r"\d\d?:\d\d|\d\s?(?:[ap]\.?m\b|uhr\b|[点點時时])", re.IGNORECASE)
+_START = re.compile(r"(?:^|[.!?…:\n\"“(*•>-])\s*$")
+_BEFORE = 12
+"""Characters before a capital that are looked at."""
+_WORD = re.compile(rf"{_LETTER}+|\d+|[{_CJK}]+")
+
+
+_GERMAN_NOUN = re.compile(
+    r"(?:d(?:er|ie|as|en|em|es)|(?:[kmds]?ein|unser|eue?r|ihr|dies|jed)\w{0,2}|zu[mr]|vom|beim|[ia]m)"
+)
+"""Words after which a German capital is a noun's."""
+_FUNCTION = STOP_WORDS.union(*FUNCTION_WORDS.values())
+_FIRST: Mapping[str, frozenset[str]] = {
+    code: frozenset(words.split()) for code, words in FIRST_PERSON.items()
+}
+_ANY_FIRST = frozenset().union(*_FIRST.values())
+
+LONG_NUMBER = 7
+"""Digits from which a number is an id: a phone's, an order's."""
+QUESTION = 0.4
+"""What is left of a question's worth."""
+NAMED = 3.0
+"""How many times as much a word counts that is part of a name or an amount."""
+AGAIN = 0.3
+"""What is left of a word's weight each time that it was told."""
+TALKATIVE = 0.7
+"""A sentence counts by the share of the talk that is its speaker's, to the power of minus this: a
+person's few words beside an assistant's long lists, the same for both where two people talk."""
+THRIFT = 0.8
+"""Power of its cost by which what a sentence tells is divided."""
+_LEAST_COST = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """One thing that a text names, as it was written."""
+
+    text: str
+    kind: EntityKind
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A sentence, the position of its message, and who spoke."""
+
+    position: int
+    voice: Voice
+    text: str
+
+
+def entities(text: str) -> tuple[Entity, ...]:
+    """What a text names, each once, in the order in which it comes.
+
+    A single capital word says nothing at a sentence's start, and in German only where no article or
+    adjective stands before it.
+    """
+    return tuple(dict.fromkeys(_read(text).found))
+
+
+def fact_worth(sentence: str, voice: Voice) -> float:
+    """How much a sentence of plain talk tells that a later turn may ask for, 0 to 1.
+
+    What it names and its telling words count, and that a person speaks of himself and what is his;
+    a question counts less.
+    """
+    return _worth(_read(sentence), voice)
+
+
+def select(items: Sequence[Said], budget: int, cost: Callable[[str], int]) -> list[Said]:
+    """The sentences that tell most together within a budget, in the order in which they were given.
+
+    A word counts the more the fewer messages have it, and less once it was told; a sentence without
+    a new word is left out. `cost` is what a sentence takes of the budget, in the budget's unit.
+    """
+    rows = _rows(items)
+    weights = _weights(items, rows)
+    costs = [cost(item.text) for item in items]
+    scale = [
+        row.worth / math.pow(max(_LEAST_COST, took), THRIFT)
+        for row, took in zip(rows, costs, strict=True)
+    ]
+    told: set[str] = set()
+
+    def gain(place: int) -> float:
+        return scale[place] * math.fsum([weights[term] for term in rows[place].terms])
+
+    heap = [(-gain(place), place) for place in range(len(items))]
+    heapq.heapify(heap)
+    chosen: list[int] = []
+    while heap:
+        place = heap[0][1]
+        if costs[place] > budget or told.issuperset(rows[place].terms):
+            heapq.heappop(heap)
+            continue
+        now = -gain(place)
+        if now > heap[0][0]:  # some of it was told since: it waits for its new turn
+            heapq.heapreplace(heap, (now, place))
+            continue
+        heapq.heappop(heap)
+        chosen.append(place)
+        budget -= costs[place]
+        told |= rows[place].terms
+        for term in rows[place].terms:
+            weights[term] *= AGAIN
+    return [items[place] for place in sorted(chosen)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A sentence as `select` weighs it: `named` are the words that are part of a name."""
+
+    worth: float
+    terms: frozenset[str]
+    named: frozenset[str]
+
+
+def _rows(items: Sequence[Said]) -> list[_Row]:
+    length: Counter[Voice] = Counter()
+    for item in items:
+        length[item.voice] += len(item.text)
+    total = length.total()
+    rows: list[_Row] = []
+    for item in items:
+        read = _read(item.text)
+        share = max(1, length[item.voice]) / max(1, total)
+        named = _terms(_WORD.findall(" ".join([entity.text for entity in read.found]).lower()))
+        worth = _worth(read, item.voice) * math.pow(share, -TALKATIVE)
+        rows.append(_Row(worth, read.terms, named))
+    return rows
+
+
+def _weights(items: Sequence[Said], rows: Sequence[_Row]) -> dict[str, float]:
+    """What each word counts."""
+    where: dict[str, set[int]] = {}
+    named: set[str] = set()
+    for item, row in zip(items, rows, strict=True):
+        for term in row.terms:
+            where.setdefault(term, set()).add(item.position)
+        named |= row.named
+    messages = len({item.position for item in items}) + 1
+    return {
+        term: math.log(messages / len(seen)) * (NAMED if term in named else 1.0)
+        for term, seen in where.items()
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A text as it is read: its words in lower case, those that tell something, what it names."""
+
+    text: str
+    words: frozenset[str]
+    terms: frozenset[str]
+    found: tuple[Entity, ...]
+
+
+def _read(text: str) -> _Read:
+    words = frozenset(_WORD.findall(text.lower()))
+    german = len(FUNCTION_WORDS["de"] & words) > len(FUNCTION_WORDS["en"] & words)
+    return _Read(text, words, _terms(words), tuple(_entities(text, german=german)))
+
+
+def _worth(read: _Read, voice: Voice) -> float:
+    worth = 0.2 + 0.3 * min(1.0, len(read.found) / 3) + 0.2 * min(1.0, len(read.terms) / 8)
+    if _of_oneself(read):
+        worth += 0.3 if voice == "person" else 0.1
+    return worth * QUESTION if read.text.rstrip().endswith(("?", "？")) else worth
+
+
+def _of_oneself(read: _Read) -> bool:
+    """Whether a speaker says something of himself and what is his."""
+    if _ANY_FIRST.isdisjoint(read.words):
+        return not read.text.isascii() and bool(_OWN_LETTERS.search(read.text))
+    language = max(FUNCTION_WORDS, key=lambda code: len(FUNCTION_WORDS[code] & read.words))
+    return not _FIRST[language].isdisjoint(read.words)
+
+
+def _terms(words: Iterable[str]) -> frozenset[str]:
+    """The words that tell something, without a plural's s; of Chinese and Japanese each two
+    letters.
+    """
+    found: set[str] = set()
+    for word in words:
+        if word[0] >= "\u3040":
+            pairs = pairwise(word)
+            found.update(a + b for a, b in pairs if a not in CHARACTERS and b not in CHARACTERS)
+        elif word not in _FUNCTION and (len(word) > 1 or word.isdigit()):
+            found.add(word[:-1] if len(word) > 3 and word[-1] == "s" else word)
+    return frozenset(found)
+
+
+def _entities(text: str, *, german: bool) -> Iterator[Entity]:
+    for found in _ENTITY.finditer(text):
+        match found.lastgroup:
+            case "title":
+                yield Entity(found[0][1:-1].strip(), "title")
+            case "number":
+                yield _number(found[0])
+            case _:
+                before = text[max(0, found.start() - _BEFORE) : found.start()]
+                if name := _name(found[0], before, german=german):
+                    numbered = name[0].isdigit() or _MONTH.match(name)
+                    dated = numbered and not name.isalpha()
+                    yield _number(name) if dated else Entity(name, "name")
+
+
+def _number(text: str) -> Entity:
+    head, _, unit = text.strip().rpartition(" ")
+    text = head if head and unit.lower() in _FUNCTION else text.strip()
+    kind: EntityKind = "number"
+    if any(sign in text for sign in f"{_CURRENCY}元円"):
+        kind = "money"
+    elif text.endswith(("%", "\uff05")):
+        kind = "percent"
+    elif _TIME.search(text):
+        kind = "time"
+    elif _DATE.search(text) or _MONTH.search(text):
+        kind = "date"
+    elif sum(map(str.isdigit, text)) >= LONG_NUMBER:
+        kind = "id"
+    return Entity(text.rstrip(".,:/ "), kind)
+
+
+def _name(text: str, before: str, *, german: bool) -> str:
+    """The name in a run of capitals; empty where the capital is not a name's."""
+    words = text.split()
+    plain = bool(_START.search(before))
+    if german and not plain:
+        last = (before.split() or [""])[-1].lower()
+        plain = last not in _FUNCTION or bool(_GERMAN_NOUN.fullmatch(last))
+    while words and _is_function(words[0]):
+        plain = german and bool(_GERMAN_NOUN.fullmatch(words[0].lower()))
+        words = words[1:]
+    if len(words) == 1 and plain and words[0][1:].islower():
+        return ""
+    return " ".join(words)
+
+
+def _is_function(word: str) -> bool:
+    bare = word.lower().replace("’", "'").partition("'")[0]
+    return bare in _FUNCTION or (len(bare) < 2 and bare.isalpha())
