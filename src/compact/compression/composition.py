@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from compact.compression.extraction.notes import Notes, note_all
+from compact.compression.extraction.story import Teller
 from compact.compression.extraction.work import Attempt
 from compact.compression.page import HEADING_TOKENS, LINE_TOKENS, Page, Row
 from compact.core import anchors
@@ -139,6 +140,19 @@ class Composer:
                 return
             ids = ids[: len(ids) * 3 // 4]
 
+    def standing(self, room: int) -> str:
+        """The standing record of a session within so much room; where people only talk, what they
+        said that matters is in it.
+        """
+        if not self.notes.is_plain_talk:
+            return self.written("", room)
+        page = self.record(int(room * PLAIN_PART))
+        page.left = room - REFERENCE_TOKENS - self.record_tokens(page)
+        teller = Teller(self.notes, self.counter, seen=self.seen)
+        if said := teller.tell(page.left - HEADING_TOKENS - LINE_TOKENS):
+            page.sections[FACTS] = [Row(said)]
+        return page.text()
+
     def planned(self, room: int) -> tuple[Page, int]:
         """The record of a checkpoint with so much room, and the tokens that are left for its
         story beside it and the lists.
@@ -170,6 +184,8 @@ class Composer:
     @property
     def demand(self) -> int:
         """Tokens that the record would take if it had all the room it wants."""
+        if self.notes.is_plain_talk:
+            return 1 << 30
         return self.record_tokens(self.record(1 << 30))
 
     def record_tokens(self, page: Page) -> int:

@@ -44,6 +44,8 @@ LEAST_RESERVE = 2_000
 LARGEST_SHARE, LARGE_LIMIT_SHARE = 0.75, 0.45
 SMALL_LIMIT = (3_000, 8_000)
 """Limits up to which a checkpoint may take the first of these shares, and from which the second."""
+TALK_SHARE = 0.7
+"""The share of a checkpoint of plain talk."""
 MOST_RESERVE = 12_000
 SESSION_SHARE, RECORD_SHARE = 0.4, 0.4
 """Largest shares of what lies above the floor that a session's checkpoints may take together, and
@@ -75,7 +77,8 @@ def identify(
         nonlocal ageing, record
         if standing is None or notes is None:
             most = max(LEAST_CHECKPOINT, int(above * CHECKPOINT_SHARE))
-            return min(_reserve(history, policy, limit), most)
+            is_talk = notes is not None and notes.is_plain_talk
+            return min(_reserve(history, policy, limit, is_talk=is_talk), most)
         new = min(new_cap(standing, policy), max(LEAST_CHECKPOINT, above // 3))
         room = min(standing.caps.together, int(above * SESSION_SHARE)) - new
         ageing = age(
@@ -106,12 +109,14 @@ def _record_in(standing: Standing | None) -> Message | None:
     return standing.record if standing is not None else None
 
 
-def _reserve(history: History, policy: CompactPolicy, limit: int) -> int:
+def _reserve(history: History, policy: CompactPolicy, limit: int, *, is_talk: bool) -> int:
     """Tokens set aside for the one checkpoint of a single call: its share, and room for the
-    instructions it must carry.
+    instructions it must carry; of plain talk, every sentence of which may matter, more.
     """
     if not policy.summarizes:
         return RECEIPT_TOKENS
+    if is_talk:
+        return min(int(TALK_SHARE * limit), MOST_RESERVE)
     share = min(max(LEAST_RESERVE, int(policy.checkpoint_share * limit)), MOST_RESERVE)
     most = int(policy.instruction_share * limit)
     demand = min(_instruction_tokens(history, most), most)
@@ -269,7 +274,7 @@ def _record(selection: Selection, checkpoints: Sequence[Checkpoint]) -> Message 
     layout, history = selection.layout, selection.history
     free = layout.limit - layout.tokens - sum(c.token_count for c in checkpoints) - SLACK
     room = max(selection.record, min(free, standing.caps.record * MOST_RECORD)) - RECORD_HEADING
-    text = composer.written("", min(room, free - RECORD_HEADING))
+    text = composer.standing(min(room, free - RECORD_HEADING))
     if not text:
         return None
     until = history[len(history) - 1].timestamp

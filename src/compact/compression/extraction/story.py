@@ -9,8 +9,11 @@ which they were said, never in another one.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
+from itertools import groupby
 
 from compact.compression.extraction.notes import Notes
 from compact.compression.extraction.turns import Statement, Turn
@@ -43,6 +46,8 @@ ALIKE = 0.7
 """Share of common words from which a statement says nothing new."""
 LINE_TOKENS = 3
 VOICES = {"person": "User", "assistant": "Assistant"}
+_NAMED = re.compile(r"[A-Z][\w'. -]{1,24}: ")
+"""How a line opens that says itself who speaks."""
 VOICE_TOKENS = 8
 """Tokens of a line's voice, at most."""
 NEWEST = 2
@@ -273,7 +278,8 @@ def _place_of(said: Said) -> int:
 def _talked(rows: Sequence[Said]) -> Iterator[str]:
     """Statements as lines, those of one message in one line, each line with its voice."""
     for (_, voice), said in groupby(rows, key=lambda x: (x.position, x.voice)):
-        yield f"- {VOICES[voice]}: {' '.join(x.text for x in said)}"
+        words = " ".join(x.text for x in said)
+        yield f"- {words}" if _NAMED.match(words) else f"- {VOICES[voice]}: {words}"
 
 
 def _name_of(file: str) -> str:

@@ -240,7 +240,7 @@ def statements(text: str, position: int) -> Iterator[Statement]:
         if heading or (_LEADS.search(line) and len(said) < LONG_LINE):
             under = said.rstrip(":： ")
             continue
-        for sentence in sentences.sentences_of(said) if len(said) > LONG_LINE // 2 else (said,):
+        for sentence in sentences.sentences_of(said):
             if len(sentence) > 2 * LONG_LINE:
                 sentence = sentence[: 2 * LONG_LINE].rsplit(" ", 1)[0] + " …"
             named = tuple(a.text for a in anchors.find(sentence))
