@@ -1,4 +1,5 @@
-"""The summarizer that asks a model: prompts within its window, a story in its answer, asked once more
+"""The summarizer that asks a model: prompts within its window, a story in its answer, asked "
+"once more
 where that may help (FR-2, K-5, A-3).
 
 Models are scripted: what is tested is what they are asked and what becomes of their answers.
@@ -45,7 +46,8 @@ TALK = [
 
 
 GOOD = (
-    "The user asked for the pottery's booking page and said that card numbers are never stored. The "
+    "The user asked for the pottery's booking page and said that card numbers are never stored. "
+    "The "
     "assistant gave each part its order: the kiln in shop/kiln_glaze.py and shop/kiln_clay.py, the "
     "wheel in shop/wheel_shelf.py, the shelf in shop/shelf_stove.py. The user was content, and the "
     "stove comes next."
@@ -53,7 +55,8 @@ GOOD = (
 
 
 MORE = (
-    "Then the clay was put in its order in shop/clay_shelf.py and the glaze in shop/glaze_stove.py; "
+    "Then the clay was put in its order in shop/clay_shelf.py and the glaze in "
+    "shop/glaze_stove.py; "
     "each of them keeps version 2 now, as the assistant told the user of every single part of it."
 )
 
@@ -460,7 +463,8 @@ def test_the_same_request_is_not_sent_twice():
 @pytest.mark.parametrize(
     "other",
     [
-        {"max_tokens": 151}, {"record": "## Rules\n- No cards"}, {"level": "compact"}, {"strategy": "brief"}, {"mode": "planning"},
+        {"max_tokens": 151}, {"record": "## Rules\n- No cards"}, {"level": "compact"},
+        {"strategy": "brief"}, {"mode": "planning"},
         {"guidance": "keep prices"}, {"goals": ("Sell",)}, {"open_tasks": ("Sweep",)},
         {"previous": Summary(text="Old.", made_by="x")}, {"messages": TALK[1:]},
         {"messages": [said("assistant", TALK[0].text), *TALK[1:]]},

@@ -52,8 +52,10 @@ TALK = [
 ] * 2
 GOOD = (
     "The user wanted the old kiln of the pottery in Amberg to report its heat, for 1,450 euro. The "
-    "assistant proposed a MAX31855 board, read by kiln/heat.py. Because the shelf is old, the relay "
-    "was clamped at 900 degrees in kiln/relay.py; Henrike had said it holds 920. A first run failed, "
+    "assistant proposed a MAX31855 board, read by kiln/heat.py. Because the shelf is old, the "
+    "relay "
+    "was clamped at 900 degrees in kiln/relay.py; Henrike had said it holds 920. A first run "
+    "failed, "
     "since the probe was read twice, and passed after kiln/heat.py took one reading per second. "
     "The glaze from Limoges was planned for Friday."
 )
@@ -68,8 +70,9 @@ MORE_GOOD = (
     "- A heat report was wanted for the kiln in Amberg\n- MAX31855 chosen, read by kiln/heat.py\n"
     "- The relay was clamped at 900 degrees, as the shelf is old; Henrike knew of 920\n"
     "- A double reading of the probe broke test_relay and was fixed",
-    'The assistant built what the user asked for: a board for the kiln. "Never let the relay switch '
-    'above 900 degrees", the user said, and the relay got a clamp. Then ValueError came up, because '
+    'The assistant built what the user asked for: a board for the kiln. "Never let the relay '
+    'switch above 900 degrees", the user said, and the relay got a clamp. Then ValueError came '
+    "up, because "
     "the probe was read twice. You could say it went well, Henrike thought; the Limoges glaze was "
     "left for Friday.",
     "1. The pottery in Amberg asked for a report of the kiln's heat.\n2. A board was chosen, the "
@@ -110,20 +113,27 @@ def test_a_good_story_is_accepted_as_it_was_written(story: str):
 def test_a_good_story_in_another_language_than_english():
     """The language of its source (FR-6)."""
     talk = [
-        said("user", "Wir brauchen für die Töpferei in Amberg einen Ofen, der seine Wärme meldet, und "
+        said("user", "Wir brauchen für die Töpferei in Amberg einen Ofen, der seine Wärme "
+             "meldet, und "
              "er darf nie über 900 Grad gehen, weil das Regal von Henrike alt ist."),
-        said("assistant", "Ich habe das Relais in kiln/relay.py auf 900 Grad begrenzt und die Messung "
-             "in kiln/heat.py auf eine in der Sekunde gesetzt, weil die Probe doppelt gelesen wurde."),
+        said("assistant", "Ich habe das Relais in kiln/relay.py auf 900 Grad begrenzt und die "
+             "Messung "
+             "in kiln/heat.py auf eine in der Sekunde gesetzt, weil die Probe doppelt gelesen "
+             "wurde."),
     ] * 3  # fmt: skip
     story = (
-        "Die Töpferei in Amberg wollte einen Ofen, der seine Wärme meldet. Weil das Regal von Henrike "
+        "Die Töpferei in Amberg wollte einen Ofen, der seine Wärme meldet. Weil das Regal von "
+        "Henrike "
         "alt ist, wurde das Relais in kiln/relay.py auf 900 Grad begrenzt. Die Probe wurde doppelt "
         "gelesen, was in kiln/heat.py behoben wurde."
     )
     assert judged(story, request(talk), extract="").accepted
     assert "language" in broken(GOOD, request(talk), extract="")
-    wished = request(talk, guidance="Write it in English, as I want to be able to read it myself, and "
-                     "my friends do not speak German at all so that it would be of no use to them.")  # fmt: skip
+    english = (
+        "Write it in English, as I want to be able to read it myself, and my friends do not speak "
+        "German at all so that it would be of no use to them."
+    )
+    wished = request(talk, guidance=english)
     assert "language" not in broken(GOOD, wished, extract="")
 
 
@@ -277,7 +287,8 @@ def test_the_cap_is_kept():
         "A chocolate cake was baked with butter, cocoa and eggs at 180 degrees for forty minutes.",
         "The house in Denver costs $325,000. Wells Fargo approved the mortgage, and the seller "
         "pays the closing costs.",
-        "Users can sign in with their email. The session expires after an hour, and a refresh token "
+        "Users can sign in with their email. The session expires after an hour, and a refresh "
+        "token "
         "is rotated on each request by the middleware.",
     ],
 )
@@ -289,8 +300,10 @@ def test_a_story_of_something_else_is_refused_whatever_its_length(text: str):
 def test_a_story_that_makes_names_up_is_refused():
     """A few names that nobody named may be slips, many are not."""
     invented = (
-        "The kiln of the pottery in Amberg got a board by Siemens, bought from Conrad for 2,300 euro. "
-        "The assistant read the heat with probe_reader.py and showed the curve in Grafana; the relay "
+        "The kiln of the pottery in Amberg got a board by Siemens, bought from Conrad for 2,300 "
+        "euro. "
+        "The assistant read the heat with probe_reader.py and showed the curve in Grafana; the "
+        "relay "
         "stopped at 900 degrees. Gottfried fired the glaze."
     )
     assert "invented" in broken(invented)
@@ -313,8 +326,10 @@ def test_a_story_must_be_long_enough_for_its_source(text: str):
 def test_a_story_that_covers_less_than_the_extracted_one_gives_way():
     """Length for length: a thin one loses, a short good one does not (item 11)."""
     thin = (
-        "The user and the assistant worked on the old kiln and its heat. First something failed and "
-        "then it was fixed. The user was content with how it was done, and there was a plan for what "
+        "The user and the assistant worked on the old kiln and its heat. First something failed "
+        "and "
+        "then it was fixed. The user was content with how it was done, and there was a plan for "
+        "what "
         "comes next. All of it took some time, but in the end everything was good again."
     )
     assert "coverage" in broken(thin)
@@ -329,8 +344,10 @@ def test_names_that_stand_in_the_record_are_not_counted():
         "## Names\n- Amberg, MAX31855, Henrike, kiln/heat.py, kiln/relay.py, test_relay, PX-118"
     )
     thin = (
-        "A report of the heat was wanted; the board was bought, and the probe was read twice at first. "
-        "Then one reading per second was enough. The relay stops where the shelf is safe. The glaze "
+        "A report of the heat was wanted; the board was bought, and the probe was read twice at "
+        "first. "
+        "Then one reading per second was enough. The relay stops where the shelf is safe. The "
+        "glaze "
         "of Limoges was left for Friday."
     )
     shares = [

@@ -1,4 +1,4 @@
-"""How a model's answer is read as a story: nothing of it is lost, and nothing is changed (item 11)."""
+"""How a model's answer is read as a story: nothing of it is lost or changed (issue 10, item 11)."""
 
 import json
 
