@@ -77,9 +77,10 @@ class ClaudeEstimator:
 class NoopEstimator:
     """An estimate that needs no vocabulary, and is high whatever the script.
 
-    Up to six letters of a word take a token, or two capitals; digits, marks and line ends take
-    one each. Of other scripts, whose letters a small vocabulary has not as such,
-    a character takes one less than its UTF-8 bytes: Cyrillic one, Chinese two, a smiley three.
+    Six letters of a word take a token, three where letters have accents, as it is no English then,
+    and two capitals; digits, marks and line ends take one each. A character of another script
+    takes one less than its UTF-8 bytes (Cyrillic one, Chinese two), a smiley four: small
+    vocabularies have no token for it.
     """
 
     name = "chars"
@@ -89,17 +90,19 @@ class NoopEstimator:
     def count(self, text: str) -> int:
         """Estimated tokens of the text, margin included."""
         if text.isascii():
-            return _ascii_tokens(text)
-        plain = text.encode("ascii", "ignore").decode("ascii")
-        others = len(text) - len(plain)
-        return _ascii_tokens(plain) + len(text.encode("utf-8", "replace")) - len(plain) - others
+            return len(_PIECE.findall(text))
+        plain = text.encode("ascii", "ignore")
+        size = len(text.encode("utf-8", "replace")) - len(plain)
+        rare = len(_RARE.findall(text))
+        others = size - (len(text) - len(plain)) + rare
+        pieces = _SHORT_PIECE if _ACCENTED.search(text) else _PIECE
+        return len(pieces.findall(plain.decode("ascii"))) + others
 
 
 _PIECE = re.compile(r"[A-Z]?[a-z]{1,5}|[A-Z]{1,2}|[^A-Za-z \t]| {2,}|\t+")
-
-
-def _ascii_tokens(text: str) -> int:
-    return len(_PIECE.findall(text))
+_SHORT_PIECE = re.compile(r"[A-Z]?[a-z]{1,2}|[A-Z]{1,2}|[^A-Za-z \t]| {2,}|\t+")
+_ACCENTED = re.compile("[\u00c0-\u024f]")
+_RARE = re.compile("[\U00010000-\U0010ffff]")
 
 
 _KNOWN: dict[str, Callable[[], TiktokenEstimator | ClaudeEstimator | NoopEstimator]] = {
