@@ -14,7 +14,7 @@ from typing import Protocol
 
 from compact import wiring
 from compact.compression.abstraction.abstractive import UNSAID_WINDOW
-from compact.compression.abstraction.sections import undressed
+from compact.compression.abstraction.reading import undressed
 from compact.compression.abstraction.writing import text_of
 from compact.core.asking import Ask
 from compact.core.context import ActiveContext

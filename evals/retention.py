@@ -1,10 +1,9 @@
 """Key entity retention: of the names that are needed again likeliest, how many survive?
 
-The entities are the source's likeliest anchors as the gate ranks them, 60 at most. A session is cut
-where a compression to a window cuts it; what is covered is summarized at each level within that
-level's cap, told nothing else, and looked for in the summary alone: as it was written, and as the
-gate lets it stand in, which may have appended names. Once for each window it is looked for in the
-whole active context, too.
+The entities are the source's likeliest anchors, 60 at most. A session is cut where a compression to
+a window cuts it; what is covered is told at each level within that level's cap, and they are looked
+for in the story alone; the lists beside it hold names as well. Once for each window they are looked
+for in the whole active context, too.
 """
 
 from __future__ import annotations
@@ -15,14 +14,14 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from compact import CompactPolicy, plan, wiring
-from compact.compression.gate import facts as gate_facts
-from compact.compression.gate.matter import MOST_ANCHORS, Matter
+from compact import CompactPolicy, ExtractiveSummarizer, plan, wiring
+from compact.compression.extraction.notes import Notes
 from compact.compression.gate.rules import judge
 from compact.core.checkpoints import Level, Summary, SummaryRequest
 from compact.core.levels import LEVELS, Caps
 from compact.core.messages import Message
 from compact.core.protocols import Summarizer
+from compact.core.redaction import redact
 from compact.core.tokens import TokenCounter
 from compact.errors import CannotFit, ModelFailed, ModelRefused, SummaryRejected
 from compact.managers import blocking
@@ -31,6 +30,7 @@ from evals import data, stats
 WINDOWS = (8_192, 32_768, 131_072)
 GOOD = 0.9
 """What is asked of golden summaries (K-13)."""
+MOST_ENTITIES = 60
 _TOKENIZER = "o200k"
 
 
@@ -46,12 +46,10 @@ class Kept:
     """Tokens the summary was allowed, or the context had."""
     source: int
     """Tokens of what was covered."""
-    written: float
-    """The share that the summary names as it was written; of a context, in view."""
     share: float
-    """The share in what may stand in, after the gate's repairs."""
+    """The share that the story names; of a context, in view."""
     detail: str
-    """What the gate says of it, or why no summary came; of a context, the names it lacks."""
+    """The names it lacks, or why no story came."""
     accepted: bool = True
     """Whether the gate lets the summary stand in."""
 
@@ -88,19 +86,28 @@ def kept(
         return
     covered = [messages[position] for position in done.checkpoint.covered()]
     source = sum(map(counter.message, covered))
-    whole = request_of(covered, source, "detailed")
-    matter = Matter(whole, counter, source, "")
-    asked = matter.likeliest(MOST_ANCHORS)
+    asked = entities(covered)
     if not asked:
         return
-    missing = matter.unnamed(asked, done.context.render_text())
+    missing = unnamed(asked, done.context.render_text())
     share = 1 - len(missing) / len(asked)
-    detail = ", ".join(text for text, _ in missing)
-    yield Kept(name, window, None, done.tokens_after, source, share, share, detail)
+    yield Kept(name, window, None, done.tokens_after, source, share, ", ".join(missing))
     for level in LEVELS:
         cap = Caps(window).of(level)
         if cap < source:
             yield summarized(name, window, level, request_of(covered, cap, level), summarizer)
+
+
+def entities(messages: Sequence[Message]) -> list[str]:
+    """The names in some messages that are needed again likeliest, without secrets."""
+    notes = Notes().read(messages)
+    ranked = notes.ledger.ranked(len(messages) + 1, 2 * MOST_ENTITIES)
+    return [text for text, _, _ in ranked if not redact(text).found][:MOST_ENTITIES]
+
+
+def unnamed(names: Sequence[str], text: str) -> list[str]:
+    """Those of the names that do not stand in the text."""
+    return [name for name in names if name not in text]
 
 
 def request_of(messages: Sequence[Message], cap: int, level: Level) -> SummaryRequest:
@@ -128,21 +135,16 @@ def summarized(
     except ModelRefused:
         raise
     except (ModelFailed, SummaryRejected) as error:
-        return Kept(name, window, level, request.max_tokens, source, 0, 0, str(error), False)
-    written = gate_facts.retention(summary, Matter(request, counter, source, summary.prompt))
-    judged = judge(summary, request, counter, source_tokens=source)
-    found = next(verdict for verdict in judged.verdicts if verdict.rule == "retention")
-    return Kept(
-        name,
-        window,
-        level,
-        request.max_tokens,
-        source,
-        1.0 if written.share is None else written.share,
-        1.0 if found.share is None else found.share,
-        found.detail,
-        judged.accepted,
-    )
+        return Kept(name, window, level, request.max_tokens, source, 0, str(error), False)
+    asked = entities(request.messages)
+    missing = unnamed(asked, summary.text)
+    share, lacks = 1 - len(missing) / max(1, len(asked)), ", ".join(missing)
+    accepted = True
+    if summary.made_by != ExtractiveSummarizer.name:
+        extracted = ExtractiveSummarizer(counter).extracted(request)
+        judged = judge(summary, request, counter, extracted=extracted, source_tokens=source)
+        accepted = judged.accepted
+    return Kept(name, window, level, request.max_tokens, source, share, lacks, accepted)
 
 
 def report(rows: Sequence[Kept]) -> str:
@@ -152,8 +154,7 @@ def report(rows: Sequence[Kept]) -> str:
     if not rows:
         return "no session was compressed: nothing was looked for"
     lines = [
-        "window   where     sessions  tokens  written   mean     interval    least  "
-        "above 90 %  refused"
+        "window   where     sessions  tokens   mean     interval    least  above 90 %  refused"
     ]
     for window in sorted({row.window for row in rows}):
         for level in (None, *LEVELS):
@@ -168,7 +169,7 @@ def _line(window: int, level: Level | None, rows: Sequence[Kept]) -> str:
     low, high = stats.interval(shares)
     return (
         f"{window:>7}  {level or 'context':<8}  {len(rows):>8}  {mean(r.cap for r in rows):>6,.0f}"
-        f"  {mean(r.written for r in rows):7.3f}  {mean(shares):5.3f}"
+        f"  {mean(shares):5.3f}"
         f"  {low:.3f}-{high:.3f}  {min(shares):7.3f}"
         f"  {sum(share > GOOD for share in shares):>10}"
         f"  {sum(not row.accepted for row in rows):>7}"

@@ -123,7 +123,8 @@ class ModelFailed(CompactError, RuntimeError):
 class ModelUnavailable(ModelFailed, ConnectionError):
     """A model does not answer now, and may do so later: its server is busy, down or too slow.
 
-    `retry_after` is what the server asks to wait, in seconds; None where it does not say.
+    `retry_after` is what the server asks to wait, in seconds; None where it does not say. `waited`
+    are the seconds after which it was given up as too slow; None where it failed otherwise.
     """
 
     def __init__(
@@ -133,8 +134,10 @@ class ModelUnavailable(ModelFailed, ConnectionError):
         model: str = "",
         status: int | None = None,
         retry_after: float | None = None,
+        waited: float | None = None,
     ) -> None:
         self.retry_after = retry_after
+        self.waited = waited
         super().__init__(message, model=model, status=status)
 
 

@@ -8,6 +8,7 @@ first needed: whoever compresses a list of messages needs neither.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from compact.core.asking import PATIENCE, Patience
 from compact.core.events import Event
 from compact.core.messages import Message
 from compact.core.model_keys import ModelKey, parse_key
+from compact.core.policy import CompactPolicy
 from compact.core.profiles import ModelBook, profile_of, shipped
 from compact.core.protocols import ChatModel, Emit, SessionStore, Summarizer, TokenEstimator
 from compact.core.tokens import (
@@ -125,9 +127,11 @@ def summarizer(
     book: ModelBook | None = None,
     emit: Emit | None = None,
     patience: Patience = PATIENCE,
+    policy: CompactPolicy | None = None,
 ) -> Summarizer:
     """The summarizer of that name: `extractive`, also where none is given, or the key of a model
-    that writes; of several keys, the models are asked in this order.
+    that writes; of several keys, the models are asked in this order. The policy says how long one
+    request and one story may take.
 
     Raises:
         UnknownModel: no model is known by a key.
@@ -139,7 +143,8 @@ def summarizer(
     if isinstance(chosen, list | tuple):
         if list(chosen[:1]) == [EXTRACTIVE]:
             return ExtractiveSummarizer(counter)
-        return _model_summarizer([key for key in chosen if key != EXTRACTIVE], book, emit, patience)
+        keys = [key for key in chosen if key != EXTRACTIVE]
+        return _model_summarizer(keys, book, emit, patience, policy or CompactPolicy())
     return cast("Summarizer", chosen)
 
 
@@ -148,11 +153,16 @@ def _model_summarizer(
     known_models: ModelBook | None,
     emit: Emit | None,
     patience: Patience,
+    policy: CompactPolicy,
 ) -> Summarizer:
     """The models' summarizer; what it sends fits the smallest of their windows."""
-    from compact.compression.abstraction.abstractive import ModelSummarizer
+    from compact.compression.abstraction.abstractive import SMALL, Manner, ModelSummarizer
 
     book = known_models or shipped()
+    if policy.summary_request_seconds < patience.each:
+        each, setting = policy.summary_request_seconds, "summary_request_seconds"
+        patience = replace(patience, each=each, setting=setting)
+    patience = replace(patience, asks_slow_again=False)
     try:
         model = asked_model(keys, emit, patience, book)
     except UnknownModel as error:
@@ -161,7 +171,13 @@ def _model_summarizer(
     known = min(windows) if len(windows) == len(keys) else None
     counter = token_counter("chat_completions", model=keys[0], otherwise="chars")
     reserves = [book.output_reserve_of(key, known) for key in keys] if known else [0]
-    return ModelSummarizer(model, counter, window=known, reserve=max(reserves))
+    manner = Manner(
+        is_small=any(book.parameters_of(key).billions < SMALL for key in keys),
+        emit=emit,
+        clock=time.monotonic,
+        limit=policy.summary_seconds,
+    )
+    return ModelSummarizer(model, counter, window=known, reserve=max(reserves), manner=manner)
 
 
 def _window_is_known(key: str, book: ModelBook) -> bool:

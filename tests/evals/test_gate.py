@@ -2,28 +2,62 @@
 
 import json
 
-from evals import gate
+import pytest
+
+from compact import Message, wiring
+from evals import data, gate
+
+COUNTER = wiring.token_counter("chat_completions", tokenizer="o200k")
 
 
-def test_the_sample_s_summary_is_kept_and_attacks_on_it_are_caught():
-    """Without data the repository's own session is measured (FR-6)."""
+def test_the_stories_by_hand_are_judged_as_they_were_published():
+    """Without data the repository's own stories are measured (FR-6)."""
     found = gate.run(None)
-    whole, full = found.kept
-    assert (whole.kind, whole.accepted, whole.lost) == ("in other words", True, ())
-    assert (full.kind, full.accepted) == (f"in other words{gate.FULL}", True)
-    assert {row.kind for row in found.caught} > {"order", "secret", "loop", "lines of other code"}
-    assert {row.kind for row in found.caught if row.caught < row.tried} <= {gate.GAPS}
-    assert json.loads(json.dumps(gate.as_json(found)))["caught"][0]["missed"] == []
+    wrong = {row.session for row in found if not row.is_right}
+    assert len(found) == 40
+    assert wrong == {"keys-beside-tides", "spoken-key", "promoted-reader"}
+    assert json.loads(json.dumps(gate.as_json(found)))[0]["kind"] == "good, by hand"
 
 
-def test_what_was_missed_is_named():
-    """A refused good summary always, a missed attack where that is asked for."""
-    kept = gate.Kept("one", "by a model", False, ("cap",), ("- a line",), 9_000, 0.08)
-    found = gate.Found((kept,), (gate.Caught("order", 1, 2, ("Go.",)),))
-    assert gate.report(found).splitlines() == [
-        "good, by a model: 0 of 1 accepted, 1 lines changed or taken out, 80 ms of the processor "
-        "each (median)",
-        "  one: refused, cap",
-        "bad, order: 1 of 2 caught",
+@pytest.fixture(scope="module")
+def cases() -> list[gate.Case]:
+    said = wiring.read_transcript(data.SAMPLE).messages
+    talk = [
+        Message.of(
+            {"role": "user", "content": f"Bowl {n} of the Limoges glaze costs {n},450 euro."}
+        )
+        for n in range(40)
     ]
-    assert "  Go." in gate.report(found, missed=True)
+    text = (gate.STORIES / "first-two-days-long.md").read_text("utf-8")
+    return [
+        gate.case_of("harbour", "score", said[:196], text, COUNTER),
+        gate.case_of(
+            "bowls", "score", talk, "The bowls got dearer, one by one. All sold.", COUNTER
+        ),
+    ]
+
+
+def test_bad_stories_are_made_of_good_ones(cases: list[gate.Case]):
+    """Each in another way, the same ones every time; nearly all are refused."""
+    made = list(gate.bad_ones(cases[0], cases))
+    assert made == list(gate.bad_ones(cases[0], cases))
+    assert made[0][0] == "of another session"
+    assert len({kind for kind, _ in made}) == len(made) == 8
+    found = [gate.tried(cases[0], kind, text, COUNTER) for kind, text in made]
+    assert {row.kind for row in found if not row.is_right} <= {"cut off"}
+    assert gate.tried(cases[0], gate.GOOD, cases[0].text, COUNTER).accepted
+
+
+def test_what_was_judged_wrongly_is_named():
+    """A refused good story always, a missed bad one where that is asked for."""
+    rows = [
+        gate.Tried("one", "score", "good", False, ("cap",)),
+        gate.Tried("two", "look", "good", True, ()),
+        gate.Tried("one", "score", "a copy", True, ()),
+    ]
+    assert gate.report(rows).splitlines() == [
+        "good                       right: look   1 of   1, score   0 of   1; refused by cap 1",
+        "  one: cap",
+        "a copy                     right: score   0 of   1; refused by nothing",
+    ]
+    assert gate.report(rows, missed=True).endswith("  one: accepted")

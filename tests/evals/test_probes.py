@@ -271,8 +271,8 @@ def test_a_judge_decides_where_the_words_differ(verdict, right):
 # --- key entities ---
 
 
-def test_retention_is_what_the_gate_finds_in_the_summary_alone():
-    """All of the key entities, or none of them, whatever the gate appends (K-13)."""
+def test_retention_is_what_stands_in_the_story_alone():
+    """All of the key entities, or none of them (K-13)."""
     span = MESSAGES[1:]
     every = " ".join(str(m.content) + str(m.tool_calls) for m in span)
 
@@ -286,10 +286,10 @@ def test_retention_is_what_the_gate_finds_in_the_summary_alone():
             return Summary(text=self.text, made_by=self.name)
 
     request = retention.request_of(span, 9_000, "detailed")
-    assert retention.summarized("k", 1, "detailed", request, Writer(every)).written == 1
+    assert retention.summarized("k", 1, "detailed", request, Writer(every)).share == 1
     nothing = retention.summarized("k", 1, "detailed", request, Writer("Nothing was said."))
-    assert nothing.written == 0
-    assert nothing.share == 1, "the gate appends what is missing"
+    assert nothing.share == 0
+    assert not nothing.accepted
 
 
 def test_a_level_keeps_less_than_the_one_before_and_the_context_more():

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from compact import CompactPolicy, ContextManager
+from compact.compression import pipeline
+from compact.compression.gate.rules import Judged
 from compact.core.checkpoints import Summary
 from compact.core.events import Committed, DraftMade, Event, TriggerDecision
 from compact.errors import ModelUnavailable
@@ -19,6 +21,12 @@ WINDOW = 8_192
 PATIENCE = 30.0
 """Seconds after which something never comes, on a machine that is busy with others."""
 WORDS = "the harbour keeps its ledger in brass drawers and nobody counts them twice "
+
+
+@pytest.fixture(autouse=True)
+def every_story_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is told here is of no account: who waits, and when, is."""
+    monkeypatch.setattr(pipeline, "judge", lambda story, *_, **__: Judged(story, ()))
 
 
 class Slow:

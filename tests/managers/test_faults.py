@@ -249,15 +249,15 @@ REPLACED: dict[str, tuple[Answer, str]] = {
     **PASSING,
     **LASTING,
     "echo": (Echoes(), ""),
-    "our instructions": (EchoesInstructions(), "our orders"),
+    "our instructions": (EchoesInstructions(), "our own words"),
     "too long": (Rambles(), ""),
     "a little too long": (Rambles(times=1), "cap: "),
     "cut off": (CutOff(), "cut off"),
     "refusal": (Refuses(), "refus"),
-    "refusal without a mark": ("I'm sorry, but I can't help with that.", "a refusal"),
-    "an error's text": ("Service unavailable. Try again later.", "text of an error"),
+    "refusal without a mark": ("I'm sorry, but I can't help with that.", "stands in the source"),
+    "an error's text": ("Service unavailable. Try again later.", "stands in the source"),
     "another language": (FRENCH, "French, of a conversation in English"),
-    "orders": (Injects(), "orders that nobody gave"),
+    "orders": (Injects(), "speak to the reader"),
     **{f"overflow of {vendor}": (Overflow(vendor), "too large") for vendor in VENDORS},
 }
 """Summaries that the extractive one stands in for, and what a person reads of it."""
@@ -318,7 +318,7 @@ def test_our_instructions_are_no_summary_in_a_large_window_either(
         summaries = compressed(it)
         (event,) = it.of(SummaryReplaced)
         assert event.reason.startswith("echo: ")
-        assert "our orders" in event.reason
+        assert "our own words" in event.reason
         assert not [each for each in FORBIDDEN if each in summaries]
         it.is_well()
 
@@ -346,8 +346,11 @@ def test_a_summarizer_that_fails_once_is_asked_again(name: str) -> None:
         compressed(it)
         assert not any(c.made_by == "extractive" for c in it.ctx.checkpoints)
         assert not it.of(SummaryReplaced)
-        (again,) = it.of(ModelAskedAgain)
-        assert said in sentence(again)
+        if name == "hang":  # the same would hang again: it is asked for in halves
+            assert not it.of(ModelAskedAgain)
+        else:
+            (again,) = it.of(ModelAskedAgain)
+            assert said in sentence(again)
         it.is_well()
 
 

@@ -1,9 +1,10 @@
 """Fencing: history as a summarizer is shown it, as data that can neither end their fence nor speak
 with another voice.
 
-Every message becomes blocks, each under a line that says who speaks. These lines and the fence hold
-a marker that occurs nowhere in the data. Control tokens of chat templates are written so that no
-tokenizer reads them as such; secrets are taken out before anything leaves.
+Every message becomes blocks, each of which begins with who speaks: `User: …`. A line of a message
+that begins so is quoted, so that nobody speaks with another's voice. The fence holds a marker that
+occurs nowhere in the data. Control tokens of chat templates are written so that no tokenizer reads
+them as such; secrets are taken out before anything is cut or leaves.
 """
 
 from __future__ import annotations
@@ -32,21 +33,23 @@ from compact.core.messages import (
 from compact.core.redaction import redact, secrets_of
 from compact.core.voices import voice_of
 
-KNOWN = "what is known already"
+KNOWN = "Known already"
 """The voice of the summary that is to be carried on."""
-PART = "summary of part"
-"""The voice of a part's summary, before its number."""
+PART = "Story of part"
+"""The voice of a part's story, before its number."""
+WRITTEN, GOALS, TASKS, WANTED = "Already written down", "Open goals", "Still to do", "To be kept"
+"""The voices of what is said beside the messages."""
 _VOICES = {
-    "system": "system",
-    "person": "user",
-    "assistant": "assistant",
-    "tool": "tool",
-    "observation": "observation",
-    "injected": "note by a tool",
-    "checkpoint": "earlier summary",
+    "system": "System",
+    "person": "User",
+    "assistant": "Assistant",
+    "tool": "Tool",
+    "observation": "Observation",
+    "injected": "Note by a tool",
+    "checkpoint": "Earlier story",
 }
-_ANSWERED = "user, in answer"
-_WHOLE = frozenset(("user", "assistant", "earlier summary"))
+_ANSWERED = "User, in answer"
+_WHOLE = frozenset(("User", "Assistant", "Earlier story"))
 """Voices whose words are never shortened."""
 _LONGEST_NAME = 60
 _HEAD_SHARE = 0.6
@@ -54,6 +57,13 @@ _MARKER_DIGITS = 8
 BLANK = "0" * _MARKER_DIGITS
 """Stands for a marker where there are no data yet."""
 _FENCE = re.compile(r"<{3}(?=data\b)|(?<=of data)>{3}")
+_FENCE_LINE = re.compile(r"< ?<<data\b|\bend of data ?>")
+_VOICE = re.compile(
+    r"^(?=[ \t]*(?:user|assistant|system|tool|observation|note by|earlier story|known already|"
+    r"story of part|already written|open goals|still to do|to be kept)\b[^:\n]{0,80}:)",
+    re.MULTILINE | re.IGNORECASE,
+)
+"""Where a line begins as a block does."""
 _UNSEEN = re.compile(
     r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u2028\u2029\u200b\u200e\u200f\u202a-\u202e\ufeff]"
 )
@@ -68,9 +78,10 @@ class Block:
     message: int
     """The message it belongs to, counted from 0."""
 
-    def under(self, marker: str) -> str:
-        """The block below the line that says who speaks."""
-        return f"[{marker} {self.voice}]\n{self.text}\n"
+    @property
+    def shown(self) -> str:
+        """The block behind who speaks."""
+        return f"{self.voice}: {_VOICE.sub('> ', self.text)}\n"
 
 
 def harmless(text: str) -> str:
@@ -92,11 +103,7 @@ def blocks_of(
     `answers` are words that a person said to a message and that stand elsewhere. What tools put
     out or were given is cut to head and tail beyond `longest` characters.
     """
-    secrets = secrets_of(visible_texts(messages))
-
-    def clean(text: str) -> str:
-        return harmless(redact(_UNSEEN.sub("", text), secrets).text).strip()
-
+    clean = cleaned(visible_texts(messages))
     names: dict[str, str] = {}
     found: list[Block] = []
     for number, message in enumerate(messages):
@@ -115,12 +122,22 @@ Clean = Callable[[str], str]
 """Takes out of a text what must not leave."""
 
 
+def cleaned(texts: Iterable[str]) -> Clean:
+    """What takes out of a text the secrets of all of them, and what could be read as ours."""
+    secrets = secrets_of(texts)
+
+    def clean(text: str) -> str:
+        return harmless(redact(_UNSEEN.sub("", text), secrets).text).strip()
+
+    return clean
+
+
 def _said(
     message: Message, names: Mapping[str, str], longest: int, clean: Clean
 ) -> Iterator[tuple[str, str]]:
     """Who says what in a message: its words and calls as one, each tool's result by itself."""
     voice = _VOICES[voice_of(message)]
-    if voice == "earlier summary":
+    if voice == _VOICES["checkpoint"]:
         yield voice, clean(summary_of(message.text))
         return
     words: list[str] = []
@@ -136,7 +153,7 @@ def _said(
 
 
 def _tool(name: str, result: ToolResult) -> str:
-    said = f"tool {' '.join(name.split())[:_LONGEST_NAME]}".rstrip()
+    said = f"Tool {' '.join(name.split())[:_LONGEST_NAME]}".rstrip()
     return f"{said}, error" if result.is_error else said
 
 
@@ -180,8 +197,13 @@ def marker_of(blocks: Iterable[Block]) -> str:
 
 def fenced(blocks: Iterable[Block], marker: str) -> str:
     """The blocks between the two marker lines."""
-    said = "".join(block.under(marker) for block in blocks)
+    said = "".join(block.shown for block in blocks)
     return f"<<<data {marker}\n{said}{marker} end of data>>>"
+
+
+def is_fence_line(line: str) -> bool:
+    """Whether a line is one of a fence, whole or in part, and no sentence about anything."""
+    return _FENCE_LINE.search(line) is not None
 
 
 Size = Callable[[Block], int]

@@ -11,7 +11,7 @@ from compact.compression.extraction.extractive import ExtractiveSummarizer
 from compact.compression.gate.rules import Judged, judge
 from compact.compression.standing import Standing
 from compact.compression.values import Budget, Selection, Task
-from compact.core.checkpoints import Checkpoint, Summary, SummaryRequest, Verdict
+from compact.core.checkpoints import Checkpoint, Summary, Verdict
 from compact.core.events import (
     STAGES,
     ErrorRaised,
@@ -91,8 +91,7 @@ async def compress(
         texts = [await _written(task, summarizer, history, emit) for task in tasks]
     with _stage("checkpoint", emit):
         rows = zip(tasks, texts, strict=True)
-        is_own = isinstance(summarizer, ExtractiveSummarizer)
-        drafts = [(t, _judged(t, text, selection, emit, is_own=is_own)) for t, text in rows]
+        drafts = [(task, _judged(task, text, selection, emit)) for task, text in rows]
     with _stage("update", emit):
         update = stages.update(selection, drafts)
     with _stage("validate", emit):
@@ -129,51 +128,36 @@ async def _written(
 
 
 def _judged(
-    task: Task,
-    written: Summary | Exception | None,
-    selection: Selection,
-    emit: Emit,
-    *,
-    is_own: bool,
+    task: Task, written: Summary | Exception | None, selection: Selection, emit: Emit
 ) -> Judged:
-    """What may stand in for the task's source: the summary that was written, else the extractive
-    one unless it is that (`is_own`), else a receipt. The verdicts say why it is not the first.
+    """What may stand in for the task's source: the story that was told, else the one by extraction.
+    The verdicts say why it is not the first. The engine's own is not judged: who made it is known.
     """
     if task.request is None:
         return stages.RECEIPT
-    why = _failure(written) if isinstance(written, Exception) else ""
-    if is_own and isinstance(written, Summary):
+    if isinstance(written, Summary) and written.made_by == ExtractiveSummarizer.name:
         return Judged(written, ())
+    request = task.request
+    room = request.stand_in_tokens or request.max_tokens
+    larger = request.model_copy(update={"max_tokens": max(room, request.max_tokens)})
+    extracted = ExtractiveSummarizer(selection.history.counter).extracted(larger)
     if isinstance(written, Summary):
-        found = _by_gate(task, task.request, written, selection)
+        counter, source = selection.history.counter, task.source_tokens
+        if source is None:
+            source = sum(map(counter.message, request.messages))
+        found = judge(written, request, counter, extracted=extracted, source_tokens=source)
         if found.accepted:
             return found
-        why = _reason(found)
-    found = stages.RECEIPT
-    if not is_own:
-        extracted = ExtractiveSummarizer(selection.history.counter).extracted(task.request)
-        found = Judged(extracted, ())
-    emit(SummaryReplaced(made_by=found.summary.made_by, reason=why))
-    verdict = Verdict(rule=STANDS_IN, passed=False, detail=why)
-    return Judged(found.summary, (*found.verdicts, verdict))
-
-
-def _by_gate(task: Task, request: SummaryRequest, summary: Summary, selection: Selection) -> Judged:
-    counter, source = selection.history.counter, task.source_tokens
-    if source is None:
-        source = sum(map(counter.message, request.messages))
-    return judge(summary, request, counter, source_tokens=source)
+        why = found.reason
+    else:
+        why = _failure(written) if written is not None else "nothing was written"
+    emit(SummaryReplaced(made_by=extracted.made_by, reason=why))
+    return Judged(extracted, (Verdict(rule=STANDS_IN, passed=False, detail=why),))
 
 
 def _failure(error: Exception) -> str:
     """Our errors are sentences; what others raise is told with its kind."""
     return str(error) if isinstance(error, CompactError) else f"{type(error).__name__}: {error}"
-
-
-def _reason(judged: Judged) -> str:
-    """The rules for which it may not stand in; what was repaired is no reason."""
-    found = {verdict.rule: verdict.detail for verdict in judged.verdicts}
-    return "; ".join(f"{rule}: {found[rule]}" for rule in judged.rejected_by)
 
 
 def counted_until(history: History, limit: int) -> int:

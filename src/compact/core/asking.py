@@ -54,6 +54,11 @@ class Patience:
     """Upper end of the first wait; that of each next one is twice as large, ..."""
     longest_wait: float = 20.0
     """... up to this. A server that asks for a longer wait is not waited for."""
+    setting: str = "patience.each"
+    """Which setting the limit of one answer comes from: named where a model was too slow."""
+    asks_slow_again: bool = True
+    """Whether a model that took too long is asked the same again. Whoever can ask for less says
+    no."""
 
 
 PATIENCE = Patience()

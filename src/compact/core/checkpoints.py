@@ -46,6 +46,7 @@ class Summary(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     text: str
+    """The story alone: what happened and why. What code writes beside it is no part of it."""
     made_by: str
     anchors: tuple[str, ...] = ()
     """Facts kept word for word, most needed first."""
@@ -73,6 +74,10 @@ class SummaryRequest(BaseModel):
     first_request_kept: bool = False
     """Whether the session's first request is among what is kept."""
     max_tokens: int = Field(ge=1)
+    """Tokens that the story may have."""
+    stand_in_tokens: int | None = Field(default=None, ge=1)
+    """Tokens that the story by extraction may have where it takes this one's place: a small model
+    is asked for less than there is room for. None is as many."""
     max_instruction_tokens: int = Field(ge=0)
     strategy: str = "task_state"
     level: Level = "detailed"

@@ -64,6 +64,21 @@ class StageStarted(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StoryAsked(Event):
+    """A model is asked for a story, or for a part of one."""
+
+    name: ClassVar[str] = "compact.story_asked"
+    model: str
+    part: int
+    """Which part, counted from 1; the last one puts the others together."""
+    parts: int
+    elapsed: float
+    """Seconds since the story was begun."""
+    limit: float | None
+    """Seconds that it may take together; None where nobody gives it up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SummaryCreated(Event):
     """A checkpoint was made."""
 

@@ -97,6 +97,24 @@ FUNCTION_WORDS: Mapping[str, frozenset[str]] = {
     code: frozenset(words.split()) for code, words in _PROFILES.items()
 }
 """The words a language is held together by, in lower case."""
+ADDRESSES: Mapping[str, frozenset[str]] = {
+    code: frozenset(words.split())
+    for code, words in {
+        "en": "you your yours yourself",
+        "de": "du dich dir dein deine deinen deiner euch euer eure",
+        "fr": "tu te toi ton ta tes vous votre vos",
+        "es": "tú te ti tu tus usted ustedes vosotros vuestro",
+        "it": "tu ti te tuo tua tuoi tue voi vi vostro",
+        "pt": "tu te ti teu tua você vocês",
+        "nl": "jij je jou jouw jullie",
+        "pl": "ty ciebie ci tobie twój twoje wy was wam wasz",
+        "sv": "du dig din ditt dina ni er ert",
+        "ru": "ты тебя тебе твой твоя вы вас вам ваш ваша",
+        "zh": "你 您",
+        "ja": "あなた",
+    }.items()
+}
+"""Who is spoken to, in languages that say it with words of their own."""
 CHARACTERS = frozenset(
     "的了在是不和有我你他她它这那就也都要会对及与为到并已未被把从将后个中上下以用所可等或"
 )

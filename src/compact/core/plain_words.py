@@ -14,6 +14,7 @@ from compact.core.events import (
     Event,
     ModelAskedAgain,
     ModelReplaced,
+    StoryAsked,
     SummaryReplaced,
     ToolsWithdrawn,
     TrustFaded,
@@ -52,6 +53,8 @@ def sentence(event: Event) -> str:
 
 def _of_session(event: Event) -> str:
     match event:
+        case StoryAsked():
+            return _asked(event)
         case WindowCapped(asked=asked, size=size):
             return f"The model takes {size:,} tokens, not {asked:,}; prompts are kept within that"
         case EmergencyRung(rung=rung, tokens_before=before, tokens_after=after):
@@ -65,6 +68,12 @@ def _of_session(event: Event) -> str:
             return warning
         case _:
             return ""
+
+
+def _asked(event: StoryAsked) -> str:
+    part = "" if event.parts == 1 else f", part {event.part} of {event.parts}"
+    limit = "" if event.limit is None else f" of at most {event.limit:.0f}"
+    return f"{event.model} writes{part}, after {event.elapsed:.0f}{limit} seconds"
 
 
 def _stand_in(maker: str) -> str:

@@ -44,6 +44,8 @@ class CompactPolicy(BaseModel):
     writes it; at the trigger or above it, never."""
     summary_seconds: float = Field(default=300.0, gt=0)
     """Seconds that a model may take for one summary; then the extractive one is written."""
+    summary_request_seconds: float = Field(default=90.0, gt=0)
+    """Seconds that it may take for one request of it; then half as much is asked for at once."""
     strategy: Strategy = "task_state"
     mode: str = "assistant"
     """What the session is used for: it says what a summary keeps first (`core.modes`)."""

@@ -153,7 +153,11 @@ class _Task:
         )
         self._emit = wiring.emitter(options.get("on_event"))
         chosen = wiring.summarizer(
-            options.get("summarizer"), self._counter, book=options.get("models"), emit=self._emit
+            options.get("summarizer"),
+            self._counter,
+            book=options.get("models"),
+            emit=self._emit,
+            policy=self._policy,
         )
         seconds = self._policy.summary_seconds
         self._summarizer = Timed(chosen, seconds) if chosen.waits else chosen

@@ -197,6 +197,7 @@ def _state(
             book=setting.book,
             emit=emit,
             patience=options.get("patience") or PATIENCE,
+            policy=policy,
         ),
         emit=emit,
         prompting=_prompting(wire, counter, options),

@@ -30,7 +30,9 @@ class Timed:
                 return await self._summarizer.summarize(request)
         except TimeoutError:
             raise ModelUnavailable(
-                f"{self.name} did not summarize within {self._seconds:g} seconds", model=self.name
+                f"{self.name} did not summarize within {self._seconds:g} seconds (summary_seconds)",
+                model=self.name,
+                waited=self._seconds,
             ) from None
 
 

@@ -143,7 +143,7 @@ class Persistent:
                 except StopAsyncIteration:
                     return
                 except TimeoutError:
-                    raise _too_slow(model, self._patience.each) from None
+                    raise self._too_slow(model, self._patience.each) from None
                 taken += clock() - start
 
     async def count(self, context: ActiveContext) -> int | None:
@@ -293,11 +293,19 @@ class Persistent:
             async with asyncio.timeout(seconds):
                 return await work()
         except TimeoutError:
-            raise _too_slow(model, seconds) from None
+            raise self._too_slow(model, seconds) from None
+
+    def _too_slow(self, model: ChatModel, seconds: float) -> ModelUnavailable:
+        waited = max(0.0, round(seconds, 3))
+        why = f" ({self._patience.setting})" if seconds >= self._patience.each else ""
+        said = f"{model.name} did not answer within {waited:g} seconds{why}"
+        return ModelUnavailable(said, model=model.name, waited=waited)
 
     def _is_worth_another(self, error: BaseException) -> bool:
         """Whether the same model may do better if it is asked again."""
         if isinstance(error, ModelUnavailable):
+            if error.waited is not None and not self._patience.asks_slow_again:
+                return False
             return (error.retry_after or 0) <= self._patience.longest_wait
         return isinstance(error, ModelFailed) and not isinstance(error, ModelRefused)
 
@@ -395,11 +403,6 @@ class _Begun(NamedTuple):
     pieces: AsyncGenerator[Delta, None]
     taken: float
     """Seconds that the model has taken so far."""
-
-
-def _too_slow(model: ChatModel, seconds: float) -> ModelUnavailable:
-    said = f"{model.name} did not answer within {max(0.0, round(seconds, 3)):g} seconds"
-    return ModelUnavailable(said, model=model.name)
 
 
 def _check_says(reply: Reply, model: ChatModel) -> None:

@@ -5,7 +5,8 @@ on Pythons that rs-bpe has no wheel for (both equal tiktoken token for token; a 
 `claude` is an estimate: Anthropic publishes no tokenizer. Between two calls of recorded
 sessions, usage grew by 1.01 to 1.23 times the o200k tokens of the text, and by framing that is
 counted in `core.tokens` (docs/evidence.md); the estimate lies above, so that what fits by it fits.
-`chars` is for models about which nothing is known. A name that ends in `.json` is the file of a
+`chars` is for models about which nothing is known: above every tokenizer that was
+tried, by script. A name that ends in `.json` is the file of a
 model's own tokenizer (`providers.huggingface`). Which model calls for which: `core.profiles`.
 """
 
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import importlib
 import math
+import re
 from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -73,8 +75,12 @@ class ClaudeEstimator:
 
 
 class NoopEstimator:
-    """An estimate that needs no vocabulary: UTF-8 bytes by 3, which is high for most languages and
-    tokenizers.
+    """An estimate that needs no vocabulary, and is high whatever the script.
+
+    Six letters of a word take a token, three where letters have accents, as it is no English then,
+    and two capitals; digits, marks and line ends take one each. A character of another script
+    takes one less than its UTF-8 bytes (Cyrillic one, Chinese two), a smiley four: small
+    vocabularies have no token for it.
     """
 
     name = "chars"
@@ -83,8 +89,20 @@ class NoopEstimator:
 
     def count(self, text: str) -> int:
         """Estimated tokens of the text, margin included."""
-        size = len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
-        return math.ceil(size / 3)
+        if text.isascii():
+            return len(_PIECE.findall(text))
+        plain = text.encode("ascii", "ignore")
+        size = len(text.encode("utf-8", "replace")) - len(plain)
+        rare = len(_RARE.findall(text))
+        others = size - (len(text) - len(plain)) + rare
+        pieces = _SHORT_PIECE if _ACCENTED.search(text) else _PIECE
+        return len(pieces.findall(plain.decode("ascii"))) + others
+
+
+_PIECE = re.compile(r"[A-Z]?[a-z]{1,5}|[A-Z]{1,2}|[^A-Za-z \t]| {2,}|\t+")
+_SHORT_PIECE = re.compile(r"[A-Z]?[a-z]{1,2}|[A-Z]{1,2}|[^A-Za-z \t]| {2,}|\t+")
+_ACCENTED = re.compile("[\u00c0-\u024f]")
+_RARE = re.compile("[\U00010000-\U0010ffff]")
 
 
 _KNOWN: dict[str, Callable[[], TiktokenEstimator | ClaudeEstimator | NoopEstimator]] = {

@@ -13,6 +13,7 @@ from compact.core.events import (
     ModelAskedAgain,
     ModelReplaced,
     StageStarted,
+    StoryAsked,
     SummaryReplaced,
     TrustFaded,
     WindowCapped,
@@ -83,7 +84,7 @@ class Progress:
         match event:
             case StageStarted(stage=stage):
                 self.now(f"Compressing context: {WORDS[stage]}")
-            case ModelAskedAgain():
+            case ModelAskedAgain() | StoryAsked():
                 self.now(f"Compressing context: {sentence(event)}")
             case ModelReplaced() | SummaryReplaced() | WindowCapped() | TrustFaded():
                 self._told.append(sentence(event))

@@ -1,29 +1,29 @@
-"""Writing: one summary by a model, in one request or, where the span is larger than the model's
-window, in parts that are summarized one by one and then put together.
+"""Writing: one story by a model, in one request or, where the span is larger than the model's
+window, in parts that are told one by one and then put together.
 
 No request ever exceeds the window less the room for its answer. What a server refuses as too large
-nevertheless is asked again in halves.
+nevertheless, or does not answer in time, is asked again in halves.
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
+import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from compact.compression.abstraction import briefing, sections
-from compact.compression.abstraction.briefing import Briefing
+from compact.compression.abstraction import briefing, reading
+from compact.compression.abstraction.briefing import Briefing, Words
 from compact.compression.fencing import BLANK, PART, Block, chunked, marker_of
 from compact.core.asking import Ask
-from compact.core.checkpoints import REFERENCE_LINE, SummaryRequest
-from compact.core.context import ActiveContext
+from compact.core.checkpoints import SummaryRequest
 from compact.core.formats.known import format_of
 from compact.core.messages import Message
 from compact.core.protocols import ChatModel
 from compact.core.replies import Finish, Reply
 from compact.core.tokens import TokenCounter
-from compact.errors import ContextOverflow, SummaryRejected
+from compact.errors import ContextOverflow, ModelFailed, ModelUnavailable, SummaryRejected
 
 TEMPERATURE = 0.2
 MARGIN = 0.10
@@ -33,19 +33,27 @@ ANSWER_SLACK, SCHEMA_SLACK, ANSWER_MORE = 1.25, 1.6, 16
 another tokenizer. The gate judges the cap."""
 ANSWER_SHARE = 3
 """An answer takes at most the third part of the window."""
-RULES_SHARE = 4
-"""Rules that take more than the fourth part of it are said in a shorter form, where there is
-one."""
+RULES_SHARE = 10
+"""What is said to the model takes at most the tenth part of it, where there is so short a form."""
+BESIDE_SHARE, CHARACTERS = 8, 3
+"""The record is shown up to the eighth part of it, at so many characters a token."""
+COUNTED_MORE = 1.05
+"""A prompt that the server has counted may count so much more beside other data."""
 PART_SHARE = 4
 """A part's summary takes at most the fourth part of the room for data, so that four are put
 together at once."""
 LEAST_PART = 48
 LEAST_ROOM = 96
 """Tokens of data below which there is nothing to summarize in a request."""
+LEAST_STRUCTURED = 1_500
+"""Tokens of a window from which there is room to describe an answer in JSON."""
 TRIES = 4
 """How often a span is cut anew because its parts were too large for the server."""
 FITTINGS = 4
 """How often it is, because texts take more tokens together than one by one."""
+
+
+_END = re.compile(r"[.!?](?=\s)|[。！？]|(?=\n)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +66,23 @@ class Desk:
     reserve: int
     """Tokens that it may think before it answers."""
     most_requests: int
+    is_small: bool = False
+    """Whether it is too small for long rules, an example and a schema."""
+    ratio: float | None = None
+    """Tokens that its server counts for each of `counter`; None where it has not been asked."""
 
     @property
     def usable(self) -> int:
-        """Of the window, what prompt and answer may take together."""
-        exact = self.window if self.counter.exact else int(self.window * (1 - MARGIN))
-        return exact - self.reserve
+        """Of the window, what prompt and answer may take together, by `counter`."""
+        if self.counter.exact:
+            return self.window - self.reserve
+        if self.ratio is not None:
+            return int(self.window / (self.ratio * COUNTED_MORE)) - self.reserve
+        return int(self.window * (1 - MARGIN)) - self.reserve
 
-    def size(self, marker: str) -> Callable[[Block], int]:
-        """What counts a block below its line."""
-        return lambda block: self.counter.text(block.under(marker)) + 1
+    def size(self, block: Block) -> int:
+        """Tokens of a block."""
+        return self.counter.text(block.shown) + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,23 +94,41 @@ class Written:
     made_by: str
 
 
+Progress = Callable[[int, int], None]
+"""Is told which part is asked for next, counted from 1, and how many there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A request as it was sent."""
+
+    told: Briefing
+    blocks: Sequence[Block]
+    marker: str
+    tokens: int
+
+
 @dataclass(slots=True)
 class Writing:
-    """One request's summary while it is written."""
+    """One request's story while it is written."""
 
     desk: Desk
     request: SummaryRequest
+    progress: Progress
     told: dict[str, None] = field(default_factory=dict)
     """All that the model was told beside the data, each once."""
     sent: int = 0
     """Requests that were sent."""
+    _last: Sent | None = None
     _data: int = 0
     """Tokens of the data of the request that was sent last."""
 
     @property
     def structured(self) -> bool:
-        """Whether the server is to hold the answer to sections."""
-        return self.desk.model.abilities.schemas and self.request.strategy == "task_state"
+        """Whether the server is to hold the answer to JSON."""
+        desk = self.desk
+        is_roomy = desk.usable >= LEAST_STRUCTURED and not desk.is_small
+        return is_roomy and desk.model.abilities.schemas
 
     @property
     def answer(self) -> int:
@@ -113,33 +146,73 @@ class Writing:
         return min(self.request.max_tokens, self.answer)
 
     @property
-    def rules(self) -> str:
-        """What every request of it begins with."""
-        for form in briefing.FORMS:
-            rules = briefing.rules_of(self.request, form)
-            if self.desk.counter.text(rules) <= self.desk.usable // RULES_SHARE:
+    def words(self) -> Words:
+        """The words in which it is asked for: the longest form that is no more than its share."""
+        most = self.desk.usable // RULES_SHARE
+        beside = briefing.beside(self.request, self.desk.usable // BESIDE_SHARE * CHARACTERS)
+        for form in briefing.SMALL_FORMS if self.desk.is_small else briefing.FORMS:
+            words = briefing.words_of(self.request, form, structured=self.structured, beside=beside)
+            longest = words.reduction(self.cap, self.desk.most_requests)
+            said = self.desk.counter.text(f"{longest.rules}\n{longest.ask}")
+            if said <= most:
                 break
-        return rules
+        return words
 
     async def write(self, blocks: Sequence[Block]) -> Written:
-        """The summary of the blocks.
+        """The story of the blocks.
 
         Raises:
             SummaryRejected: the window has no room for it; nothing was sent, or what came back
                 did not become smaller.
             ContextOverflow: the server refuses even the smallest part.
-            ModelFailed: as the model says.
+            ModelFailed: as the model says; ModelUnavailable also where it is too slow for the
+                smallest part.
         """
-        rules = self.rules
-        room = self._room(briefing.reduction(rules, self.cap, self.desk.most_requests))
+        await self._measure(blocks)
+        words = self.words
+        room = self._room(words.reduction(self.cap, self.desk.most_requests))
+        refused: ContextOverflow | ModelUnavailable
         for _ in range(TRIES):
             try:
-                return await self._within(blocks, rules, room)
+                return await self._within(blocks, words, room)
             except ContextOverflow as error:
-                refused, room = error, min(room, self._data) // 2
-                if room < LEAST_ROOM:
-                    break
+                refused = error
+            except ModelUnavailable as error:
+                if error.waited is None:
+                    raise
+                refused = error
+            room = min(room, self._data) // 2
+            if room < LEAST_ROOM:
+                break
         raise refused
+
+    async def again(self, wishes: Sequence[str]) -> Written | None:
+        """The story asked for once more, with what was wrong about it; None where the window has
+        no room for the question.
+        """
+        last, desk = self._last, self.desk
+        if last is None:
+            return None
+        told = briefing.again(last.told, wishes)
+        context = told.context(last.blocks, last.marker, desk.counter)
+        if context.tokens + last.tokens > desk.usable:
+            return None
+        return await self._asked(told, last.blocks, last.marker, last.tokens)
+
+    async def _measure(self, blocks: Sequence[Block]) -> None:
+        """Ask the server how many tokens it counts, where ours are an estimate."""
+        desk = self.desk
+        if desk.counter.exact or desk.ratio is not None or not desk.model.abilities.counts:
+            return
+        marker, told = marker_of(blocks), Briefing("", "")
+        first = next(iter(chunked(blocks, desk.usable // 2, desk.size)), [])
+        context = told.context(first, marker, desk.counter)
+        try:
+            counted = await desk.model.count(context)
+        except (ContextOverflow, ModelFailed):
+            return
+        if counted:
+            self.desk = replace(desk, ratio=counted / context.tokens)
 
     def _room(self, told: Briefing) -> int:
         """Tokens that one request has for data.
@@ -158,12 +231,12 @@ class Writing:
             )
         return most - rules
 
-    async def _within(self, blocks: Sequence[Block], rules: str, room: int) -> Written:
-        """The summary, no request having more than `room` tokens of data."""
-        chunks, marker = self._cut(blocks, room)
+    async def _within(self, blocks: Sequence[Block], words: Words, room: int) -> Written:
+        """The story, no request having more than `room` tokens of data."""
+        chunks, marker = self._cut(blocks, room, words)
         if len(chunks) <= 1:
-            told = briefing.whole(rules, self.cap)
-            return await self._asked(told, chunks[0] if chunks else [], marker, self.answer)
+            self.progress(1, 1)
+            return await self._whole(words.whole(self.cap), chunks, marker)
         cap = max(LEAST_PART, min(self.cap, room // PART_SHARE))
         tokens = min(self.answer, math.ceil(cap * self._slack))
         level = 0
@@ -171,30 +244,28 @@ class Writing:
             self._check(len(chunks))
             parts: list[Block] = []
             for number, chunk in enumerate(chunks, 1):
-                told = briefing.part(rules, cap, number, len(chunks))
+                told = words.part(cap, number, len(chunks))
                 if level:
-                    told = briefing.reduction(rules, cap, len(chunk))
+                    told = words.reduction(cap, len(chunk))
+                self.progress(number, len(chunks) + 1)
                 written = await self._asked(told, chunk, marker, tokens)
                 if written.finish == "refusal":
                     return written
-                if text := self._finished(written):
+                if text := _ended(written):
                     parts.append(Block(f"{PART} {number}", text, number))
             before, level = len(chunks), level + 1
-            chunks, marker = self._cut(parts, room)
+            chunks, marker = self._cut(parts, room, words)
             if len(chunks) >= before:
                 raise SummaryRejected(
-                    f"the summaries of {before:,} parts by {self.desk.model.name} are together no "
+                    f"the stories of {before:,} parts by {self.desk.model.name} are together no "
                     f"smaller: they fill {len(chunks):,} requests"
                 )
-        told = briefing.reduction(rules, self.cap, len(chunks[0]) if chunks else 0)
-        return await self._asked(told, chunks[0] if chunks else [], marker, self.answer)
+            self.progress(before + 1, before + 1)
+        told = words.reduction(self.cap, len(chunks[0]) if chunks else 0)
+        return await self._whole(told, chunks, marker)
 
-    def _finished(self, written: Written) -> str:
-        """A part's summary in its sections, without the line it broke off in."""
-        text = written.text
-        if written.finish == "length" and "\n" in text:
-            text = text.rpartition("\n")[0]
-        return sections.canonical(text, self.request.strategy).removeprefix(REFERENCE_LINE).strip()
+    async def _whole(self, told: Briefing, chunks: Sequence[list[Block]], marker: str) -> Written:
+        return await self._asked(told, chunks[0] if chunks else [], marker, self.answer)
 
     def _check(self, more: int) -> None:
         if self.sent + more + 1 > self.desk.most_requests:
@@ -204,13 +275,15 @@ class Writing:
                 f"{self.desk.most_requests:,} are sent"
             )
 
-    def _cut(self, blocks: Sequence[Block], room: int) -> tuple[list[list[Block]], str]:
+    def _cut(
+        self, blocks: Sequence[Block], room: int, words: Words
+    ) -> tuple[list[list[Block]], str]:
         """The blocks in chunks whose data are within the room, and their marker."""
-        marker, within = marker_of(blocks), room
+        marker, within = marker_of([*words.beside, *blocks]), room
         told = Briefing("", "")
         nothing = told.context((), marker, self.desk.counter).tokens
         for _ in range(FITTINGS):
-            chunks = chunked(blocks, within, self.desk.size(marker))
+            chunks = chunked(blocks, within, self.desk.size)
             sizes = (told.context(chunk, marker, self.desk.counter).tokens for chunk in chunks)
             excess = max(sizes, default=0) - nothing - room
             if excess <= 0:
@@ -221,33 +294,30 @@ class Writing:
         raise SummaryRejected(f"no part of the span is small enough for {room:,} tokens")
 
     async def _asked(
-        self, told: Briefing, blocks: Iterable[Block], marker: str, tokens: int
+        self, told: Briefing, blocks: Sequence[Block], marker: str, tokens: int
     ) -> Written:
-        """The model's answer of at most so many tokens."""
-        schema = sections.schema() if self.structured else None
-        return await self.ask(told, told.context(blocks, marker, self.desk.counter), tokens, schema)
-
-    async def ask(
-        self,
-        told: Briefing,
-        context: ActiveContext,
-        tokens: int,
-        schema: dict[str, object] | None = None,
-    ) -> Written:
-        """The model's answer to a prompt, without reasoning and greetings."""
+        """The model's story of at most so many tokens."""
         desk = self.desk
+        context = told.context(blocks, marker, desk.counter)
         nothing = told.context((), BLANK, desk.counter).tokens
         self._data, self.sent = max(0, context.tokens - nothing), self.sent + 1
+        self._last = Sent(told, blocks, marker, tokens)
         self.told |= dict.fromkeys((told.rules, told.ask))
         ask = Ask(
             max_tokens=tokens + desk.reserve,
             temperature=TEMPERATURE,
-            answer_schema=schema,
+            answer_schema=reading.schema(tokens) if self.structured else None,
             window=desk.window,
         )
         reply = await desk.model.complete(context, ask)
-        text = sections.undressed(text_of(reply))
+        text = reading.story_of(text_of(reply))
         return Written(text, reply.finish, reply.model or desk.model.name)
+
+
+def _ended(written: Written) -> str:
+    """A part's story without the sentence it broke off in."""
+    ends = [found.end() for found in _END.finditer(written.text)]
+    return written.text[: ends[-1]] if written.finish == "length" and ends else written.text
 
 
 def text_of(reply: Reply) -> str:

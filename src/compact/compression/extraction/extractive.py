@@ -36,9 +36,3 @@ class ExtractiveSummarizer:
         composer = Composer(notes, self._counter, beside, request.mode)
         teller = Teller(notes, self._counter, *request.reach, seen=beside, weights=composer.weights)
         return Summary(text=teller.tell(request.max_tokens), made_by=self.name)
-
-
-# SHIM until the gate is replaced
-from compact.core.outline import COMMANDS, FILES, NAMES, TITLES as ORDER  # noqa
-
-NOW, TOOLS, MENTIONED = "State", "Tools", "read"

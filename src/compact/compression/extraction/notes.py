@@ -272,10 +272,3 @@ def note_all(ledger: Ledger, messages: Iterable[Message], position: int) -> None
             note_call(ledger, call, position)
         for result in message.tool_results:
             note_result(ledger, result, position)
-
-
-# SHIM until the gate is replaced
-from compact.core.outline import GOAL, LISTS as LISTED  # noqa
-
-INSTRUCTIONS = "Rules"
-GOAL_LABEL = re.compile(r"^- Asked last \\([^)]*\\): ", re.M)

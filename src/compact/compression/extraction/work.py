@@ -91,7 +91,6 @@ class Attempt:
     """Whether the same went well since, or a check of its kind passed."""
     kinds: frozenset[str] = frozenset()
     """The kinds of checks that it runs."""
-    is_command: bool = False
 
     def failed(self, lines: list[str], position: int) -> None:
         """Take down one more failure; of `lines`, the one that came last in the output first."""
@@ -226,7 +225,6 @@ class WorkLog:
         elif every:
             attempt = self._failed(asked.tried, every, position)
             attempt.kinds = frozenset(_checks_in(asked.script))
-            attempt.is_command = bool(asked.script)
         if asked.task and (made := _TASK_ID.search(result.text)) and not failed:
             self.tracked[made[1]] = asked.task, False
         if not failed:

@@ -1,0 +1,142 @@
+"""Reading: what a model wrote, as the story it told.
+
+What is no part of an answer is taken off: reasoning, a code fence or a tag around all of it, an
+announcement in our own words, tokens that end an answer, and the JSON that a server held it to.
+Nothing else is changed, left out or added: the gate judges what was written.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+LONGEST_LINE, TOKENS_PER_LINE, FEWEST_LINES, MOST_LINES = 600, 20, 4, 80
+"""Characters of a string that a server lets a model write; tokens of the cap for each, and how many
+there are at least and at most."""
+_HIDDEN = "think|thinking|thought|reasoning|analysis|scratchpad"
+_OPENS = re.compile(rf"<(?:{_HIDDEN})>", re.IGNORECASE)
+_CLOSES = re.compile(rf"</(?:{_HIDDEN})>", re.IGNORECASE)
+_WRAPPED = re.compile(
+    r"\A\s*<(story|summary|answer|output|result)>(.*)</\1>\s*\Z", re.DOTALL | re.IGNORECASE
+)
+_CODE_FENCE = re.compile(r"\A```[\w-]{0,20}\n(.*?)\n?(?:```)?\Z", re.DOTALL)
+_STOP_TOKEN = re.compile(r"(?:<\|[^|>\n]{1,30}\|>|</s>|<eos>|<end_of_turn>|\[/INST\])\Z", re.I)
+_ANNOUNCEMENT = re.compile(
+    r"(?:#{1,6} |\*\*)(?:the )?(?:story|summary)(?: of [^\n*]{1,40})?:?(?:\*\*)?:?"
+    r"|(?:the )?(?:story|summary):|here(?:['’]s| is) [^\n]{1,80}:",
+    re.IGNORECASE,
+)
+"""A first line that only says what follows: a title of our words for it, or `Here is …:`."""
+_ESCAPES = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?\Z")
+
+
+def story_of(answer: str) -> str:
+    """The story in an answer; empty where it says nothing."""
+    text = undressed(answer)
+    told = read_json(text)
+    return text if told is None else "\n".join(each.strip() for each in told if each.strip())
+
+
+def undressed(text: str) -> str:
+    """The answer without reasoning, wrapping, announcement and the tokens that end it."""
+    text = _without_reasoning(text).strip()
+    while found := _STOP_TOKEN.search(text):
+        text = text[: found.start()].rstrip()
+    for shape in (_WRAPPED, _CODE_FENCE):
+        if found := shape.match(text):
+            text = found[found.lastindex or 0].strip()
+    first, _, rest = text.partition("\n")
+    is_announced = _ANNOUNCEMENT.fullmatch(first.strip()) and rest.strip()
+    return rest.strip() if is_announced else text
+
+
+def _without_reasoning(text: str) -> str:
+    """What stands outside of reasoning; what was opened and never closed is reasoning to the end,
+    and what was closed without being opened is so from the start.
+    """
+    opened, ends = _OPENS.search(text), list(_CLOSES.finditer(text))
+    if ends and (opened is None or opened.start() > ends[-1].start()):
+        return text[ends[-1].end() :]
+    pieces, place = list[str](), 0
+    while opened := _OPENS.search(text, place):
+        pieces.append(text[place : opened.start()])
+        closed = _CLOSES.search(text, opened.end())
+        place = closed.end() if closed else len(text)
+    return "".join((*pieces, text[place:]))
+
+
+def read_json(text: str) -> list[str] | None:
+    """The strings of an answer in JSON, in their order, one that was cut off included; None where
+    it is something else.
+    """
+    if text[:1] not in ("{", "["):
+        return None
+    for candidate in (text, closed(text)):
+        try:
+            value = json.loads(candidate, strict=False)
+        except (ValueError, RecursionError):
+            continue
+        return None if isinstance(value, dict) and _is_error(value) else list(_strings(value))
+    return None
+
+
+def _is_error(value: dict[str, Any]) -> bool:
+    """Whether it is what a server says when it fails."""
+    return "error" in value and "story" not in value
+
+
+def _strings(value: object) -> Iterator[str]:
+    match value:
+        case str():
+            yield value
+        case list():
+            for each in value:
+                yield from _strings(each)
+        case dict():
+            for each in value.values():
+                yield from _strings(each)
+
+
+def closed(text: str) -> str:
+    """JSON that breaks off, with its string and its brackets closed."""
+    open_brackets, in_string, is_escaped = list[str](), False, False
+    for sign in text:
+        if in_string:
+            if is_escaped or sign == "\\":
+                is_escaped = not is_escaped
+            elif sign == '"':
+                in_string = False
+        elif sign == '"':
+            in_string = True
+        elif sign in "{[":
+            open_brackets.append("}" if sign == "{" else "]")
+        elif sign in "}]" and open_brackets:
+            open_brackets.pop()
+    if in_string:
+        text = _ESCAPES.sub("", text) + '"'
+    text = text.rstrip().rstrip(",")
+    if open_brackets and open_brackets[-1] == "}":
+        text = _with_value(text)
+    return text + "".join(reversed(open_brackets))
+
+
+def _with_value(text: str) -> str:
+    """An object that breaks off behind a key, with an empty value."""
+    if text.endswith(":"):
+        return f"{text}null"
+    key = re.search(r'[{,]\s*"(?:[^"\\]|\\.)*"\Z', text)
+    return f"{text}:null" if key else text
+
+
+def schema(tokens: int) -> dict[str, Any]:
+    """The JSON schema of a story of so many tokens: a list of strings."""
+    lines = max(FEWEST_LINES, min(MOST_LINES, tokens // TOKENS_PER_LINE))
+    line = {"type": "string", "maxLength": LONGEST_LINE}
+    return {
+        "type": "object",
+        "properties": {"story": {"type": "array", "maxItems": lines, "items": line}},
+        "required": ["story"],
+        "additionalProperties": False,
+    }

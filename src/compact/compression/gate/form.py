@@ -1,0 +1,146 @@
+"""Rules of the gate that look at the form of a story: is it a finished text of ours to show, with
+nothing in it that speaks with another voice, asks somebody's server, or should not leave?
+"""
+
+from __future__ import annotations
+
+import re
+
+from compact.compression.gate.matter import CJK, Finding, Matter, sentences
+from compact.core.checkpoints import Summary
+from compact.core.control_tokens import defused
+from compact.core.disguises import undisguised
+from compact.core.languages import NAMES, language_of
+from compact.core.outline import STORY, section_named
+from compact.core.redaction import redact
+
+SMALLEST = 32
+"""Tokens up to which a story may be as large as its source: there is no saying it shorter."""
+LEAST_SPOKEN, LEAST_TOLD = 150, 60
+"""Characters of a voice, and words of a story, from which their languages can be told."""
+LONG_SENTENCE = 20
+"""Words from which a single line is a sentence, and has an end."""
+_ENDS = frozenset(".!?…。！？；;:)]}\"'`»”*_")
+_PAGE = re.compile(r"\s*(?:<(?:!doctype|html|head|body|\?xml)\b|Traceback \(most recent)", re.I)
+_MARKDOWN_TITLE = re.compile(
+    r"^[ \t>*+-]{0,8}#{1,6}[ \t]*(?P<hash>[^\n#]{1,60}?)[ \t#:]*$"
+    r"|^[ \t>*+-]{0,8}(?:\*\*|__)(?P<bold>[^\n*_]{1,60})(?:\*\*|__):?[ \t]*$"
+    r"|^(?P<under>[^\n]{1,60})\n(?:={3,}|-{3,})[ \t]*$",
+    re.MULTILINE,
+)
+_OUR_HEADING = re.compile(
+    r"^[^\w\n]{0,8}[\[\uff3b\u3010][^\w\n]{0,4}(?:Checkpoint|Record|Goals|Prompt|Recalled)\b",
+    re.MULTILINE,
+)
+_PICTURE = re.compile(
+    r"!\[[^\]\n]{0,300}\](?:\(|\[)|<(?:img|image|picture|source|iframe|svg|object|embed|link|video)\b",
+    re.IGNORECASE,
+)
+_UNREADABLE = re.compile(
+    r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufffd\ue000-\uf8ff\ud800-\udfff\u202a-\u202e\u2066-\u2069]"
+)
+_LATIN_WORD = re.compile(r"[A-Za-zÀ-ɏ]{2,}")
+
+
+def finished(story: Summary, matter: Matter) -> Finding:
+    """It was written to its end, and is an answer: no refusal, no error, no broken JSON."""
+    del matter
+    text = story.text.strip()
+    if not text:
+        return Finding(False, "it is empty")
+    if story.finish in ("length", "refusal", "tool_calls"):
+        how = {"length": "it was cut off", "refusal": "its maker refused to go on"}
+        return Finding(False, how.get(story.finish, "its maker called a tool"))
+    if _PAGE.match(text):
+        return Finding(False, f"the text of an error, {len(text):,} characters")
+    if text[0] == "{" or text[:2] in ("[{", '["'):
+        return Finding(False, f"JSON and no story, {len(text):,} characters")
+    if why := _broken_off(text):
+        return Finding(False, f"it breaks off: {why}")
+    return Finding(True, f"ended by {story.finish!r}")
+
+
+def _broken_off(text: str) -> str:
+    """Why its last sentence has no end; empty where it has one, or where none has."""
+    lines = [line.rstrip() for line in text.split("\n") if line.strip()]
+    last = lines[-1]
+    if last[-1] in ".!?…。！？":
+        return ""
+    if sum(line.lstrip().startswith("```") for line in lines) % 2:
+        return "a block of code is open"
+    if last[-1] in ",(-–—" or last.count("(") > last.count(")") or last.count("`") % 2:
+        return repr(last[-30:])
+    others = [line for line in lines[:-1] if line[-1] not in ":#"]
+    ended = sum(line[-1] in _ENDS for line in others)
+    inside = len(sentences(last)) > 1 or len(last.split()) > LONG_SENTENCE
+    if last[-1] not in _ENDS and (2 * ended > len(others) if others else inside):
+        return repr(last[-30:])
+    return ""
+
+
+def language(story: Summary, matter: Matter) -> Finding:
+    """It is in a language of those who spoke, or of what was asked for, where that can be told."""
+    spoken = {language_of(text) for text in matter.samples if len(text) >= LEAST_SPOKEN}
+    written = language_of(story.text)
+    if not spoken or None in spoken:
+        return Finding(True, "cannot be told of its source")
+    if written is None:
+        words = len(_LATIN_WORD.findall(story.text)) + len(re.findall(f"[{CJK}]", story.text))
+        if words < LEAST_TOLD:
+            return Finding(True, "cannot be told")
+        return Finding(False, "of no language that is known")
+    if written in spoken or written == language_of(matter.request.guidance):
+        return Finding(True, NAMES[written])
+    theirs = " and ".join(sorted(NAMES[code] for code in spoken if code))
+    return Finding(False, f"{NAMES[written]}, of a conversation in {theirs}")
+
+
+def cap(story: Summary, matter: Matter) -> Finding:
+    """It is within the tokens that were asked for, and no larger than its source."""
+    tokens = matter.counter.text(story.text)
+    most = min(matter.request.max_tokens, max(SMALLEST, matter.source_tokens))
+    return Finding(tokens <= most, f"{tokens:,} of {most:,} tokens")
+
+
+def secrets(story: Summary, matter: Matter) -> Finding:
+    """It holds no secret: neither one that is known by its look or name, nor one of the source,
+    spelled or coded as it may be.
+    """
+    texts = (story.text, *story.anchors)
+    found = [
+        secret
+        for text in texts
+        for secret in (
+            *redact(text, matter.secrets).found,
+            *undisguised(text, matter.secrets).found,
+        )
+    ]
+    kinds = ", ".join(dict.fromkeys(secret.kind for secret in found))
+    return Finding(not found, f"{len(found):,} found: {kinds}" if found else "none found")
+
+
+def headings(story: Summary, matter: Matter) -> Finding:
+    """It opens no part that code writes: no heading of ours, and no section of the record."""
+    del matter
+    if found := _OUR_HEADING.search(story.text):
+        return Finding(False, f"a heading of ours: {found[0].strip()}")
+    for title in _MARKDOWN_TITLE.finditer(story.text):
+        words = next(filter(None, title.groups()))
+        section = section_named(words)
+        if section is not None and section.title != STORY:
+            return Finding(False, f"a section of the record: {words.strip()[:60]}")
+    return Finding(True, "none")
+
+
+def marks(story: Summary, matter: Matter) -> Finding:
+    """It holds no control token of a chat template, no letter that cannot be shown, and nothing
+    that is fetched when it is shown.
+    """
+    del matter
+    if defused(story.text) != story.text:
+        return Finding(False, "a control token of a chat template")
+    if _UNREADABLE.search(story.text):
+        return Finding(False, "characters that cannot be read")
+    if _PICTURE.search(story.text):
+        return Finding(False, "a picture that is fetched from elsewhere")
+    return Finding(True, "none")

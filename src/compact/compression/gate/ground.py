@@ -1,0 +1,104 @@
+"""Rules of the gate that look a story up in its source: is it about it, does it make things up, is
+it long enough, and does it cover no less than the extracted one?
+"""
+
+from __future__ import annotations
+
+import math
+from statistics import fmean
+
+from compact.compression.gate.matter import Finding, Matter, covered, names_in, stems
+from compact.core.checkpoints import Summary
+
+SHORT_VOCABULARY, LEAST_KNOWN, MORE_KNOWN, MOST_KNOWN = 200, 0.22, 0.13, 0.66
+"""The share of a story's telling words that its source must know: the second number where the
+source has as many different ones as the first says, the third more for each e-fold, at most the
+last: of many words some are known by chance. Real summaries of others' sessions reach .24, .59 and
+.75 at 200, 1,500 and 5,000 words; of their own, .27, .64 and .74 at least."""
+FEW_UNKNOWN, MOST_UNKNOWN = 2, 0.3
+"""Names and amounts that the source does not know: more than so many, and more than such a share of
+those in the story, are made up."""
+TOKENS_PER_DOUBLING, SAID_AT_ONCE = 8, 50
+"""Tokens that a story needs for each doubling of its source above the second number ..."""
+LEAST_OF_CAP = 4
+"""... but never more than this part of its cap."""
+LEAST_COVERED = 0.25
+"""Share of what a piece of the extracted story as long as this one covers of the source. Prose
+says what names alone do not: summaries by persons reach .28 at least, half of them more than .86.
+"""
+FEWEST_NAMES = 2
+"""Names that such a piece must hold for stories to be compared by them."""
+
+
+def subject(story: Summary, matter: Matter) -> Finding:
+    """It is about its source, whatever its length: most of what its words tell is known there."""
+    words = set(stems(story.text))
+    total = sum(map(matter.weight, words))
+    if not total:
+        return Finding(True, "no word that tells anything")
+    known = sum(matter.weight(word) for word in words if word in matter.words) / total
+    size = max(1, len(matter.words))
+    least = LEAST_KNOWN + MORE_KNOWN * math.log(size / SHORT_VOCABULARY)
+    least = min(MOST_KNOWN, max(LEAST_KNOWN, least))
+    detail = f"{known:.0%} of what its words tell stands in the source, {least:.0%} at least"
+    return Finding(known >= least, detail, known)
+
+
+def invented(story: Summary, matter: Matter) -> Finding:
+    """It names little that nobody named."""
+    named = names_in(story.text)
+    known = matter.said + "\n" + " ".join(message.id for message in matter.request.messages)
+    unknown = [name for name in named if not _is_known(name, known)]
+    share = len(unknown) / max(1, len(named))
+    passed = len(unknown) <= FEW_UNKNOWN or share <= MOST_UNKNOWN
+    detail = f"{len(unknown):,} of {len(named):,} names are not in the source"
+    if unknown:
+        detail += f": {', '.join(unknown[:3])[:120]}"
+    return Finding(passed, detail, share)
+
+
+def _is_known(name: str, said: str) -> bool:
+    """Whether a name is known: as it is, or by its last part, or by its stem where it is a word."""
+    last = name.rstrip("/").rsplit("/", 1)[-1]
+    return name in said or last in said or (name.isalpha() and name[: len(name) - 1] in said)
+
+
+def length(story: Summary, matter: Matter) -> Finding:
+    """It is long enough for its source."""
+    tokens = matter.counter.text(story.text)
+    doublings = math.log2(max(1.0, matter.source_tokens / SAID_AT_ONCE))
+    least = int(min(TOKENS_PER_DOUBLING * doublings, matter.request.max_tokens / LEAST_OF_CAP))
+    return Finding(
+        tokens >= least,
+        f"{tokens:,} tokens for a source of {matter.source_tokens:,}, {least:,} at least",
+    )
+
+
+def coverage(story: Summary, matter: Matter) -> Finding:
+    """It covers no less of its source than the extracted story, length for length.
+
+    Names, amounts, people and places count; what the reader sees anyway does not.
+    """
+    other = matter.extracted
+    if other is None or not other.text.strip():
+        return Finding(True, "nothing to compare it with")
+    pieces = _pieces(other.text, story.text, matter)
+    named = [covered(piece, matter.names) for piece in pieces]
+    if fmean(map(len, named)) < FEWEST_NAMES:
+        return Finding(True, "the extracted story names hardly anything")
+    own = covered(story.text, matter.names)
+    share = _worth(own, matter) / fmean(_worth(each, matter) for each in named)
+    detail = f"{share:.0%} of what as much of the extracted story covers"
+    return Finding(share >= LEAST_COVERED, detail, share)
+
+
+def _worth(names: set[str], matter: Matter) -> float:
+    return sum(matter.names[name] for name in names)
+
+
+def _pieces(text: str, like: str, matter: Matter) -> list[str]:
+    """The text in pieces about as long as another one, each from all over it."""
+    size, most = matter.counter.text(text), max(1, matter.counter.text(like))
+    lines = [line for line in text.split("\n") if line.strip()]
+    count = max(1, min(len(lines), math.ceil(size / most)))
+    return ["\n".join(lines[start::count]) for start in range(count)]
