@@ -102,7 +102,8 @@ def _summary_of_new(selection: Selection, new: list[int]) -> Task:
         answers=_answers(layout, history),
         first_request_kept=layout.first_request is not None,
         shortened=[history[i] for i in shortened(layout)],
-        max_tokens=max(1, cap),
+        max_tokens=max(1, _asked_of_model(selection, cap)),
+        stand_in_tokens=max(1, cap),
         max_instruction_tokens=0,
         level=new_level(selection),
         **_wishes(selection),
@@ -110,6 +111,14 @@ def _summary_of_new(selection: Selection, new: list[int]) -> Task:
     unread = len(new) - len(read)
     size = None if unread else source
     return Task(new_level(selection), request, size, positions=new, unread=unread, room=room)
+
+
+def _asked_of_model(selection: Selection, cap: int) -> int:
+    """Tokens that the summarizer is asked for: a small model writes badly at length, the extracted
+    story that may stand in for its does not.
+    """
+    share = selection.policy.level_share
+    return cap if share == 1 else max(LEAST[selection.policy.new_level], int(cap * share))
 
 
 def _room_of_new(selection: Selection, source: int) -> int:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from compact.compression.extraction.turns import LONGEST_QUESTION, Statement, Turns, statements
 from compact.compression.extraction.work import EDIT_KEYS, WorkLog
 from compact.core import anchors
-from compact.core.anchors import Anchor, Ledger
+from compact.core.anchors import Anchor, Ledger, Use
 from compact.core.checkpoints import REFERENCE_LINE, summary_of
 from compact.core.history import History
 from compact.core.instructions import Instruction, find_instructions, score_of
@@ -35,6 +35,9 @@ MOST_ANCHORS = 2_500
 MOST_RULES = 400
 MOST_FACTS = 600
 MOST_EXCHANGES = 200
+RANKED, MOST_WEIGHED = 1_500, 800
+TYPICAL = 60
+"""Rank of the name whose weight counts as one."""
 MOST_TOUCHED = 60
 """Names that one tool saw in a file."""
 PLAIN = 8
@@ -207,6 +210,16 @@ class Notes:
         """Whether people only talk: hardly any turn calls a tool."""
         rows = self.turns.rows
         return not self.work.commands and sum(t.calls > 0 for t in rows) * PLAIN <= len(rows)
+
+    def ranked(self) -> list[tuple[str, Use, float]]:
+        """The names that are likeliest needed now, with their weights."""
+        return self.ledger.ranked(self.position, RANKED)
+
+    def weights(self) -> dict[str, float]:
+        """What a name counts now, about 1 for a typical one."""
+        ranked = self.ranked()
+        typical = ranked[min(len(ranked) - 1, TYPICAL)][2] if ranked else 1.0
+        return {text: weight / (typical or 1.0) for text, _, weight in ranked[:MOST_WEIGHED]}
 
     def freshness(self, position: int) -> float:
         """How much something said at a position counts now, `OLD` to about 1."""

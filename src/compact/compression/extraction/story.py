@@ -147,13 +147,13 @@ class Teller:
         def cost(text: str) -> int:
             return self.counter.text(text) + 1
 
-        left, chosen = cap, list[Said]()
+        left = cap
         while left > LEAST_TOKENS and new:
-            rows = select(new, left - VOICE_TOKENS, cost)
-            lines = "\n".join(_talked(sorted([*chosen, *rows], key=_place_of)))
-            if self.counter.text(lines) <= cap:
+            lines = "\n".join(_talked(select(new, left, cost)))
+            over = self.counter.text(lines) - cap
+            if over <= 0:
                 return lines
-            left = int(left * 0.9)
+            left -= over + VOICE_TOKENS
         return ""
 
     def _head(self, turn: Turn) -> str:
@@ -276,10 +276,6 @@ def _said_in(turn: Turn) -> Iterator[Said]:
         yield Said(said.position, "person", asked + said.text)
     for said in (*turn.narration, *turn.closing):
         yield Said(said.position, "assistant", said.text)
-
-
-def _place_of(said: Said) -> int:
-    return said.position
 
 
 def _talked(rows: Sequence[Said]) -> Iterator[str]:
