@@ -8,8 +8,9 @@ import pytest
 
 from compact import ContextManager
 from compact.core.cache_marks import MARK, MOST, with_marks
-from compact.core.checkpoints import Checkpoint, Span, is_checkpoint_text
+from compact.core.checkpoints import Checkpoint, Span
 from compact.core.formats.known import prompt_of
+from compact.core.own_text import kind_of
 
 Dict = dict[str, Any]
 HOUR = {"type": "ephemeral", "ttl": "1h"}
@@ -206,4 +207,4 @@ def test_two_turns_share_their_beginning_up_to_a_mark() -> None:
 
 def checkpoints(sent: Dict) -> list[str]:
     texts = [str(block.get("text", "")) for _, block in blocks(sent)]
-    return [text for text in texts if is_checkpoint_text(text)]
+    return [text for text in texts if kind_of(text) == "Checkpoint"]

@@ -326,6 +326,8 @@ class Composer:
                 files -= (cost := page.add(FILES, line, files))
                 left -= cost
                 listed += names
+        if not listed and FILES in page.sections:  # the root alone says nothing
+            page.left += sum(self.counter.text(x.text) for x in page.sections.pop(FILES))
         commands = page.left + int(_MOST[COMMANDS] * left)
         for order, command in enumerate(self._commands(page.text())):
             left -= page.add(COMMANDS, Row(f"- `{command}`", order), commands - page.left)

@@ -114,12 +114,20 @@ class Notes:
     def _read_person(self, message: Message) -> None:
         words = person_text(message)
         self.ledger.note(words, "person", self.position)
+        before = self.turns.rows[-1:]
         turn, _ = self.turns.said_by_person(words, message.id, self.position)
+        if before and before[0] not in self.turns.rows[-2:]:
+            self._forget(before[0].position)
         if turn.question:
             answer = " ".join(words.split())[:LONGEST_QUESTION]
             self.exchanges.append(Exchange(turn.question, answer, self.position))
         ruled = self._hear(words, message.id)
         self.facts += [s for s in turn.words if not s.asks and s.text not in ruled]
+
+    def _forget(self, position: int) -> None:
+        """Forget what was said in a request that was said again in other words."""
+        self.rules = [rule for rule in self.rules if rule.position != position]
+        self.facts = [fact for fact in self.facts if fact.position != position]
 
     def _hear(self, words: str, message_id: str) -> set[str]:
         """Take down the rules in what a person said; their words."""
@@ -137,6 +145,8 @@ class Notes:
     def _read_result(self, result: ToolResult) -> None:
         if kind_of(result.text):  # it was said before, and taken down there
             return
+        if verdict_of(result, self.work.tool(result.call_id)) == "refused":
+            return  # nothing was tried: it is told as what the person decided
         subject = self.work.subject(result.call_id)
         self._touch(subject, self.ledger.note(result.text, "result", self.position))
         self.work.result(result, self.position)

@@ -211,7 +211,7 @@ class Turns:
         for raw in text.splitlines():
             if option := _OPTION.match(raw):
                 self.options[option[1].upper()] = sentences.bare(raw)[:LONGEST_QUESTION]
-        asks = [s.text for s in said[-4:] if s.asks]
+        asks = [s.text for s in said[-4 - len(self.options) :] if s.asks]
         self.asked = asks[-1][:LONGEST_QUESTION] if asks else ""
 
     @property
@@ -240,7 +240,8 @@ def statements(text: str, position: int) -> Iterator[Statement]:
         if heading or (_LEADS.search(line) and len(said) < LONG_LINE):
             under = said.rstrip(":： ")
             continue
-        for sentence in sentences.sentences_of(said):
+        whole = len(said) < LONG_LINE and _OPTION.match(line)
+        for sentence in [said] if whole else sentences.sentences_of(said):
             if len(sentence) > 2 * LONG_LINE:
                 sentence = sentence[: 2 * LONG_LINE].rsplit(" ", 1)[0] + " …"
             named = tuple(a.text for a in anchors.find(sentence))
