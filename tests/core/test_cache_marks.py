@@ -180,8 +180,12 @@ def test_two_turns_share_their_beginning_up_to_a_mark() -> None:
     ctx = ContextManager(window=6_000, tokenizer="o200k", format="anthropic", system=SYSTEM)
     before: Dict | None = None
     compressed, plain, stayed, aged = 0, 0, 0, 0
+    ctx.add_message(role="user", content="See whether the roof holds, beam by beam.")
     for turn in range(150):
-        ctx.add_message(role="user", content=f"Question {turn}: " + "what of the roof? " * 10)
+        look = {"type": "tool_use", "id": f"t{turn}", "name": "a", "input": {"beam": turn}}
+        ctx.add_message(role="assistant", content=[look])
+        seen = {"type": "tool_result", "tool_use_id": look["id"], "content": "It holds. " * 60}
+        ctx.add_message(role="user", content=[seen])
         context = ctx.active_context()
         said = prompt_of(context, "anthropic")
         sent = with_marks({"system": context.system, "tools": TOOLS, "messages": said})
@@ -198,7 +202,6 @@ def test_two_turns_share_their_beginning_up_to_a_mark() -> None:
                 aged += 1
                 assert common > at[1], "tools and system prompt were cached"
         before, compressed = sent, ctx.compressions
-        ctx.add_message(role="assistant", content=[{"type": "text", "text": "It holds. " * 30}])
     assert plain > 100
     assert stayed > 5
     assert aged >= 2, "the first one, and one that re-worded what was there"

@@ -49,12 +49,9 @@ FRESH = 4
 """Messages after which what was announced is no next step any more."""
 CLEAR_RULE = 0.4
 """Score from which a rule that found no room is named by its message."""
-RANKED = 1_500
 THRIFT = 0.5
 """Power of its tokens by which a name's weight is divided: short names give more for their
 room."""
-TYPICAL = 60
-"""Rank of the name whose weight counts as one."""
 REFERENCE_TOKENS = 24
 """Tokens of the line that says what a checkpoint is."""
 RECORD_PART, PLAIN_PART = 0.5, 0.15
@@ -88,13 +85,7 @@ class Composer:
     @cached_property
     def ranked(self) -> list[tuple[str, Use, float]]:
         """The names by how likely they are needed."""
-        return self.notes.ledger.ranked(self.notes.position, RANKED)
-
-    @cached_property
-    def weights(self) -> Mapping[str, float]:
-        """What a name counts, about 1 for a typical one."""
-        typical = self.ranked[min(len(self.ranked) - 1, TYPICAL)][2] if self.ranked else 1.0
-        return {text: weight / (typical or 1.0) for text, _, weight in self.ranked[:800]}
+        return self.notes.ranked()
 
     @cached_property
     def rows(self) -> Mapping[str, Sequence[Row]]:

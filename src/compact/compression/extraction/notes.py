@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from compact.compression.extraction.turns import LONGEST_QUESTION, Statement, Turns, statements
 from compact.compression.extraction.work import EDIT_KEYS, WorkLog
 from compact.core import anchors
-from compact.core.anchors import Anchor, Ledger
+from compact.core.anchors import Anchor, Ledger, Use
 from compact.core.checkpoints import REFERENCE_LINE, summary_of
 from compact.core.history import History
 from compact.core.instructions import Instruction, find_instructions, score_of
@@ -32,6 +32,10 @@ up to which it is read whole without being counted."""
 TRIM_EVERY = 64
 """Messages after which what is too much is forgotten."""
 MOST_ANCHORS = 2_500
+RANKED, WEIGHED = 1_500, 800
+"""Names that are ranked, and those of them that make a statement worth more."""
+TYPICAL = 60
+"""Rank of the name whose weight counts as one."""
 MOST_RULES = 400
 MOST_FACTS = 600
 MOST_EXCHANGES = 200
@@ -216,9 +220,19 @@ class Notes:
         rows = self.turns.rows
         return not self.work.commands and sum(t.calls > 0 for t in rows) * PLAIN <= len(rows)
 
+    def ranked(self) -> list[tuple[str, Use, float]]:
+        """The names by how likely they are needed."""
+        return self.ledger.ranked(self.position, RANKED)
+
     def freshness(self, position: int) -> float:
         """How much something said at a position counts now, `OLD` to about 1."""
         return OLD + math.exp((position - self.position) / FADE)
+
+
+def weights_of(ranked: Sequence[tuple[str, Use, float]]) -> dict[str, float]:
+    """What a name counts, about 1 for a typical one."""
+    typical = ranked[min(len(ranked) - 1, TYPICAL)][2] if ranked else 1.0
+    return {text: weight / (typical or 1.0) for text, _, weight in ranked[:WEIGHED]}
 
 
 def notes_of(history: History, *, known: Message | None = None) -> Notes:
