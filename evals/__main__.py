@@ -13,6 +13,7 @@ from typing import Any
 
 from compact import wiring
 from compact.core.modes import MODES
+from compact.core.outline import TITLES
 from compact.core.policy import CompactPolicy
 from compact.errors import CompactError
 from evals import data
@@ -38,6 +39,12 @@ def _coverage(folder: Path, options: argparse.Namespace) -> tuple[str, Any]:
     scores = coverage.run(cases, policy=policy, summarizer=writer)
     report = coverage.report(scores, cases=options.cases, missed=options.missed)
     return report, coverage.as_json(scores)
+
+
+def _plain(folder: Path, _: argparse.Namespace) -> tuple[str, Any]:
+    plain = _module("plain")
+    rows = plain.run(folder)
+    return plain.report(rows), rows
 
 
 def _instructions(folder: Path, _: argparse.Namespace) -> tuple[str, Any]:
@@ -68,12 +75,6 @@ def _facts(folder: Path, options: argparse.Namespace) -> tuple[str, Any]:
     return reachability.report(rows, missed=options.missed), reachability.as_json(rows)
 
 
-def _plain(folder: Path, _: argparse.Namespace) -> tuple[str, Any]:
-    plain = _module("plain")
-    rows = plain.run(folder)
-    return plain.report(rows), rows
-
-
 def _probes(folder: Path | None, options: argparse.Namespace) -> tuple[str, Any]:
     probes = _module("probes")
     asked = {"judge": options.judge, "sizes": options.sizes, "seed": options.seed}
@@ -92,6 +93,35 @@ def _words(folder: Path, options: argparse.Namespace) -> tuple[str, Any]:
     return found
 
 
+def _open(folder: Path, options: argparse.Namespace) -> tuple[str, Any]:
+    found: tuple[str, Any] = _module("open_work").evaluate(folder, missed=options.missed)
+    return found
+
+
+def _chats(folder: Path, options: argparse.Namespace) -> tuple[str, Any]:
+    found: tuple[str, Any] = _module("chats").evaluate(folder, "chats", missed=options.missed)
+    return found
+
+
+def _locomo(folder: Path, options: argparse.Namespace) -> tuple[str, Any]:
+    found: tuple[str, Any] = _module("chats").evaluate(folder, "locomo", missed=options.missed)
+    return found
+
+
+def _lines(folder: Path, options: argparse.Namespace) -> tuple[str, Any]:
+    sections = [options.section] if options.section else []
+    asked = {"sections": sections, "count": options.count or 25, "seed": options.seed}
+    return _module("lines").write(folder, options.to, **asked), None
+
+
+def _reading(folder: Path, options: argparse.Namespace) -> tuple[str, Any]:
+    reading = _module("reading")
+    if (options.to / "key.json").is_file():
+        return reading.means(options.to), None
+    asked = {"count": options.count or 16, "seed": options.seed}
+    return reading.packs(folder, options.to, **asked), None
+
+
 def _lived(folder: Path | None, options: argparse.Namespace) -> tuple[str, Any]:
     asked = {"only": options.only, "every": options.every, "long": options.long}
     found: tuple[str, Any] = _module("lived").evaluate(folder, **asked)
@@ -107,6 +137,7 @@ def _gate(folder: Path | None, options: argparse.Namespace) -> tuple[str, Any]:
 OF_OUR_OWN: dict[str, OfOurOwn] = {
     "gate": _gate,
     "lived": _lived,
+    "plain": _plain,
     "probes": _probes,
     "retention": _retention,
 }
@@ -115,11 +146,15 @@ WITH_DATA: dict[str, Evaluation] = {
     "facts": _facts,
     "instructions": _instructions,
     "modes": _modes,
-    "plain": _plain,
+    "chats": _chats,
+    "locomo": _locomo,
+    "open": _open,
     "usage": _usage,
     "words": _words,
 }
 SEED = 7
+FOR_READERS: dict[str, Evaluation] = {"lines": _lines, "reading": _reading}
+"""They write files for people to read, and run only where they are named."""
 EVALUATIONS = sorted((*OF_OUR_OWN, *WITH_DATA))
 
 
@@ -131,7 +166,8 @@ def _sizes(text: str) -> list[int]:
 def _arguments(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m evals", description=__doc__)
     add = parser.add_argument
-    add("names", nargs="*", metavar="NAME", help=f"of {', '.join(EVALUATIONS)}; default: all")
+    every = ", ".join(EVALUATIONS)
+    add("names", nargs="*", metavar="NAME", help=f"of {every} (default: all), lines, reading")
     add("--data", type=Path, metavar="DIR", help="default: $COMPACT_DATA, else ../shared/data")
     add("--json", type=Path, metavar="FILE", help="write the numbers there as well")
     add("--show", metavar="CASE", help="coverage: print the compacted text of cases")
@@ -141,18 +177,25 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
         help="coverage, facts, gate, modes, probes: what is missing",
     )
     add("--cases", action="store_true", help="coverage: a line for each case")
+    add("--to", type=Path, metavar="DIR", help="lines, reading: a folder outside the repository")
+    add("--count", type=int, metavar="N", help="lines: of each section; reading: packs")
+    add("--section", choices=TITLES, help="lines: of this section alone")
     add("--only", default="", metavar="NAME", help="lived: sessions whose name holds this")
     add("--every", type=int, default=1, metavar="N", help="lived: each N-th real session")
     add("--long", action="store_true", help="lived: up to a thousand compressions")
     add("--mode", choices=MODES, default="assistant", help="coverage: compress in this mode")
     add("--model", metavar="KEY", help="coverage, probes, retention: who writes summaries")
     add("--judge", metavar="KEY", help="probes: who says whether other words mean the same")
-    add("--seed", type=int, default=SEED, metavar="N", help="probes: draws the questions")
+    add("--seed", type=int, default=SEED, metavar="N", help="lines, probes, reading: draws")
     add("--sizes", type=_sizes, metavar="N,N", help="probes, retention: tokens of the contexts")
     options = parser.parse_args(argv)
     if options.judge and not options.model:
         parser.error("--judge is for the answers of a model: name it with --model")
-    unknown = [name for name in options.names if name not in EVALUATIONS]
+    if not options.to and set(options.names) & set(FOR_READERS):
+        parser.error("lines and reading write into a folder: name it with --to")
+    if options.to and options.to.resolve().is_relative_to(data.REPO_ROOT):
+        parser.error("--to is within the repository, which holds no real conversations")
+    unknown = [name for name in options.names if name not in (*EVALUATIONS, *FOR_READERS)]
     if unknown:
         parser.error(f"no evaluation {unknown[0]!r}; there are {', '.join(EVALUATIONS)}")
     return options
@@ -165,8 +208,9 @@ def _evaluated(name: str, options: argparse.Namespace) -> tuple[str, Any]:
         NoData: there is nothing to measure.
         CompactError: the model's key means nothing, or it cannot be asked.
     """
-    if name in WITH_DATA:
-        return WITH_DATA[name](data.folder(options.data), options)
+    needs = WITH_DATA | FOR_READERS
+    if name in needs:
+        return needs[name](data.folder(options.data), options)
     try:
         folder = data.folder(options.data)
     except data.NoData as reason:

@@ -12,7 +12,7 @@ from compact.core.messages import Message
 from compact.core.outline import LISTS, section_named, sections_of
 
 _OURS = re.compile(r"\[(?:Checkpoint|Record)\b[^\]\n]*\]")
-_BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+(?:\[[ xX]\]\s+)?")
+_BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+(?:\[ \]\s+)?")
 
 
 def squeezed(text: str) -> str:
@@ -40,7 +40,7 @@ def sections(messages: Iterable[Message]) -> Iterator[tuple[str, str]]:
 
 
 def lines_of(messages: Iterable[Message], *titles: str) -> list[str]:
-    """The lines of the sections with these titles, without their bullets."""
+    """The lines of the sections with these titles, without their bullets and empty boxes."""
     wanted = {found.title for title in titles if (found := section_named(title))}
     bodies = (body for title, body in sections(messages) if title in wanted)
     lines = (_BULLET.sub("", line).strip() for body in bodies for line in body.splitlines())

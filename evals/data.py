@@ -97,10 +97,11 @@ def conversation_ids(path: Path) -> tuple[str, ...]:
     """The ids of the conversations of a JSON file that holds many, in its order."""
     parsed = json.loads(path.read_text(encoding="utf-8"))
     rows = parsed["simulations"] if isinstance(parsed, dict) else parsed
-    return tuple(map(_id_of, rows))
+    return tuple(map(id_of, rows))
 
 
-def _id_of(row: Row) -> str:
+def id_of(row: Row) -> str:
+    """The id of one conversation of such a file."""
     if "traj" in row:
         return f"{row['task_id']}/{row['trial']}"
     return str(row.get("question_id") or row.get("sample_id") or row["id"])

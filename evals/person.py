@@ -41,8 +41,9 @@ class Said:
         return self.text.count("\n") >= PASTED_LINES
 
     def statements(self) -> list[str]:
-        """Its sentences and list items, without questions."""
-        lines = (_LIST_MARK.sub("", line.strip()) for line in self.text.splitlines())
+        """Its sentences and list items, without questions and fenced blocks."""
+        spoken = "\n".join(self.text.split("```")[::2])
+        lines = (_LIST_MARK.sub("", line.strip()) for line in spoken.splitlines())
         every = (piece.strip() for line in lines for piece in _SENTENCE.split(line))
         return [each for each in every if len(each) >= SHORTEST and not each.endswith("?")]
 

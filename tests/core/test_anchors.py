@@ -1,5 +1,7 @@
 """Anchors: a table of facts and of what is none; paths stay whole (C-8, A-3)."""
 
+from time import perf_counter
+
 import pytest
 
 from compact.core import anchors
@@ -96,3 +98,15 @@ def test_arguments():
 def test_a_place_in_a_file_names_the_file(line):
     """What grep puts out begins with the file, and goes on with the text of the line."""
     assert [a.text for a in anchors.find_all(line) if a.kind == "path"] == ["src/kiln/journal.py"]
+
+
+@pytest.mark.parametrize("line", [":1" * 150, "::" * 150, ": : " * 75, "a :" * 100])
+def test_lines_of_colons_are_judged_in_linear_time(line):
+    start = perf_counter()
+    assert anchors.error_lines("\n".join([line] * 100)) == []
+    assert perf_counter() - start < 1
+
+
+def test_errors_behind_a_place_are_found():
+    lines = ["src/bed.py:12:3: error: no rows", "bed.py : fatal: gone", "garden::bed: panic here"]
+    assert anchors.error_lines("\n".join(lines)) == lines[::-1]

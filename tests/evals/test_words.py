@@ -49,7 +49,9 @@ def test_words_are_found_in_every_place_a_file_has_for_them():
 
 
 def test_statements_are_sentences_and_list_items_without_questions():
-    said = Said("typed", "Look at this. Is it warm?\n- the door stays shut\n2) ok")
+    said = Said(
+        "typed", "Look at this. Is it warm?\n- the door stays shut\n2) ok\n```\na log line\n```"
+    )
     assert said.statements() == ["Look at this.", "the door stays shut"]
 
 

@@ -149,7 +149,7 @@ def test_only_the_branch_that_is_open_is_searched(store: SessionStore) -> None:
 
 # --- expand ---------------------------------------------------------------------------------------
 
-STUB = re.compile(r"\[output (\S+) masked · (?:\S+) · ([\d,]+) tokens, ([\d,]+) lines")
+STUB = re.compile(r"\[output (\S+) masked · [^\n]+ · ([\d,]+) tokens, ([\d,]+) lines")
 CLIPPED = re.compile(r"the whole text is (message|output|in call) (\S+) …\]")
 HEADING = re.compile(r"\[Checkpoint (ck-\S+) · ([\d,]+) of messages")
 ASKED = re.compile(r"^- (?:First asked|Last asked here) \((\S+)\): (.{20})", re.MULTILINE)

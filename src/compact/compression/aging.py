@@ -1,8 +1,8 @@
 """How checkpoints age: which are rewritten at which level, by schedule and under pressure.
 
-Decides only; the pipeline lets the summarizer write. A checkpoint keeps its text word for word while
-its level stays, and where the text is within its new level's cap: what a model has seen changes
-only where room must be freed.
+Decides only; the pipeline lets the summarizer write. A checkpoint keeps its text word for word
+while its level stays, and where the text is within its new level's cap: what a model has seen
+changes only where room must be freed.
 """
 
 from __future__ import annotations

@@ -38,9 +38,10 @@ from compact.core.outline import (
 )
 from compact.core.tokens import TokenCounter
 
-LISTS_SHARE = 0.45
+LISTS_SHARE = 0.38
 """Largest share of a checkpoint that lists of names may take."""
-MOST_CHECKS, MOST_FILES, MOST_COMMANDS, MOST_ERRORS = 4, 40, 8, 12
+MOST_CHECKS, MOST_FILES, MOST_COMMANDS, MOST_ERRORS = 4, 40, 5, 8
+MOST_NAMES = 240
 LONGEST_COMMAND, LONGEST_FACT = 160, 320
 """Characters of what is told whole or not at all."""
 WORDS_TOKENS = 60
@@ -54,7 +55,7 @@ THRIFT = 0.5
 room."""
 REFERENCE_TOKENS = 24
 """Tokens of the line that says what a checkpoint is."""
-RECORD_PART, PLAIN_PART = 0.5, 0.15
+RECORD_PART, PLAIN_PART = 0.35, 0.15
 """Shares of a checkpoint's room within which the record is planned, the second one where people
 only talk; it takes what the story leaves."""
 ROOT_SHARE = 0.7
@@ -162,6 +163,13 @@ class Composer:
         take no more than their share of it.
         """
         room = max(1, room - REFERENCE_TOKENS)
+        for less in range(0, room, max(8, room // 50)):  # joined lines may take a little more
+            text = self._page(story, room - less).text()
+            if self.counter.text(text) <= room:
+                return text
+        return ""
+
+    def _page(self, story: str, room: int) -> Page:
         told = self.counter.text(story) + HEADING_TOKENS + LINE_TOKENS if story else 0
         page = self.record(min(room - told, max(int(room * (1 - LISTS_SHARE)) - told, 0)))
         page.left = room - told - self.record_tokens(page)
@@ -170,7 +178,7 @@ class Composer:
         rest = told + self.record_tokens(page)
         share = LISTS_SHARE * self.emphasis.listed
         self.lists(page, int(rest * share / (1 - share)))
-        return page.text()
+        return page
 
     @property
     def demand(self) -> int:
@@ -260,18 +268,20 @@ class Composer:
                 yield Row(f"- {joined}", exchange.position)
 
     def _facts(self) -> Iterator[Row]:
-        """What persons said that names something, the most telling first; where people only talk,
+        """What persons said that is no clear rule, the most telling first; where people only talk,
         the story is made of it.
         """
         if self.notes.is_plain_talk:
             return iter(())
-        said = {s.text: s for s in self.notes.facts if s.text not in self.seen}
-        rows = [s for s in said.values() if s.names or any(c.isdigit() for c in s.text)]
-        rows = [s for s in rows if len(s.text) <= LONGEST_FACT]
-        rows.sort(
-            key=lambda s: (-self.notes.freshness(s.position) * (1 + len(s.names)), s.position)
-        )
-        return (Row(f"- {s.text}", s.position) for s in rows)
+        said = {x.same: x for x in self.notes.facts if x.text not in self.seen}
+        rows = [x for x in said.values() if len(x.text) <= LONGEST_FACT]
+        named = {x.same: len(anchors.find(x.text)) for x in rows}
+
+        def worth(x: Instruction) -> float:
+            return self.notes.freshness(x.position) * (x.score + min(2, named[x.same]))
+
+        rows.sort(key=lambda x: (-worth(x), x.position))
+        return (Row(f"- {x.text}", x.position) for x in rows)
 
     def _errors(self) -> Iterator[Row]:
         """What failed, by what was tried, with what came of it: what still fails first, and what
@@ -280,7 +290,7 @@ class Composer:
         told: set[str] = set()
         wants_all = self.emphasis.attempts > 0
         rows = list(reversed(self.notes.work.attempts.items()))
-        rows = [row for row in rows if wants_all or row[1].outcome == "fails" or row[1].is_check]
+        rows = [row for row in rows if wants_all or _matters(row[1])]
         rows.sort(key=lambda row: row[1].outcome != "fails")
         for (tool, target), attempt in rows if wants_all else rows[:MOST_ERRORS]:
             lines = [x for x in reversed(attempt.lines) if x not in told and x not in self.seen]
@@ -323,7 +333,7 @@ class Composer:
         for order, command in enumerate(self._commands(page.text())):
             left -= page.add(COMMANDS, Row(f"- `{command}`", order), commands - page.left)
         likely = [x for x in self._likeliest if not self._is_told_file(x, known, root)]
-        names = self._taken([(text, text) for text in likely], known, left - 8)
+        names = self._taken([(text, text) for text in likely[:MOST_NAMES]], known, left - 8)
         if names:
             page.add(NAMES, Row(", ".join(names)), left)
         return [*listed, *names]
@@ -381,6 +391,11 @@ class Composer:
 
 
 _MOST: Mapping[str, float] = {section.title: section.most for section in OUTLINE}
+
+
+def _matters(attempt: Attempt) -> bool:
+    """Whether whoever goes on wants to know: a check that failed, or a command that still does."""
+    return bool(attempt.kinds) or (attempt.is_command and attempt.outcome == "fails")
 
 
 def _root_of(files: Sequence[str]) -> str:

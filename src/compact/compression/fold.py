@@ -148,9 +148,14 @@ class Fold:
         return shown, tokens if shown is message else self._history.counter.message(shown)
 
     def _push(self, message: Message, tokens: int, position: int | None) -> None:
-        self._messages.append(message)
-        self._places.append(position)
-        self._rendered += self._history.wire.render((message,))
+        at, render = len(self._messages), self._history.wire.render
+        if self._open:
+            at = shorten.place_in_reply(message, self._messages)
+        after = sum(len(render((each,))) for each in self._messages[at:])
+        place = len(self._rendered) - after
+        self._rendered[place:place] = render((message,))
+        self._messages.insert(at, message)
+        self._places.insert(at, position)
         self._tokens += tokens
 
     def _goes_on(self, message: Message) -> bool:

@@ -239,10 +239,10 @@ class Ladder:
 
     def _mask(self, piece: Piece) -> None:
         """Show tool output as stubs."""
-        names = {call.id: call.name for m in piece.messages for call in m.tool_calls}
+        calls = {call.id: call for m in piece.messages for call in m.tool_calls}
         known, reasoning = self._history.masked, piece.start > self._turn
         shorter = [
-            shorten.masked(m, names, self._counter, known=known, reasoning=reasoning)
+            shorten.masked(m, calls, self._counter, known=known, reasoning=reasoning)
             if _may_shorten(m, piece)
             else m
             for m in piece.messages

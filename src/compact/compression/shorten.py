@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from compact.compression.stubs import stub
 from compact.core.arguments import read_json
 from compact.core.messages import (
     Message,
@@ -24,11 +25,11 @@ from compact.core.messages import (
     ToolCall,
     ToolResult,
 )
+from compact.core.said_within import words_within
 from compact.core.tokens import TokenCounter
 
 STUB_TOKENS = 48
 """Tool output of fewer tokens is left alone: a stub would be no shorter."""
-FIRST_LINE_CHARS = 100
 LONG_ARGUMENT_CHARS = 600
 """Longer strings in the arguments of an old call are clipped."""
 _CLIP_STEPS = 16
@@ -51,32 +52,37 @@ Masks = dict[int, tuple[Message, Message]]
 
 def masked(
     message: Message,
-    names: Mapping[str, str],
+    calls: Mapping[str, ToolCall],
     counter: TokenCounter,
     *,
     known: Masks,
     reasoning: bool = False,
 ) -> Message:
     """The message with its long tool output as stubs, long call arguments clipped, and without
-    reasoning unless that is wanted.
+    reasoning unless that is wanted. A result with a person's words in it stays.
 
-    `names` maps call ids to tool names. Returns the same message where nothing gets shorter.
+    `calls` are the calls by their ids. Returns the same message where nothing gets shorter.
     """
     if isinstance(message.content, str):
         return message
     if reasoning:
-        return _masked(message, names, counter, reasoning=True)
+        return _masked(message, calls, counter, reasoning=True)
     found = known.get(id(message))
     if found is None:
-        found = known[id(message)] = (message, _masked(message, names, counter, reasoning=False))
+        found = known[id(message)] = (message, _masked(message, calls, counter, reasoning=False))
     return found[1]
 
 
 def _masked(
-    message: Message, names: Mapping[str, str], counter: TokenCounter, *, reasoning: bool
+    message: Message, calls: Mapping[str, ToolCall], counter: TokenCounter, *, reasoning: bool
 ) -> Message:
+    names = {call_id: call.name for call_id, call in calls.items()}
+    said = {words.call_id for words in words_within(message, names)}
     parts: list[Part | None] = [
-        p if reasoning and isinstance(p, Thinking) else _masked_part(p, message, names, counter)
+        p
+        if (reasoning and isinstance(p, Thinking))
+        or (isinstance(p, ToolResult) and p.call_id in said)
+        else _masked_part(p, message, calls, counter)
         for p in message.parts
     ]
     if all(a is b for a, b in zip(parts, message.parts, strict=True)):
@@ -93,7 +99,7 @@ def without_reasoning(message: Message) -> Message:
 
 
 def _masked_part(
-    part: Part, message: Message, names: Mapping[str, str], counter: TokenCounter
+    part: Part, message: Message, calls: Mapping[str, ToolCall], counter: TokenCounter
 ) -> Part | None:
     match part:
         case Thinking():
@@ -103,7 +109,9 @@ def _masked_part(
             size = counter.part(part) - counter.framing.per_call
             if size <= STUB_TOKENS:
                 return part
-            text = stub(part, names.get(part.call_id) or part.name, size)
+            text = stub(part, calls.get(part.call_id), size)
+            if counter.text(text) >= size:
+                return part
             return ToolResult(part.call_id, text, part.name, part.is_error, raw=part.raw)
         case ToolCall() if len(part.arguments) > LONG_ARGUMENT_CHARS:
             return _clipped_call(part)
@@ -111,15 +119,6 @@ def _masked_part(
             return Text(clip_text(part.text, STUB_TOKENS, f"message {message.id}", counter))
         case _:
             return part
-
-
-def stub(result: ToolResult, name: str | None, tokens: int) -> str:
-    """What stands in for a tool's output: id, tool name, size and first line."""
-    lines = result.text.strip().splitlines()
-    first = lines[0].strip()[:FIRST_LINE_CHARS] if lines else "(no text)"
-    about = f"{name or 'tool'} · {tokens:,} tokens, {len(lines):,} lines"
-    failed = " · error" if result.is_error else ""
-    return f"[output {result.call_id} masked · {about}{failed} · begins: {first}]"
 
 
 def _clipped_call(call: ToolCall) -> ToolCall:
@@ -310,7 +309,7 @@ def closed(messages: Sequence[Message], *, called: Collection[str] = ()) -> list
 
     `called` are calls made before these messages that still wait for their results.
     """
-    messages = [_results_first(m) for m in messages]
+    messages = _in_whole_replies([_results_first(m) for m in messages])
     if not called and _is_closed(messages):
         return messages
     before = Counter(list(called))
@@ -343,6 +342,33 @@ def _place_of(note: Message, messages: Sequence[Message], position: int) -> int:
             break
         place += 1
     return place
+
+
+def _in_whole_replies(messages: Sequence[Message]) -> list[Message]:
+    """The messages, a reply that goes on after the result of one of its parallel calls in one
+    piece: all results stand behind it.
+    """
+    out: list[Message] = []
+    for message in messages:
+        out.insert(place_in_reply(message, out), message)
+    return out
+
+
+def place_in_reply(message: Message, before: Sequence[Message]) -> int:
+    """Where a message stands that comes after others: behind them, or before the results of the
+    calls that its own reply made and that still wait for one.
+    """
+    start = len(before)
+    if message.reply_id is None or message.tool_results:
+        return start
+    while start > 0 and before[start - 1].tool_results:
+        start -= 1
+    answered = {result.call_id for each in before[start:] for result in each.tool_results}
+    first = start
+    while first > 0 and before[first - 1].reply_id == message.reply_id:
+        first -= 1
+    calls = (call.id for each in before[first:start] for call in each.tool_calls)
+    return start if any(call not in answered for call in calls) else len(before)
 
 
 def _results_first(message: Message) -> Message:

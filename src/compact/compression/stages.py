@@ -253,7 +253,7 @@ def update(selection: Selection, written: Sequence[tuple[Task, Judged]]) -> Upda
         if room > WORTH_FILLING * layout.limit and fill:
             selection.ladder.extend(layout, room)
         if layout.cut != cut:
-            checkpoints = _redrafted(selection, written)
+            checkpoints = _redrafted(selection, written, checkpoints[0])
         if not checkpoints:  # all is in view after all: its room is free again
             selection.ladder.fill(layout, layout.limit - layout.tokens, clip=fill)
     shown = _shown(selection, checkpoints, record)
@@ -293,14 +293,18 @@ def _live(selection: Selection, made: Sequence[Checkpoint]) -> list[Checkpoint]:
     return sorted((*rows, *made), key=lambda c: (c.span.first, c.span.last))
 
 
-def _redrafted(selection: Selection, written: Sequence[tuple[Task, Judged]]) -> list[Checkpoint]:
-    """The one checkpoint of a single call over what the layout covers now."""
+def _redrafted(
+    selection: Selection, written: Sequence[tuple[Task, Judged]], before: Checkpoint
+) -> list[Checkpoint]:
+    """The one checkpoint of a single call over what the layout covers now, no larger than it was
+    before.
+    """
     ((task, judged),) = written
     covered = list(selection.layout.covered())
     if not covered:
         return []
-    again = replace(task, positions=covered)
-    return [draft(selection, again, judged)]
+    size = selection.history.counter.text(before.summary)
+    return [draft(selection, replace(task, positions=covered, room=size), judged)]
 
 
 def _shown(

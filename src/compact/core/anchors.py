@@ -88,7 +88,7 @@ _FRACTION = re.compile(r"[\d./:-]+")
 
 _NO_FILE = frozenset(("/dev/null", "/dev/stderr", "/dev/stdout", "/tmp"))
 ERROR_LINE = re.compile(
-    r"^(?:\s*(?:E\s+|[-✗✖×]+\s*)?(?:[\w./:()-]+\s*:\s*){0,4}(?:error|fatal|panic|fehler|"
+    r"^(?:\s*(?:E\s+|[-✗✖×]+\s*)?(?:[\w./()-]*[ \t]?:\s*){0,6}(?:error|fatal|panic|fehler|"
     r"warning: unused)\b\s*(?:\[\w+\])?:?"
     r"|\s*(?:--- )?FAIL(?:ED)?\b|Traceback \(most recent|\s*(?:[\w.]+\.)?\w*(?:Error|"
     r"Exception)(?::| at )"

@@ -21,7 +21,7 @@ SPLIT_FROM = 160
 PASTE_LINES = 40
 """A message of more lines than that is read as pasted text: only its first and last lines are
 candidates."""
-PASTE_ENDS = 15
+PASTE_ENDS = 3
 
 _STRONG = re.compile(
     r"\b(?:never|always|must(?:n't)?|do(?:n't| not)|shall|required?|forbidden|"
@@ -91,10 +91,9 @@ class Instruction:
 
     @property
     def is_rule(self) -> bool:
-        """Whether it may hold beyond its turn: no question, no bare request, no plain statement."""
-        if self.text.rstrip().endswith(("?", "？")):
-            return False
-        return bool(_STRONG.search(self.text) or _MILD.search(self.text))
+        """Whether it clearly holds beyond its turn: no question, and its words say so."""
+        is_question = self.text.rstrip().endswith(("?", "？"))
+        return not is_question and bool(_STRONG.search(self.text.replace("’", "'")))
 
 
 def find_instructions(text: str, message_id: str, position: int) -> Iterator[Instruction]:

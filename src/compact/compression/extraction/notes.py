@@ -72,8 +72,8 @@ class Notes:
     turns: Turns = field(default_factory=Turns)
     work: WorkLog = field(default_factory=WorkLog)
     rules: list[Instruction] = field(default_factory=list)
-    facts: list[Statement] = field(default_factory=list)
-    """What persons said that is no rule and no question."""
+    facts: list[Instruction] = field(default_factory=list)
+    """What persons said that is no clear rule and no question."""
     exchanges: list[Exchange] = field(default_factory=list)
     earlier: list[Statement] = field(default_factory=list)
     """What an earlier checkpoint told, which was read in place of its messages."""
@@ -125,20 +125,20 @@ class Notes:
         if turn.question:
             answer = " ".join(words.split())[:LONGEST_QUESTION]
             self.exchanges.append(Exchange(turn.question, answer, self.position))
-        ruled = self._hear(words, message.id)
-        self.facts += [s for s in turn.words if not s.asks and s.text not in ruled]
+        self._hear(words, message.id)
 
     def _forget(self, position: int) -> None:
         """Forget what was said in a request that was said again in other words."""
         self.rules = [rule for rule in self.rules if rule.position != position]
         self.facts = [fact for fact in self.facts if fact.position != position]
 
-    def _hear(self, words: str, message_id: str) -> set[str]:
-        """Take down the rules in what a person said; their words."""
-        said = find_instructions(words, message_id, self.position)
-        rules = [rule for rule in said if rule.is_rule]
-        self.rules += rules
-        return {rule.text for rule in rules}
+    def _hear(self, words: str, message_id: str) -> None:
+        """Take down what a person said: rules, and what else is no question and no chatter."""
+        for said in find_instructions(words, message_id, self.position):
+            if said.is_rule:
+                self.rules.append(said)
+            elif not said.text.endswith(("?", "？")):
+                self.facts.append(said)
 
     def _read_assistant(self, text: str) -> None:
         if not text.strip():
@@ -197,7 +197,7 @@ class Notes:
             elif title == DECISIONS:
                 self.exchanges += [Exchange(x, "", self.position) for x in lines]
             elif title == FACTS:
-                self.facts += statements(body, self.position)
+                self.facts += [_kept_rule(x, message_id, self.position) for x in lines]
             elif title not in LISTS:
                 self.earlier += statements(body, self.position)
 
@@ -209,7 +209,7 @@ class Notes:
             best = sorted(self.rules, key=lambda x: (-x.score, -x.position))
             self.rules = sorted(best[:MOST_RULES], key=lambda x: x.position)
         if len(self.facts) > 2 * MOST_FACTS:
-            telling = sorted(self.facts, key=lambda x: (-len(x.names), -x.position))
+            telling = sorted(self.facts, key=lambda x: (-x.score, -x.position))
             self.facts = sorted(telling[:MOST_FACTS], key=lambda x: x.position)
         del self.exchanges[:-MOST_EXCHANGES]
         del self.earlier[:-MOST_FACTS]

@@ -24,7 +24,7 @@ from compact.core.tokens import TokenCounter
 FADE_TURNS = 5.0
 """Turns after which what was said counts 1/e of the newest (above `OLD_TURNS`)."""
 OLD_TURNS = 0.22
-HEAD, ASKED, CLOSING, NARRATED, OUTCOME = 4.0, 1.3, 1.0, 0.45, 2.0
+HEAD, ASKED, CLOSING, NARRATED, OUTCOME = 4.0, 1.3, 1.0, 0.45, 2.2
 """Weights of the line that says what was asked, of what else a person said, of a turn's closing, of
 what was said on the way, of what came of it."""
 OPENING = 2.0
@@ -32,7 +32,7 @@ OPENING = 2.0
 how it went."""
 NESTED = 0.6
 """What an item of an item counts less."""
-MOST_NAMED = 2.5
+MOST_NAMED = 3.0
 """What the names of a statement may count together."""
 THRIFT = 0.6
 """Power of its tokens by which a statement's worth is divided."""
@@ -178,8 +178,9 @@ class Teller:
                 yield self._line(i, said, order, ASKED * fresh, quoted=True)
         for order, said in enumerate(turn.closing):
             yield self._line(i, said, order, CLOSING * (1 + OPENING / (1 + order)) * fresh)
-        narrated = NARRATED if turn.is_answered else CLOSING
         for order, said in enumerate(turn.narration):
+            late = (order + 1) / len(turn.narration)
+            narrated = NARRATED if turn.is_answered else CLOSING * (0.5 + 2 * late)
             yield self._line(i, said, order, narrated * fresh)
         is_new = i + NEWEST >= count
         for order, said in enumerate(self._outcomes(turn, names, is_new=is_new)):

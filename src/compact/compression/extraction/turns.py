@@ -136,7 +136,7 @@ class Turns:
         if self.asked and len(first) <= LONGEST_REPLY and self._answers(first):
             found = _CHOICE.search(first)
             chosen = self.options.get(found[1].upper(), "") if found else ""
-            turn.question = chosen or self.asked
+            turn.question = f"{self.asked} → {chosen}" if chosen else self.asked
         if self.rows and turn.repeats(self.rows[-1]):
             self.rows.pop()
         self.rows.append(turn)
@@ -210,7 +210,8 @@ class Turns:
         self.options = {}
         for raw in text.splitlines():
             if option := _OPTION.match(raw):
-                self.options[option[1].upper()] = sentences.bare(raw)[:LONGEST_QUESTION]
+                words = _row_of(raw) or sentences.bare(raw)
+                self.options[option[1].upper()] = words[:LONGEST_QUESTION]
         asks = [s.text for s in said[-4 - len(self.options) :] if s.asks]
         self.asked = asks[-1][:LONGEST_QUESTION] if asks else ""
 

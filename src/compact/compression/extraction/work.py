@@ -21,7 +21,6 @@ EDIT_KEYS = frozenset(
     ("old_string", "new_string", "content", "patch", "diff", "new_str", "old_str", "new_source")
 )
 """Arguments whose text is written to a file."""
-MOST_ERRORS = 40
 MOST_COMMANDS = 200
 MOST_PENDING = 200
 MOST_ATTEMPTS = 80
@@ -46,8 +45,9 @@ _LOOKS = frozenset(
     ("cat", "cd", "cp", "echo", "find", "gh", "git", "grep", "head", "ls", "mkdir", "mv")
 ) | frozenset(("rg", "rm", "sed", "tail", "touch", "which"))
 """Programs whose arguments may well be called like a check."""
-_PROGRAM = re.compile(r"[a-z0-9_.+-]+")
-_STEP = re.compile(r"&&|\|\||[;|\n]")
+_PROGRAM = re.compile(r"[a-z][a-z0-9_.+-]*")
+_STEP = re.compile(r"(?:\"[^\"]*\"|'[^']*'|[^;&|\n\"'])+")
+"""A step of a command: what stands between separators; quoted text has none."""
 _DEFINES = re.compile(
     r"\b(?:def|class|func|fn|function|type|interface|struct|enum|trait|const|let|var)\s+"
     r"(?:\([^)\n]{0,80}\)\s*)?([A-Za-z_]\w{3,79})"
@@ -88,8 +88,10 @@ class Attempt:
     written: list[str] = field(default_factory=list)
     """The files that were written since it failed last and before it went well."""
     outcome: Literal["fails", "passed", "checked"] = "fails"
-    """Whether the same went well since, or a check passed."""
-    is_check: bool = False
+    """Whether the same went well since, or a check of its kind passed."""
+    kinds: frozenset[str] = frozenset()
+    """The kinds of checks that it runs."""
+    is_command: bool = False
 
     def failed(self, lines: list[str], position: int) -> None:
         """Take down one more failure; of `lines`, the one that came last in the output first."""
@@ -125,8 +127,6 @@ class WorkLog:
     """What was done so far."""
 
     commands: dict[str, Command] = field(default_factory=dict)
-    errors: dict[str, tuple[int, tuple[str, str]]] = field(default_factory=dict)
-    """Line that says what failed → where, and the call it belongs to."""
     attempts: dict[tuple[str, str], Attempt] = field(default_factory=dict)
     """Tool and command, or what else it was asked for → how it failed, also where it went well
     since; the newest failure last. Of an agent that calls its tools in plain text: nothing, and
@@ -221,14 +221,12 @@ class WorkLog:
         found = every[:3]
         failed = result.is_error or (bool(found) and asked.command is not None)
         if not failed:
-            self.errors = {line: at for line, at in self.errors.items() if at[1] != asked.key}
             self.unchecked.update(dict.fromkeys(asked.files, position))
             self._went_well(asked)
         elif every:
-            self._failed(asked.tried, every, position, is_check=bool(_checks_in(asked.script)))
-        for line in found if failed else ():
-            self.errors.pop(line, None)
-            self.errors[line] = position, asked.key
+            attempt = self._failed(asked.tried, every, position)
+            attempt.kinds = frozenset(_checks_in(asked.script))
+            attempt.is_command = bool(asked.script)
         if asked.task and (made := _TASK_ID.search(result.text)) and not failed:
             self.tracked[made[1]] = asked.task, False
         if not failed:
@@ -236,7 +234,8 @@ class WorkLog:
                 self.files[file] = self.files.pop(file, (0, 0))[0] + 1, position
         if asked.command:
             self._ran(asked, found[0] if failed and found else None, position)
-            self._note_repository(result.text)
+            if "git" in _programs_in(asked.script):
+                self._note_repository(result.text)
 
     def _note_repository(self, text: str) -> None:
         """Take down what git said of branch and commit."""
@@ -250,20 +249,15 @@ class WorkLog:
     def observed(self, text: str, position: int) -> None:
         """Take down an observation of an agent that calls its tools in plain text."""
         found = anchors.error_lines(text, most=_LINES_OF_ONE_RESULT)
-        for line in found[:3]:
-            self.errors.pop(line, None)
-            self.errors[line] = position, ("", "")
         if found:
             self._failed(("", ""), found, position)
 
-    def _failed(
-        self, key: tuple[str, str], lines: list[str], position: int, *, is_check: bool = False
-    ) -> None:
+    def _failed(self, key: tuple[str, str], lines: list[str], position: int) -> Attempt:
         key = key if key[0] else ("", lines[0])
         attempt = self.attempts.pop(key, Attempt())
-        attempt.is_check = is_check
         attempt.failed(lines, position)
         self.attempts[key] = attempt
+        return attempt
 
     def _went_well(self, asked: _Asked) -> None:
         if attempt := self.attempts.get(asked.tried):
@@ -283,9 +277,8 @@ class WorkLog:
             self.checked[kind] = position, step, outcome
         if outcome is None and kinds:
             self.unchecked.clear()
-            self.errors.clear()  # whatever failed before, it was checked since
             for attempt in self.attempts.values():
-                if attempt.outcome == "fails":
+                if attempt.outcome == "fails" and attempt.kinds.intersection(kinds):
                     attempt.outcome = "checked"
 
     def open_tasks(self) -> list[str]:
@@ -295,8 +288,6 @@ class WorkLog:
 
     def trim(self) -> None:
         """Forget the oldest, so that memory stays bounded."""
-        while len(self.errors) > MOST_ERRORS:
-            del self.errors[next(iter(self.errors))]
         while len(self.attempts) > MOST_ATTEMPTS:
             del self.attempts[next(iter(self.attempts))]
         if len(self.commands) > MOST_COMMANDS:
@@ -307,10 +298,24 @@ class WorkLog:
                 del files[next(iter(files))]
 
 
+def _steps(script: str) -> list[str]:
+    """The steps of a command, what is fed to it left out."""
+    return _STEP.findall(script.partition("<<")[0])
+
+
+def _program(step: str) -> str:
+    return next((w for w in step.split() if "=" not in w), "").rsplit("/", 1)[-1]
+
+
+def _programs_in(script: str) -> set[str]:
+    """The programs that a command runs."""
+    return {_program(step) for step in _steps(script)}
+
+
 def _checks_in(script: str) -> dict[str, str]:
     """The checks of a command: kind → the step that runs it."""
     found: dict[str, str] = {}
-    for step in _STEP.split(script.partition("<<")[0]):
+    for step in _steps(script):
         words = step.split()
         program = next((w for w in words if "=" not in w), "").rsplit("/", 1)[-1]
         if (

@@ -1,0 +1,176 @@
+"""What a tool was asked to do and what came of it, in a few words: its target, and its outcome.
+
+The outcome is decided, in this order, by
+
+1. a person's refusal;
+2. what the tool says of itself: an error, an exit code;
+3. of a command that tests, builds or lints, the verdict that such programs print: they may stand in
+   a pipe whose exit code is another program's;
+4. of a search, how many lines it found.
+
+Everything else has none: that it went well is not known from its text.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from compact.core import anchors
+from compact.core.messages import ToolCall, ToolResult
+from compact.core.said_within import verdict_of
+
+Status = Literal["refused", "failed", "passed", "found"]
+
+_COMMANDS = ("command", "cmd", "script")
+_TARGETS = (*_COMMANDS, "pattern", "query", "url")
+"""Arguments that say best what a call is about, the first that is there; else the first text."""
+_LONGEST_TARGET = 300
+_FOLDER = re.compile(r"cd [^\s&;]+\s*(?:&&|;)\s*")
+"""What goes before a command to be in the right folder."""
+_STEPS = re.compile(r"&&|\|\||[;|\n]")
+_CHECK = re.compile(
+    r"(?!(?:git|cd|cat|ls|grep|rg|find|head|tail|sed|awk|echo|cp|mv|rm|mkdir|chmod|gh|curl)\b).*"
+    r"\b(?:tests?|pytest|jest|vitest|build|lint|check|mypy|ruff|tsc|clippy|vet|verify|compile|"
+    r"make|tox|nox|ctest|gradle|mvn)\b(?![/.])"
+)
+_EXIT_CODE = re.compile(
+    r"\W*(?:process )?(?:exited with code|exit(?:[ _]code| status)|returncode)\W{1,3}(\d+)\b",
+    re.IGNORECASE,
+)
+_ENDS = 3
+"""Lines at either end of an output among which an exit code is looked for."""
+_LONGEST_LINE = 300
+_RUNNER = r"(?:\[[\w:.-]+\] +)?"
+"""How a line may begin: by the name of the task that printed it."""
+_FAILED = re.compile(
+    _RUNNER
+    + r"(?:(?:--- )?FAIL(?:ED|URE)?\b|BUILD FAILED|test result: FAILED|make: \*\*\*|npm ERR!"
+    r"|E  |Traceback \(most recent|error(?:\[\w+\]|:)"
+    r"|\W*(?:(?:Found|Tests:?|Errors:|\d+ [a-z]+,)\s+)*[1-9]\d* (?:tests? )?"
+    r"(?:failed|failing|failures?|errors?|issues?|problems?)\b"
+    r"|\S+:\d+(?::\d+)?: (?:error|undefined)\b|\S+\(\d+,\d+\): error\b)"
+    r"|\[[\w:.-]+\] ERROR\b"
+)
+"""How a line begins by which programs that test, build or lint say that something failed."""
+_PASSED = re.compile(
+    _RUNNER + r"(?:(?:--- )?PASS(?:ED)?\b|ok\b|OK\b|\[?(?:BUILD )?SUCCESS|test result: ok"
+    r"|All checks passed|Success: no issues|Compiled successfully|\W*built in \d"
+    r"|\W*(?:(?:Found|Tests:?|\d+ skipped,)\s+)*"
+    r"(?P<count>\d+ (?:tests? )?(?:passed|passing)|0 (?:issues|errors|problems))\b)"
+)
+_PLACED = re.compile(r"(?:E {2,}\S|[\w./\\@-]+(?::\d+){1,2}:? \S|[\w./\\@-]+\(\d+,\d+\): )")
+"""A line that says where something is wrong, as compilers and tests print it."""
+_NAMED = re.compile(r"(?:--- FAIL: |FAILED (?=\S+::)|FAIL: |● )(?=\S)")
+"""How a line begins that names a test that failed."""
+_COMPILED = re.compile(r"[\w./\\@-]+(?::\d+:\d+:|\(\d+,\d+\):) \S")
+_VERDICT = re.compile(r"\A(?:--- )?FAIL(?:ED)?\b:?\s*")
+_HEREDOC = re.compile(r"<<-?\s*['\"]?(\w+)")
+_MATCH = re.compile(r"(?:[^\s:][^:\n]*:)?\d+:")
+_COUNTED = re.compile(r"Found (\d+) ")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a call, and the line or the number that says most."""
+
+    status: Status
+    detail: str = ""
+
+    def __str__(self) -> str:
+        said = ("", self.detail) if self.status == "found" else (self.status, self.detail)
+        return ": ".join(filter(None, said))
+
+
+def target_of(call: ToolCall) -> str:
+    """What a call is about, in one line: the command, without the way to its folder; the file; what
+    is looked for. Empty where its arguments hold no text.
+    """
+    strings = [(k, v) for k, v in anchors.strings_of(call.arguments) if v.strip()]
+    texts = dict(strings)  # of a list the last text: of a shell's arguments the command
+    said = next((texts[key] for key in _TARGETS if key in texts), "")
+    said = said or next((v for _, v in strings if len(v) < _LONGEST_TARGET), "")
+    return _FOLDER.sub("", said.strip(), count=1).partition("\n")[0].strip()
+
+
+def command_of(call: ToolCall) -> str:
+    """The whole command that a call runs; empty where it runs none."""
+    texts = dict(anchors.strings_of(call.arguments))
+    return next((texts[key] for key in _COMMANDS if key in texts), "")
+
+
+def is_check(command: str) -> bool:
+    """Whether a command tests, builds or lints, in one of its steps."""
+    return any(_CHECK.match(step.strip()) for step in _STEPS.split(_without_documents(command)))
+
+
+def _without_documents(command: str) -> str:
+    """The command without the documents that stand in it (`<<EOF`): messages, scripts."""
+    kept, end = list[str](), ""
+    for line in command.split("\n"):
+        if end:
+            end = "" if line.strip() == end else end
+            continue
+        kept.append(line)
+        opened = _HEREDOC.search(line)
+        end = opened[1] if opened else ""
+    return "\n".join(kept)
+
+
+def outcome_of(result: ToolResult, call: ToolCall | None) -> Outcome | None:
+    """What came of a call; None where its result does not say."""
+    if verdict_of(result, call.name if call else result.name) == "refused":
+        return Outcome("refused")
+    lines = [x.strip()[:_LONGEST_LINE] for x in anchors.searched(result.text).splitlines()]
+    code = _exit_code(lines)
+    lines = [line for line in lines if not _EXIT_CODE.match(line)]
+    if result.is_error or code:
+        return Outcome("failed", _first_error(lines))
+    if call is not None and is_check(command_of(call)):
+        return _checked(lines, is_over=code == 0)
+    if call is not None and "pattern" in anchors.keys_of(call.arguments):
+        count = _matches(lines)
+        return Outcome("found", f"{count:,} {'match' if count == 1 else 'matches'}")
+    return None
+
+
+def _checked(lines: list[str], *, is_over: bool) -> Outcome | None:
+    """The verdict of a program that tests, builds or lints, by what it printed."""
+    if any(map(_FAILED.match, lines)):
+        return Outcome("failed", _first_error(lines))
+    passed = [found["count"] or "" for line in lines if (found := _PASSED.match(line))]
+    if passed:
+        return Outcome("passed", next(filter(None, reversed(passed)), ""))
+    if any(map(_PLACED.match, lines)):
+        return Outcome("failed", _first_error(lines))
+    return Outcome("passed") if is_over else None
+
+
+def _exit_code(lines: list[str]) -> int | None:
+    for line in (*lines[:_ENDS], *lines[-_ENDS:]):
+        if found := _EXIT_CODE.match(line):
+            return int(found[1][:4])
+    return None
+
+
+def _first_error(lines: list[str]) -> str:
+    """The first line that says what is wrong: the test that failed, with what it says; a compiler's
+    message; any other; else the line that says most.
+    """
+    for at, line in enumerate(lines):
+        if named := _NAMED.match(line):
+            says = lines[at + 1] if _PLACED.match("".join(lines[at + 1 : at + 2])) else ""
+            return " ".join(f"{line[named.end() :]} {says}".split())
+    for says_so in (_COMPILED, anchors.ERROR_LINE, _PLACED, _FAILED):
+        for line in lines:
+            if says_so.match(line):
+                return _VERDICT.sub("", anchors.without_tags(line))
+    return anchors.failure("\n".join(lines)) or ""
+
+
+def _matches(lines: list[str]) -> int:
+    """How many lines a search found: what it says itself, else numbered lines, else all."""
+    counted = _COUNTED.match(lines[0]) if lines else None
+    numbered = sum(1 for line in lines if _MATCH.match(line))
+    return int(counted[1]) if counted else numbered or sum(1 for line in lines if line.strip())

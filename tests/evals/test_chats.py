@@ -1,0 +1,50 @@
+"""What a chat's context answers is counted: one call, a lived session, and the newest words."""
+
+import json
+
+from evals import chats
+
+
+def dialogue():
+    turns = [
+        {"speaker": "Ada", "dia_id": f"D1:{n}", "text": f"Loaf number {n} came out well today."}
+        for n in range(400)
+    ]
+    turns[3]["text"] = "My oven is called Brunhilde."
+    turns[398]["text"] = "The new peel is made of ashwood."
+    questions = [
+        {"question": "What is the oven called?", "answer": "Brunhilde", "evidence": ["D1:3"]},
+        {"question": "What is the peel made of?", "answer": "ashwood", "evidence": ["D1:398"]},
+        {"question": "When was that?", "answer": "7 May", "evidence": ["D1:3"]},
+    ]
+    talk = {"speaker_a": "Ada", "session_1": turns, "session_1_date_time": "today"}
+    return {"sample_id": "conv-x", "conversation": talk, "qa": questions}
+
+
+def test_only_what_its_evidence_says_is_asked_and_the_newest_words_lack_what_is_old(tmp_path):
+    path = tmp_path / chats.LOCOMO
+    path.parent.mkdir()
+    path.write_text(json.dumps([dialogue()]))
+    rows = chats.locomo(tmp_path)
+    assert {row.asked for row in rows} == {2}
+    assert {row.size for row in rows} == set(chats.SMALL)
+    newest = [row for row in rows if row.way == "newest messages"]
+    assert {row.missed for row in newest} == {("What is the oven called?",)}
+    assert all(0 < row.tokens <= row.size for row in rows)
+    half = rows[0].half
+    assert str(chats.measured(newest)["1,000, newest messages"][half]).startswith("0.500 at ")
+
+
+def test_without_the_file_nothing_is_asked(tmp_path):
+    assert chats.locomo(tmp_path) == []
+
+
+def test_a_lived_session_ends_within_its_window():
+    rows = [
+        {"role": role, "content": f"Loaf {n} was {n} minutes in the oven. " * 20}
+        for n in range(40)
+        for role in ("user", "assistant")
+    ]
+    text, tokens = chats.lived(chats.typed(rows), 4_096)
+    assert 0 < tokens < 4_096
+    assert "Loaf 39 " in text
