@@ -333,9 +333,10 @@ class Composer:
         for order, command in enumerate(self._commands(page.text())):
             left -= page.add(COMMANDS, Row(f"- `{command}`", order), commands - page.left)
         likely = [x for x in self._likeliest if not self._is_told_file(x, known, root)]
-        names = self._taken([(text, text) for text in likely[:MOST_NAMES]], known, left - 8)
-        if names:
-            page.add(NAMES, Row(", ".join(names)), left)
+        below = root if FILES in page.sections else ""
+        shown = [(text, text.removeprefix(below)) for text in likely[:MOST_NAMES]]
+        if names := self._taken(shown, known, left - 8):
+            page.add(NAMES, Row(", ".join(names.values())), left)
         return [*listed, *names]
 
     def _is_told_file(self, name: str, known: set[str], root: str) -> bool:

@@ -107,7 +107,7 @@ class Notes:
                 continue
             found = note_call(self.ledger, call, self.position)
             written = self.work.call(call, self.position)
-            self._touch(self.work.subject(call.id), found, is_written=bool(written))
+            self._touch(self.work.subject(call.id), found)
             self.turns.called(self.position, written)
             for file, _ in written:
                 self.ledger.edited(file)
@@ -118,19 +118,11 @@ class Notes:
     def _read_person(self, message: Message) -> None:
         words = person_text(message)
         self.ledger.note(words, "person", self.position)
-        before = self.turns.rows[-1:]
         turn, _ = self.turns.said_by_person(words, message.id, self.position)
-        if before and before[0] not in self.turns.rows[-2:]:
-            self._forget(before[0].position)
         if turn.question:
             answer = " ".join(words.split())[:LONGEST_QUESTION]
             self.exchanges.append(Exchange(turn.question, answer, self.position))
         self._hear(words, message.id)
-
-    def _forget(self, position: int) -> None:
-        """Forget what was said in a request that was said again in other words."""
-        self.rules = [rule for rule in self.rules if rule.position != position]
-        self.facts = [fact for fact in self.facts if fact.position != position]
 
     def _hear(self, words: str, message_id: str) -> None:
         """Take down what a person said: rules, and what else is no question and no chatter."""
@@ -149,6 +141,8 @@ class Notes:
     def _read_result(self, result: ToolResult) -> None:
         if kind_of(result.text):  # it was said before, and taken down there
             return
+        if result.is_error:
+            self.turns.not_written(self.work.writes(result.call_id))
         if verdict_of(result, self.work.tool(result.call_id)) == "refused":
             return  # nothing was tried: it is told as what the person decided
         subject = self.work.subject(result.call_id)
@@ -174,12 +168,12 @@ class Notes:
             self.exchanges.append(Exchange(asked, words, self.position, bool(refused)))
             self.turns.steered(said.words, self.position)
 
-    def _touch(self, file: str, found: Iterable[Anchor], *, is_written: bool = False) -> None:
+    def _touch(self, file: str, found: Iterable[Anchor]) -> None:
         """Take down which names a tool saw in a file, or wrote to it."""
         if not file:
             return
         names = [a.text for a in found if a.kind == "identifier"]
-        self.turns.touched(file, names[:MOST_TOUCHED], self.position, is_written=is_written)
+        self.turns.touched(file, names[:MOST_TOUCHED], self.position)
 
     def _read_checkpoint(self, text: str, message_id: str) -> None:
         """Take over an earlier checkpoint: its rules, decisions, facts and open work keep their
