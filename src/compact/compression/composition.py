@@ -48,6 +48,8 @@ WORDS_TOKENS = 60
 """Tokens of the newest request where it is shown beside it anyway."""
 FRESH = 4
 """Messages after which what was announced is no next step any more."""
+REFERENCE_ROOM = 40
+"""Tokens of the line that names the messages of rules that find no room."""
 CLEAR_RULE = 0.4
 """Score from which a rule that found no room is named by its message."""
 THRIFT = 0.5
@@ -117,9 +119,15 @@ class Composer:
         return page
 
     def _refill(self, page: Page, section: Section, over: list[Row]) -> None:
-        left = page.fill(section.title, over, page.left)
+        room = page.left
+        if section.title == RULES and sum(self._cost(row) for row in over) > room:
+            room -= REFERENCE_ROOM
+        left = page.fill(section.title, over, room)
         if section.title == RULES and left:
             self._reference(page, left)
+
+    def _cost(self, row: Row) -> int:
+        return self.counter.text(row.text) + LINE_TOKENS
 
     def _reference(self, page: Page, left: list[Row]) -> None:
         """Name the rules that found no room by their messages."""
