@@ -339,9 +339,9 @@ class Composer:
                 listed += names
         if not listed and FILES in page.sections:  # the root alone says nothing
             page.left += sum(self.counter.text(x.text) for x in page.sections.pop(FILES))
-        commands = page.left + int(_MOST[COMMANDS] * left)
+        floor = page.left - int(_MOST[COMMANDS] * left)
         for order, command in enumerate(self._commands(page.text())):
-            left -= page.add(COMMANDS, Row(f"- `{command}`", order), commands - page.left)
+            left -= page.add(COMMANDS, Row(f"- `{command}`", order), page.left - floor)
         likely = [x for x in self._likeliest if not self._is_told_file(x, known, root)]
         below = root if FILES in page.sections else ""
         shown = [(text, text.removeprefix(below)) for text in likely[:MOST_NAMES]]
@@ -397,7 +397,7 @@ class Composer:
             key=lambda row: -sum(self.notes.freshness(p) for p in row[1].positions),
         )
         often = [row for row in rows if len(row[1].positions) > 1 or row[1].is_check]
-        short = [command for command, _ in often if len(command) <= LONGEST_COMMAND]
+        short = [command for command, _ in often if len(command) < LONGEST_COMMAND]
         return [command for command in short if command not in told][:MOST_COMMANDS]
 
 
