@@ -34,6 +34,7 @@ from compact.core.history import History
 from compact.core.messages import SYSTEM_ROLES, Message
 from compact.core.policy import CompactPolicy
 from compact.core.provider_rules import violations
+from compact.core.redaction import redact
 from compact.core.sessions import Piece
 from compact.errors import CannotFit, SummaryRejected
 
@@ -147,7 +148,7 @@ def draft(selection: Selection, task: Task, judged: Judged) -> Checkpoint:
     """The checkpoint of what was asked for and written."""
     history, standing = selection.history, selection.standing
     summary = judged.summary
-    text = _text_of(selection, task, summary)
+    text = redact(_text_of(selection, task, summary)).text  # it outlives what it was read from
     if task.unread:
         text += f"\n\n{task.unread:,} of the earliest messages were not read for this summary."
     span, kept, released = _reach(selection, task)
@@ -276,7 +277,7 @@ def _record(selection: Selection, checkpoints: Sequence[Checkpoint]) -> Message 
     raised = layout.limit - (selection.budget.limit - selection.budget.aside)  # for a large group
     most = min(free - raised, standing.caps.record * MOST_RECORD)
     room = max(selection.record, most) - RECORD_HEADING
-    text = composer.standing(min(room, free - RECORD_HEADING))
+    text = redact(composer.standing(min(room, free - RECORD_HEADING))).text
     if not text:
         return None
     until = history[len(history) - 1].timestamp
