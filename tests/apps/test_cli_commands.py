@@ -209,7 +209,7 @@ def test_dry_run_and_compact_make_the_same_plan(run, sample, tmp_path):
 
 def test_diff_accounts_for_every_message_and_every_token(run, sample):
     """K-11: what went where, message by message."""
-    shown = json.loads(run("diff", sample, "--max-tokens", "8000", "--json").out)
+    shown = json.loads(run("diff", sample, "--max-tokens", "12000", "--json").out)
     rows = shown["messages"]
     assert [row["number"] for row in rows if row["number"]] == list(range(1, 512))
     framing = shown["window"]["tools and framing"]
@@ -222,8 +222,8 @@ def test_diff_accounts_for_every_message_and_every_token(run, sample):
 
 
 def test_diff_is_short_unless_asked_to_be_full(run, sample):
-    short = run("diff", sample, "--max-tokens", "8000").out.splitlines()
-    full = run("diff", sample, "--max-tokens", "8000", "--full").out.splitlines()
+    short = run("diff", sample, "--max-tokens", "12000").out.splitlines()
+    full = run("diff", sample, "--max-tokens", "12000", "--full").out.splitlines()
     assert len(short) < 120
     assert len(full) > 511
     assert any("masked" in line and ">" in line for line in short)

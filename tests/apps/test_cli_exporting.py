@@ -53,12 +53,14 @@ def test_an_export_comes_back_as_it_was(run, chat, tmp_path):
         goals = ctx.set_goals([Goal(text="Open on the 10th", id="g1")])
         ctx.pin("m10")
         pinned = list(ctx.history.fixed)
+        made = len(ctx._state.store.checkpoints("harbour"))
     done = run("sessions", "export", "harb", "--store", chat, "-o", "h.json")
     assert (done.code, done.out) == (0, "")
     assert "wrote h.json (120 messages" in done.err
     back = run("sessions", "import", "h.json", "--store", "other.db")
     assert back.out == "harbour\n"
-    assert "left out: 11 checkpoints: the next compression makes new ones" in back.err
+    assert made > 3
+    assert f"left out: {made} checkpoints: the next compression makes new ones" in back.err
     one, two = kept_in(chat, "harbour"), kept_in("other.db", "harbour")
     assert one == two
     assert [everything(m) for m in one] == [everything(m) for m in two]

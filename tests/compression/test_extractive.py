@@ -1,41 +1,26 @@
-"""The extractive summarizer: sections, anchors, caps, and the bundled sample (C-8, K-4, FR-8)."""
+"""The story by extraction: what happened, in the order of time, within its room (C-8, FR-8)."""
 
 import asyncio
 import json
-from collections.abc import Mapping
+import re
 from importlib import resources
 from typing import Any
 
 import pytest
 
 from compact import ExtractiveSummarizer, Message, compress, plan
-from compact.compression.extraction.notes import Notes
 from compact.core.checkpoints import Summary, SummaryRequest
-from compact.core.tokens import TokenCounter
-from compact.providers.tokenizers import tokenizer
 from compact.testing import check_summarizer
+from tests.compression.saying import COUNTER, edit, notes_of, run, said, story
 
-COUNTER = TokenCounter(tokenizer("o200k"))
 SAMPLE = resources.files("compact.apps.cli") / "sample" / "harbour.jsonl"
-
-
-def said(role: str, text: str, **more: object) -> Message:
-    return Message.of({"role": role, "content": text, **more})
 
 
 def summary(messages: list[Message], max_tokens: int = 600, **more: Any) -> Summary:
     request = SummaryRequest(
-        messages=messages,
-        max_tokens=max_tokens,
-        max_instruction_tokens=max_tokens // 3,
-        **more,
+        messages=messages, max_tokens=max_tokens, max_instruction_tokens=0, **more
     )
     return asyncio.run(ExtractiveSummarizer(COUNTER).summarize(request))
-
-
-def section(text: str, title: str) -> str:
-    _, found, rest = text.partition(f"## {title}\n")
-    return rest.split("\n## ")[0] if found else ""
 
 
 TALK = [
@@ -52,123 +37,149 @@ TALK = [
 ]
 
 
+def piers(count: int) -> list[Message]:
+    """A session of so many turns, each with its edit and its closing."""
+    kinds = ("berths", "ropes")
+    return [
+        message
+        for i in range(count)
+        for message in (
+            said("user", f"Please see to the {kinds[i % 2]} of pier {i}.", id=f"m{i}"),
+            *edit(i, f"/srv/app/src/pier_{i}.py"),
+            said("assistant", f"Pier {i} was mended, ticket HRB-{i}. It took {i} hours in all."),
+        )
+    ]
+
+
+PIERS = piers(30)
+
+
 def test_it_keeps_the_promises_of_every_summarizer() -> None:
     """One conformance suite for all summarizers: within the cap, never empty, carried on."""
     check_summarizer(lambda: ExtractiveSummarizer(COUNTER), COUNTER.estimator.count)
 
 
-def test_each_kind_of_sentence_finds_its_section() -> None:
-    """Sections as in task_state, in three languages (C-8)."""
+def test_plain_talk_says_who_said_what() -> None:
+    """In three languages; of a bare reply nothing is told (C-8)."""
     text = summary(TALK).text
-    assert "SQLite instead of PostgreSQL" in section(text, "Decisions")
-    assert "41 tests pass" in section(text, "Done")
-    assert "waits for Ocke" in section(text, "Open")
-    assert "root cause" in section(text, "Errors")
-    rules = section(text, "Instructions") + section(text, "Goal")
-    for rule in ("Never store card numbers.", "only ship on Tuesdays", "auf Deutsch", "整数分"):
-        assert rule in rules
+    assert "- User: Build the booking page. Never store card numbers." in text
+    assert "- Assistant: We decided to use SQLite instead of PostgreSQL" in text
+    assert "- User: Bitte immer auf Deutsch antworten.\n- User: 金额一律用整数分来表示。" in text
     assert "go on" not in text
 
 
-def test_anchors_stay_whole() -> None:
+def test_names_stay_whole() -> None:
     """Paths, identifiers, versions and tickets are written as they were (C-8)."""
     text = summary(TALK).text
-    for anchor in ("src/app/booking.py", "berth_id", "v1.4.2", "HRB-52"):
-        assert anchor in text
+    for name in ("src/app/booking.py", "berth_id", "v1.4.2", "HRB-52"):
+        assert name in text
 
 
-def test_tool_calls_leave_commands_files_and_real_errors() -> None:
-    """What was run, what was edited, and what failed; code that mentions errors is no error."""
-    edit = {"file_path": "src/app/mail.py", "old_string": "a_name", "new_string": "b_name"}
+def test_a_turn_is_told_by_what_was_asked_said_and_done() -> None:
+    """Its words first, and below them what came of it."""
+    messages = [
+        said("user", "Fix the mail.", id="m1"),
+        *edit(1, "src/app/mail.py", "pass", "def send_mail(): pass"),
+        *run(1, "git commit -am x", "[main 1a2b3c4] Send it\n 1 file changed"),
+        said("assistant", "The mail has its sender again."),
+    ]
+    head, *lines = story(messages).splitlines()
+    assert head == "- (m1) “Fix the mail.”"
+    assert "  The mail has its sender again." in lines
+    assert "  Wrote src/app/mail.py: send_mail" in lines
+    assert "  Committed 1a2b3c4 Send it" in lines
+
+
+def test_a_turn_that_is_under_way_is_said_to_be() -> None:
     messages = [
         said("user", "Fix the mail."),
-        call_message("c1", "run", {"command": "pytest -q tests"}),
-        result_message(
-            "c1", "12→    raise ValueError('no error')\nFAILED tests/test_mail.py::test_x"
-        ),
-        call_message("c2", "edit", edit),
-        result_message("c2", "done"),
+        said("assistant", "The template is empty."),
+        *edit(1),
     ]
-    text = summary(messages).text
-    assert "`pytest -q tests` failed: FAILED tests/test_mail.py" in section(text, "Now")
-    assert "edited: src/app/mail.py" in section(text, "Files")
-    assert "FAILED tests/test_mail.py::test_x" in section(text, "Errors")
-    assert "raise ValueError" not in text
-    assert "edit(file_path, old_string, new_string)" in section(text, "Tools")
+    assert story(messages).splitlines()[0].endswith("“Fix the mail.” — not finished")
+    done = [*messages, said("assistant", "The template has its text.")]
+    assert "not finished" not in story(done)
 
 
-def test_task_lists_tell_done_and_open() -> None:
-    """The newest task list of a tool is taken over as it stands."""
-    todos = [
-        {"content": "Write the tests for login", "status": "completed"},
-        {"content": "Deploy to staging", "status": "pending"},
-    ]
-    messages = [said("user", "Go."), call_message("t", "tasks", {"todos": todos})]
-    text = summary(messages).text
-    assert "Write the tests for login" in section(text, "Done")
-    assert "Deploy to staging" in section(text, "Open")
+@pytest.mark.parametrize("cap", [60, 200, 600, 2_000])
+def test_the_story_runs_forward(cap: int) -> None:
+    """Nowhere does it go back in time."""
+    text = story(PIERS, cap)
+    heads = [int(n) for n in re.findall(r"^- \(m(\d+)\)", text, re.M)]
+    assert heads
+    assert heads == sorted(set(heads))
+    under = 0
+    for line in text.splitlines():
+        under = int(found[1]) if (found := re.match(r"- \(m(\d+)\)", line)) else under
+        assert f"pier {under}" in line.lower() or f"pier_{under}.py" in line or "hours" in line
+
+
+def test_the_newest_turns_get_more_words() -> None:
+    text = story(PIERS, 600)
+    assert "(m29)" in text
+    told = [text.count(f"Pier {i} was mended") for i in range(30)]
+    assert told[-5:] == [1] * 5
+    assert sum(told[:15]) < sum(told[15:])
+
+
+def test_nothing_is_told_twice() -> None:
+    lines = story(PIERS, 2_000).splitlines()
+    assert len(lines) == len(set(lines))
+
+
+def test_a_span_s_story_is_that_of_its_turns() -> None:
+    """Of notes over the whole history, only what was said from one position to before another."""
+    notes = notes_of(PIERS)
+    first, last = notes.turns.rows[10].position, notes.turns.rows[12].position
+    text = story(PIERS, 2_000, first=first, last=last)
+    assert re.findall(r"^- \(m(\d+)\)", text, re.M) == ["10", "11"]
 
 
 def test_what_is_in_view_is_not_told_again() -> None:
-    """The reader sees kept messages: their words and names are left out."""
-    kept = [said("user", "Never store card numbers."), said("assistant", "See src/app/booking.py")]
-    text = summary(TALK, kept=kept).text
-    assert "Never store card numbers." not in section(text, "Instructions")
-    assert "src/app/booking.py" not in section(text, "Files")
-
-
-def test_what_is_shown_shortened_is_named() -> None:
-    """A clipped message lost names that may be needed next: they are listed."""
-    lost = [result_message("c9", "def recently_clipped_name(): pass\n" * 3)]
-    assert "recently_clipped_name" in summary(TALK, shortened=lost).text
+    """The reader sees kept messages and the record: their words are left out."""
+    said_before = TALK[1].text
+    assert said_before in summary(TALK).text
+    kept = [said("assistant", said_before)]
+    assert said_before not in summary(TALK, kept=kept).text
+    assert said_before not in summary(TALK, record=f"## Decisions\n- {said_before}").text
+    closing = "Pier 29 was mended, ticket HRB-29."
+    assert closing in story(PIERS)
+    assert closing not in story(PIERS, seen=f"It was said: {closing}")
 
 
 @pytest.mark.parametrize("cap", [30, 80, 200, 500, 2_000])
-def test_the_cap_holds_and_is_used(cap: int) -> None:
+@pytest.mark.parametrize("talk", [False, True])
+def test_the_cap_holds_and_is_used(cap: int, talk: bool) -> None:
     """Never more than the cap, and most of it where there is enough to tell (FR-8)."""
-    messages = [
-        said(
-            "assistant",
-            f"Module part_{i} was moved to src/lib_{i}/core_{i}.py because of rule {i}.",
-        )
-        for i in range(300)
-    ]
-    size = COUNTER.estimator.count(summary(messages, cap).text)
+    moved = "Module part_{0} was moved to src/lib_{0}/core_{0}.py because of rule {0}."
+    messages = [said("assistant", moved.format(i)) for i in range(300)]
+    text = summary(messages, cap).text if talk else story(piers(200), cap)
+    size = COUNTER.estimator.count(text)
     assert size <= cap
     if cap >= 500:
-        assert size >= 0.9 * cap
+        assert size >= 0.85 * cap
 
 
 def test_the_same_messages_give_the_same_text() -> None:
-    """Deterministic: the same input gives the same bytes."""
+    """Deterministic: the same input gives the same bytes, read at once or bit by bit."""
     assert summary(TALK).text == summary(TALK).text
-
-
-def test_rules_that_find_no_room_are_named_by_message() -> None:
-    """What does not fit word for word is referenced by id (C-8)."""
-    messages = [
-        said("user", f"Never touch the file number {i} in the archive folder.", id=f"m{i}")
-        for i in range(200)
-    ]
-    text = summary(messages, 900).text
-    rules = section(text, "Instructions")
-    kept = sum(f"file number {i} in" in rules for i in range(200))
-    assert 10 < kept < 60
-    assert "more, " in rules
-    missing = next(i for i in range(1, 200) if f"number {i} in" not in rules)
-    assert f"m{missing}" in rules
+    assert story(PIERS) == story(PIERS)
+    notes = notes_of(PIERS[:50])
+    for message in PIERS[50:]:
+        notes.read([message])
+    request = SummaryRequest(messages=PIERS, max_tokens=600, max_instruction_tokens=0, notes=notes)
+    assert ExtractiveSummarizer(COUNTER).extracted(request).text == story(PIERS)
 
 
 def test_notes_are_bounded() -> None:
     """However long the history, notes stay within their caps."""
-    notes = Notes()
-    for start in range(0, 6_000, 500):
-        notes.read(
-            said("assistant", f"We decided that name_{i}_x is stored in dir_{i}/file_{i}.py today.")
-            for i in range(start, start + 500)
-        )
-    assert len(notes.lines) <= 2_000 + 500
-    assert len(notes.ledger.uses) <= 5_000 + 1_500
+    text = "We decided that name_{0}_x is stored in dir_{0}/file_{0}.py today. Always back up {0}."
+    rows = [said(("assistant", "user")[i % 2], text.format(i)) for i in range(6_000)]
+    notes = notes_of(rows)
+    assert len(notes.facts) <= 1_200 + 64
+    assert len(notes.rules) <= 800 + 64
+    assert len(notes.ledger.uses) <= 2_500 + 2_000
+    assert len(notes.turns.rows) <= 1_600 + 64
 
 
 def test_the_bundled_sample_keeps_what_matters() -> None:
@@ -192,13 +203,3 @@ def test_the_bundled_sample_keeps_what_matters() -> None:
         assert kept in text
     out = compress(messages, max_tokens=8_000)
     assert compress(out, max_tokens=8_000) == out
-
-
-def call_message(call_id: str, name: str, arguments: Mapping[str, object]) -> Message:
-    part = {"type": "tool_call", "id": call_id, "name": name, "arguments": json.dumps(arguments)}
-    return Message.of({"role": "assistant", "content": [part]})
-
-
-def result_message(call_id: str, text: str) -> Message:
-    part = {"type": "tool_result", "call_id": call_id, "text": text}
-    return Message.of({"role": "tool", "content": [part]})

@@ -188,6 +188,8 @@ class Cycle:
     compressing: float = 0
     tokens: int = 0
     held: int = 0
+    """Bytes in memory but for the notes, which are bounded by caps of their own."""
+    notes: int = 0
     resident: int = 0
     messages: int = 0
     """Of the session so far."""
@@ -257,7 +259,9 @@ class Endless:
         cycle.messages = len(self.ctx.history)
         cycle.file = self.bytes_used()
         cycle.resident = resident()
-        cycle.held = weight(self.ctx, self.store, self.ctx._state.counter)
+        notes = self.ctx.history.notes
+        cycle.held = weight(self.ctx, self.store, self.ctx._state.counter, notes)
+        cycle.notes = weight(notes, self.store, self.ctx._state.counter)
 
     def bytes_used(self) -> int:
         """Bytes of the file's pages that hold something; it grows by larger steps."""
@@ -286,6 +290,7 @@ def figures(cycles: Sequence[Cycle], before: Cycle) -> Figures:
         "ordinary ms": median(t for c in cycles for t in c.ordinary),
         "compressing ms": median(c.compressing for c in cycles),
         "held kB": median(c.held for c in cycles) / 1_000,
+        "notes kB": max(c.notes for c in cycles) / 1_000,
         "resident MB": median(c.resident for c in cycles) / 1e6,
         "file B/message": (cycles[-1].file - before.file) / new,
         "store calls": mean(c.calls for c in cycles),
@@ -331,6 +336,8 @@ REAL = {
     ),
 }
 """Wire format → folders of real sessions."""
+MOST_NOTES = 8_000
+"""Kilobytes that the notes of a session may take, however long it is."""
 SPACE = ("tokens", "held kB", "resident MB", "file B/message", "store calls", "entries read")
 TIME = ("ordinary ms", "compressing ms")
 
@@ -344,6 +351,7 @@ def test_sixty_compressions_cost_what_the_first_ones_did(tmp_path, capsys):
     with capsys.disabled():
         print("\n" + told(parts))
     assert grown(parts, SPACE) == []
+    assert parts[-1]["notes kB"] < MOST_NOTES
 
 
 @pytest.mark.timing
@@ -368,6 +376,7 @@ def test_a_thousand_compressions_cost_what_the_first_ones_did(wire, tmp_path, ca
         print(f"\n{wire}, medians of each hundred\n{told(parts)}")
         print(f"the second hundred again, beside the last\n{told(beside)}")
     assert grown(parts, SPACE) == []
+    assert parts[-1]["notes kB"] < MOST_NOTES
     assert grown([{}, *beside], TIME) == []
 
 

@@ -14,6 +14,7 @@ from functools import cached_property
 
 from compact.compression.extraction.notes import Notes, note_all
 from compact.compression.extraction.story import Teller
+from compact.compression.extraction.turns import Turn
 from compact.compression.extraction.work import Attempt
 from compact.compression.page import HEADING_TOKENS, LINE_TOKENS, Page, Row
 from compact.core import anchors
@@ -29,6 +30,7 @@ from compact.core.outline import (
     FILES,
     GOAL,
     NAMES,
+    NEXT,
     OPEN,
     OUTLINE,
     RULES,
@@ -38,18 +40,18 @@ from compact.core.outline import (
 )
 from compact.core.tokens import TokenCounter
 
-LISTS_SHARE = 0.38
+LISTS_SHARE = 0.35
 """Largest share of a checkpoint that lists of names may take."""
 RECORD_LISTS = 0.5
 """Share of what a checkpoint would list for which a standing record keeps room."""
 MOST_CHECKS, MOST_FILES, MOST_COMMANDS, MOST_ERRORS = 4, 40, 5, 8
-MOST_NAMES = 240
+MOST_NAMES = 120
 LONGEST_COMMAND, LONGEST_FACT = 160, 600
 """Characters of what is told whole or not at all."""
 WORDS_TOKENS = 60
 """Tokens of the newest request where it is shown beside it anyway."""
-FRESH = 4
-"""Messages after which what was announced is no next step any more."""
+POINTER = 12
+"""Words below which a request is taken to point to what was asked before."""
 REFERENCE_ROOM = 40
 """Tokens of the line that names the messages of rules that find no room."""
 OFTEN = 3
@@ -102,6 +104,7 @@ class Composer:
             RULES: self._rules,
             STATE: self._state,
             OPEN: self._open,
+            NEXT: self._next,
             DECISIONS: self._decisions,
             FACTS: self._facts,
             ERRORS: self._errors,
@@ -210,18 +213,29 @@ class Composer:
     # --- sections ---------------------------------------------------------------------------------
 
     def _goal(self) -> Iterator[Row]:
-        """The newest request, and what it answers."""
-        turns = [t for t in self.notes.turns.rows if t.words and not t.is_empty]
+        """The newest request with its fate, what it is part of, and how it began."""
+        rows = self.notes.turns.rows
+        turns = [t for t in rows if t.words and not t.is_empty]
         if not turns:
             return
-        turn = turns[-1]
-        words = " ".join(s.text for s in turn.words)
-        is_seen = words[:80] in self.seen
-        told = self._short(words, WORDS_TOKENS if is_seen else 3 * WORDS_TOKENS)
-        below = ", shown below" if is_seen else ""
+        *before, turn = turns
+        later = rows[rows.index(turn) + 1 :]
+        fate = "answered" if turn.is_answered else "not answered yet"
         answering = f", answering “{self._short(turn.question, WORDS_TOKENS)}”"
-        said = f"- Asked last ({short_id(turn.message_id)}{below}): “{told}”"
-        yield Row(said + (answering if turn.question else ""))
+        closed = f"; then: “{self._short(later[-1].said, 12)}”" if later else ""
+        said = f"{self._quoted('Asked last', turn)}{answering if turn.question else ''}"
+        yield Row(f"{said}; {fate}{closed}", 2)
+        if before and (turn.question or len(turn.said.split()) < POINTER):
+            asked = next((t for t in before[::-1] if len(t.said.split()) >= POINTER), before[-1])
+            yield Row(self._quoted("Part of", asked), 1)
+        if before and before[0].said[:80] not in self.seen:
+            yield Row(self._quoted("Began with", before[0]), 0)
+
+    def _quoted(self, label: str, turn: Turn) -> str:
+        is_seen = turn.said[:80] in self.seen
+        below = ", shown below" if is_seen else ""
+        told = self._short(turn.said, WORDS_TOKENS // 2 if is_seen else 2 * WORDS_TOKENS)
+        return f"- {label} ({short_id(turn.message_id)}{below}): “{told}”"
 
     def _short(self, words: str, most: int) -> str:
         if self.counter.text(words) <= most:
@@ -241,21 +255,11 @@ class Composer:
 
     def _state(self) -> Iterator[Row]:
         """What is true now, as far as code can tell."""
-        work, turns = self.notes.work, self.notes.turns.rows
-        newest = turns[-1] if turns else None
-        if newest and newest.calls and not newest.is_answered:
-            said = [s.text for s in (*newest.narration, *newest.closing)][-1:]
-            if said and said[0] not in self.seen:
-                yield Row(f"- In the middle of it; said last: {said[0]}", 9)
-        elif self.notes.turns.asked and self.notes.turns.asked not in self.seen:
-            yield Row(f"- The assistant asked last: {self.notes.turns.asked}", 9)
+        work = self.notes.work
         checks = sorted(work.checked.values(), key=lambda row: -row[0])
         for order, (_, step, failed) in enumerate(checks[:MOST_CHECKS]):
             outcome = "passed" if failed is None else f"failed: {failed[:120]}"
             yield Row(f"- `{step[:100]}` {outcome}", 1 + order / 10)
-        if work.unchecked and work.checked:
-            names = [file.rsplit("/", 1)[-1] for file in list(work.unchecked)[::-1]]
-            yield Row(f"- Written since a check passed: {', '.join(names[:8])}", 2)
         if work.branch or work.commit:
             where = [f"branch {work.branch}"] if work.branch else []
             where += [f"last commit {work.commit}"] if work.commit else []
@@ -273,9 +277,29 @@ class Composer:
             open_ += [x.removeprefix("- ") for x in notes.carried]
         return (Row(f"- {words}", order) for order, words in enumerate(open_))
 
+    def _next(self) -> Iterator[Row]:
+        """What was begun last, what was asked or offered last, what waits for an answer."""
+        turns, work = self.notes.turns, self.notes.work
+        newest = turns.rows[-1] if turns.rows else None
+        if newest and newest.calls and not newest.is_answered:
+            said = [s.text for s in (*newest.narration, *newest.closing) if s.is_sentence][-1:]
+            yield from (Row(f"- In the middle of it; said last: {x}", 0) for x in said)
+            if work.last_call:
+                yield Row(f"- Done last: {work.last_call}", 1)
+        elif turns.asked:
+            yield Row(f"- The assistant asked last, unanswered: {turns.asked}", 2)
+        refused = [x for x in self.notes.exchanges if x.is_refusal and newest]
+        if refused and newest and refused[-1].position >= newest.position:
+            asked = refused[-1]
+            yield Row(f"- Refused last: {asked.question[:120]} — “{asked.answer}”", 3)
+        if work.unchecked and work.checked:
+            names = [file.rsplit("/", 1)[-1] for file in list(work.unchecked)[::-1]]
+            yield Row(f"- To check: written since a check passed: {', '.join(names[:8])}", 4)
+
     def _decisions(self) -> Iterator[Row]:
-        """Questions with their answers, the newest first."""
-        for exchange in reversed(self.notes.exchanges):
+        """Questions with their answers, the newest first; where people only talk, none."""
+        talk = self.notes.is_plain_talk
+        for exchange in reversed(self.notes.exchanges if not talk else ()):
             answer = f"“{exchange.answer}”" if exchange.answer else ""
             if exchange.is_refusal:
                 yield Row(f"- Refused {exchange.question[:120]}: {answer}", exchange.position)
@@ -345,9 +369,9 @@ class Composer:
                 listed += names
         if not listed and FILES in page.sections:  # the root alone says nothing
             page.left += sum(self.counter.text(x.text) for x in page.sections.pop(FILES))
-        commands = page.left + int(_MOST[COMMANDS] * left)
+        floor = page.left - int(_MOST[COMMANDS] * left)
         for order, command in enumerate(self._commands(page.text())):
-            left -= page.add(COMMANDS, Row(f"- `{command}`", order), commands - page.left)
+            left -= page.add(COMMANDS, Row(f"- `{command}`", order), page.left - floor)
         likely = [x for x in self._likeliest if not self._is_told_file(x, known, root)]
         below = root if FILES in page.sections else ""
         shown = [(text, text.removeprefix(below)) for text in likely[:MOST_NAMES]]

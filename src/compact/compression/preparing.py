@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from compact.compression.aging import LEAST_CAP, Rewrite
-from compact.compression.composition import Composer
+from compact.compression.composition import REFERENCE_TOKENS, Composer
 from compact.compression.ladder import shortened
 from compact.compression.layout import Layout
 from compact.compression.standing import Standing
@@ -214,7 +214,8 @@ def _answers(layout: Layout, history: History) -> dict[str, str]:
 
 
 def _heading_tokens(selection: Selection) -> int:
-    return 40 + selection.history.counter.framing.per_message + SLACK
+    reference = REFERENCE_TOKENS if selection.standing else 0
+    return 40 + reference + selection.history.counter.framing.per_message + SLACK
 
 
 def in_view(selection: Selection) -> list[Message]:

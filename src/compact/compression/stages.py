@@ -34,6 +34,7 @@ from compact.core.history import History
 from compact.core.messages import SYSTEM_ROLES, Message
 from compact.core.policy import CompactPolicy
 from compact.core.provider_rules import violations
+from compact.core.redaction import redact
 from compact.core.sessions import Piece
 from compact.errors import CannotFit, SummaryRejected
 
@@ -54,6 +55,8 @@ RECORD_HEADING = 60
 """Tokens of what stands above a record's first section, at most."""
 MOST_PERSONS = 500
 """Messages of a person that are asked for instructions when room is set aside for them."""
+AFTER_TOKENS = 32
+"""Tokens of the sentence that says what stands below a checkpoint."""
 WORTH_FILLING = 0.03
 MOST_RECORD = 3
 """How many times what is set aside for it the record may take where the target leaves it."""
@@ -147,7 +150,7 @@ def draft(selection: Selection, task: Task, judged: Judged) -> Checkpoint:
     """The checkpoint of what was asked for and written."""
     history, standing = selection.history, selection.standing
     summary = judged.summary
-    text = _text_of(selection, task, summary)
+    text = redact(_text_of(selection, task, summary)).text  # it outlives what it was read from
     if task.unread:
         text += f"\n\n{task.unread:,} of the earliest messages were not read for this summary."
     span, kept, released = _reach(selection, task)
@@ -180,8 +183,19 @@ def _text_of(selection: Selection, task: Task, summary: Summary) -> str:
         return summary.text
     if selection.standing is not None:
         return f"{REFERENCE_LINE}\n{summary.text}" if summary.text else REFERENCE_LINE
-    text = composer.written(summary.text, task.room)
-    return f"{REFERENCE_LINE}\n\n{text}" if text else REFERENCE_LINE
+    text = composer.written(summary.text, task.room - AFTER_TOKENS)
+    after = _after(selection)
+    return "\n\n".join(filter(None, (REFERENCE_LINE + after, text)))
+
+
+def _after(selection: Selection) -> str:
+    """How what is in view joins: what stands below in full, and what of before it is kept."""
+    layout = selection.layout
+    kept = sum(1 for i in layout.held if selection.history.is_person(i) and i < layout.cut)
+    alone = (
+        f"{kept:,} of a person's messages without what was said between them, then " if kept else ""
+    )
+    return f" Below it stand {alone}everything from message {layout.cut + 1:,} on."
 
 
 def _number(selection: Selection, task: Task) -> int:
@@ -276,7 +290,7 @@ def _record(selection: Selection, checkpoints: Sequence[Checkpoint]) -> Message 
     raised = layout.limit - (selection.budget.limit - selection.budget.aside)  # for a large group
     most = min(free - raised, standing.caps.record * MOST_RECORD)
     room = max(selection.record, most) - RECORD_HEADING
-    text = composer.standing(min(room, free - RECORD_HEADING))
+    text = redact(composer.standing(min(room, free - RECORD_HEADING))).text
     if not text:
         return None
     until = history[len(history) - 1].timestamp

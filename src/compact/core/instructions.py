@@ -23,19 +23,16 @@ candidates."""
 PASTE_ENDS = 15
 
 _STRONG = re.compile(
-    r"\b(?:never|always|must(?:n't)?|do(?:n't| not)|shall|required?|forbidden|"
-    r"under no circumstances|make sure|ensure|"
-    r"at all times|from now on|remember|important|only|no longer|not allowed|stick (?:to|with)|"
-    r"at (?:most|least)|"
-    r"no more than|maximum|minimum|hands off|"
-    r"niemals?|nie|immer|muss|müssen|darf|dürfen|nur|keinesfalls|ab (?:jetzt|sofort)|wichtig|"
-    r"höchstens|mindestens|"
-    r"keine[nrms]?|finger weg)\b|"
+    r"\b(?:never|always|must(?:n't)?|shall|forbidden|under no circumstances|make sure|ensure|"
+    r"at all times|from now on|not allowed|stick (?:to|with)|hands off|"
+    r"niemals?|nie|immer|muss|müssen|darf|dürfen|keinesfalls|ab (?:jetzt|sofort)|"
+    r"finger weg)\b|(?:^|[,;:.!—-]\s|\b(?:please|and|but|so|then) )(?:do(?:n't| not)|kein\w*)\b|"
     r"绝不|不要|必须|总是|始终|禁止|只能|务必|一定|不得|不能|一律|统一|不许|别",
     re.IGNORECASE,
 )
 _MILD = re.compile(
-    r"\b(?:please|bitte|exactly|"
+    r"\b(?:please|bitte|exactly|important|wichtig|remember|only|nur|no longer|required?|"
+    r"at (?:most|least)|no more than|maximum|minimum|höchstens|mindestens|"
     r"should(?:n't)?|need(?:s)? to|have to|has to|want(?:s)?(?: to)?|would like|i'd (?:like|"
     r"rather|prefer)|prefer|"
     r"instead|rather|keep|use|avoid|let's|don't want|without|unless|no need|leave|stay|call it|"

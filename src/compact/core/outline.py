@@ -34,7 +34,7 @@ class Section:
     """Other titles it is known by in what people and models write, in lower case."""
 
 
-GOAL, RULES, STATE, OPEN = "Goal", "Rules", "State", "Open"
+GOAL, RULES, STATE, OPEN, NEXT = "Goal", "Rules", "State", "Open", "Next"
 DECISIONS, FACTS, STORY, ERRORS = "Decisions", "Facts", "Story", "Errors"
 FILES, COMMANDS, NAMES = "Files", "Commands", "Names"
 
@@ -58,7 +58,7 @@ OUTLINE: Sequence[Section] = (
     Section(
         STATE,
         "record",
-        "what is true now: checks, branch, commit, what is not checked yet, what comes next",
+        "what is true now: branch, commit, checks, what is not checked yet",
         most=0.12,
         least=60,
         also=("now", "current state", "status", "current work", "where it stands"),
@@ -69,7 +69,15 @@ OUTLINE: Sequence[Section] = (
         "work that was begun or promised and is not done",
         most=0.15,
         least=60,
-        also=("open work", "to do", "todo", "todos", "next", "next steps", "pending tasks", "plan"),
+        also=("open work", "to do", "todo", "todos", "pending tasks", "plan"),
+    ),
+    Section(
+        NEXT,
+        "record",
+        "what was begun last, what was asked or offered last, what waits for an answer",
+        most=0.12,
+        least=60,
+        also=("next step", "next steps"),
     ),
     Section(
         DECISIONS,

@@ -163,7 +163,7 @@ class Notes:
             if verdict := verdict_of(result, names[result.call_id]):
                 self.work.decided(verdict)
         for said in words_within(message, names):
-            self._hear(said.words, message.id, is_answer=said.kind == "answer")
+            self._hear(said.words, message.id, is_answer=said.kind != "note")
             refused = self.work.tried(said.call_id) if said.kind == "refusal" else ""
             words = " ".join(said.words.split())[:LONGEST_QUESTION]
             asked = said.question or refused

@@ -35,12 +35,12 @@ OLD_TURNS = 0.22
 HEAD, ASKED, CLOSING, NARRATED, OUTCOME = 4.0, 1.3, 1.0, 0.45, 2.2
 """Weights of the line that says what was asked, of what else a person said, of a turn's closing, of
 what was said on the way, of what came of it."""
-OPENING = 2.0
+OPENING = 4.0
 """What the first statement of a closing counts more, the next one half of that, and so on: they say
 how it went."""
 NESTED = 0.6
 """What an item of an item counts less."""
-MOST_NAMED = 3.0
+MOST_NAMED = 1.5
 """What the names of a statement may count together."""
 THRIFT = 0.6
 """Power of its tokens by which a statement's worth is divided."""
@@ -58,9 +58,7 @@ _NAMED = re.compile(r"[A-Z][\w'. -]{1,24}: ")
 """How a line opens that says itself who speaks."""
 VOICE_TOKENS = 8
 """Tokens of a line's voice, at most."""
-NEWEST = 2
-"""Turns of which it is told what was read."""
-MOST_OF_FILE = 10
+MOST_OF_FILE = 6
 """Names that are told of one file."""
 EARLIER = -1
 """The turn under which stands what an earlier checkpoint told."""
@@ -166,13 +164,14 @@ class Teller:
         return ""
 
     def _head(self, turn: Turn) -> str:
-        words = " ".join(s.text for s in turn.words if s.position == turn.position)
+        words = turn.said
         is_seen = bool(words) and words[:80] in self.seen
         said = self._short(words, HEAD_SEEN if is_seen else HEAD_TOKENS)
         if turn.question:
             said = f"{said}” to: “{self._short(turn.question, HEAD_TOKENS)}"
         head = f"({short_id(turn.message_id)}) “{said}”" if words else "(before)"
-        fate = " — not finished" if turn.calls and not turn.is_answered else ""
+        is_last = turn is self.notes.turns.rows[-1]
+        fate = " — not finished" if is_last and turn.calls and not turn.is_answered else ""
         return f"- {head}{fate}"
 
     def _short(self, words: str, most: int) -> str:
@@ -184,7 +183,7 @@ class Teller:
 
     def _lines(self, turn: Turn, i: int, count: int, names: set[str]) -> Iterator[Line]:
         fresh = OLD_TURNS + math.exp((i + 1 - count) / self.fade)
-        words = " ".join(s.text for s in turn.words if s.position == turn.position)
+        words = turn.said
         size = self.counter.text(words)
         head = Statement("", tuple(n for s in turn.words for n in s.names), position=turn.position)
         yield self._line(i, head, 0, HEAD * fresh, cost=min(size, HEAD_TOKENS) + HEAD_FRAME)
@@ -197,7 +196,7 @@ class Teller:
             late = (order + 1) / len(turn.narration)
             narrated = NARRATED if turn.is_answered else CLOSING * (0.5 + 2 * late)
             yield self._line(i, said, order, narrated * fresh)
-        is_new = i + NEWEST >= count
+        is_new = i + 1 == count and turn is self.notes.turns.rows[-1] and not turn.is_answered
         for order, said in enumerate(self._outcomes(turn, names, is_new=is_new)):
             yield self._line(i, said, 1_000 - order, OUTCOME * fresh)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Literal
 
 from compact.core import anchors, sentences
@@ -58,6 +59,11 @@ class Statement:
     """Whether it is an item of an item."""
 
     @property
+    def is_sentence(self) -> bool:
+        """Whether it is more than a fragment."""
+        return self.text.count(" ") >= 4 or not self.text.isascii()
+
+    @property
     def asks(self) -> bool:
         """Whether it is a question."""
         return self.text.endswith(("?", "？"))
@@ -98,6 +104,11 @@ class Turn:
     is_interrupted: bool = False
     last: int = 0
     """The position of its last message."""
+
+    @property
+    def said(self) -> str:
+        """The words with which it began."""
+        return " ".join(s.text for s in self.words if s.position == self.position)
 
     @property
     def is_empty(self) -> bool:
@@ -267,14 +278,17 @@ def statements(text: str, position: int) -> Iterator[Statement]:
 
 
 def _lines(text: str) -> Iterator[str]:
-    """The lines of a text, without what stands in code fences."""
-    fenced = False
-    for line in text.splitlines():
+    """The lines of a text, without what stands in code fences and the head rows of tables."""
+    fenced, lines = False, text.splitlines()
+    for line, after in zip_longest(lines, lines[1:], fillvalue=""):
         if line.lstrip().startswith(("```", "~~~")):
             fenced = not fenced
         elif fenced or not line.strip() or _RULE.match(line):
             continue
-        elif _ROW.match(line) or not sentences.is_log_line(line):
+        elif _ROW.match(line):
+            if not ("|" in after and _RULE.match(after)):
+                yield line
+        elif not sentences.is_log_line(line):
             yield line
 
 

@@ -16,6 +16,7 @@ from typing import Any, Literal
 from compact.core import anchors
 from compact.core.arguments import read_json
 from compact.core.messages import ToolCall, ToolResult
+from compact.core.outcomes import outcome_of
 
 EDIT_KEYS = frozenset(
     ("old_string", "new_string", "content", "patch", "diff", "new_str", "old_str", "new_source")
@@ -42,8 +43,11 @@ _CHECK = re.compile(
 )
 """What makes a step of a command a check: a program that checks, or a task that is called so."""
 _LOOKS = frozenset(
-    ("cat", "cd", "cp", "echo", "find", "gh", "git", "grep", "head", "ls", "mkdir", "mv")
-) | frozenset(("rg", "rm", "sed", "tail", "touch", "which"))
+    """
+    [ cat cd cp do echo export find for gh git grep head if local ls mkdir mv rg rm sed set tail
+    test then touch which while xargs
+    """.split()  # noqa: SIM905 - a table to read
+)
 """Programs whose arguments may well be called like a check."""
 _PROGRAM = re.compile(r"[a-z][a-z0-9_.+-]*")
 _STEP = re.compile(r"(?:\"[^\"]*\"|'[^']*'|>&|[^;&|\n\"'])+")
@@ -60,6 +64,9 @@ _BRANCH = re.compile(
     r"^(?:On branch |\* |Switched to (?:a new )?branch ')(?P<branch>[\w./-]+)'?\s*$", re.M
 )
 """How git says on which branch one is, and what was committed."""
+_ELSEWHERE = re.compile(r"/tmp\b|\bgit -C\b|\bmktemp\b")
+"""A command that works in some other repository than the one at hand."""
+_LAST_CALL = 160
 _TASK_ID = re.compile(r"#(\d+)")
 
 
@@ -119,6 +126,7 @@ class _Asked:
     """The words of the task that it makes."""
     subject: str = ""
     """The one file that it is about."""
+    call: ToolCall | None = None
 
 
 @dataclass(slots=True)
@@ -147,6 +155,8 @@ class WorkLog:
     """The newest commit: hash and title."""
     commits: list[str] = field(default_factory=list)
     """Commits that were made since somebody took them away from here."""
+    last_call: str = ""
+    """The newest call that was answered, in one line."""
     plan: tuple[str, Literal["proposed", "approved", "refused"]] | None = None
     """The newest plan that was put to the person, and what became of it."""
     _asked: dict[str, _Asked] = field(default_factory=dict)
@@ -167,7 +177,14 @@ class WorkLog:
         target = command or next((v for _, v in values if len(v) < _LONGEST_PATH), "")
         tried = call.name, " ".join((script or target).split())[:_TRIED_CHARS]
         asked = _Asked(
-            (call.name, target), tried, command, tuple(files), script, task, (*named, "")[0]
+            (call.name, target),
+            tried,
+            command,
+            tuple(files),
+            script,
+            task,
+            subject=(*named, "")[0],
+            call=call,
         )
         self._asked[call.id] = asked
         while len(self._asked) > MOST_PENDING:
@@ -219,11 +236,14 @@ class WorkLog:
     def result(self, result: ToolResult, position: int) -> None:
         """Take down how a call went."""
         asked = self._asked.pop(result.call_id, _Asked(("", result.call_id), ("", ""), None, ()))
-        every = anchors.error_lines(result.text, most=_LINES_OF_ONE_RESULT)
-        if result.is_error and not every:
+        outcome = outcome_of(result, asked.call)
+        failed = result.is_error or (outcome is not None and outcome.status == "failed")
+        every = anchors.error_lines(result.text, most=_LINES_OF_ONE_RESULT) if failed else []
+        if failed and not every:
             every = [line for line in (anchors.failure(result.text),) if line]
-        found = every[:3]
-        failed = result.is_error or (bool(found) and asked.command is not None)
+        if failed and outcome is not None and outcome.detail:
+            every = [outcome.detail, *(x for x in every if x != outcome.detail)]
+        self.last_call = " ".join(asked.key)[:_LAST_CALL].strip()
         if not failed:
             self.unchecked.update(dict.fromkeys(asked.files, position))
             self._went_well(asked)
@@ -236,8 +256,8 @@ class WorkLog:
             for file in asked.files:
                 self.files[file] = self.files.pop(file, (0, 0))[0] + 1, position
         if asked.command:
-            self._ran(asked, found[0] if failed and found else None, position)
-            if "git" in _programs_in(asked.script):
+            self._ran(asked, every[0] if failed and every else None, position)
+            if "git" in _programs_in(asked.script) and not _ELSEWHERE.search(asked.script):
                 self._note_repository(result.text)
 
     def _note_repository(self, text: str) -> None:
@@ -324,7 +344,7 @@ def _checks_in(script: str) -> dict[str, str]:
         if (
             not _PROGRAM.fullmatch(program)
             or program in _LOOKS
-            or not (check := _CHECK.search(step))
+            or not (check := _CHECK.search(" ".join(w for w in words if "=" not in w)))
         ):
             continue
         kind = check["program"] or f"{program} {check['kind'].removesuffix('s')}"
