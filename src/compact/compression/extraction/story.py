@@ -198,7 +198,7 @@ class Teller:
             yield self._line(i, said, order, narrated * fresh)
         is_new = i + 1 == count and turn is self.notes.turns.rows[-1] and not turn.is_answered
         for order, said in enumerate(self._outcomes(turn, names, is_new=is_new)):
-            yield self._line(i, said, 1_000 - order, OUTCOME * fresh)
+            yield self._line(i, said, 1_000 - order, OUTCOME * fresh * (1 + is_new))
 
     def _line(
         self,
@@ -222,12 +222,12 @@ class Teller:
         for file, it in reversed(turn.touched.items()):
             names = [n for n in (*it.names, *it.defined) if n in self.weights and n not in told]
             names = sorted(dict.fromkeys(names), key=lambda x: (-self.weights[x], x))[:MOST_OF_FILE]
-            deed = f"{'Wrote' if it.written else 'Read'} {file if is_new else _name_of(file)}"
+            deed = f"{'Wrote' if it.written else 'Read'} {_name_of(file)}"
             if not it.written and not (names and is_new):
                 continue
             told.update(names)
             text = f"{deed}: {', '.join(names)}" if names else deed
-            yield Statement(text, tuple(names), position=it.position)
+            yield Statement(text, tuple(names), position=min(it.position, self.last - 1))
         if turn.commits:
             hashes = tuple(commit.partition(" ")[0] for commit in turn.commits)
             yield Statement(f"Committed {'; '.join(turn.commits)}", hashes, position=turn.last)
