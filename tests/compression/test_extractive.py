@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from compact import ExtractiveSummarizer, Message, compress, plan
-from compact.core.checkpoints import Summary, SummaryRequest
+from compact.core.checkpoints import Checkpoint, Span, Summary, SummaryRequest
 from compact.testing import check_summarizer
 from tests.compression.saying import COUNTER, edit, notes_of, run, said, story
 
@@ -203,3 +203,19 @@ def test_the_bundled_sample_keeps_what_matters() -> None:
         assert kept in text
     out = compress(messages, max_tokens=8_000)
     assert compress(out, max_tokens=8_000) == out
+
+
+@pytest.mark.parametrize("is_talk", [True, False])
+def test_what_an_earlier_checkpoint_told_is_carried_on(is_talk: bool) -> None:
+    """Read in place of its messages, alone or before others (K-6, FR-4)."""
+    told = summary(TALK if is_talk else piers(6)).text
+    span = Span(first=0, last=9, messages=10)
+    made = Checkpoint(id="ck-0123456789ab", span=span, summary=told).message()
+    more = [said("user", "The lanterns are lit."), said("assistant", "All 12 of them.")]
+    for messages in ([made], [made, *more]):
+        text = summary(messages).text
+        lines = [line.strip("- ") for line in told.splitlines()]
+        kept = [line for line in lines if line in text]
+        assert len(kept) >= 0.7 * len(lines), text
+    assert "lanterns" in text
+    assert text.index(kept[0]) < text.index("lanterns")

@@ -427,7 +427,7 @@ class Composer:
             key=lambda row: -sum(self.notes.freshness(p) for p in row[1].positions),
         )
         often = [row for row in rows if len(row[1].positions) >= OFTEN or row[1].is_check]
-        short = [command for command, _ in often if len(command) <= LONGEST_COMMAND]
+        short = [command for command, _ in often if len(command) < LONGEST_COMMAND]
         return [command for command in short if command not in told][:MOST_COMMANDS]
 
 

@@ -46,6 +46,8 @@ PLAIN = 8
 FADE = 80.0
 """Messages after which something counts 1/e of a fresh one (above `OLD`)."""
 OLD = 0.25
+SPOKE = ("User: ", "Assistant: ")
+"""How lines begin by which plain talk is told."""
 REFERENCE = re.compile(r"\d+ more, ")
 """How the line begins that names the messages of rules that found no room."""
 KEPT_RULE = 0.6
@@ -212,8 +214,10 @@ class Notes:
 
     @property
     def is_plain_talk(self) -> bool:
-        """Whether people only talk: hardly any turn calls a tool."""
+        """Whether people only talk: hardly any turn calls a tool, nor is it told of earlier."""
         rows = self.turns.rows
+        if not rows or (self.earlier and not any(s.text.startswith(SPOKE) for s in self.earlier)):
+            return False
         return not self.work.commands and sum(t.calls > 0 for t in rows) * PLAIN <= len(rows)
 
     def ranked(self) -> list[tuple[str, Use, float]]:

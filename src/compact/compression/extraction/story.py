@@ -149,7 +149,10 @@ class Teller:
         time.
         """
         items = [item for turn in turns for item in _said_in(turn)]
-        new = [x for x in items if self.first <= x.position < self.last and x.text not in self.seen]
+        items = [x for x in items if self.first <= x.position < self.last]
+        earlier = [s.text for s in self.notes.earlier if self.first <= s.position < self.last]
+        told = [Said(i - len(earlier), "assistant", text) for i, text in enumerate(earlier)]
+        new = [x for x in (*told, *items) if x.text not in self.seen]
 
         def cost(text: str) -> int:
             return self.counter.text(text) + 1

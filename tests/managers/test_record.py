@@ -1,0 +1,152 @@
+"""The standing record of a session: composed anew at each compression, from everything that is
+covered (C-8, FR-4).
+"""
+
+import itertools
+
+import pytest
+
+from compact import ContextManager
+from compact.core.own_text import kind_of
+from compact.core.protocols import SessionStore
+from compact.storage.inmemory import InMemoryStore
+from tests import checker
+from tests.compression.saying import section
+from tests.managers.asking import Dict, call, result
+
+RULES = [f"Never sail to {place} after dark." for place in ("Bergen", "Visby", "Oulu", "Brest")]
+
+
+def session(store: SessionStore, window: int = 8_192) -> ContextManager:
+    return ContextManager(window=window, store=store, session_id="s", tokenizer="o200k")
+
+
+def worked(ctx: ContextManager, first: int, turns: int) -> None:
+    """Turns of work; of the first ones each has a rule."""
+    for i in range(first, first + turns):
+        rule = f"\n\n{RULES[i]}" if i < len(RULES) else ""
+        ctx.add_message(role="user", content=f"Please see to mooring {i} of the harbour.{rule}")
+        ctx.add_message(call("run", f"c{i}", command=f"check_mooring --number {i}"))
+        printed = "\n".join(f"mooring {i} bollard {n} holds" for n in range(40))
+        ctx.add_message(result(f"c{i}", printed))
+        ctx.add_message(role="assistant", content=f"Mooring {i} holds. " + "It was looked at. " * 9)
+
+
+def lived(ctx: ContextManager, turns: int = 60) -> list[Dict]:
+    prompt: list[Dict] = []
+    for i in range(turns):
+        worked(ctx, i, 1)
+        prompt = ctx.get_context_for_model()
+    assert ctx.compressions > 3
+    return prompt
+
+
+def records(prompt: list[Dict]) -> list[str]:
+    texts = [text for message in prompt for text in checker.visible(message)]
+    return [text for text in texts if kind_of(text) == "Record"]
+
+
+def test_what_must_hold_stands_in_it_after_many_compressions() -> None:
+    prompt = lived(session(InMemoryStore()))
+    (record,) = records(prompt)
+    shown = "\n".join(text for m in prompt for text in checker.visible(m))
+    assert all(rule in shown for rule in RULES)
+    assert all(shown.count(rule) == 1 for rule in RULES), "the first request is in view anyway"
+    assert all(rule in record for rule in RULES[1:])
+
+
+def test_it_stands_behind_the_checkpoints_and_before_the_newest_messages() -> None:
+    """What stood before it stays as it was, so that a provider's cache holds (FR-4)."""
+    prompt = lived(session(InMemoryStore()))
+    kinds = [kind_of(str(m.get("content") or "")) for m in prompt]
+    at = kinds.index("Record")
+    assert "Checkpoint" in kinds[:at]
+    assert "Checkpoint" not in kinds[at:]
+    assert prompt[at]["role"] == "user"
+    assert len(prompt) > at + 1
+
+
+def test_nothing_of_it_is_stored_searched_or_summarized() -> None:
+    ctx = session(InMemoryStore())
+    prompt = lived(ctx)
+    assert not any(kind_of(m.text) for m in ctx.history)
+    assert not any("[Record" in c.summary for c in ctx.checkpoints)
+    assert not any(kind_of(r.text) for r in ctx.recall("mooring harbour", limit=50))
+    count = len(ctx.history)
+    ctx.sync([*prompt, {"role": "user", "content": "And now?"}])
+    assert len(ctx.history) == count + 1
+    assert ctx.history[count].text == "And now?"
+
+
+def test_the_same_session_gives_the_same_bytes_however_often_it_was_opened() -> None:
+    """Notes that were carried on, and notes that are read anew, say the same."""
+    whole, store = session(InMemoryStore()), InMemoryStore()
+    opened = itertools.count()
+    for i in range(60):
+        worked(whole, i, 1)
+        ctx = session(store)
+        worked(ctx, i, 1)
+        assert ctx.get_context_for_model() == whole.get_context_for_model(), next(opened)
+    assert whole.compressions > 3
+
+
+def test_a_session_keeps_what_one_call_keeps() -> None:
+    """The rules, at the same size (C-8)."""
+    from compact import plan
+
+    ctx = session(InMemoryStore())
+    prompt = lived(ctx)
+    messages = [m.wire for m in ctx.history]
+    once = plan(messages, max_tokens=checker.prompt_tokens(prompt), tokenizer="o200k")
+    shown = "\n".join(text for m in prompt for text in checker.visible(m))
+    for rule in RULES:
+        assert (rule in shown) >= (rule in once.context.render_text())
+
+
+def test_it_goes_and_comes_back_with_what_it_stands_for() -> None:
+    """Undo, redo, a branch, the context of long ago: each shows the record that was in force."""
+    ctx = session(InMemoryStore())
+    prompts: dict[int, list[Dict]] = {}
+    for i in range(40):
+        worked(ctx, i, 1)
+        before = ctx.compressions
+        prompt = ctx.get_context_for_model()
+        if ctx.compressions > before:
+            prompts[ctx.compressions] = prompt
+    assert len(prompts) > 3
+    now = ctx.get_context_for_model()
+    ctx.undo()
+    assert records(ctx.get_context_for_model()) != records(now)
+    ctx.redo()
+    assert ctx.get_context_for_model() == now
+    at = len(ctx.history)
+    ctx.branch(at=at)
+    assert records(ctx.get_context_for_model()) == records(now)
+
+
+@pytest.mark.parametrize("size", [200, 1_200])
+def test_a_record_in_a_list_that_fits_is_left_alone(size: int) -> None:
+    """And carried on where the list is compressed once more (K-6, C-8)."""
+    from compact import compress
+
+    prompt = lived(session(InMemoryStore()))
+    most = int(1.2 * checker.prompt_tokens(prompt))
+    assert compress(prompt, max_tokens=most, tokenizer="o200k") == prompt
+    more = [
+        {"role": "user", "content": f"Part {i}: " + "it is so. " * 40} for i in range(size // 40)
+    ]
+    again = compress([*prompt, *more], max_tokens=2_000, tokenizer="o200k")
+    shown = "\n".join(text for m in again for text in checker.visible(m))
+    assert checker.prompt_tokens(again) <= 2_000
+    assert all(rule in shown for rule in RULES)
+
+
+def test_a_smaller_window_has_a_record_that_fits() -> None:
+    store = InMemoryStore()
+    lived(session(store, 16_384))
+    ctx = session(store, 4_096)
+    prompt = ctx.get_context_for_model()
+    assert checker.prompt_tokens(prompt) <= ctx.window.usable
+    (record,) = records(prompt)
+    assert section(record, "Rules")
+    assert checker.tokens(record) < 0.4 * ctx.window.usable
