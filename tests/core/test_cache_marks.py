@@ -8,8 +8,9 @@ import pytest
 
 from compact import ContextManager
 from compact.core.cache_marks import MARK, MOST, with_marks
-from compact.core.checkpoints import Checkpoint, Span, is_checkpoint_text
+from compact.core.checkpoints import Checkpoint, Span
 from compact.core.formats.known import prompt_of
+from compact.core.own_text import kind_of
 
 Dict = dict[str, Any]
 HOUR = {"type": "ephemeral", "ttl": "1h"}
@@ -179,8 +180,12 @@ def test_two_turns_share_their_beginning_up_to_a_mark() -> None:
     ctx = ContextManager(window=6_000, tokenizer="o200k", format="anthropic", system=SYSTEM)
     before: Dict | None = None
     compressed, plain, stayed, aged = 0, 0, 0, 0
+    ctx.add_message(role="user", content="See whether the roof holds, beam by beam.")
     for turn in range(150):
-        ctx.add_message(role="user", content=f"Question {turn}: " + "what of the roof? " * 10)
+        look = {"type": "tool_use", "id": f"t{turn}", "name": "a", "input": {"beam": turn}}
+        ctx.add_message(role="assistant", content=[look])
+        seen = {"type": "tool_result", "tool_use_id": look["id"], "content": "It holds. " * 60}
+        ctx.add_message(role="user", content=[seen])
         context = ctx.active_context()
         said = prompt_of(context, "anthropic")
         sent = with_marks({"system": context.system, "tools": TOOLS, "messages": said})
@@ -197,7 +202,6 @@ def test_two_turns_share_their_beginning_up_to_a_mark() -> None:
                 aged += 1
                 assert common > at[1], "tools and system prompt were cached"
         before, compressed = sent, ctx.compressions
-        ctx.add_message(role="assistant", content=[{"type": "text", "text": "It holds. " * 30}])
     assert plain > 100
     assert stayed > 5
     assert aged >= 2, "the first one, and one that re-worded what was there"
@@ -206,4 +210,4 @@ def test_two_turns_share_their_beginning_up_to_a_mark() -> None:
 
 def checkpoints(sent: Dict) -> list[str]:
     texts = [str(block.get("text", "")) for _, block in blocks(sent)]
-    return [text for text in texts if is_checkpoint_text(text)]
+    return [text for text in texts if kind_of(text) == "Checkpoint"]

@@ -193,13 +193,13 @@ def test_a_capped_window_is_said_and_stays_with_its_size() -> None:
 
 
 class Few:
-    """A tokenizer that needs a token for eight characters."""
+    """A tokenizer that needs a token for twelve characters."""
 
     name = "few"
     exact = True
 
     def count(self, text: str) -> int:
-        return (len(text) + 7) // 8
+        return (len(text) + 11) // 12
 
 
 def by_model(model: str, prompt: list[dict[str, Any]], *, wire: str = "chat_completions") -> int:

@@ -152,8 +152,8 @@ def test_only_the_branch_that_is_open_is_searched(store: SessionStore) -> None:
 STUB = re.compile(r"\[output (\S+) masked · [^\n]+ · ([\d,]+) tokens, ([\d,]+) lines")
 CLIPPED = re.compile(r"the whole text is (message|output|in call) (\S+) …\]")
 HEADING = re.compile(r"\[Checkpoint (ck-\S+) · ([\d,]+) of messages")
-ASKED = re.compile(r"^- (?:First asked|Last asked here) \((\S+)\): (.{20})", re.MULTILINE)
-MORE = re.compile(r"^- \d+ more, (?:the clearest of them )?by message: (.+?)(?: …)?$", re.MULTILINE)
+ASKED = re.compile(r"^- (?:Asked last )?\((\w+)(?:, shown below)?\):? “(.{20})", re.MULTILINE)
+MORE = re.compile(r"^- \d+ more, by message: (.+?)$", re.MULTILINE)
 
 
 def busy(ctx: ContextManager, *, random_ids: bool) -> None:
@@ -196,7 +196,7 @@ def test_every_id_that_a_prompt_shows_brings_back_the_original(
     store: SessionStore, wire: str, random_ids: bool
 ) -> None:
     """Stubs, headings and the lines of summaries each name one (issue part 7)."""
-    ctx = session(store, 4_096, format=wire)
+    ctx = session(store, 6_000, format=wire)
     busy(ctx, random_ids=random_ids)
     prompt = ctx.get_context_for_model()
     shown = "\n".join(text for message in prompt for text in checker.visible(message))

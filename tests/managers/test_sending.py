@@ -353,15 +353,15 @@ def test_the_smaller_window_of_a_stand_in_is_not_the_sessions():
             return await super().complete(context, ask)
 
     own = Away("back again", name="own")
-    other = ScriptedModel("for it", limit=1_000, count=lambda context: context.tokens, name="other")
+    other = ScriptedModel("for it", limit=700, count=lambda context: context.tokens, name="other")
     asked = Persistent([own, other], Patience(attempts=1))
     ctx, _ = session()
     for i in range(80):
         ctx.add_message(role="user" if i % 2 else "assistant", content=f"{i}: " + "drawer " * 30)
     before = ctx.window
     assert ctx.send(asked).text == "for it"
-    assert other.contexts[-1].tokens <= 1_000
-    assert other.asks[-1].window == 1_000
+    assert other.contexts[-1].tokens <= 700
+    assert other.asks[-1].window == 700
     assert ctx.window == before
     assert ctx.send(asked).text == "back again"
     assert own.asks[-1].window == 4_096

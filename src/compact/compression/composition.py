@@ -48,6 +48,8 @@ WORDS_TOKENS = 60
 """Tokens of the newest request where it is shown beside it anyway."""
 FRESH = 4
 """Messages after which what was announced is no next step any more."""
+REFERENCE_ROOM = 40
+"""Tokens of the line that names the messages of rules that find no room."""
 CLEAR_RULE = 0.4
 """Score from which a rule that found no room is named by its message."""
 THRIFT = 0.5
@@ -117,9 +119,15 @@ class Composer:
         return page
 
     def _refill(self, page: Page, section: Section, over: list[Row]) -> None:
-        left = page.fill(section.title, over, page.left)
+        room = page.left
+        if section.title == RULES and sum(self._cost(row) for row in over) > room:
+            room -= REFERENCE_ROOM
+        left = page.fill(section.title, over, room)
         if section.title == RULES and left:
             self._reference(page, left)
+
+    def _cost(self, row: Row) -> int:
+        return self.counter.text(row.text) + LINE_TOKENS
 
     def _reference(self, page: Page, left: list[Row]) -> None:
         """Name the rules that found no room by their messages."""
@@ -329,13 +337,16 @@ class Composer:
                 files -= (cost := page.add(FILES, line, files))
                 left -= cost
                 listed += names
+        if not listed and FILES in page.sections:  # the root alone says nothing
+            page.left += sum(self.counter.text(x.text) for x in page.sections.pop(FILES))
         commands = page.left + int(_MOST[COMMANDS] * left)
         for order, command in enumerate(self._commands(page.text())):
             left -= page.add(COMMANDS, Row(f"- `{command}`", order), commands - page.left)
         likely = [x for x in self._likeliest if not self._is_told_file(x, known, root)]
-        names = self._taken([(text, text) for text in likely[:MOST_NAMES]], known, left - 8)
-        if names:
-            page.add(NAMES, Row(", ".join(names)), left)
+        below = root if FILES in page.sections else ""
+        shown = [(text, text.removeprefix(below)) for text in likely[:MOST_NAMES]]
+        if names := self._taken(shown, known, left - 8):
+            page.add(NAMES, Row(", ".join(names.values())), left)
         return [*listed, *names]
 
     def _is_told_file(self, name: str, known: set[str], root: str) -> bool:

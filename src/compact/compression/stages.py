@@ -273,7 +273,9 @@ def _record(selection: Selection, checkpoints: Sequence[Checkpoint]) -> Message 
         return None
     layout, history = selection.layout, selection.history
     free = layout.limit - layout.tokens - sum(c.token_count for c in checkpoints) - SLACK
-    room = max(selection.record, min(free, standing.caps.record * MOST_RECORD)) - RECORD_HEADING
+    raised = layout.limit - (selection.budget.limit - selection.budget.aside)  # for a large group
+    most = min(free - raised, standing.caps.record * MOST_RECORD)
+    room = max(selection.record, most) - RECORD_HEADING
     text = composer.standing(min(room, free - RECORD_HEADING))
     if not text:
         return None

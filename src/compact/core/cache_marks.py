@@ -2,8 +2,9 @@
 
 A mark (`cache_control`) has the provider keep everything up to it, tools first, then the system
 prompt, then the messages. A request may carry four. Ends that stay: of the tools; of the system
-prompt; of the newest checkpoint, which is re-worded only by ageing; of the newest message, since
-a history only grows; and, where a mark is left, of what the request before this one ended with.
+prompt; of the newest checkpoint, which is re-worded only by ageing (the record behind it is new at
+each compression); of the newest message, since a history only grows; and, where a mark is left, of
+what the request before this one ended with.
 Source: Anthropic, "Prompt caching".
 """
 
@@ -12,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from compact.core.checkpoints import is_checkpoint_text
+from compact.core.own_text import kind_of
 
 MOST = 4
 """Marks that a request may carry."""
@@ -86,7 +87,7 @@ def _stable_ends(places: Sequence[_Place]) -> list[int | None]:
     return [
         newest,
         _last(i for i in able if places[i].field == "system"),
-        _last(i for i in said if is_checkpoint_text(str(places[i].block.get("text", "")))),
+        _last(i for i in said if kind_of(str(places[i].block.get("text", ""))) == "Checkpoint"),
         _last(i for i in able if places[i].field == "tools"),
         _end_before_reply(places, said),
     ]

@@ -6,7 +6,7 @@ in `compression.composition`.
 
 from __future__ import annotations
 
-from compact.compression.extraction.notes import Notes
+from compact.compression.extraction.notes import Notes, weights_of
 from compact.compression.extraction.story import Teller
 from compact.core.checkpoints import Summary, SummaryRequest
 from compact.core.messages import visible_texts
@@ -32,6 +32,6 @@ class ExtractiveSummarizer:
         if not isinstance(notes, Notes):
             notes = Notes().read(request.messages)
         beside = "\n".join((*visible_texts(request.kept), request.record))
-        weights = notes.weights()
+        weights = weights_of(notes.ranked())
         teller = Teller(notes, self._counter, *request.reach, seen=beside, weights=weights)
         return Summary(text=teller.tell(request.max_tokens), made_by=self.name)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from compact.compression.extraction.turns import LONGEST_QUESTION, Statement, Turns, statements
@@ -32,12 +32,13 @@ up to which it is read whole without being counted."""
 TRIM_EVERY = 64
 """Messages after which what is too much is forgotten."""
 MOST_ANCHORS = 2_500
+RANKED, WEIGHED = 1_500, 800
+"""Names that are ranked, and those of them that make a statement worth more."""
+TYPICAL = 60
+"""Rank of the name whose weight counts as one."""
 MOST_RULES = 400
 MOST_FACTS = 600
 MOST_EXCHANGES = 200
-RANKED, MOST_WEIGHED = 1_500, 800
-TYPICAL = 60
-"""Rank of the name whose weight counts as one."""
 MOST_TOUCHED = 60
 """Names that one tool saw in a file."""
 PLAIN = 8
@@ -106,7 +107,7 @@ class Notes:
                 continue
             found = note_call(self.ledger, call, self.position)
             written = self.work.call(call, self.position)
-            self._touch(self.work.subject(call.id), found, is_written=bool(written))
+            self._touch(self.work.subject(call.id), found)
             self.turns.called(self.position, written)
             for file, _ in written:
                 self.ledger.edited(file)
@@ -142,6 +143,10 @@ class Notes:
     def _read_result(self, result: ToolResult) -> None:
         if kind_of(result.text):  # it was said before, and taken down there
             return
+        if result.is_error:
+            self.turns.not_written(self.work.writes(result.call_id))
+        if verdict_of(result, self.work.tool(result.call_id)) == "refused":
+            return  # nothing was tried: it is told as what the person decided
         subject = self.work.subject(result.call_id)
         self._touch(subject, self.ledger.note(result.text, "result", self.position))
         self.work.result(result, self.position)
@@ -165,12 +170,12 @@ class Notes:
             self.exchanges.append(Exchange(asked, words, self.position, bool(refused)))
             self.turns.steered(said.words, self.position)
 
-    def _touch(self, file: str, found: Iterable[Anchor], *, is_written: bool = False) -> None:
+    def _touch(self, file: str, found: Iterable[Anchor]) -> None:
         """Take down which names a tool saw in a file, or wrote to it."""
         if not file:
             return
         names = [a.text for a in found if a.kind == "identifier"]
-        self.turns.touched(file, names[:MOST_TOUCHED], self.position, is_written=is_written)
+        self.turns.touched(file, names[:MOST_TOUCHED], self.position)
 
     def _read_checkpoint(self, text: str, message_id: str) -> None:
         """Take over an earlier checkpoint: its rules, decisions, facts and open work keep their
@@ -212,18 +217,18 @@ class Notes:
         return not self.work.commands and sum(t.calls > 0 for t in rows) * PLAIN <= len(rows)
 
     def ranked(self) -> list[tuple[str, Use, float]]:
-        """The names that are likeliest needed now, with their weights."""
+        """The names by how likely they are needed."""
         return self.ledger.ranked(self.position, RANKED)
-
-    def weights(self) -> dict[str, float]:
-        """What a name counts now, about 1 for a typical one."""
-        ranked = self.ranked()
-        typical = ranked[min(len(ranked) - 1, TYPICAL)][2] if ranked else 1.0
-        return {text: weight / (typical or 1.0) for text, _, weight in ranked[:MOST_WEIGHED]}
 
     def freshness(self, position: int) -> float:
         """How much something said at a position counts now, `OLD` to about 1."""
         return OLD + math.exp((position - self.position) / FADE)
+
+
+def weights_of(ranked: Sequence[tuple[str, Use, float]]) -> dict[str, float]:
+    """What a name counts, about 1 for a typical one."""
+    typical = ranked[min(len(ranked) - 1, TYPICAL)][2] if ranked else 1.0
+    return {text: weight / (typical or 1.0) for text, _, weight in ranked[:WEIGHED]}
 
 
 def notes_of(history: History, *, known: Message | None = None) -> Notes:

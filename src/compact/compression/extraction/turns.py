@@ -34,6 +34,8 @@ _ROW = re.compile(r"^\s*\|(.+)\|\s*$")
 _RULE = re.compile(r"^[\s|:=_*-]+$")
 _HEADING = re.compile(r"^\s*#{1,6}\s")
 _LEADS = re.compile(r"[:：][*_]*\s*$")
+_BARE_COMMAND = re.compile(r"/[a-z][\w:-]*")
+"""A word for the program itself, such as `/exit`."""
 _TASK_BOX = re.compile(r"^\s*(?:[-*+]|\d{1,3}[.)])\s+\[([ xX])\]\s+(.+)$")
 
 Voice = Literal["person", "assistant"]
@@ -100,8 +102,11 @@ class Turn:
     @property
     def is_empty(self) -> bool:
         """Whether nobody would miss it: a greeting, thanks, a ritual."""
+        if not self.words:
+            return not (self.calls or self.closing or self.narration)
         said = " ".join(s.text for s in self.words)
-        return is_reply(said) and not (self.question or self.calls or len(self.closing) > 1)
+        is_chatter = is_reply(said) or _BARE_COMMAND.fullmatch(said) is not None
+        return is_chatter and not (self.question or self.calls or len(self.closing) > 1)
 
     def repeats(self, other: Turn) -> bool:
         """Whether it says again what the other one asked for, which was not answered."""
@@ -185,7 +190,7 @@ class Turns:
         touched = self._current(position).touched
         it = touched.pop(file, None) or Touched()
         it.position = position
-        it.written += is_written and not names
+        it.written += is_written
         for name in names:
             it.names.pop(name, None)
         it.names |= dict.fromkeys(names)
@@ -194,6 +199,15 @@ class Turns:
         touched[file] = it
         if len(touched) > MOST_FILES:
             del touched[next(iter(touched))]
+
+    def not_written(self, files: Sequence[str]) -> None:
+        """A call that was to write these files failed, or was refused."""
+        touched = self.rows[-1].touched if self.rows else {}
+        for file in files:
+            if (it := touched.get(file)) and it.written:
+                it.written -= 1
+                if not it.written:
+                    it.defined.clear()
 
     def committed(self, commit: str, position: int) -> None:
         """A commit was made."""
@@ -212,7 +226,7 @@ class Turns:
             if option := _OPTION.match(raw):
                 words = _row_of(raw) or sentences.bare(raw)
                 self.options[option[1].upper()] = words[:LONGEST_QUESTION]
-        asks = [s.text for s in said[-4:] if s.asks]
+        asks = [s.text for s in said[-4 - len(self.options) :] if s.asks]
         self.asked = asks[-1][:LONGEST_QUESTION] if asks else ""
 
     @property
@@ -241,7 +255,8 @@ def statements(text: str, position: int) -> Iterator[Statement]:
         if heading or (_LEADS.search(line) and len(said) < LONG_LINE):
             under = said.rstrip(":： ")
             continue
-        for sentence in sentences.sentences_of(said):
+        whole = len(said) < LONG_LINE and _OPTION.match(line)
+        for sentence in [said] if whole else sentences.sentences_of(said):
             if len(sentence) > 2 * LONG_LINE:
                 sentence = sentence[: 2 * LONG_LINE].rsplit(" ", 1)[0] + " …"
             named = tuple(a.text for a in anchors.find(sentence))

@@ -196,6 +196,11 @@ class WorkLog:
         asked = self._asked.get(call_id)
         return asked.subject if asked else ""
 
+    def writes(self, call_id: str) -> tuple[str, ...]:
+        """The files that a call which waits for its result is to write."""
+        asked = self._asked.get(call_id)
+        return asked.files if asked else ()
+
     def tool(self, call_id: str) -> str:
         """The tool of a call that waits for its result."""
         asked = self._asked.get(call_id)

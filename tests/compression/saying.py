@@ -1,0 +1,57 @@
+"""Messages in few words, for tests of what is made of them."""
+
+import json
+from collections.abc import Mapping
+
+from compact import Message
+from compact.compression.composition import Composer
+from compact.compression.extraction.notes import Notes, weights_of
+from compact.compression.extraction.story import Teller
+from compact.core.tokens import TokenCounter
+from compact.providers.tokenizers import tokenizer
+
+COUNTER = TokenCounter(tokenizer("o200k"))
+
+
+def said(role: str, text: str, **more: object) -> Message:
+    return Message.of({"role": role, "content": text, **more})
+
+
+def call(call_id: str, name: str, arguments: Mapping[str, object]) -> Message:
+    part = {"type": "tool_call", "id": call_id, "name": name, "arguments": json.dumps(arguments)}
+    return Message.of({"role": "assistant", "content": [part]})
+
+
+def result(call_id: str, text: str, *, is_error: bool = False) -> Message:
+    part = {"type": "tool_result", "call_id": call_id, "text": text, "is_error": is_error}
+    return Message.of({"role": "tool", "content": [part]})
+
+
+def run(number: int, command: str, output: str) -> list[Message]:
+    """A command and what came of it."""
+    return [call(f"run{number}", "run", {"command": command}), result(f"run{number}", output)]
+
+
+def edit(number: int, path: str = "src/app/mail.py", old: str = "a", new: str = "b") -> list:
+    arguments = {"file_path": path, "old_string": old, "new_string": new}
+    return [call(f"edit{number}", "edit", arguments), result(f"edit{number}", "done")]
+
+
+def notes_of(messages: list[Message]) -> Notes:
+    return Notes().read(messages)
+
+
+def story(messages: list[Message], cap: int = 600, **more: object) -> str:
+    notes = notes_of(messages)
+    weights = weights_of(notes.ranked())
+    return Teller(notes, COUNTER, weights=weights, **more).tell(cap)  # type: ignore[arg-type]
+
+
+def composed(messages: list[Message], room: int = 900, **more: object) -> str:
+    """Record and lists as one call writes them, without a story."""
+    return Composer(notes_of(messages), COUNTER, **more).written("", room)  # type: ignore[arg-type]
+
+
+def section(text: str, title: str) -> str:
+    _, found, rest = text.partition(f"## {title}\n")
+    return rest.split("\n## ")[0].rstrip("\n") if found else ""

@@ -1,0 +1,112 @@
+"""The work log: what tools did, and what is true of it now (C-8)."""
+
+import pytest
+
+from tests.compression.saying import call, composed, edit, notes_of, result, run, said, section
+
+FAILED = "FAILED tests/test_mail.py::test_sends - KeyError: 'to'"
+
+
+def record(*messages):
+    return composed([said("user", "See to the mail."), *messages])
+
+
+def test_a_pass_clears_a_failure_whatever_flags_the_command_had():
+    """No failure is told that a pass of the same check has overtaken."""
+    text = record(
+        *run(1, "pytest -q tests/test_mail.py", FAILED),
+        *edit(1),
+        *run(2, "cd app && python -m pytest -x --tb=short", "12 passed"),
+    )
+    assert section(text, "State") == "- `python -m pytest -x --tb=short` passed"
+    assert "still fails" not in text
+
+
+def test_another_check_clears_nothing():
+    text = record(*run(1, "pytest -q", FAILED), *run(2, "mypy src", "Success: no issues found"))
+    assert "`pytest -q` failed: " + FAILED in section(text, "State")
+    assert "`mypy src` passed" in section(text, "State")
+
+
+def test_what_was_written_since_is_not_checked():
+    text = record(*run(1, "pytest -q", "12 passed"), *edit(1, "src/app/mail.py"))
+    assert "mail.py" in section(text, "State")
+    text = record(*edit(1, "src/app/mail.py"), *run(1, "pytest -q", "12 passed"))
+    assert "mail.py" not in section(text, "State")
+
+
+def test_a_command_that_only_names_a_check_is_none():
+    text = record(*run(1, "grep -rn pytest docs", "docs/run.md: pytest -q"))
+    assert not section(text, "State")
+
+
+def test_git_says_branch_and_commit():
+    text = record(
+        *run(1, "git checkout -b mail", "Switched to a new branch 'mail'"),
+        *run(2, "git commit -am 'Send it'", "[mail 1a2b3c4] Send it\n 1 file changed"),
+    )
+    assert section(text, "State") == "- On branch mail, last commit 1a2b3c4 Send it"
+
+
+def test_the_newest_task_list_counts():
+    """TodoWrite and its like send the whole list each time."""
+
+    def todos(number, *states):
+        names = ("Read the parser", "Write the tests", "Deploy to staging")
+        rows = [{"content": n, "status": s} for n, s in zip(names, states, strict=True)]
+        return [call(f"t{number}", "TodoWrite", {"todos": rows}), result(f"t{number}", "ok")]
+
+    first = todos(1, "completed", "in_progress", "pending")
+    assert section(record(*first), "Open") == "- Write the tests\n- Deploy to staging"
+    text = record(*first, *todos(2, "completed", "completed", "pending"))
+    assert section(text, "Open") == "- Deploy to staging"
+    text = record(*first, *todos(3, "completed", "completed", "completed"))
+    assert not section(text, "Open")
+
+
+def test_tasks_that_are_made_and_updated_one_by_one():
+    """TaskCreate and TaskUpdate: the state of each is that of its last update."""
+
+    def made(number, words):
+        yield call(f"t{number}", "TaskCreate", {"subject": words, "description": "as agreed"})
+        yield result(f"t{number}", f"Task #{number} created successfully: {words}")
+
+    def now(number, status):
+        arguments = {"taskId": str(number), "status": status}
+        yield call(f"u{number}{status}", "TaskUpdate", arguments)
+        yield result(f"u{number}{status}", f"Updated task #{number} status")
+
+    both = [*made(1, "Write the parser"), *made(2, "Write the writer")]
+    assert section(record(*both), "Open") == "- Write the parser\n- Write the writer"
+    done = [*both, *now(1, "in_progress"), *now(1, "completed")]
+    assert section(record(*done), "Open") == "- Write the writer"
+    again = [*done, *now(1, "pending"), *now(2, "deleted")]
+    assert section(record(*again), "Open") == "- Write the parser"
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_error", "told"),
+    [
+        ("User has approved your plan. You can now start coding.", False, "was approved"),
+        ("The user doesn't want to proceed with this tool use.", True, "was refused"),
+    ],
+)
+def test_a_plan_and_what_became_of_it(answer, is_error, told):
+    plan = call("p", "ExitPlanMode", {"plan": "# Move to PostgreSQL\n\n1. dump\n2. load"})
+    text = record(plan, result("p", answer, is_error=is_error))
+    assert section(text, "State") == f"- The plan “Move to PostgreSQL” {told}"
+
+
+def test_what_was_refused_or_failed_was_not_written():
+    """Neither listed nor told as a file that somebody wrote."""
+    refused = "The user doesn't want to proceed with this tool use."
+    for answer in (refused, "Error: the text to replace was not found"):
+        made = call("e", "Edit", {"file_path": "src/a.py", "old_string": "a", "new_string": "b"})
+        notes = notes_of([said("user", "Go."), made, result("e", answer, is_error=True)])
+        assert not notes.work.files
+        assert not notes.work.unchecked
+        assert not any(it.written for t in notes.turns.rows for it in t.touched.values())
+
+
+def test_a_result_without_its_call_is_no_reason_to_fail():
+    assert record(result("gone", FAILED)).startswith("## Goal")
