@@ -110,11 +110,17 @@ class _Maker:
                 lead = "This was decided, or put to the person"
                 yield from self._clozes(kind, lead, self._decided())
             case "error":
-                failed = (x for a in self._notes.work.attempts.values() for x in a.lines)
                 said = (x.text for x in self._told("errors"))
-                yield from self._clozes(kind, "This error came", failed)
+                yield from self._clozes(kind, "This error came", self._failing())
                 yield from self._clozes(kind, "This was said to be wrong", said)
                 yield from self._checks()
+
+    def _failing(self) -> Iterator[str]:
+        """What failed in the span and neither went well since nor was checked."""
+        now = self._now.work.attempts
+        for tried, attempt in self._notes.work.attempts.items():
+            if tried in now and now[tried].outcome == "fails":
+                yield from attempt.lines
 
     def _told(self, topic: sentences.Topic) -> Iterator[Statement]:
         """What the assistant said about it, mere announcements left out."""
@@ -186,8 +192,6 @@ class _Maker:
         yield from (words for words in left if words in still)
         since = self._notes.position * (1 - RECENT)
         yield from (said.text for said in self._told("open") if said.position >= since)
-        closing = self._notes.turns.rows[-1].closing if self._notes.turns.rows else ()
-        yield from (said.text for said in closing if said.is_plan and said.position >= since)
 
     def _checks(self) -> Iterator[Probe]:
         """How the last run of a command ended that tests, builds or lints."""

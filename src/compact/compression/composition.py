@@ -354,9 +354,11 @@ class Composer:
         commands = page.left + int(_MOST[COMMANDS] * left)
         for order, command in enumerate(self._commands(page.text())):
             left -= page.add(COMMANDS, Row(f"- `{command}`", order), commands - page.left)
-        likely = [x for x in self._likeliest if not self._is_told_file(x, known, root)]
+        untold = (x for x in self._likeliest if x not in known)
+        likely = [x for x in untold if not self._is_told_file(x, known, root)]
         below = root if FILES in page.sections else ""
-        shown = [(text, text.removeprefix(below)) for text in likely[:MOST_NAMES]]
+        most = int(MOST_NAMES * max(1.0, self.emphasis.listed))
+        shown = [(text, text.removeprefix(below)) for text in likely[:most]]
         if names := self._taken(shown, known, left - 8):
             page.add(NAMES, Row(", ".join(names.values())), left)
         return [*listed, *names]

@@ -47,7 +47,7 @@ _EMPHASIS: Mapping[ModeName, Emphasis] = {
     "assistant": Emphasis(),
     "developer": Emphasis(
         anchors=MappingProxyType({"path": 1.5, "file": 1.5, "identifier": 1.5}),
-        listed=1.6,
+        listed=1.4,
     ),
     "planning": Emphasis(
         sections=MappingProxyType({DECISIONS: 2.0, OPEN: 1.5}),
