@@ -41,6 +41,8 @@ from compact.core.tokens import TokenCounter
 
 LISTS_SHARE = 0.38
 """Largest share of a checkpoint that lists of names may take."""
+RECORD_LISTS = 0.5
+"""Share of what a checkpoint would list for which a standing record keeps room."""
 MOST_CHECKS, MOST_FILES, MOST_COMMANDS, MOST_ERRORS = 4, 40, 5, 8
 MOST_NAMES = 240
 LONGEST_COMMAND, LONGEST_FACT = 160, 600
@@ -51,6 +53,8 @@ FRESH = 4
 """Messages after which what was announced is no next step any more."""
 REFERENCE_ROOM = 40
 """Tokens of the line that names the messages of rules that find no room."""
+OFTEN = 3
+"""Runs from which a command that checks nothing is one that people here run."""
 CLEAR_RULE = 0.4
 """Score from which a rule that found no room is named by its message."""
 THRIFT = 0.5
@@ -186,8 +190,10 @@ class Composer:
         return ""
 
     def _page(self, story: str, room: int) -> Page:
+        """A page with the story; without one the record comes before the lists."""
         told = self.counter.text(story) + HEADING_TOKENS + LINE_TOKENS if story else 0
-        page = self.record(max(0, room - told - self._lists_need(room)))
+        lists = self._lists_need(room if story else int(room * RECORD_LISTS))
+        page = self.record(max(0, room - told - lists))
         page.left = room - told - self.record_tokens(page)
         if story:
             page.sections[STORY] = [Row(story)]
@@ -410,7 +416,7 @@ class Composer:
             self.notes.work.commands.items(),
             key=lambda row: -sum(self.notes.freshness(p) for p in row[1].positions),
         )
-        often = [row for row in rows if len(row[1].positions) > 1 or row[1].is_check]
+        often = [row for row in rows if len(row[1].positions) >= OFTEN or row[1].is_check]
         short = [command for command, _ in often if len(command) <= LONGEST_COMMAND]
         return [command for command in short if command not in told][:MOST_COMMANDS]
 

@@ -27,15 +27,16 @@ _STRONG = re.compile(
     r"under no circumstances|make sure|ensure|"
     r"at all times|from now on|remember|important|only|no longer|not allowed|stick (?:to|with)|"
     r"at (?:most|least)|"
-    r"no more than|maximum|minimum|exactly|hands off|"
+    r"no more than|maximum|minimum|hands off|"
     r"niemals?|nie|immer|muss|müssen|darf|dürfen|nur|keinesfalls|ab (?:jetzt|sofort)|wichtig|"
-    r"bitte|höchstens|mindestens|"
-    r"keine[nrms]?|finger weg|"
-    r"please)\b|绝不|不要|必须|总是|始终|禁止|只能|务必|请|一定|不得|不能|一律|统一|不许|别",
+    r"höchstens|mindestens|"
+    r"keine[nrms]?|finger weg)\b|"
+    r"绝不|不要|必须|总是|始终|禁止|只能|务必|一定|不得|不能|一律|统一|不许|别",
     re.IGNORECASE,
 )
 _MILD = re.compile(
-    r"\b(?:should(?:n't)?|need(?:s)? to|have to|has to|want(?:s)?(?: to)?|would like|i'd (?:like|"
+    r"\b(?:please|bitte|exactly|"
+    r"should(?:n't)?|need(?:s)? to|have to|has to|want(?:s)?(?: to)?|would like|i'd (?:like|"
     r"rather|prefer)|prefer|"
     r"instead|rather|keep|use|avoid|let's|don't want|without|unless|no need|leave|stay|call it|"
     r"name it|rename|"
@@ -45,7 +46,7 @@ _MILD = re.compile(
     r"supposed|expect(?:ed)?|"
     r"soll(?:te|en|ten)?|gilt|lass(?:t|en)?|brauch(?:e|en|t)|will(?:st)?|möchte|lieber|statt|ohne|"
     r"behalte|verwende|nutze|vermeide)\b|"
-    r"应该|需要|希望|想要|改成|改为|使用|保持|避免|最好|优先|采用|之前|先",
+    r"请|应该|需要|希望|想要|改成|改为|使用|保持|避免|最好|优先|采用|之前|先",
     re.IGNORECASE,
 )
 _IMPERATIVE = re.compile(

@@ -7,7 +7,7 @@ in `compression.composition`.
 from __future__ import annotations
 
 from compact.compression.extraction.notes import Notes, weights_of
-from compact.compression.extraction.story import Teller
+from compact.compression.extraction.story import FADE_TURNS, Teller
 from compact.core.checkpoints import Summary, SummaryRequest
 from compact.core.messages import visible_texts
 from compact.core.tokens import TokenCounter
@@ -33,5 +33,8 @@ class ExtractiveSummarizer:
             notes = Notes().read(request.messages)
         beside = "\n".join((*visible_texts(request.kept), request.record))
         weights = weights_of(notes.ranked())
-        teller = Teller(notes, self._counter, *request.reach, seen=beside, weights=weights)
+        fade = FADE_TURNS[request.level]
+        teller = Teller(
+            notes, self._counter, *request.reach, seen=beside, weights=weights, fade=fade
+        )
         return Summary(text=teller.tell(request.max_tokens), made_by=self.name)

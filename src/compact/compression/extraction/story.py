@@ -17,13 +17,20 @@ from itertools import groupby
 
 from compact.compression.extraction.notes import Notes
 from compact.compression.extraction.turns import Statement, Turn
+from compact.core.checkpoints import Level
 from compact.core.facts import Said, select
 from compact.core.messages import short_id
 from compact.core.sentences import SHORTEST
 from compact.core.tokens import TokenCounter
 
-FADE_TURNS = 5.0
-"""Turns after which what was said counts 1/e of the newest (above `OLD_TURNS`)."""
+FADE_TURNS: Mapping[Level, float] = {
+    "detailed": 5.0,
+    "moderate": 12.0,
+    "compact": 30.0,
+    "merged": 1e9,
+}
+"""Turns after which what was said counts 1/e of the newest (above `OLD_TURNS`): an old story tells
+of all its span alike."""
 OLD_TURNS = 0.22
 HEAD, ASKED, CLOSING, NARRATED, OUTCOME = 4.0, 1.3, 1.0, 0.45, 2.2
 """Weights of the line that says what was asked, of what else a person said, of a turn's closing, of
@@ -104,6 +111,8 @@ class Teller:
     """What the reader sees beside the story."""
     weights: Mapping[str, float] = field(default_factory=dict)
     """What a name counts, about 1 for a typical one."""
+    fade: float = FADE_TURNS["detailed"]
+    """Turns after which what was said counts 1/e of the newest (above `OLD_TURNS`)."""
 
     def tell(self, cap: int) -> str:
         """The story within so many tokens; empty where nothing fits or there is nothing."""
@@ -174,7 +183,7 @@ class Teller:
         return f"{words} …"
 
     def _lines(self, turn: Turn, i: int, count: int, names: set[str]) -> Iterator[Line]:
-        fresh = OLD_TURNS + math.exp((i + 1 - count) / FADE_TURNS)
+        fresh = OLD_TURNS + math.exp((i + 1 - count) / self.fade)
         words = " ".join(s.text for s in turn.words if s.position == turn.position)
         size = self.counter.text(words)
         head = Statement("", tuple(n for s in turn.words for n in s.names), position=turn.position)
