@@ -41,7 +41,7 @@ def _coverage(folder: Path, options: argparse.Namespace) -> tuple[str, Any]:
     return report, coverage.as_json(scores)
 
 
-def _plain(folder: Path, _: argparse.Namespace) -> tuple[str, Any]:
+def _plain(folder: Path | None, _: argparse.Namespace) -> tuple[str, Any]:
     plain = _module("plain")
     rows = plain.run(folder)
     return plain.report(rows), rows

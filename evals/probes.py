@@ -102,7 +102,7 @@ def checked(
     if done.checkpoint is None:
         return None
     covered = [messages[position] for position in done.checkpoint.covered()]
-    probes = probes_of(covered, f"{seed} {name} {size}")
+    probes = probes_of(covered, f"{seed} {name} {size}", session=messages)
     answers = answerer.answers(probes, done.context.render_text())
     rows = [Asked(name, size, *row) for row in zip(probes, answers, strict=True)]
     if isinstance(answerer, Search):

@@ -1,9 +1,11 @@
-"""Probe questions: what of a covered span a reader is asked, made by code from its notes.
+"""Probe questions: what of a covered span a reader is asked, made by code from our own notes.
 
-A probe is a sentence of the span with one word left out, or a choice of which one answer is right;
-so an answer is judged without another model. Kinds: `recall` (what a person said, and wants held
-to), `artifact` (which file), `continuation` (what is still to do), `decision` and `error`. The same
-span and seed give the same probes.
+What stood in the span is asked from notes of it; where it stands now, tasks and checks, from notes
+that are read over the whole session, since a later message may have finished what the span left
+open. A probe is a sentence with one word left out, or a choice of which one answer is right; so an
+answer is judged without another model. Kinds: `recall` (what a person said, and wants held to),
+`artifact` (which file), `continuation` (what is still to do), `decision` and `error`. The same span
+and seed give the same probes.
 """
 
 from __future__ import annotations
@@ -15,7 +17,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from compact.compression.extraction.notes import Line, Notes
+from compact.compression.extraction.notes import Notes
+from compact.compression.extraction.turns import Statement
+from compact.compression.extraction.work import WorkLog
 from compact.core import anchors, sentences
 from compact.core.messages import Message, visible_texts
 from compact.core.redaction import redact
@@ -33,8 +37,6 @@ RECENT = 0.25
 """Share of a span, its end, in which what is said to be open still counts as open."""
 LONGEST, LEAST_WORDS, LEAST_LETTERS = 240, 5, 5
 
-_ANSWERED = " — answered: “"
-"""What the notes put between a proposal and its answer."""
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _WRITTEN = "edited written wrote write edit changed created updated added patch replace"
 
@@ -62,9 +64,13 @@ def words_of(text: str) -> frozenset[str]:
     return frozenset(word.lower() for word in _WORD.findall(text))
 
 
-def probes_of(messages: Sequence[Message], seed: str) -> list[Probe]:
-    """The probes of a span: of each kind as many as there are, at most `OF_EACH`, evenly drawn."""
-    maker = _Maker(messages, random.Random(seed))
+def probes_of(
+    messages: Sequence[Message], seed: str, *, session: Sequence[Message] | None = None
+) -> list[Probe]:
+    """The probes of a span: of each kind as many as there are, at most `OF_EACH`, evenly drawn;
+    `session` is all that the span is a part of, None where it is the whole.
+    """
+    maker = _Maker(messages, session or messages, random.Random(seed))
     found: list[Probe] = []
     for kind in KINDS:
         made = [p for p in dict.fromkeys(maker.made(kind)) if not _has_secret(p)]
@@ -76,11 +82,13 @@ def probes_of(messages: Sequence[Message], seed: str) -> list[Probe]:
 class _Maker:
     """What is known of a span, and how questions are made of it."""
 
-    def __init__(self, messages: Sequence[Message], draw: random.Random) -> None:
+    def __init__(
+        self, messages: Sequence[Message], session: Sequence[Message], draw: random.Random
+    ) -> None:
         self.draw = draw
         self._messages = messages
-        self._notes = Notes()
-        self._notes.read(messages)
+        self._notes = Notes().read(messages)
+        self._now = Notes().read(session)
         self._frequency = Counter(
             word.lower() for text in visible_texts(messages) for word in _WORD.findall(text)
         )
@@ -89,7 +97,7 @@ class _Maker:
         """All probes of a kind, in the order of the span."""
         match kind:
             case "recall":
-                rules = [x.text for x in self._notes.instructions if x.score >= CLEAR_RULE]
+                rules = [x.text for x in self._notes.rules if x.score >= CLEAR_RULE]
                 yield from self._clozes(kind, "The person set a rule", rules)
                 said = (x for m in self._messages for x in sentences.tells(_words(m)))
                 others = (x for x in said if x not in rules)
@@ -99,19 +107,34 @@ class _Maker:
             case "continuation":
                 yield from self._clozes(kind, "This is still to be done", self._open())
             case "decision":
-                told = (x.text.split(_ANSWERED)[0] for x in self._told("decisions"))
-                yield from self._clozes(kind, "This was decided, or put to the person", told)
+                lead = "This was decided, or put to the person"
+                yield from self._clozes(kind, lead, self._decided())
             case "error":
-                lines = (x.text for x in self._told("errors"))
-                yield from self._clozes(kind, "This error came", self._notes.work.errors)
-                yield from self._clozes(kind, "This was said to be wrong", lines)
+                said = (x.text for x in self._told("errors"))
+                yield from self._clozes(kind, "This error came", self._failing())
+                yield from self._clozes(kind, "This was said to be wrong", said)
                 yield from self._checks()
 
-    def _told(self, topic: sentences.Topic) -> Iterator[Line]:
-        """What was said about it, mere announcements left out."""
-        for line in self._notes.lines:
-            if line.topic == topic and not sentences.is_filler(line.text):
-                yield line
+    def _failing(self) -> Iterator[str]:
+        """What failed in the span and neither went well since nor was checked."""
+        now = self._now.work.attempts
+        for tried, attempt in self._notes.work.attempts.items():
+            if tried in now and now[tried].outcome == "fails":
+                yield from attempt.lines
+
+    def _told(self, topic: sentences.Topic) -> Iterator[Statement]:
+        """What the assistant said about it, mere announcements left out."""
+        for turn in self._notes.turns.rows:
+            for said in (*turn.narration, *turn.closing):
+                if not said.is_plan and sentences.topic_of(said.text) == topic:
+                    yield said
+
+    def _decided(self) -> Iterator[str]:
+        """What persons answered, to what, and what the assistant decided."""
+        for exchange in self._notes.exchanges:
+            yield exchange.question
+            yield exchange.answer
+        yield from (said.text for said in self._told("decisions"))
 
     def _clozes(self, kind: Kind, lead: str, lines: Iterable[str]) -> Iterator[Probe]:
         for line in lines:
@@ -139,16 +162,10 @@ class _Maker:
 
     def _files(self) -> Iterator[Probe]:
         """Which file was written to, and which one after something was said."""
-        uses = self._notes.ledger.uses
-        paths = {text: use for text, use in uses.items() if use.kind in ("path", "file")}
-        edited = [text for text, use in paths.items() if use.edits]
-        names = {_name(text) for text in edited}
-        others = sorted(
-            text
-            for text in paths
-            if _name(text) not in names and "." in _name(text) and ":" not in text
-        )
-        for file in edited:
+        work = self._notes.work
+        edited = {_name(file) for file in work.files}
+        others = sorted({_name(file) for file in work.read} - edited)
+        for file in sorted(edited):
             if len(others) < CHOICES - 1:
                 break
             choices = [file, *self.draw.sample(others, CHOICES - 1)]
@@ -158,9 +175,9 @@ class _Maker:
         yield from self._written_after()
 
     def _written_after(self) -> Iterator[Probe]:
-        log = Notes().work
+        log = WorkLog()
         for position, message in enumerate(self._messages):
-            files = [file for call in message.tool_calls for file in log.call(call, position)]
+            files = [file for call in message.tool_calls for file, _ in log.call(call, position)]
             said = list(sentences.tells(message.text)) if len(set(files)) == 1 else []
             if not said or len(said[-1]) > LONGEST:
                 continue
@@ -170,19 +187,26 @@ class _Maker:
                 yield Probe("artifact", question, name, said[-1])
 
     def _open(self) -> Iterator[str]:
-        """What was left to do at the end of the span."""
-        yield from (words for words, done in self._notes.work.tasks if not done)
+        """What was left to do at the end of the span, and is not done since."""
+        left, still = dict.fromkeys(_left(self._notes)), frozenset(_left(self._now))
+        yield from (words for words in left if words in still)
         since = self._notes.position * (1 - RECENT)
-        yield from (line.text for line in self._told("open") if line.position >= since)
-        if self._notes.announced[0] >= since:
-            yield self._notes.announced[1]
+        yield from (said.text for said in self._told("open") if said.position >= since)
 
     def _checks(self) -> Iterator[Probe]:
         """How the last run of a command ended that tests, builds or lints."""
-        for command, run in self._notes.work.checks()[:CHECKS]:
-            outcome = "passed" if run.outcome is None else "failed"
-            question = f"Had the last run of this command passed or failed? “{command}”"
-            yield Probe("error", question, outcome, command, ("passed", "failed"))
+        now = self._now.work.checked
+        checked = [now[kind] for kind in self._notes.work.checked if kind in now]
+        for _, step, failed in checked[-CHECKS:]:
+            outcome = "passed" if failed is None else "failed"
+            question = f"Had the last run of this command passed or failed? “{step}”"
+            yield Probe("error", question, outcome, step, ("passed", "failed"))
+
+
+def _left(notes: Notes) -> Iterator[str]:
+    """What is still to do by the last state of every list."""
+    yield from notes.work.open_tasks()
+    yield from (words for words, done in notes.turns.boxes.items() if not done)
 
 
 def _has_secret(probe: Probe) -> bool:

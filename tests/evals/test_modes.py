@@ -15,7 +15,7 @@ from tests.compression import judging
 from tests.compression.judging import Case
 
 SAMPLE = resources.files("compact.apps.cli") / "sample" / "harbour.jsonl"
-RATIO = {"developer": 1.05, "debugger": 1.3, "planning": 1.5}
+RATIO = {"developer": 1.15, "debugger": 2.0, "planning": 1.5}
 """How many times as many a mode keeps at least, in the mean over sessions."""
 MOST_LESS = 0.1
 """Share of the sessions in which it may keep less: there the source has no more."""
@@ -78,7 +78,7 @@ def test_each_mode_keeps_more_of_all_coding_sessions(folder, window):
 
 
 @pytest.mark.data
-def test_the_gate_lets_real_summaries_pass_in_every_mode(folder):
+def test_real_summaries_are_sound_in_every_mode(folder):
     """FR-5, FR-12, NFR-2: a sample of sessions, by the judges of all compressions."""
     smallest = {}
     for path in sorted(modes.sessions(folder), key=lambda p: -p.stat().st_size):
@@ -106,9 +106,7 @@ def judged(path, window):
         where = f"{path.name}, {window:,}, {mode}"
         assert judging.judged(case, JUDGES) == [], where
         if case.plan.checkpoint:
-            verdicts = case.plan.checkpoint.verdicts
-            assert verdicts, where
-            assert [v for v in verdicts if not v.passed] == [], where
+            assert [v for v in case.plan.checkpoint.verdicts if not v.passed] == [], where
             written += 1
     return written
 

@@ -38,6 +38,7 @@ from compact.core.outline import (
     STORY,
     Section,
 )
+from compact.core.sentences import topic_of
 from compact.core.tokens import TokenCounter
 
 LISTS_SHARE = 0.35
@@ -70,6 +71,8 @@ ROOT_SHARE = 0.7
 """Share of the absolute paths that lie below the root."""
 LEAST_NAME = 3
 """Tokens of room below which no name is looked for."""
+LONGEST_ERROR, ERROR_CHARS = 200, 800
+"""Characters of a line that says what failed, and of all lines of one attempt, about."""
 _TARGET_CHARS = 100
 _OUTCOMES = {"fails": "still fails", "passed": "went well since", "checked": "a check passed since"}
 
@@ -112,13 +115,14 @@ class Composer:
         return {title: list(fill()) for title, fill in fillers.items()}
 
     def record(self, room: int) -> Page:
-        """The record within so many tokens: each section up to its share, then what is left over by
-        what gives way last.
+        """The record within so many tokens: each section up to its share, those first that the mode
+        gives more; then what is left over by what gives way last.
         """
         page, over = Page(self.counter, room), dict[str, list[Row]]()
+        weights = self.emphasis.sections
         sections = [s for s in OUTLINE if s.part == "record"]
-        for section in sections:
-            share = section.most * self.emphasis.sections.get(section.title, 1.0)
+        for section in sorted(sections, key=lambda s: -weights.get(s.title, 1.0)):
+            share = section.most * weights.get(section.title, 1.0)
             most = max(section.least, int(share * room))
             over[section.title] = page.fill(section.title, self.rows[section.title], most)
         for section in sorted(sections, key=lambda s: s.gives_way):
@@ -297,7 +301,9 @@ class Composer:
             yield Row(f"- To check: written since a check passed: {', '.join(names[:8])}", 4)
 
     def _decisions(self) -> Iterator[Row]:
-        """Questions with their answers, the newest first; where people only talk, none."""
+        """Questions with their answers, the newest first, where people do more than talk; where
+        the mode wants them, behind these what the assistant said that it decided.
+        """
         talk = self.notes.is_plain_talk
         for exchange in reversed(self.notes.exchanges if not talk else ()):
             answer = f"“{exchange.answer}”" if exchange.answer else ""
@@ -306,6 +312,12 @@ class Composer:
             else:
                 joined = " — ".join(x for x in (exchange.question, answer) if x)
                 yield Row(f"- {joined}", exchange.position)
+        if self.emphasis.decided:
+            said = [x for turn in self.notes.turns.rows for x in (*turn.narration, *turn.closing)]
+            for one in reversed(said):
+                decides = not one.is_plan and topic_of(one.text) == "decisions"
+                if decides and one.text not in self.seen:
+                    yield Row(f"- {one.text}", one.position)
 
     def _facts(self) -> Iterator[Row]:
         """What persons said that is no clear rule, the most telling first; where people only talk,
@@ -328,17 +340,17 @@ class Composer:
         tools refused only as far as it still holds.
         """
         told: set[str] = set()
-        wants_all = self.emphasis.attempts > 0
+        wants_all = self.emphasis.attempts
         rows = list(reversed(self.notes.work.attempts.items()))
         rows = [row for row in rows if wants_all or _matters(row[1])]
         rows.sort(key=lambda row: row[1].outcome != "fails")
         for (tool, target), attempt in rows if wants_all else rows[:MOST_ERRORS]:
             lines = [x for x in reversed(attempt.lines) if x not in told and x not in self.seen]
-            lines = lines if wants_all else lines[:1]
+            lines = list(_first(lines, ERROR_CHARS)) if wants_all else lines[:1]
             told.update(lines)
             if lines:
                 tried = f"{_tried(tool, target, attempt)}: " if tool else ""
-                errors = "; ".join(f"`{line[:200]}`" for line in lines)
+                errors = "; ".join(f"`{line[:LONGEST_ERROR]}`" for line in lines)
                 yield Row(f"- {tried}{errors}", attempt.position)
 
     # --- lists ------------------------------------------------------------------------------------
@@ -372,9 +384,11 @@ class Composer:
         floor = page.left - int(_MOST[COMMANDS] * left)
         for order, command in enumerate(self._commands(page.text())):
             left -= page.add(COMMANDS, Row(f"- `{command}`", order), page.left - floor)
-        likely = [x for x in self._likeliest if not self._is_told_file(x, known, root)]
+        untold = (x for x in self._likeliest if x not in known)
+        likely = [x for x in untold if not self._is_told_file(x, known, root)]
         below = root if FILES in page.sections else ""
-        shown = [(text, text.removeprefix(below)) for text in likely[:MOST_NAMES]]
+        most = int(MOST_NAMES * max(1.0, self.emphasis.listed))
+        shown = [(text, text.removeprefix(below)) for text in likely[:most]]
         if names := self._taken(shown, known, left - 8):
             page.add(NAMES, Row(", ".join(names.values())), left)
         return [*listed, *names]
@@ -437,6 +451,15 @@ _MOST: Mapping[str, float] = {section.title: section.most for section in OUTLINE
 def _matters(attempt: Attempt) -> bool:
     """Whether whoever goes on wants to know: it was a check that failed."""
     return bool(attempt.kinds)
+
+
+def _first(lines: Iterable[str], most: int) -> Iterator[str]:
+    """The first of these lines up to so many characters, at least one."""
+    for line in lines:
+        if most <= 0:
+            return
+        yield line
+        most -= min(len(line), LONGEST_ERROR)
 
 
 def _root_of(files: Sequence[str]) -> str:

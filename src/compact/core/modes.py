@@ -35,26 +35,29 @@ class Emphasis:
     anchors: Mapping[AnchorKind, float] = field(default_factory=lambda: MappingProxyType({}))
     """By the kind of a fact that is kept word for word; 1 where it is not named."""
     listed: float = 1.0
-    """Of the room for files and names; sentences get what is left."""
-    attempts: float = 0.0
-    """Share of the sentences' room for what failed: every line that says so, by what was tried,
-    and what came of it. 0: only the newest lines of what still fails."""
+    """Of the room for files and names, and of how many there are; the story gets what is left."""
+    attempts: bool = False
+    """Whether all that failed is told: every line that says so, by what was tried, and what came of
+    it; else only the newest line of what was checked."""
+    decided: bool = False
+    """Whether what the assistant said that it decided stands among the decisions."""
 
 
 _EMPHASIS: Mapping[ModeName, Emphasis] = {
     "assistant": Emphasis(),
     "developer": Emphasis(
         anchors=MappingProxyType({"path": 1.5, "file": 1.5, "identifier": 1.5}),
-        listed=1.3,
+        listed=1.4,
     ),
     "planning": Emphasis(
         sections=MappingProxyType({DECISIONS: 2.0, OPEN: 1.5}),
         listed=0.75,
+        decided=True,
     ),
     "debugger": Emphasis(
         sections=MappingProxyType({ERRORS: 3.0}),
         listed=0.7,
-        attempts=0.5,
+        attempts=True,
     ),
     "user": Emphasis(),
 }

@@ -102,6 +102,7 @@ class Notes:
             case "system" | "injected":
                 pass
             case _ if message.text:
+                self.turns.called(self.position)  # in the plain text before it
                 self.ledger.note(message.text, "result", self.position)
                 self.work.observed(message.text, self.position)
         for call in message.tool_calls:
