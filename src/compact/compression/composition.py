@@ -224,7 +224,7 @@ class Composer:
             return
         *before, turn = turns
         later = rows[rows.index(turn) + 1 :]
-        fate = "answered" if turn.is_answered else "not answered yet"
+        fate = _fate_of(turn)
         answering = f", answering “{self._short(turn.question, WORDS_TOKENS)}”"
         closed = f"; then: “{self._short(later[-1].said, 12)}”" if later else ""
         said = f"{self._quoted('Asked last', turn)}{answering if turn.question else ''}"
@@ -250,7 +250,8 @@ class Composer:
 
     def _distinct_rules(self) -> list[Instruction]:
         """Each rule once, where it was said last; the clearest first."""
-        latest = {x.same: x for x in self.notes.rules}
+        talk = self.notes.is_plain_talk
+        latest = {x.same: x for x in self.notes.rules if x.is_demand or not talk}
         rules = [x for x in latest.values() if x.text not in self.seen]
         return sorted(rules, key=lambda x: (-x.score, -x.position))
 
@@ -268,6 +269,9 @@ class Composer:
             where = [f"branch {work.branch}"] if work.branch else []
             where += [f"last commit {work.commit}"] if work.commit else []
             yield Row(f"- On {', '.join(where)}", 0)
+        if work.commit and work.uncommitted:
+            names = [file.rsplit("/", 1)[-1] for file in list(work.uncommitted)[::-1]]
+            yield Row(f"- Written since that commit: {', '.join(names[:8])}", 0.5)
         if work.plan and work.plan[1] != "proposed":
             title = work.plan[0].strip().splitlines()[0].lstrip("# ")[:100]
             yield Row(f"- The plan “{title}” was {work.plan[1]}", 3)
@@ -446,6 +450,12 @@ class Composer:
 
 
 _MOST: Mapping[str, float] = {section.title: section.most for section in OUTLINE}
+
+
+def _fate_of(turn: Turn) -> str:
+    if turn.is_answered:
+        return "answered"
+    return "in work, nothing said since the last call" if turn.calls else "not answered yet"
 
 
 def _matters(attempt: Attempt) -> bool:

@@ -23,7 +23,8 @@ candidates."""
 PASTE_ENDS = 15
 
 _STRONG = re.compile(
-    r"\b(?:never|always|must(?:n't)?|shall|forbidden|under no circumstances|make sure|ensure|"
+    r"\b(?:never|always|must(?:n't)?(?! (?:be|have)\b)|shall|forbidden|"
+    r"under no circumstances|make sure|ensure|"
     r"at all times|from now on|not allowed|stick (?:to|with)|hands off|"
     r"niemals?|nie|immer|muss|müssen|darf|dürfen|keinesfalls|ab (?:jetzt|sofort)|"
     r"finger weg)\b|(?:^|[,;:.!—-]\s|\b(?:please|and|but|so|then) )(?:do(?:n't| not)|kein\w*)\b|"
@@ -65,6 +66,9 @@ _CHATTER = re.compile(
     r"sounds good|looks good))*[.!?…\s]*",
     re.IGNORECASE,
 )
+_FIRST = re.compile(r"\b(?:i|we|ich|wir|he|she|it|they|that|you)\b|我|我们", re.IGNORECASE)
+DEMAND_WORDS = 3
+"""Words within which a demand says that it is one."""
 _CJK = "\u3040-\u30ff\u4e00-\u9fff"
 _WORDS = re.compile(rf"[^\W\d_{_CJK}]{{2,}}|[{_CJK}]")
 _CODE = re.compile(
@@ -91,6 +95,12 @@ class Instruction:
         """Whether it clearly holds beyond its turn: no question, and its words say so."""
         is_question = self.text.rstrip().endswith(("?", "？"))
         return not is_question and bool(_STRONG.search(self.text.replace("’", "'")))
+
+    @property
+    def is_demand(self) -> bool:
+        """Whether it tells somebody what to do: it opens with that, as an imperative does."""
+        opening = " ".join(self.text.replace("’", "'").split()[:DEMAND_WORDS])
+        return self.is_rule and bool(_STRONG.search(opening)) and not _FIRST.search(opening)
 
 
 def find_instructions(text: str, message_id: str, position: int) -> Iterator[Instruction]:

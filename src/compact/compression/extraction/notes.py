@@ -153,6 +153,9 @@ class Notes:
         subject = self.work.subject(result.call_id)
         self._touch(subject, self.ledger.note(result.text, "result", self.position))
         self.work.result(result, self.position)
+        if self.work.outcome:
+            self.turns.came_to(self.work.outcome, self.position)
+            self.work.outcome = ""
         for commit in self.work.commits:
             self.turns.committed(commit, self.position)
         self.work.commits.clear()

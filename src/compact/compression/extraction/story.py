@@ -32,7 +32,7 @@ FADE_TURNS: Mapping[Level, float] = {
 """Turns after which what was said counts 1/e of the newest (above `OLD_TURNS`): an old story tells
 of all its span alike."""
 OLD_TURNS = 0.22
-HEAD, ASKED, CLOSING, NARRATED, OUTCOME = 4.0, 1.3, 1.0, 0.45, 2.2
+HEAD, ASKED, CLOSING, NARRATED, OUTCOME = 4.0, 1.3, 1.0, 0.2, 2.2
 """Weights of the line that says what was asked, of what else a person said, of a turn's closing, of
 what was said on the way, of what came of it."""
 OPENING = 4.0
@@ -58,7 +58,7 @@ _NAMED = re.compile(r"[A-Z][\w'. -]{1,24}: ")
 """How a line opens that says itself who speaks."""
 VOICE_TOKENS = 8
 """Tokens of a line's voice, at most."""
-MOST_OF_FILE = 6
+MOST_OF_FILE = 5
 """Names that are told of one file."""
 EARLIER = -1
 """The turn under which stands what an earlier checkpoint told."""
@@ -229,8 +229,10 @@ class Teller:
             if not it.written and not (names and is_new):
                 continue
             told.update(names)
+            deed = f"{deed} (“{it.why}”)" if it.why else deed
             text = f"{deed}: {', '.join(names)}" if names else deed
             yield Statement(text, tuple(names), position=min(it.position, self.last - 1))
+        yield from reversed(turn.outcomes)
         if turn.commits:
             hashes = tuple(commit.partition(" ")[0] for commit in turn.commits)
             yield Statement(f"Committed {'; '.join(turn.commits)}", hashes, position=turn.last)

@@ -28,6 +28,8 @@ MOST_FILES, MOST_NAMES = 40, 120
 LONGEST_REPLY = 160
 """Characters of the longest first line that is taken for the answer to a question."""
 LONGEST_QUESTION = 400
+LONGEST_WHY = 140
+"""Characters of what was said before a file was written, to be told with it."""
 _OPTION = re.compile(r"^[\s>*_|-]*(?:(?P<kind>[^\W\d]{4,12}) )?\(?(?P<id>[1-9A-Da-d])[.:)][*_]*\s+")
 """How an option in a list of them opens: a number or letter, maybe behind a word like `Option`."""
 _CHOICE = re.compile(
@@ -83,6 +85,8 @@ class Touched:
     """The names that were defined in what was written."""
     names: dict[str, None] = field(default_factory=dict)
     """The names that were seen in it, the newest last."""
+    why: str = ""
+    """What was said just before it was written."""
 
 
 @dataclass(slots=True)
@@ -101,6 +105,8 @@ class Turn:
     commits: list[str] = field(default_factory=list)
     calls: int = 0
     """Tools that were called."""
+    outcomes: list[Statement] = field(default_factory=list)
+    """What calls that are about no file and no command came to."""
     is_answered: bool = False
     """Whether words of the assistant stand after its last call."""
     is_interrupted: bool = False
@@ -142,6 +148,8 @@ class Turns:
     """The question or proposal with which the assistant's last words end."""
     options: dict[str, str] = field(default_factory=dict)
     """What could be chosen there, by letter or number."""
+    said_last: str = ""
+    """The last sentence of the assistant."""
     boxes: dict[str, bool] = field(default_factory=dict)
     """The newest Markdown checklist: item → whether it is done."""
 
@@ -189,6 +197,7 @@ class Turns:
             turn.narration = turn.narration[-MOST_STATEMENTS:]
         turn.closing = tuple(statements(text, position))[:MOST_STATEMENTS]
         turn.is_answered, turn.last = True, position
+        self.said_last = turn.closing[-1].text if turn.closing else ""
         self._remember_question(text, turn.closing)
         boxes = [_TASK_BOX.match(line) for line in text.splitlines()]
         if found := [box for box in boxes if box]:
@@ -216,6 +225,8 @@ class Turns:
         it.names |= dict.fromkeys(names)
         while len(it.names) > MOST_NAMES:
             del it.names[next(iter(it.names))]
+        if is_written and len(self.said_last) <= LONGEST_WHY:
+            it.why = self.said_last
         touched[file] = it
         if len(touched) > MOST_FILES:
             del touched[next(iter(touched))]
@@ -228,6 +239,13 @@ class Turns:
                 it.written -= 1
                 if not it.written:
                     it.defined.clear()
+
+    def came_to(self, said: str, position: int) -> None:
+        """A call came to something, in one line."""
+        turn = self._current(position)
+        turn.outcomes += statements_of_call(said, position)
+        del turn.outcomes[:-MOST_STATEMENTS]
+        turn.last = position
 
     def committed(self, commit: str, position: int) -> None:
         """A commit was made."""
@@ -258,7 +276,7 @@ class Turns:
     def trim(self) -> None:
         """Forget what was said in the oldest turns, so that memory stays bounded."""
         for turn in self.rows[:-MOST_TURNS]:
-            turn.narration, turn.touched = [], {}
+            turn.narration, turn.touched, turn.outcomes = [], {}, []
             turn.words, turn.closing = turn.words[:1], turn.closing[:1]
         del self.rows[: -4 * MOST_TURNS]
 
@@ -285,6 +303,12 @@ def statements(text: str, position: int) -> Iterator[Statement]:
             yield Statement(sentence, named, under, plan, position, nested)
         if not line[:1].isspace() and not line.lstrip().startswith(("-", "*", "+", "|")):
             under = under if re.match(r"\s*\d", line) else ""
+
+
+def statements_of_call(said: str, position: int) -> list[Statement]:
+    """What a call came to, as a statement."""
+    names = tuple(a.text for a in anchors.find(said))
+    return [Statement(said, names, position=position)]
 
 
 def _lines(text: str) -> Iterator[str]:

@@ -66,6 +66,8 @@ _BRANCH = re.compile(
 """How git says on which branch one is, and what was committed."""
 _ELSEWHERE = re.compile(r"/tmp\b|\bgit -C\b|\bmktemp\b")
 """A command that works in some other repository than the one at hand."""
+_LOOKED_FOR = frozenset(("path", "pattern", "query", "subject", "taskId", "todos", "url"))
+"""Arguments of calls that look something up or keep a list: what they came to is no deed."""
 _LAST_CALL = 160
 _TASK_ID = re.compile(r"#(\d+)")
 
@@ -146,6 +148,8 @@ class WorkLog:
     """Kind of check → where it ran last, the step of the command, and what failed."""
     unchecked: dict[str, int] = field(default_factory=dict)
     """Files written since the last check that passed → where."""
+    uncommitted: dict[str, int] = field(default_factory=dict)
+    """Files written since the newest commit → where."""
     files: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Files that were written → how often, and where last; the newest last."""
     read: dict[str, int] = field(default_factory=dict)
@@ -155,6 +159,9 @@ class WorkLog:
     """The newest commit: hash and title."""
     commits: list[str] = field(default_factory=list)
     """Commits that were made since somebody took them away from here."""
+    outcome: str = ""
+    """What the newest call came to that was about no file and no command; until somebody takes it
+    away from here."""
     last_call: str = ""
     """The newest call that was answered, in one line."""
     plan: tuple[str, Literal["proposed", "approved", "refused"]] | None = None
@@ -244,6 +251,7 @@ class WorkLog:
         if failed and outcome is not None and outcome.detail:
             every = [outcome.detail, *(x for x in every if x != outcome.detail)]
         self.last_call = " ".join(asked.key)[:_LAST_CALL].strip()
+        self.outcome = _outcome_of(asked, result, failed=failed)
         if not failed:
             self.unchecked.update(dict.fromkeys(asked.files, position))
             self._went_well(asked)
@@ -253,6 +261,7 @@ class WorkLog:
         if asked.task and (made := _TASK_ID.search(result.text)) and not failed:
             self.tracked[made[1]] = asked.task, False
         if not failed:
+            self.uncommitted.update(dict.fromkeys(asked.files, position))
             for file in asked.files:
                 self.files[file] = self.files.pop(file, (0, 0))[0] + 1, position
         if asked.command:
@@ -268,6 +277,7 @@ class WorkLog:
             self.branch = found["branch"]
             self.commit = f"{found['hash']} {found['title'].strip()}"
             self.commits.append(self.commit)
+            self.uncommitted.clear()
 
     def observed(self, text: str, position: int) -> None:
         """Take down an observation of an agent that calls its tools in plain text."""
@@ -316,7 +326,7 @@ class WorkLog:
         if len(self.commands) > MOST_COMMANDS:
             newest = sorted(self.commands.items(), key=lambda row: row[1].positions[-1:] or [0])
             self.commands = dict(newest[-MOST_COMMANDS // 2 :])
-        for files in (self.unchecked, self.files, self.read):
+        for files in (self.unchecked, self.uncommitted, self.files, self.read):
             while len(files) > MOST_COMMANDS:
                 del files[next(iter(files))]
 
@@ -388,6 +398,19 @@ def _asked_for(values: list[tuple[str, str]]) -> list[str]:
     short = [v for k, v in values if k not in EDIT_KEYS and len(v) < _TRIED_CHARS]
     found = [a.text for value in short for a in anchors.find_all(value)]
     return [name for name in found if anchors.is_file(name)]
+
+
+def _outcome_of(asked: _Asked, result: ToolResult, *, failed: bool) -> str:
+    """A call that is about no file and no command, with its arguments and what it came to, in one
+    line; empty where it is of another kind or came to nothing.
+    """
+    call, said = asked.call, " ".join(result.text.split())[:_LAST_CALL]
+    if call is None or asked.script or asked.subject or not said:
+        return ""
+    if not _LOOKED_FOR.isdisjoint(anchors.keys_of(call.arguments)):
+        return ""
+    with_ = ", ".join(f"{k}={v}" for k, v in anchors.strings_of(call.arguments))[:_LAST_CALL]
+    return f"{call.name}({with_}) {'failed' if failed else 'gave'}: {said}"
 
 
 def _task_list(call: ToolCall) -> list[tuple[str, bool]]:
