@@ -10,10 +10,11 @@ import re
 
 _REPLIES = {
     "en": """a again agreed ahead all alright and back be bye cool continue course do done exactly
-        fine for go good goodbye great hello hey hi it leave let's lets looks lovely me more moving
-        next nice no nope now of ok okay on one ouch perfect please proceed right same skip so
-        sounds stop sure thank thanks that the then this to try very wait way welcome well works
-        wow yea yeah yep yes you yup""",
+        fine for go good goodbye great hello help hey hi it leave let's lets looks
+        lovely me more moving much next nice no nope now of ok okay on one ouch perfect
+        please proceed right same skip so sounds stop sure thank thanks that the then
+        this to try very wait way welcome well with works wow yea yeah yep yes you your
+        yup""",
     "de": """ja nein doch gut danke bitte weiter mach das so genau einverstanden klar passt super
         moin hallo tschüss ok okay stimmt lass es""",
     "zh": "好 好的 是 是的 不 可以 同意 谢谢 继续 对 行",

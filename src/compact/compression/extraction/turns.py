@@ -28,9 +28,11 @@ MOST_FILES, MOST_NAMES = 40, 120
 LONGEST_REPLY = 160
 """Characters of the longest first line that is taken for the answer to a question."""
 LONGEST_QUESTION = 400
-_OPTION = re.compile(r"^[\s>*_|-]*(?:\w{6,8} )?\(?([1-9A-Da-d])[.:)][*_]*\s+")
-"""How an option in a list of them opens: a number or letter, maybe behind `Option`."""
-_CHOICE = re.compile(r"(?<![\w#./-])#?([1-9A-D])(?![\w/-]|\.\d)")
+_OPTION = re.compile(r"^[\s>*_|-]*(?:(?P<kind>[^\W\d]{4,12}) )?\(?(?P<id>[1-9A-Da-d])[.:)][*_]*\s+")
+"""How an option in a list of them opens: a number or letter, maybe behind a word like `Option`."""
+_CHOICE = re.compile(
+    r"(?:\b(?P<kind>[^\W\d]{4,12}) )?(?<![\w#./-])#?(?P<id>[1-9A-D])(?![\w/-]|\.\d)"
+)
 _ROW = re.compile(r"^\s*\|(.+)\|\s*$")
 _RULE = re.compile(r"^[\s|:=_*-]+$")
 _HEADING = re.compile(r"^\s*#{1,6}\s")
@@ -150,14 +152,21 @@ class Turns:
         first = text.strip().splitlines()[0] if text.strip() else ""
         chosen = ""
         if self.asked and len(first) <= LONGEST_REPLY and self._answers(first):
-            found = _CHOICE.search(first)
-            chosen = self.options.get(found[1].upper(), "") if found else ""
+            chosen = self._chosen(first)
             turn.question = f"{self.asked} → {chosen}" if chosen else self.asked
         if self.rows and turn.repeats(self.rows[-1]):
             self.rows.pop()
         self.rows.append(turn)
         self.asked, self.options = "", {}
         return turn, chosen
+
+    def _chosen(self, first: str) -> str:
+        """The option that words name, by its kind and number, else by its number alone."""
+        found = _CHOICE.search(first)
+        if found is None:
+            return ""
+        name = f"{found['kind'] or ''} {found['id']}".upper()
+        return self.options.get(name) or self.options.get(f" {found['id'].upper()}", "")
 
     def steered(self, text: str, position: int) -> None:
         """A person says something in the middle of a turn, in a tool's result."""
@@ -236,7 +245,8 @@ class Turns:
         for raw in text.splitlines():
             if option := _OPTION.match(raw):
                 words = _row_of(raw) or sentences.bare(raw)
-                self.options[option[1].upper()] = words[:LONGEST_QUESTION]
+                name = f"{option['kind'] or ''} {option['id']}".upper()
+                self.options[name] = words[:LONGEST_QUESTION]
         asks = [s.text for s in said[-4 - len(self.options) :] if s.asks]
         self.asked = asks[-1][:LONGEST_QUESTION] if asks else ""
 
