@@ -1,15 +1,13 @@
-"""Golden summaries: the extractive summaries of fixture histories are what they were, byte for byte
-(K-5), and hold more than nine in ten of their sources' key entities (K-13).
+"""Golden checkpoints: stories, whole checkpoints and a session's record of fixture histories are
+what they were, byte for byte (K-5), and whole ones hold their sources' key entities (K-13).
 
-Where a change of the words is wanted, `python -m tests.compression.test_golden renew` writes
-`tests/fixtures/golden` anew: read the difference before it is committed. The histories are the
-command line's sample session, a short invented one in three languages (`kiln.jsonl`), and one made
-by `evals.generated`.
+Where a change of the words is wanted, `python -m tests.compression.test_golden renew` (with
+`PYTHONPATH=src`) writes `tests/fixtures/golden` anew: read the difference before it is committed,
+in a commit of its own. The histories are the command line's sample session, a short invented one in
+three languages (`kiln.jsonl`), and one made by `evals.generated`.
 
-Summaries are written at the caps that levels have in a window of 32k tokens; `compact` at that of
-a 64k window, as 409 tokens do not hold nine in ten. At 819 tokens the sample is near the edge: of
-its first 100 to 300 messages (12 to 51 thousand tokens) 82 to 95 % of the key entities are kept, at
-1,638 tokens all of them.
+Stories are written at the caps that levels have in a window of 32k tokens, whole checkpoints by
+mode in `WHOLE` tokens.
 """
 
 import hashlib
@@ -23,12 +21,15 @@ from typing import get_args
 
 import pytest
 
-from compact import CompactPolicy, plan
+from compact import CompactPolicy, ContextManager, plan
+from compact.compression.composition import Composer
 from compact.compression.extraction.extractive import ExtractiveSummarizer
-from compact.core.checkpoints import Level, Summary, SummaryRequest
+from compact.compression.extraction.notes import Notes
+from compact.core.checkpoints import Level, SummaryRequest
 from compact.core.levels import LEVELS, Caps
 from compact.core.messages import Message
 from compact.core.modes import MODES
+from compact.core.own_text import kind_of
 from compact.core.policy import Strategy
 from compact.wiring import read_transcript, token_counter
 from evals import generated
@@ -38,53 +39,67 @@ ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "fixtures" / "golden"
 SAMPLE = ROOT / "src" / "compact" / "apps" / "cli" / "sample" / "harbour.jsonl"
 COUNTER = token_counter("chat_completions", tokenizer="o200k")
-CAPS = {level: Caps(32_768).of(level) for level in LEVELS} | {"compact": Caps(65_536).of("compact")}
+CAPS = {level: Caps(32_768).of(level) for level in LEVELS}
+WHOLE = 1_600
 SUMMARIZING = ("task_state", "brief", "decision_log", "code_delta")
 RETAINED = 0.9
-WANTED: list[tuple[str, Level]] = [("assistant", level) for level in LEVELS]
-WANTED += [(mode, "detailed") for mode in MODES if mode != "assistant"]
+
+
+@cache
+def read(path: Path) -> tuple[Message, ...]:
+    """The messages of a file, by ids that are the same in every run."""
+    rows = read_transcript(path).messages
+    return tuple(m.model_copy(update={"id": f"m{i}"}) for i, m in enumerate(rows))
 
 
 @cache
 def history(name: str) -> tuple[Message, ...]:
     """The messages that are summarized; what is pinned is never among them."""
     if name == "scattered":
-        return generated.scattered(3).messages[:60]
+        rows = generated.scattered(3).messages[:60]
+        return tuple(m.model_copy(update={"id": f"m{i}"}) for i, m in enumerate(rows))
     path, stop = (SAMPLE, 160) if name == "harbour" else (GOLDEN / "kiln.jsonl", -4)
-    messages = read_transcript(path).messages[1:stop]
+    messages = read(path)[1:stop]
     return tuple(m for m in messages if not m.metadata.pinned)
 
 
 HISTORIES = ("harbour", "kiln", "scattered")
 
 
-def request(name: str, mode: str, level: Level, **more) -> SummaryRequest:
-    cap = CAPS[level]
+def request(name: str, level: Level, **more) -> SummaryRequest:
     return SummaryRequest(**{
-        "messages": history(name), "max_tokens": cap, "max_instruction_tokens": cap // 3,
-        "mode": mode, "level": level, **more,
+        "messages": history(name), "max_tokens": CAPS[level], "max_instruction_tokens": 0,
+        "level": level, **more,
     })  # fmt: skip
 
 
-def written(asked: SummaryRequest) -> Summary:
-    return ExtractiveSummarizer(COUNTER).extracted(asked)
+def story(asked: SummaryRequest) -> str:
+    return ExtractiveSummarizer(COUNTER).extracted(asked).text
 
 
-def carried_on(*, from_notes: bool) -> str:
-    """A summary of the second half that carries on one of the first, from its notes or, as after a
-    restart, from its text.
-    """
-    whole = history("kiln")
-    first = written(request("kiln", "assistant", "moderate", messages=whole[:20]))
-    before = first if from_notes else first.model_copy(update={"memo": None})
-    asked = request("kiln", "assistant", "moderate", messages=whole[20:], previous=before)
-    return written(asked).text
+def whole(name: str, mode: str, room: int = WHOLE) -> str:
+    """Record, story and lists, as one call writes them."""
+    notes = Notes().read(history(name))
+    composer = Composer(notes, COUNTER, mode=mode)
+    record, left = composer.planned(room)
+    asked = request(name, "detailed", max_tokens=left, record=record.text(), notes=notes)
+    return composer.written(story(asked), room)
+
+
+def lived() -> str:
+    """What a session of the sample shows of its past at the end: checkpoints and record."""
+    ctx = ContextManager(window=8_192, tokenizer="o200k")
+    for message in read(SAMPLE):
+        ctx.add_message(message)
+        ctx.get_context_for_model()
+    shown = ctx.active_context().messages
+    return "\n\n".join(m.text for m in shown if kind_of(m.text))
 
 
 def checkpoint(path: Path, size: int, strategy: Strategy) -> str:
     """The checkpoint of a whole compression, its heading included."""
     policy = CompactPolicy(strategy=strategy)
-    messages = read_transcript(path).messages
+    messages = read(path)
     found = plan(messages, max_tokens=size, tokenizer="o200k", policy=policy).checkpoint
     assert found is not None
     return found.text
@@ -93,10 +108,11 @@ def checkpoint(path: Path, size: int, strategy: Strategy) -> str:
 def texts() -> Iterator[tuple[str, str]]:
     """The name of each golden file, and what it should hold now."""
     for name in HISTORIES:
-        for mode, level in WANTED:
-            yield f"{name}.{mode}.{level}.md", written(request(name, mode, level)).text
-    yield "kiln.carried-on.md", carried_on(from_notes=True)
-    yield "kiln.carried-on-from-text.md", carried_on(from_notes=False)
+        for level in LEVELS:
+            yield f"{name}.story.{level}.md", story(request(name, level))
+        for mode in MODES:
+            yield f"{name}.whole.{mode}.md", whole(name, mode)
+    yield "harbour.session.md", lived()
     for strategy in get_args(Strategy):
         yield f"kiln.plan.{strategy}.md", checkpoint(GOLDEN / "kiln.jsonl", 1_200, strategy)
         yield f"harbour.plan.{strategy}.md", checkpoint(SAMPLE, 8_000, strategy)
@@ -124,10 +140,10 @@ def test_summaries_are_what_they_were():
 
 
 @pytest.mark.parametrize("strategy", SUMMARIZING)
-def test_an_extractive_summary_has_one_form_for_all_strategies(strategy):
-    """What is extracted keeps its sections, however a model would be asked to write (K-5)."""
-    asked = request("kiln", "assistant", "detailed", strategy=strategy)
-    assert written(asked).text.encode() == now()["kiln.assistant.detailed.md"]
+def test_an_extractive_story_has_one_form_for_all_strategies(strategy):
+    """What is extracted is told alike, however a model would be asked to write (K-5)."""
+    asked = request("kiln", "detailed", strategy=strategy)
+    assert story(asked).encode() == now()["kiln.story.detailed.md"]
 
 
 @pytest.mark.parametrize("seed", ["1", "4242"])
@@ -141,14 +157,19 @@ def test_another_process_writes_the_same(seed):
 
 
 @pytest.mark.parametrize("name", HISTORIES)
-@pytest.mark.parametrize(("mode", "level"), WANTED)
-def test_key_entities_are_kept(name, mode, level):
-    """More than nine in ten of the likeliest names stand in the summary (K-13)."""
-    asked = request(name, mode, level)
-    summary = written(asked)
-    assert COUNTER.text(summary.text) <= asked.max_tokens
-    names = entities(asked.messages)
-    missing = unnamed(names, summary.text)
+@pytest.mark.parametrize("level", LEVELS)
+def test_stories_keep_to_their_caps(name, level):
+    assert COUNTER.text(now()[f"{name}.story.{level}.md"].decode()) <= CAPS[level]
+
+
+@pytest.mark.parametrize("name", HISTORIES)
+@pytest.mark.parametrize("mode", MODES)
+def test_key_entities_are_kept(name, mode):
+    """More than nine in ten of the likeliest names stand in the whole checkpoint (K-13)."""
+    text = now()[f"{name}.whole.{mode}.md"].decode()
+    assert COUNTER.text(text) <= WHOLE
+    names = entities(history(name))
+    missing = unnamed(names, text)
     assert 1 - len(missing) / len(names) > RETAINED, missing
 
 

@@ -51,7 +51,7 @@ def test_what_must_hold_stands_in_it_after_many_compressions() -> None:
     (record,) = records(prompt)
     shown = "\n".join(text for m in prompt for text in checker.visible(m))
     assert all(rule in shown for rule in RULES)
-    assert all(shown.count(rule) == 1 for rule in RULES), "the first request is in view anyway"
+    assert all(section(record, "Rules").count(rule) <= 1 for rule in RULES)
     assert all(rule in record for rule in RULES[1:])
 
 
