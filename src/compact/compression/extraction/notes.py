@@ -42,7 +42,7 @@ MOST_EXCHANGES = 200
 MOST_TOUCHED = 60
 """Names that one tool saw in a file."""
 PLAIN = 8
-"""Turns without a tool for each one with a tool, from which it is plain talk."""
+"""Turns for each call of a tool, from which it is plain talk."""
 FADE = 80.0
 """Messages after which something counts 1/e of a fresh one (above `OLD`)."""
 OLD = 0.25
@@ -222,7 +222,7 @@ class Notes:
         rows = self.turns.rows
         if not rows or (self.earlier and not any(s.text.startswith(SPOKE) for s in self.earlier)):
             return False
-        return not self.work.commands and sum(t.calls > 0 for t in rows) * PLAIN <= len(rows)
+        return not self.work.commands and sum(t.calls for t in rows) * PLAIN <= len(rows)
 
     def ranked(self) -> list[tuple[str, Use, float]]:
         """The names by how likely they are needed."""

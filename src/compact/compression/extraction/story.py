@@ -245,7 +245,7 @@ class Teller:
     def _add(self, told: Told, line: Line, turn: Turn | None) -> None:
         """Tell a line if it says something new and fits, and before it what it belongs to."""
         words = set(line.text.lower().split())
-        if line.text in self.seen or line.cost > told.left:
+        if (line.text and line.text in self.seen) or line.cost > told.left:
             return
         if any(len(words & other) > ALIKE * min(len(words), len(other)) for other in told.words):
             return
