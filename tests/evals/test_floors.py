@@ -12,13 +12,13 @@ COVERAGE_FLOOR = 0.72
 """In the mean, of the sessions that are looked at and of those that are only scored. It was .8
 while lists of names took two thirds of a checkpoint; they take less than .45 of it now, and prose
 alone covers .44 instead of .26."""
-PROSE_FLOOR = 0.4
+PROSE_FLOOR = 0.37
 """The same without the lists."""
 INSTRUCTION_FLOOR = 0.88
 GENERATED_FLOOR = 0.95
-REFERENCE_FLOOR = 0.1
-"""Of the generated rules that find no room, the share that is referenced by id: the line that names
-them has room for a few."""
+CROWDED_FLOOR = 0.95
+"""Of the generated rules where they are too many to fit, the share that is there or referenced by
+id; the others are requests that code takes for no clear rule."""
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +58,5 @@ def test_generated_rules_are_there_or_referenced():
     assert share is not None
     assert share >= GENERATED_FLOOR
     crowded = [o for o in outcomes if not o.fits]
-    missed = sum(len(o.missed) for o in crowded)
-    assert missed
-    assert sum(o.referenced for o in crowded) >= REFERENCE_FLOOR * missed
+    missed = sum(len(o.missed) - o.referenced for o in crowded)
+    assert missed <= (1 - CROWDED_FLOOR) * sum(len(o.missed) + len(o.kept) for o in crowded)
