@@ -8,10 +8,10 @@ from evals import coverage, data, instructions, split
 
 pytestmark = pytest.mark.data
 
-COVERAGE_FLOOR = 0.72
+COVERAGE_FLOOR = 0.7
 """In the mean, of the sessions that are looked at and of those that are only scored. It was .8
-while lists of names took two thirds of a checkpoint; they take less than .45 of it now, and prose
-alone covers .44 instead of .26."""
+while lists of names took two thirds of a checkpoint; they take a third of it now, and prose
+alone covers .40 instead of .26."""
 PROSE_FLOOR = 0.37
 """The same without the lists."""
 INSTRUCTION_FLOOR = 0.88
