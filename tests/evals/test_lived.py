@@ -19,7 +19,7 @@ def test_a_session_is_lived_to_its_end_and_on_until_it_was_compressed_often(monk
     end, later = lived.live(subject, 8_192)
     assert (end.moment, end.rules, end.refused) == ("at the end", 2, 0)
     assert end.once == end.lived == end.once_statements == 1
-    assert later.compressions == 3 > end.compressions
+    assert later.compressions >= 3 > end.compressions
     assert later.lived <= 1
     assert 0 < later.tokens <= later.usable
     cells = lived.measured([end, later])["8,192 tokens, at the end"]

@@ -33,36 +33,19 @@ CLOZE = Probe(
     "decision", f"Which? “The oven uses {BLANK} now”", "kiln_v2", "The oven uses ____ now"
 )
 CHOICE = Probe("artifact", "Which file was written to?", "a.py", "written", ("b.py", "a.py"))
-GOOD = """## Goal
-The kiln controller in kilnd/ must resume its firing curve when the power fails.
+GOOD = """The firing curve must resume when the power fails, and the relay must not switch on for \
+the first 30 s after a restart, because the thermocouple reads 0 °C until MAX31855 has settled \
+(KILN-212).
 
-## Instructions
-- Never fire above 1280 °C, whatever the curve says, and always run the simulator before you touch \
-src/kilnd/relay.py.
-- Please keep the old journal files readable, Jorun has firings since 2019 in them.
+Storing the segment with each reading, and reading old lines without it as segment 0. \
+src/kilnd/journal.py was edited.
+Now src/kilnd/controller.py takes its position from last_position.
+The settle time is 45 s there, not 30. Guarding the relay with it. src/kilnd/relay.py was edited.
 
-## Decisions
-- Store the segment number and the minutes in it with each reading.
-- I decided to store whole seconds rather than minutes, so that no rounding can shorten a soak.
-
-## Done
-- edited src/kilnd/journal.py: Storing the segment with each reading, and reading old lines \
-without it as segment 0.
-- edited src/kilnd/controller.py: Now the controller takes its position from last_position.
-- edited src/kilnd/relay.py: The settle time is 45 s there, not 30. Guarding the relay with it.
-- edited tests/test_relay.py and src/kilnd/limits.py
-- `pytest -q tests/test_relay.py` passed
-- `python tools/simulate.py --fail-at 212 --curve curves/stoneware.toml` passed
-
-## Open
-- the relay must not switch on for the first 30 s after a restart, because the thermocouple reads \
-0 °C until MAX31855 has settled (KILN-212).
-- Read old journals of 2019 in report.py
-
-## Errors
-- The simulator failed with `ValueError: invalid literal for int() with base 10: '212.5'`: the \
-minutes are written as fractions.
-"""
+The simulator failed with `ValueError: invalid literal for int() with base 10: '212.5'`: the \
+minutes are written as fractions. I decided to store whole seconds rather than minutes, so that no \
+rounding can shorten a soak. edited tests/test_relay.py and src/kilnd/limits.py, too.
+The report broke with IndexError: list index out of range in kilnd/report.py:41."""
 
 
 def reads(request: Received) -> str:
@@ -84,7 +67,8 @@ def reads(request: Received) -> str:
         found = re.search(r"[\w/]+\.py", lines[0]) if lines else None
         return found[0] if found else "unknown"
     before, after = said[1].split(BLANK, 1)
-    found = re.search(f"{re.escape(before[-24:])}(.+?){re.escape(after[:24])}", text)
+    ends = re.escape(after[:24]) or "$"
+    found = re.search(f"{re.escape(before[-24:])}(.+?){ends}", text, re.MULTILINE)
     return f"**{found[1]}**" if found else "unknown"
 
 
@@ -298,8 +282,8 @@ def test_a_level_keeps_less_than_the_one_before_and_the_context_more():
     writer = wiring.summarizer(None, COUNTER)
     rows = {row.level: row for row in retention.kept("harbour", sample, 32_768, writer, COUNTER)}
     assert set(rows) == {None, *LEVELS}
-    assert rows[None].share >= rows["detailed"].share > rows["compact"].share
-    assert rows["detailed"].share > retention.GOOD
+    assert rows[None].share > retention.GOOD  # the lists in it hold names as well
+    assert rows[None].share >= rows["detailed"].share > rows["compact"].share > 0
     assert all(row.accepted for row in rows.values())
     assert "above 90 %" in retention.report(list(rows.values()))
 
@@ -354,12 +338,17 @@ def test_future_reference_coverage_takes_a_model(folder, capsys):
     first = json.loads(session.read_text().splitlines()[0])
     rows = [first]
     for number in range(40):
-        words = f"The oven number {number} was looked at and it is warm as it should be."
+        words = f"Oven number {number} is warm; its door, lamp, thermometer and bell work as well."
         rows.append({**first, "uuid": f"more-{number}", "type": "assistant"})
         rows[-1]["message"] = {"role": "assistant", "content": words}
     rows.append({**first, "uuid": "last", "message": {"role": "user", "content": "and now?"}})
     session.write_text("\n".join(map(json.dumps, rows)) + "\n")
-    with ScriptedServer("## Facts\n- The ovens are warm, see c/d and a_b for them.") as server:
+    story = (
+        "The ovens were warm, number after number. The door, the lamp, the thermometer and the "
+        "bell of each oven work as well, see c/d and a_b. Warm ovens: each number. Door, lamp, "
+        "bell and thermometer work on each oven of each number."
+    )
+    with ScriptedServer(story) as server:
         assert command.main(["coverage", "--data", str(folder), "--model", key(server)]) == 0
         assert server.prompts
     assert re.search(r"^coverage +1\.000 ", capsys.readouterr().out, re.MULTILINE)
