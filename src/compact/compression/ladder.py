@@ -51,7 +51,7 @@ KEEP_STEPS = (1.0, 0.5, 0.3, 0.15, 0.05)
 """The steps by which keep counts are lowered: 20 messages become 10, 6, 3, 1."""
 LEADING = 4
 """Messages at the beginning among which an earlier checkpoint is looked for."""
-MOST_STEPS = 64
+MOST_STEPS = 512
 """Groups that are looked at to use room up."""
 FILL_LEAST = 40
 """Tokens of room below which filling is not worth a clip."""
