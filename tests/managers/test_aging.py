@@ -209,8 +209,8 @@ def test_a_short_summary_is_shown_unchanged_until_it_is_merged() -> None:
     ctx.add_message(role="user", content="See whether the roof holds, beam by beam.")
     first: dict[str, int] = {}
     for beam in range(600):
-        call = {"id": f"c{beam}", "type": "function"}
-        call["function"] = {"name": "look", "arguments": f'{{"beam": {beam}}}'}
+        function = {"name": "look", "arguments": f'{{"beam": {beam}}}'}
+        call = {"id": f"c{beam}", "type": "function", "function": function}
         ctx.add_message({"role": "assistant", "content": None, "tool_calls": [call]})
         text = "It holds. " * 150
         ctx.add_message({"role": "tool", "tool_call_id": call["id"], "content": text})

@@ -96,8 +96,7 @@ def test_a_session_keeps_what_one_call_keeps() -> None:
 
     ctx = session(InMemoryStore())
     prompt = lived(ctx)
-    messages = [m.wire for m in ctx.history]
-    once = plan(messages, max_tokens=checker.prompt_tokens(prompt), tokenizer="o200k")
+    once = plan(list(ctx.history), max_tokens=checker.prompt_tokens(prompt), tokenizer="o200k")
     shown = "\n".join(text for m in prompt for text in checker.visible(m))
     for rule in RULES:
         assert (rule in shown) >= (rule in once.context.render_text())

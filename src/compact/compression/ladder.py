@@ -45,6 +45,9 @@ USER_SHARE = 0.35
 """Share of that room that older messages of a person may take."""
 VERBATIM_SHARE = 0.5
 """Share of the tail's room that recent tool output may take word for word."""
+UNSEEN_SHARE = 0.36
+"""Share of the limit that output which no model has seen yet may take before older messages of a
+person and a record do: a third for its words, the rest for the calls it answers."""
 COMPANION_SHARE = 0.1
 """Share of the limit above which results that cannot be parted from the floor are masked."""
 KEEP_STEPS = (1.0, 0.5, 0.3, 0.15, 0.05)
@@ -66,6 +69,8 @@ class Ladder:
         self._counter = history.counter
         self._turn = 0
         """Where the newest turn starts. Its reasoning stays: a provider wants it with its calls."""
+        self._spare = 0
+        """Tokens by which the limit may be raised for the newest group."""
 
     def lay_out(self, layout: Layout, reserve: Callable[[int], int], *, hard: int) -> Layout:
         """Fill an empty layout: what stays in view within its limit. `reserve` says how many of the
@@ -78,14 +83,24 @@ class Ladder:
             CannotFit: the floor alone exceeds the limit.
         """
         limit = layout.limit
+        self._spare = hard - limit
         self._hold_floor(layout)
         above = limit - layout.tokens
         if above < LEAST_CHECKPOINT and len(layout.held) < len(self._history):
             raise CannotFit({**layout.floor, "room for a checkpoint": LEAST_CHECKPOINT}, limit)
         kept = reserve(above)
         self._hold_requests(layout, above - kept)
-        self._hold_tail(layout, limit - layout.tokens - kept, hard - limit)
+        self._hold_tail(layout, limit - layout.tokens - kept)
         return layout
+
+    def unseen(self, layout: Layout) -> int:
+        """Tokens that come first to the newest group: output that no model has seen, and for which
+        no raised limit is enough.
+        """
+        piece = next(self._pieces(layout), None)
+        if piece is None or not piece.pairs or piece.tokens <= self._spare:
+            return 0
+        return min(piece.tokens, int(UNSEEN_SHARE * layout.limit))
 
     def floor(self) -> int:
         """Tokens of what may not be shortened; also a floor that fits nowhere has a size."""
@@ -145,7 +160,7 @@ class Ladder:
             room -= self._hold_checkpoint(layout, room)
         room -= self._hold_first_request(layout, room)
         newest = list(islice(self._persons(layout), self._policy.keep_user_messages))
-        budget = int(room * USER_SHARE)
+        budget = max(0, min(int(room * USER_SHARE), room - self.unseen(layout)))
         budget -= self._hold_newest(layout, newest, budget)
         if self._policy.strategy != "off":
             self._hold_important(layout, newest, budget)
@@ -195,23 +210,27 @@ class Ladder:
             if self._history.tokens(position) <= budget:
                 budget -= self._hold(layout, position)
 
-    def _hold_tail(self, layout: Layout, room: int, spare: int) -> None:
-        """Take in the newest groups as far as they reach; `spare` is for the newest alone."""
+    def _hold_tail(self, layout: Layout, room: int) -> None:
+        """Take in the newest groups as far as they reach; what is spare is for the newest alone."""
         policy, verbatim = self._policy, int(room * VERBATIM_SHARE)
-        masks, pairs = policy.strategy != "off", 0
+        masks, pairs, unseen = policy.strategy != "off", 0, self.unseen(layout)
         layout.cut = len(self._history)
         layout.recent = recent_from(self._history, policy.keep_recent_turns) if masks else 0
         for piece in self._pieces(layout):
             if piece.start < layout.since:
                 return
-            if not layout.tail and room < piece.tokens <= room + spare:
+            if not layout.tail and room < piece.tokens <= room + self._spare:
                 layout.limit += piece.tokens - room
                 room = verbatim = piece.tokens
             new = pairs < policy.keep_tool_pairs or piece.start >= layout.recent
             if new and piece.tokens <= min(verbatim, room):
                 verbatim -= piece.tokens if piece.pairs else 0
-            elif not layout.tail and piece.pairs and self._clip(piece, min(verbatim, room)):
-                verbatim -= piece.tokens  # no model has seen it yet
+            elif (
+                not layout.tail
+                and piece.pairs
+                and self._clip(piece, min(max(verbatim, unseen), room))
+            ):
+                verbatim -= piece.tokens
             elif masks and (piece.pairs or piece.tokens > room):
                 self._mask(piece)
             pairs += piece.pairs

@@ -92,7 +92,8 @@ def identify(
             pressure=standing.pressure,
         )
         wanted = Composer(notes, history.counter, mode=policy.mode).demand + RECORD_HEADING
-        record = min(standing.caps.record, wanted, int(above * RECORD_SHARE))
+        left = max(0, above - ageing.tokens - new - ladder.unseen(empty))
+        record = min(standing.caps.record, wanted, int(above * RECORD_SHARE), left)
         return ageing.tokens + new + record
 
     empty = Layout(limit)
