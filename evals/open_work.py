@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -151,19 +153,27 @@ def is_overtaken(line: str, work: worklog.Work) -> bool:
 
 
 def in_time(lines: Sequence[str], messages: Sequence[Message]) -> tuple[int, list[str]]:
-    """How many lines have a known time, and those that come after a later one."""
+    """How many lines have a known time, and the fewest that would have to move for all of them to
+    stand in the order of time: a line that was said twice may stand where either was.
+    """
     log = [squeezed(render_text([message])) for message in messages]
-    known, now, backwards = 0, -1, []
-    for line in lines:
-        if not (found := places(line, log)):
-            continue
-        known += 1
-        later = [place for place in found if place >= now]
-        if later:
-            now = later[0]
+    known = [(line, found) for line in lines if (found := places(line, log))]
+    ends: list[int] = []
+    """The least place at which a row of so many lines in order can end."""
+    rows: list[list[str]] = []
+    for line, found in known:
+        for place in sorted(found, reverse=True):
+            at = bisect_right(ends, place)
+            row = [*(rows[at - 1] if at else ()), line]
+            ends[at : at + 1], rows[at : at + 1] = [place], [row]
+    in_order = Counter(rows[-1] if rows else ())
+    backwards = []
+    for line, _ in known:
+        if in_order[line]:
+            in_order[line] -= 1
         else:
             backwards.append(line)
-    return known, backwards
+    return len(known), backwards
 
 
 def places(line: str, log: Sequence[str]) -> list[int]:

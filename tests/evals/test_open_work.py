@@ -89,5 +89,6 @@ def test_lines_that_run_backwards_are_found():
     words.append("At last we sold the loaves at the market gate")
     log = [Message(role="user", content=text) for text in words]
     known, backwards = open_work.in_time([words[1], f"asked: “{words[0]}”", words[2], "else"], log)
-    assert (known, backwards) == (3, [f"asked: “{words[0]}”"])
+    assert known == 3
+    assert len(backwards) == 1, "the fewest that would have to move"
     assert open_work.in_time(words, log) == (3, [])
