@@ -1,4 +1,4 @@
-"""The machine's part of a checkpoint, composed from notes: the record, and the lists of names.
+"""The machine's part of a checkpoint, composed from notes: the record, and around it the whole.
 
 Facts that code knows are written by code, whole, in room that is reserved first. What fills a
 section stands here under its title; how much room it has, and what gives way, says the outline.
@@ -7,29 +7,25 @@ What the reader sees beside it is not told again. A section that has nothing is 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from compact.compression.extraction.notes import Notes, note_all
+from compact.compression.extraction.notes import Notes
 from compact.compression.extraction.story import Teller
 from compact.compression.extraction.turns import Turn
 from compact.compression.extraction.work import Attempt
+from compact.compression.listing import Listing
 from compact.compression.page import HEADING_TOKENS, LINE_TOKENS, Page, Row
 from compact.core import anchors
-from compact.core.anchors import Ledger, Use
 from compact.core.instructions import Instruction
 from compact.core.messages import Message, short_id
 from compact.core.modes import Emphasis, emphasis_of
 from compact.core.outline import (
-    COMMANDS,
     DECISIONS,
     ERRORS,
     FACTS,
-    FILES,
     GOAL,
-    NAMES,
     NEXT,
     OPEN,
     OUTLINE,
@@ -41,36 +37,26 @@ from compact.core.outline import (
 from compact.core.sentences import topic_of
 from compact.core.tokens import TokenCounter
 
-LISTS_SHARE = 0.35
+LISTS_SHARE = 0.4
 """Largest share of a checkpoint that lists of names may take."""
 RECORD_LISTS = 0.5
 """Share of what a checkpoint would list for which a standing record keeps room."""
-MOST_CHECKS, MOST_FILES, MOST_COMMANDS, MOST_ERRORS = 4, 40, 5, 8
-MOST_NAMES = 120
-LONGEST_COMMAND, LONGEST_FACT = 160, 600
-"""Characters of what is told whole or not at all."""
+MOST_CHECKS, MOST_ERRORS = 4, 8
+LONGEST_FACT = 600
+"""Characters of a fact, which is told whole or not at all."""
 WORDS_TOKENS = 60
 """Tokens of the newest request where it is shown beside it anyway."""
 POINTER = 12
 """Words below which a request is taken to point to what was asked before."""
 REFERENCE_ROOM = 40
 """Tokens of the line that names the messages of rules that find no room."""
-OFTEN = 3
-"""Runs from which a command that checks nothing is one that people here run."""
 CLEAR_RULE = 0.4
 """Score from which a rule that found no room is named by its message."""
-THRIFT = 0.5
-"""Power of its tokens by which a name's weight is divided: short names give more for their
-room."""
 REFERENCE_TOKENS = 24
 """Tokens of the line that says what a checkpoint is."""
 RECORD_PART, PLAIN_PART = 0.4, 0.2
 """Shares of a checkpoint's room within which the record is planned, the second one where people
 only talk; it takes what the story leaves."""
-ROOT_SHARE = 0.7
-"""Share of the absolute paths that lie below the root."""
-LEAST_NAME = 3
-"""Tokens of room below which no name is looked for."""
 LONGEST_ERROR, ERROR_CHARS = 200, 800
 """Characters of a line that says what failed, and of all lines of one attempt, about."""
 _TARGET_CHARS = 100
@@ -95,9 +81,9 @@ class Composer:
         return emphasis_of(self.mode)
 
     @cached_property
-    def ranked(self) -> list[tuple[str, Use, float]]:
-        """The names by how likely they are needed."""
-        return self.notes.ranked()
+    def listing(self) -> Listing:
+        """The lists of names."""
+        return Listing(self.notes, self.counter, self.seen, self.emphasis, self.shortened)
 
     @cached_property
     def rows(self) -> Mapping[str, Sequence[Row]]:
@@ -176,10 +162,14 @@ class Composer:
 
     def _lists_need(self, room: int) -> int:
         """Tokens that the lists of a checkpoint with so much room take."""
-        scratch = Page(self.counter, int(room * LISTS_SHARE * self.emphasis.listed))
-        before = scratch.left
-        self.lists(scratch, before)
-        return before - scratch.left
+        most = self._lists_room(room)
+        scratch = Page(self.counter, most)
+        self.listing.put(scratch, most)
+        return most - scratch.left
+
+    def _lists_room(self, room: int) -> int:
+        """Tokens that the lists of a checkpoint with so much room may take."""
+        return int(room * LISTS_SHARE * self.emphasis.listed)
 
     def written(self, story: str, room: int) -> str:
         """A checkpoint's text within so much room: the record, the story as it is, and lists that
@@ -200,7 +190,7 @@ class Composer:
         page.left = room - told - self.record_tokens(page)
         if story:
             page.sections[STORY] = [Row(story)]
-        self.lists(page, page.left)
+        self.listing.put(page, self._lists_room(room))
         return page
 
     @property
@@ -324,19 +314,15 @@ class Composer:
                     yield Row(f"- {one.text}", one.position)
 
     def _facts(self) -> Iterator[Row]:
-        """What persons said that is no clear rule, the most telling first; where people only talk,
-        the story is made of it.
+        """What persons said that is no clear rule, the most telling first, and of these the oldest:
+        the story has more words for what is new. Where people only talk, the story is made of it.
         """
         if self.notes.is_plain_talk:
             return iter(())
         said = {x.same: x for x in self.notes.facts if x.text not in self.seen}
         rows = [x for x in said.values() if len(x.text) <= LONGEST_FACT]
-        named = {x.same: len(anchors.find(x.text)) for x in rows}
-
-        def worth(x: Instruction) -> float:
-            return self.notes.freshness(x.position) * (x.score + min(2, named[x.same]))
-
-        rows.sort(key=lambda x: (-worth(x), x.position))
+        worth = {x.same: x.score + min(2, len(anchors.find(x.text))) for x in rows}
+        rows.sort(key=lambda x: (-worth[x.same], x.position))
         return (Row(f"- {x.text}", x.position) for x in rows)
 
     def _errors(self) -> Iterator[Row]:
@@ -357,100 +343,6 @@ class Composer:
                 errors = "; ".join(f"`{line[:LONGEST_ERROR]}`" for line in lines)
                 yield Row(f"- {tried}{errors}", attempt.position)
 
-    # --- lists ------------------------------------------------------------------------------------
-
-    def lists(self, page: Page, room: int) -> list[str]:
-        """Put files, commands and names that stand nowhere else in view into a page, as many as
-        there is room for. Returns the names that were listed.
-        """
-        left = 0 if self.notes.is_plain_talk else min(room, page.left)
-        known = anchors.texts_of(anchors.find_all(f"{self.seen}\n{page.text()}"))
-        known |= {path.rsplit("/", 1)[1] for path in known if "/" in path}
-        work = self.notes.work
-        root = _root_of([*work.files, *work.read])
-        written = _relative({f: n for f, (n, _) in reversed(work.files.items())}, root)
-        read = _relative(dict.fromkeys(reversed(work.read), 1), root)
-        listed: list[str] = []
-        files = int(_MOST[FILES] * left)
-        if root and (written or read):
-            files -= (cost := page.add(FILES, Row(f"- all under {root}", -1), files))
-            left -= cost
-        for order, (label, rows) in enumerate((("written", written), ("read", read))):
-            shown = [(name, f"{name} ×{n}" if n > 1 else name) for name, n in rows.items()]
-            names = self._taken(shown[:MOST_FILES], known, files - HEADING_TOKENS)
-            if names:
-                line = Row(f"- {label}: {', '.join(names.values())}", order)
-                files -= (cost := page.add(FILES, line, files))
-                left -= cost
-                listed += names
-        if not listed and FILES in page.sections:  # the root alone says nothing
-            page.left += sum(self.counter.text(x.text) for x in page.sections.pop(FILES))
-        floor = page.left - int(_MOST[COMMANDS] * left)
-        for order, command in enumerate(self._commands(page.text())):
-            left -= page.add(COMMANDS, Row(f"- `{command}`", order), page.left - floor)
-        untold = (x for x in self._likeliest if x not in known)
-        likely = [x for x in untold if not self._is_told_file(x, known, root)]
-        below = root if FILES in page.sections else ""
-        most = int(MOST_NAMES * max(1.0, self.emphasis.listed))
-        shown = [(text, text.removeprefix(below)) for text in likely[:most]]
-        if names := self._taken(shown, known, left - 8):
-            page.add(NAMES, Row(", ".join(names.values())), left)
-        return [*listed, *names]
-
-    def _is_told_file(self, name: str, known: set[str], root: str) -> bool:
-        """Whether a name is a file that stands there under a shorter name."""
-        short = name.removeprefix(root) if root else name
-        return "/" in name and (short in known or name.rsplit("/", 1)[-1] in known)
-
-    def _taken(self, rows: Iterable[tuple[str, str]], known: set[str], room: int) -> dict[str, str]:
-        """The first names of these that are not known yet and find room, as they are shown; they
-        are known then.
-        """
-        taken: dict[str, str] = {}
-        for name, shown in rows:
-            if room < LEAST_NAME:
-                break
-            cost = self.counter.text(" " + shown) + 1
-            if name in known or cost > room:
-                continue
-            taken[name] = shown
-            room -= cost
-            known.update((name, name.rsplit("/", 1)[-1], name.rstrip("/")))
-        return taken
-
-    @cached_property
-    def _likeliest(self) -> list[str]:
-        """Names by their weight for their room, those of messages that are shown shortened among
-        them; the mode says which kinds weigh more.
-        """
-        rows = {text: (use, weight) for text, use, weight in self.ranked}
-        if self.shortened:
-            extra = Ledger()
-            note_all(extra, self.shortened, self.notes.position)
-            for text, use, weight in extra.ranked(self.notes.position):
-                known = rows.get(text, (use, 0.0))
-                rows[text] = (known[0], known[1] + weight)
-
-        def value(text: str) -> tuple[float, str]:
-            use, weight = rows[text]
-            weight *= self.emphasis.anchors.get(use.kind, 1.0)
-            return -weight / (self.counter.text(" " + text) + 1) ** THRIFT, text
-
-        return sorted(rows, key=value)
-
-    def _commands(self, told: str) -> list[str]:
-        """The commands run most and last, whole, without those that stand above."""
-        rows = sorted(
-            self.notes.work.commands.items(),
-            key=lambda row: -sum(self.notes.freshness(p) for p in row[1].positions),
-        )
-        often = [row for row in rows if len(row[1].positions) >= OFTEN or row[1].is_check]
-        short = [command for command, _ in often if len(command) < LONGEST_COMMAND]
-        return [command for command in short if command not in told][:MOST_COMMANDS]
-
-
-_MOST: Mapping[str, float] = {section.title: section.most for section in OUTLINE}
-
 
 def _fate_of(turn: Turn) -> str:
     if turn.is_answered:
@@ -470,32 +362,6 @@ def _first(lines: Iterable[str], most: int) -> Iterator[str]:
             return
         yield line
         most -= min(len(line), LONGEST_ERROR)
-
-
-def _root_of(files: Sequence[str]) -> str:
-    """The folder that most of the absolute paths have in common, its slash included; empty where
-    there is none.
-    """
-    folders = Counter(
-        "/".join(parts[:depth])
-        for file in files
-        if file.startswith("/")
-        for parts in (file.split("/"),)
-        for depth in range(3, len(parts))
-    )
-    total = sum(file.startswith("/") for file in files)
-    common = [folder for folder, n in folders.items() if n > 1 and n >= ROOT_SHARE * total]
-    return max(common, key=len) + "/" if common else ""
-
-
-def _relative(files: Mapping[str, int], root: str) -> dict[str, int]:
-    """Files by their names below the root, each once, with how often they were written."""
-    found: dict[str, int] = {}
-    for file, times in files.items():
-        name = file.removeprefix(root) if root else file
-        longer = next((known for known in found if known.endswith(f"/{name}")), name)
-        found[longer] = found.get(longer, 0) + times
-    return found
 
 
 def _tried(tool: str, target: str, attempt: Attempt) -> str:

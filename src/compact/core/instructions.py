@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import takewhile
 
+from compact.core.facts import entities
 from compact.core.sentences import lines_of, sentences_of
 
 LONGEST = 600
@@ -33,6 +34,7 @@ _STRONG = re.compile(
 )
 _MILD = re.compile(
     r"\b(?:please|bitte|exactly|important|wichtig|remember|only|nur|no longer|required?|"
+    r"changed? (?:my|our) minds?|"
     r"at (?:most|least)|no more than|maximum|minimum|höchstens|mindestens|"
     r"should(?:n't)?|need(?:s)? to|have to|has to|want(?:s)?(?: to)?|would like|i'd (?:like|"
     r"rather|prefer)|prefer|"
@@ -67,6 +69,8 @@ _CHATTER = re.compile(
     re.IGNORECASE,
 )
 _FIRST = re.compile(r"\b(?:i|we|ich|wir|he|she|it|they|that|you)\b|我|我们", re.IGNORECASE)
+FEW_WORDS = 4
+"""Words below which a sentence is a fragment."""
 DEMAND_WORDS = 3
 """Words within which a demand says that it is one."""
 _CJK = "\u3040-\u30ff\u4e00-\u9fff"
@@ -95,6 +99,12 @@ class Instruction:
         """Whether it clearly holds beyond its turn: no question, and its words say so."""
         is_question = self.text.rstrip().endswith(("?", "？"))
         return not is_question and bool(_STRONG.search(self.text.replace("’", "'")))
+
+    @property
+    def is_fragment(self) -> bool:
+        """Whether it says nothing by itself: a few words, and neither a name nor a number."""
+        words = max(len(self.text.split()), len(_WORDS.findall(self.text)))
+        return words < FEW_WORDS and not entities(self.text)
 
     @property
     def is_demand(self) -> bool:
@@ -129,7 +139,7 @@ def score_of(line: str) -> float:
         score += 0.15
     if line.rstrip().endswith(("?", "？")):
         score -= 0.12
-    if words < 4:
+    if words < FEW_WORDS:
         score -= 0.1
     return max(0.05, min(1.0, score))
 

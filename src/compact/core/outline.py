@@ -3,7 +3,7 @@
 A checkpoint has three parts. The *record* is what code knows and writes: what is asked, what must
 hold, where the work stands. The *story* is what happened and why, told by a model or by extraction.
 The *lists* are names for whoever looks something up. A section is added or changed here; what fills
-it stands under its title in `compression.composition`.
+it stands under its title in `compression.composition`, of the lists in `compression.listing`.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ class Notes:
     work: WorkLog = field(default_factory=WorkLog)
     rules: list[Instruction] = field(default_factory=list)
     facts: list[Instruction] = field(default_factory=list)
-    """What persons said that is no clear rule and no question."""
+    """What persons said that is no clear rule, no question and no fragment."""
     exchanges: list[Exchange] = field(default_factory=list)
     earlier: list[Statement] = field(default_factory=list)
     """What an earlier checkpoint told, which was read in place of its messages."""
@@ -134,7 +134,7 @@ class Notes:
         for said in find_instructions(words, message_id, self.position):
             if said.is_rule:
                 self.rules.append(said)
-            elif not is_answer and not said.text.endswith(("?", "？")):
+            elif not (is_answer or said.is_fragment or said.text.endswith(("?", "？"))):
                 self.facts.append(said)
 
     def _read_assistant(self, text: str) -> None:

@@ -249,7 +249,7 @@ class WorkLog:
         if failed and not every:
             every = [line for line in (anchors.failure(result.text),) if line]
         if failed and outcome is not None and outcome.detail:
-            every = [outcome.detail, *(x for x in every if x != outcome.detail)]
+            every = [outcome.detail, *(x for x in every if outcome.detail not in x)]
         self.last_call = " ".join(asked.key)[:_LAST_CALL].strip()
         self.outcome = _outcome_of(asked, result, failed=failed)
         if not failed:
@@ -407,9 +407,11 @@ def _outcome_of(asked: _Asked, result: ToolResult, *, failed: bool) -> str:
     call, said = asked.call, " ".join(result.text.split())[:_LAST_CALL]
     if call is None or asked.script or asked.subject or not said:
         return ""
-    if not _LOOKED_FOR.isdisjoint(anchors.keys_of(call.arguments)):
-        return ""
-    with_ = ", ".join(f"{k}={v}" for k, v in anchors.strings_of(call.arguments))[:_LAST_CALL]
+    keys = anchors.keys_of(call.arguments)
+    told = [(k, v) for k, v in anchors.strings_of(call.arguments) if k not in EDIT_KEYS]
+    if not _LOOKED_FOR.isdisjoint(keys) or not (told or EDIT_KEYS.isdisjoint(keys)):
+        return ""  # it only looked, or all that it says is what it writes
+    with_ = " ".join(", ".join(f"{k}={v}" for k, v in told).split())[:_LAST_CALL]
     return f"{call.name}({with_}) {'failed' if failed else 'gave'}: {said}"
 
 

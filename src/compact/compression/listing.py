@@ -1,0 +1,162 @@
+"""The lists of a checkpoint: files, commands and names that stand nowhere else in view.
+
+They are for whoever looks something up. A name is listed once, by its weight for its room.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from compact.compression.extraction.notes import Notes, note_all
+from compact.compression.page import HEADING_TOKENS, Page, Row
+from compact.core import anchors
+from compact.core.anchors import Ledger
+from compact.core.messages import Message
+from compact.core.modes import Emphasis
+from compact.core.outline import COMMANDS, FILES, NAMES, OUTLINE
+from compact.core.tokens import TokenCounter
+
+MOST_FILES, MOST_COMMANDS, MOST_NAMES = 40, 5, 120
+LONGEST_COMMAND = 160
+"""Characters of a command, which is told whole or not at all."""
+OFTEN = 3
+"""Runs from which a command that checks nothing is one that people here run."""
+THRIFT = 0.5
+"""Power of its tokens by which a name's weight is divided: short names give more for their
+room."""
+ROOT_SHARE = 0.7
+"""Share of the absolute paths that lie below the root."""
+LEAST_NAME = 3
+"""Tokens of room below which no name is looked for."""
+_MOST: Mapping[str, float] = {section.title: section.most for section in OUTLINE}
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Lists from notes what stands neither in a page nor beside it."""
+
+    notes: Notes
+    counter: TokenCounter
+    seen: str
+    """What the reader sees beside the page."""
+    emphasis: Emphasis
+    shortened: Sequence[Message]
+    """The originals of what the reader sees shortened: what it lost may be worth naming."""
+
+    def put(self, page: Page, room: int) -> list[str]:
+        """Put files, commands and names that stand nowhere else in view into a page, as many as
+        there is room for. Returns the names that were listed.
+        """
+        left = 0 if self.notes.is_plain_talk else min(room, page.left)
+        known = anchors.texts_of(anchors.find_all(f"{self.seen}\n{page.text()}"))
+        known |= {path.rsplit("/", 1)[1] for path in known if "/" in path}
+        work = self.notes.work
+        root = _root_of([*work.files, *work.read])
+        written = _relative({f: n for f, (n, _) in reversed(work.files.items())}, root)
+        read = _relative(dict.fromkeys(reversed(work.read), 1), root)
+        listed: list[str] = []
+        files = int(_MOST[FILES] * left)
+        if root and (written or read):
+            files -= (cost := page.add(FILES, Row(f"- all under {root}", -1), files))
+            left -= cost
+        for order, (label, rows) in enumerate((("written", written), ("read", read))):
+            shown = [(name, f"{name} ×{n}" if n > 1 else name) for name, n in rows.items()]
+            names = self._taken(shown[:MOST_FILES], known, files - HEADING_TOKENS)
+            if names:
+                line = Row(f"- {label}: {', '.join(names.values())}", order)
+                files -= (cost := page.add(FILES, line, files))
+                left -= cost
+                listed += names
+        if not listed and FILES in page.sections:  # the root alone says nothing
+            page.left += sum(self.counter.text(x.text) for x in page.sections.pop(FILES))
+        floor = page.left - int(_MOST[COMMANDS] * left)
+        for order, command in enumerate(self._commands(page.text())):
+            left -= page.add(COMMANDS, Row(f"- `{command}`", order), page.left - floor)
+        untold = (x for x in self._likeliest if x not in known)
+        likely = [x for x in untold if not self._is_told_file(x, known, root)]
+        below = root if FILES in page.sections else ""
+        most = int(MOST_NAMES * max(1.0, self.emphasis.listed))
+        shown = [(text, text.removeprefix(below)) for text in likely[:most]]
+        if names := self._taken(shown, known, left - 8):
+            page.add(NAMES, Row(", ".join(names.values())), left)
+        return [*listed, *names]
+
+    def _is_told_file(self, name: str, known: set[str], root: str) -> bool:
+        """Whether a name is a file that stands there under a shorter name."""
+        short = name.removeprefix(root) if root else name
+        return "/" in name and (short in known or name.rsplit("/", 1)[-1] in known)
+
+    def _taken(self, rows: Iterable[tuple[str, str]], known: set[str], room: int) -> dict[str, str]:
+        """The first names of these that are not known yet and find room, as they are shown; they
+        are known then.
+        """
+        taken: dict[str, str] = {}
+        for name, shown in rows:
+            if room < LEAST_NAME:
+                break
+            cost = self.counter.text(" " + shown) + 1
+            if name in known or cost > room:
+                continue
+            taken[name] = shown
+            room -= cost
+            known.update((name, name.rsplit("/", 1)[-1], name.rstrip("/")))
+        return taken
+
+    @cached_property
+    def _likeliest(self) -> list[str]:
+        """Names by their weight for their room, those of messages that are shown shortened among
+        them; the mode says which kinds weigh more.
+        """
+        rows = {text: (use, weight) for text, use, weight in self.notes.ranked()}
+        if self.shortened:
+            extra = Ledger()
+            note_all(extra, self.shortened, self.notes.position)
+            for text, use, weight in extra.ranked(self.notes.position):
+                known = rows.get(text, (use, 0.0))
+                rows[text] = (known[0], known[1] + weight)
+
+        def value(text: str) -> tuple[float, str]:
+            use, weight = rows[text]
+            weight *= self.emphasis.anchors.get(use.kind, 1.0)
+            return -weight / (self.counter.text(" " + text) + 1) ** THRIFT, text
+
+        return sorted(rows, key=value)
+
+    def _commands(self, told: str) -> list[str]:
+        """The commands run most and last, whole, without those that stand above."""
+        rows = sorted(
+            self.notes.work.commands.items(),
+            key=lambda row: -sum(self.notes.freshness(p) for p in row[1].positions),
+        )
+        often = [row for row in rows if len(row[1].positions) >= OFTEN or row[1].is_check]
+        short = [command for command, _ in often if len(command) < LONGEST_COMMAND]
+        return [command for command in short if command not in told][:MOST_COMMANDS]
+
+
+def _root_of(files: Sequence[str]) -> str:
+    """The folder that most of the absolute paths have in common, its slash included; empty where
+    there is none.
+    """
+    folders = Counter(
+        "/".join(parts[:depth])
+        for file in files
+        if file.startswith("/")
+        for parts in (file.split("/"),)
+        for depth in range(3, len(parts))
+    )
+    total = sum(file.startswith("/") for file in files)
+    common = [folder for folder, n in folders.items() if n > 1 and n >= ROOT_SHARE * total]
+    return max(common, key=len) + "/" if common else ""
+
+
+def _relative(files: Mapping[str, int], root: str) -> dict[str, int]:
+    """Files by their names below the root, each once, with how often they were written."""
+    found: dict[str, int] = {}
+    for file, times in files.items():
+        name = file.removeprefix(root) if root else file
+        longer = next((known for known in found if known.endswith(f"/{name}")), name)
+        found[longer] = found.get(longer, 0) + times
+    return found
