@@ -54,6 +54,7 @@ ALIKE = 0.7
 """Share of common words from which a statement says nothing new."""
 LINE_TOKENS = 3
 VOICES = {"person": "User", "assistant": "Assistant"}
+_NUMBER = re.compile(r"\d")
 _NAMED = re.compile(r"[A-Z][\w'. -]{1,24}: ")
 """How a line opens that says itself who speaks."""
 VOICE_TOKENS = 8
@@ -124,6 +125,17 @@ class Teller:
         for i in range(len(turns) - 1, -1, -1):
             said = self._lines(turns[i], i, len(turns), names)
             lines += [x for x in said if self.first <= x.place[0] < self.last and x.is_telling]
+        while lines := self._choose(told, lines, turns):
+            text = "\n".join(self._written(told, len(turns)))
+            spare = cap - self.counter.text(text)
+            if spare < told.left + LEAST_TOKENS:
+                return text
+            told.left = spare  # joined, the lines take less than one by one
+        return "\n".join(self._written(told, len(turns)))
+
+    def _choose(self, told: Told, lines: Iterable[Line], turns: Sequence[Turn]) -> list[Line]:
+        """Tell the lines that are worth most; those for which there was no room."""
+        over: list[Line] = []
         queue = [(-self._worth(line, told), line.turn, line.place, line) for line in lines]
         heapify(queue)
         while queue:
@@ -132,8 +144,25 @@ class Teller:
             if queue and now > worth and now > queue[0][0]:
                 heappush(queue, (now, line.turn, line.place, line))
                 continue
-            self._add(told, line, turns[line.turn] if line.turn >= 0 else None)
-        return "\n".join(self._written(told, len(turns)))
+            fits = line.cost <= told.left
+            if fits and not self._says_new(told, line):
+                continue
+            if not (fits and self._add(told, line, turns[line.turn] if line.turn >= 0 else None)):
+                over.append(line)
+        return over
+
+    def _says_new(self, told: Told, line: Line) -> bool:
+        """Whether a line says what stands neither in view nor in a line that is told. A number that
+        was not told is new.
+        """
+        if not line.text:
+            return True
+        words = set(line.text.lower().split())
+        return line.text not in self.seen and not any(
+            len(words & other) > ALIKE * min(len(words), len(other))
+            and not any(map(_NUMBER.search, words - other))
+            for other in told.words
+        )
 
     def _worth(self, line: Line, told: Told) -> float:
         """What a line is worth beside what is told: names that were told count no more."""
@@ -231,7 +260,8 @@ class Teller:
             told.update(names)
             deed = f"{deed} (“{it.why}”)" if it.why else deed
             text = f"{deed}: {', '.join(names)}" if names else deed
-            yield Statement(text, tuple(names), position=min(it.position, self.last - 1))
+            place = it.why_at if it.why else it.position
+            yield Statement(text, tuple(names), position=min(place, self.last - 1))
         yield from reversed(turn.outcomes)
         if turn.commits:
             hashes = tuple(commit.partition(" ")[0] for commit in turn.commits)
@@ -242,13 +272,8 @@ class Teller:
         rows = [s for s in self.notes.earlier if self.first <= s.position < self.last]
         return [self._line(EARLIER, said, order, CLOSING) for order, said in enumerate(rows)]
 
-    def _add(self, told: Told, line: Line, turn: Turn | None) -> None:
-        """Tell a line if it says something new and fits, and before it what it belongs to."""
-        words = set(line.text.lower().split())
-        if (line.text and line.text in self.seen) or line.cost > told.left:
-            return
-        if any(len(words & other) > ALIKE * min(len(words), len(other)) for other in told.words):
-            return
+    def _add(self, told: Told, line: Line, turn: Turn | None) -> bool:
+        """Tell a line if it fits, and before it what it belongs to."""
         cost, head = line.cost, ""
         if turn is not None and line.turn not in told.heads:
             head = self._head(turn)
@@ -256,7 +281,7 @@ class Teller:
         if line.under and (line.turn, line.under) not in told.led:
             cost += self.counter.text(line.under) + LINE_TOKENS
         if cost > told.left:
-            return
+            return False
         told.left -= cost
         if head:
             told.heads[line.turn] = head
@@ -264,8 +289,9 @@ class Teller:
         if line.text:
             told.led.add((line.turn, line.under))
             told.lines.append(line)
-            told.words.append(words)
+            told.words.append(set(line.text.lower().split()))
         told.names.update(line.names)
+        return True
 
     def _written(self, told: Told, count: int) -> Iterator[str]:
         by_turn: dict[int, list[Line]] = {}

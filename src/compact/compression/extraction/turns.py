@@ -86,7 +86,9 @@ class Touched:
     names: dict[str, None] = field(default_factory=dict)
     """The names that were seen in it, the newest last."""
     why: str = ""
-    """What was said just before it was written."""
+    """What was said just before it was written last."""
+    why_at: int = 0
+    """Where that was said."""
 
 
 @dataclass(slots=True)
@@ -150,6 +152,8 @@ class Turns:
     """What could be chosen there, by letter or number."""
     said_last: str = ""
     """The last sentence of the assistant."""
+    said_at: int = 0
+    """Where it was said."""
     boxes: dict[str, bool] = field(default_factory=dict)
     """The newest Markdown checklist: item → whether it is done."""
 
@@ -197,7 +201,7 @@ class Turns:
             turn.narration = turn.narration[-MOST_STATEMENTS:]
         turn.closing = tuple(statements(text, position))[:MOST_STATEMENTS]
         turn.is_answered, turn.last = True, position
-        self.said_last = turn.closing[-1].text if turn.closing else ""
+        self.said_last, self.said_at = turn.closing[-1].text if turn.closing else "", position
         self._remember_question(text, turn.closing)
         boxes = [_TASK_BOX.match(line) for line in text.splitlines()]
         if found := [box for box in boxes if box]:
@@ -226,7 +230,7 @@ class Turns:
         while len(it.names) > MOST_NAMES:
             del it.names[next(iter(it.names))]
         if is_written and len(self.said_last) <= LONGEST_WHY:
-            it.why = self.said_last
+            it.why, it.why_at = self.said_last, self.said_at
         touched[file] = it
         if len(touched) > MOST_FILES:
             del touched[next(iter(touched))]
