@@ -32,6 +32,12 @@ def run(number: int, command: str, output: str) -> list[Message]:
     return [call(f"run{number}", "run", {"command": command}), result(f"run{number}", output)]
 
 
+def fail(number: int, command: str, output: str) -> list[Message]:
+    """A command that failed, and what it said."""
+    asked, _ = run(number, command, output)
+    return [asked, result(f"run{number}", output, is_error=True)]
+
+
 def edit(number: int, path: str = "src/app/mail.py", old: str = "a", new: str = "b") -> list:
     arguments = {"file_path": path, "old_string": old, "new_string": new}
     return [call(f"edit{number}", "edit", arguments), result(f"edit{number}", "done")]

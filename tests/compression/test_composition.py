@@ -100,7 +100,24 @@ def test_the_room_is_kept_and_lists_have_their_share() -> None:
         text = composer.written(words, room)
         assert COUNTER.text(text) <= room
         listed = sum(COUNTER.text(section(text, title)) for title in LISTS)
-        assert listed <= (LISTS_SHARE + 0.04) * room, "whole lines leave a little room over"
+        assert listed <= LISTS_SHARE * room
+        assert sum(COUNTER.text(section(composer.written("Told.", room), x)) for x in LISTS) <= (
+            LISTS_SHARE * room
+        ), "nor do they take what a short story leaves"
+
+
+def test_facts_are_no_fragments_and_no_less_for_being_old() -> None:
+    """What was said first counts as much as what was said last; a few words that name nothing tell
+    nothing.
+    """
+    messages = [said("user", "Amounts of the harbour are whole cents, not parts of them.")]
+    for i in range(200):
+        messages += [said("user", f"The rope of pontoon {i} hangs a little low today."), *edit(i)]
+    messages += [said("user", "I asked him. Berth 7 today."), *run(1, "ls", "")]
+    facts = section(composed(messages, 600), "Facts")
+    assert "whole cents" in facts
+    assert "I asked him" not in facts
+    assert "Berth 7 today" in section(composed(messages[-3:]), "Facts")
 
 
 def test_files_are_named_once_and_relative() -> None:

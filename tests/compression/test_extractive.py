@@ -86,7 +86,7 @@ def test_a_turn_is_told_by_what_was_asked_said_and_done() -> None:
     head, *lines = story(messages).splitlines()
     assert head == "- (m1) “Fix the mail.”"
     assert "  The mail has its sender again." in lines
-    assert "  Wrote src/app/mail.py: send_mail" in lines
+    assert "  Wrote app/mail.py: send_mail" in lines
     assert "  Committed 1a2b3c4 Send it" in lines
 
 
@@ -120,6 +120,23 @@ def test_the_newest_turns_get_more_words() -> None:
     told = [text.count(f"Pier {i} was mended") for i in range(30)]
     assert told[-5:] == [1] * 5
     assert sum(told[:15]) < sum(told[15:])
+
+
+def test_lines_that_differ_in_a_number_are_two() -> None:
+    """Words that were told are not told again, but another amount or another ticket is news."""
+    closing = "The berth at the long pontoon was mended again by the diver"
+    messages = [
+        said("user", "See to it."),
+        *edit(1),
+        said("assistant", f"{closing}, 40 euros.\n\n{closing} today."),
+        said("user", "And the other one."),
+        *edit(2, "src/app/post.py"),
+        said("assistant", f"{closing}, 50 euros."),
+    ]
+    text = story(messages)
+    assert "40 euros" in text
+    assert "50 euros" in text
+    assert "today" not in text
 
 
 def test_nothing_is_told_twice() -> None:

@@ -13,7 +13,7 @@ from compact.compression.extraction.notes import Notes
 from compact.core.checkpoints import SummaryRequest
 from compact.core.modes import MODES, ModeName
 from compact.core.voices import voice_of
-from tests.compression.saying import COUNTER, edit, run, said, section
+from tests.compression.saying import COUNTER, edit, fail, run, said, section
 
 SAMPLE = resources.files("compact.apps.cli") / "sample" / "harbour.jsonl"
 OWN: tuple[ModeName, ...] = ("developer", "planning", "debugger")
@@ -52,10 +52,10 @@ def test_without_a_mode_of_its_own_a_summary_is_the_assistants(sample, cap):
 @pytest.mark.parametrize("cap", [60, 300, 1_000, 4_000, 12_000])
 @pytest.mark.parametrize("mode", OWN)
 def test_every_mode_keeps_to_the_cap_and_uses_it(sample, mode, cap):
-    """FR-12, FR-8: what a mode gains, it loses elsewhere."""
+    """FR-12, FR-8: what a mode gains, it loses elsewhere; whole lines leave a few tokens over."""
     size = COUNTER.text(summary(sample, mode, cap))
     plain = COUNTER.text(summary(sample, "assistant", cap))
-    assert 0.95 * plain <= size <= cap
+    assert min(0.95 * plain, plain - 4) <= size <= cap
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -68,7 +68,8 @@ def test_a_person_s_rules_stay_in_every_mode(sample, mode):
 
 # --- debugger: what failed ------------------------------------------------------------------------
 
-FAILED = "FAILED tests/test_mail.py::test_sends - KeyError: 'to'"
+WRONG = "tests/test_mail.py::test_sends - KeyError: 'to'"
+FAILED = f"FAILED {WRONG}"
 REPAIRED = [
     said("user", "Fix the mail."),
     *run(1, "pytest -q tests", FAILED),
@@ -82,7 +83,7 @@ def test_the_debugger_tells_what_was_tried_and_what_came_of_it():
     """FR-12: the line that failed, by which command, how often, what was written, the outcome."""
     errors = section(summary(REPAIRED, "debugger"), "Errors").splitlines()
     tried = "- run `pytest -q tests` ×2, then wrote mail.py, went well since:"
-    assert errors[0] == f"{tried} `{FAILED}`"
+    assert errors == [f"{tried} `{WRONG}`"], "the line once, without the word that it failed"
 
 
 def test_what_still_fails_stands_first_and_says_so():
@@ -90,8 +91,8 @@ def test_what_still_fails_stands_first_and_says_so():
     script = "cd src\npython part_{}.py"
     messages = [
         said("user", "Go."),
-        *run(1, script.format("one"), "ValueError: no such berth: C12"),
-        *run(2, script.format("two"), "KeyError: 'C13'"),
+        *fail(1, script.format("one"), "ValueError: no such berth: C12"),
+        *fail(2, script.format("two"), "KeyError: 'C13'"),
         *run(3, script.format("two"), "3 succeeded"),
     ]
     errors = section(summary(messages, "debugger"), "Errors")
@@ -106,7 +107,7 @@ def test_a_check_that_passed_is_told_of_what_failed_before():
     """
     messages = [
         said("user", "Go."),
-        *run(1, "python import_all.py", "ValueError: no such berth: C12"),
+        *fail(1, "python import_all.py", "ValueError: no such berth: C12"),
         *run(2, "pytest -q tests/test_mail.py", FAILED),
         *run(3, "python -m pytest", "41 passed"),
     ]
@@ -119,6 +120,21 @@ def test_a_failure_after_success_is_open_again():
     """FR-12: the last run counts, and what was written before it is no longer an answer to it."""
     errors = section(summary([*REPAIRED, *run(4, "pytest -q tests", FAILED)], "debugger"), "Errors")
     assert "- run `pytest -q tests` ×3, still fails:" in errors
+
+
+def test_only_the_debugger_is_told_of_failures_that_were_no_check():
+    """FR-12: whoever goes on wants to know which checks fail, a debugger all that failed. What did
+    not fail is no error, whatever its output says.
+    """
+    messages = [
+        said("user", "Go."),
+        *fail(1, "python import_all.py", "ValueError: no such berth: C12"),
+        *run(2, "pytest -q tests/test_mail.py", FAILED),
+        *run(3, "cat import.log", "ValueError: no such berth: C99"),
+    ]
+    told = {mode: section(summary(messages, mode), "Errors") for mode in ("assistant", "debugger")}
+    assert all(WRONG in errors and "C99" not in errors for errors in told.values())
+    assert [mode for mode, errors in told.items() if "berth: C12" in errors] == ["debugger"]
 
 
 def test_errors_of_an_agent_without_tool_calls_are_told():
@@ -141,7 +157,7 @@ def test_the_mode_may_change_in_mid_session():
     """FR-12: notes are of no mode: what failed before the change is told after it."""
     notes = Notes().read(REPAIRED)
     notes.read([said("assistant", "Now the second part of the mail template is to be written.")])
-    assert FAILED in section(Composer(notes, COUNTER, mode="debugger").written("", 700), "Errors")
+    assert WRONG in section(Composer(notes, COUNTER, mode="debugger").written("", 700), "Errors")
 
 
 def test_what_is_known_of_failures_is_bounded():
@@ -149,7 +165,7 @@ def test_what_is_known_of_failures_is_bounded():
     notes = Notes()
     for i in range(400):
         output = "\n".join(f"ValueError: case {i}.{j} is too small" for j in range(10))
-        notes.read(run(i, f"python part_{i // 4}.py", output) + edit(i))
+        notes.read(fail(i, f"python part_{i // 4}.py", output) + edit(i))
     attempts = notes.work.attempts
     assert len(attempts) == work.MOST_ATTEMPTS
     assert max(len(a.lines) for a in attempts.values()) == work.MOST_LINES

@@ -43,7 +43,7 @@ STUBS = [
     (call("Grep", pattern="bed"), "a.py:3:bed\na.py:9:bed", "Grep `bed` · 2 matches"),
     (call("Read", file_path="/garden/bed.py"), "1: rows\n2: seeds", "Read `/garden/bed.py`"),
     (
-        call("Read", file_path="/work/of/gardener/projects/garden/backend/src/beds/rows.py"),
+        call("Read", file_path="/srv/of/gardener/projects/garden/backend/src/beds/rows.py"),
         "1: rows",
         "Read `…rdener/projects/garden/backend/src/beds/rows.py`",
     ),

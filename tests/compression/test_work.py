@@ -2,7 +2,17 @@
 
 import pytest
 
-from tests.compression.saying import call, composed, edit, notes_of, result, run, said, section
+from tests.compression.saying import (
+    call,
+    composed,
+    edit,
+    notes_of,
+    result,
+    run,
+    said,
+    section,
+    story,
+)
 
 FAILED = "FAILED tests/test_mail.py::test_sends - KeyError: 'to'"
 
@@ -107,6 +117,21 @@ def test_what_was_refused_or_failed_was_not_written():
         assert not notes.work.files
         assert not notes.work.unchecked
         assert not any(it.written for t in notes.turns.rows for it in t.touched.values())
+
+
+def test_what_a_call_came_to_is_told_without_what_it_wrote():
+    """One line: what it was asked for and what it gave, never the text that it wrote."""
+    messages = [
+        said("user", "Change my booking."),
+        call("c1", "change_booking", {"berth": "B7", "content": "two\nlines"}),
+        result("c1", "booking bk_41 changed"),
+        call("c2", "apply_patch", {"patch": "--- a\n+++ b\n"}),
+        result("c2", "patched 1 file"),
+    ]
+    told = story(messages)
+    assert "change_booking(berth=B7) gave: booking bk_41 changed" in told
+    assert "two" not in told
+    assert "patch" not in told
 
 
 def test_a_result_without_its_call_is_no_reason_to_fail():
