@@ -308,7 +308,10 @@ def test_in_another_window_checkpoints_go_on_ageing() -> None:
     assert not taken
     for _ in life.compressed(1):
         taken = {c.id for c in life.ctx.checkpoints} & life.ever().keys()
-    assert [c.number for c in life.ctx.checkpoints][:3] == numbers[:3]
+    *kept, new = [c.number for c in life.ctx.checkpoints]
+    assert new == 13
+    assert len(kept) > 1
+    assert kept == numbers[: len(kept)]
     assert life.ctx.compressions == 13
     assert life.opened(32_768).checkpoints == life.ctx.checkpoints
     for _ in life.compressed(11):

@@ -136,7 +136,12 @@ def test_async_forms_and_waiting_summarizers() -> None:
     assert asyncio.run(acompress(messages, max_tokens=2_000)) == compress(
         messages, max_tokens=2_000
     )
-    script = ScriptedSummarizer("It was asked about the roof, and it holds well.")
+    script = ScriptedSummarizer(
+        "It was asked about the roof: question 0 was what about the roof, and answer 0 was that it "
+        "holds well. Question 1 went about the roof too: it holds, by answer 1. With question 2 "
+        "and question 3 the answers were that it holds well; about the roof went question 4, and "
+        "well the roof holds in answer 4 as in answer 5."
+    )
     assert "asked about the roof" in str(compress(messages, max_tokens=2_000, summarizer=script))
 
     async def inside() -> str:

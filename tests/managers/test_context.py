@@ -23,7 +23,9 @@ from compact.errors import (
 from compact.testing import ScriptedSummarizer
 
 RULE = "Never push to main without asking me."
-ROOF = "All about the roof that holds."
+ROOF = """Question 0 was what about the roof, and answer 0 was that the roof holds. Question 1 went \
+about the roof too: it holds, by answer 1. With question 2 and question 3 the answers were that \
+it holds; about the roof went question 4, and the roof holds in answer 4 as in answer 5."""
 
 
 def fill(ctx: ContextManager, turns: int, *, words: int = 60) -> None:
@@ -275,7 +277,7 @@ def test_a_summary_is_carried_on_and_no_message_read_twice() -> None:
     """Each message is summarized as new once, however often a session is compressed; only what ages
     is read again (K-6).
     """
-    script = ScriptedSummarizer("What about the roof: it holds, and holds well.")
+    script = ScriptedSummarizer(ROOF)
     ctx = ContextManager(window=4_000, summarizer=script)
     for _ in range(30):
         fill(ctx, 6)

@@ -41,7 +41,8 @@ def test_a_summary_that_is_refused_or_never_came_is_replaced(written: str | Exce
 def test_pinned_messages_are_told_of_too() -> None:
     """Nothing is covered by this summary, so they refuse nothing (C-5)."""
     seen: list[object] = []
-    ctx = talked(summarizer=ScriptedSummarizer("## Goal\nTo deploy."), on_event=seen.append)
+    story = "The person gave a key for the deployment, to be used always, and it was deployed."
+    ctx = talked(summarizer=ScriptedSummarizer(story), on_event=seen.append)
     ctx.add_message(role="user", content="Never on a Friday.", metadata={"pinned": True})
-    assert ctx.get_conversation_summary().startswith("## Goal\nTo deploy.")
+    assert ctx.get_conversation_summary() == story
     assert not any(isinstance(event, SummaryReplaced) for event in seen)

@@ -118,7 +118,7 @@ def _asked_of_model(selection: Selection, cap: int) -> int:
     story that may stand in for its does not.
     """
     share = selection.policy.level_share
-    return cap if share == 1 else max(LEAST[selection.policy.new_level], int(cap * share))
+    return min(cap, max(LEAST[selection.policy.new_level], int(cap * share)))
 
 
 def _room_of_new(selection: Selection, source: int) -> int:
@@ -151,9 +151,10 @@ def new_level(selection: Selection) -> Level:
 
 
 def new_cap(standing: Standing, policy: CompactPolicy) -> int:
-    """Tokens that a session's new checkpoint may take, its heading included."""
-    cap = standing.caps.of(policy.new_level)
-    return max(min(cap, LEAST[policy.new_level]), int(cap * policy.level_share))
+    """Tokens that a session's new checkpoint may take, its heading included; of a model that writes
+    badly at length less is asked.
+    """
+    return standing.caps.of(policy.new_level)
 
 
 def _newest(history: History, positions: list[int], most: int) -> tuple[list[int], int]:

@@ -58,6 +58,10 @@ MOST_PERSONS = 500
 AFTER_TOKENS = 32
 """Tokens of the sentence that says what stands below a checkpoint."""
 WORTH_FILLING = 0.03
+REDRAFT_PART = 8
+"""Part of its tokens that a checkpoint has left over when it is written again for what is in view
+then: what it says may join in another way, and no rule is to be lost by it.
+"""
 MOST_RECORD = 3
 """How many times what is set aside for it the record may take where the target leaves it."""
 
@@ -262,7 +266,8 @@ def update(selection: Selection, written: Sequence[tuple[Task, Judged]]) -> Upda
     taken += selection.history.counter.message(record) if record else 0
     fill = selection.budget.fill
     if checkpoints:
-        cut, room = layout.cut, layout.limit - layout.tokens - taken - SLACK
+        margin = taken // REDRAFT_PART if fill else 0
+        cut, room = layout.cut, layout.limit - layout.tokens - taken - SLACK - margin
         if room > WORTH_FILLING * layout.limit:
             room = selection.ladder.fill(layout, room, clip=fill)
         if room > WORTH_FILLING * layout.limit and fill:
@@ -311,15 +316,16 @@ def _live(selection: Selection, made: Sequence[Checkpoint]) -> list[Checkpoint]:
 def _redrafted(
     selection: Selection, written: Sequence[tuple[Task, Judged]], before: Checkpoint
 ) -> list[Checkpoint]:
-    """The one checkpoint of a single call over what the layout covers now, no larger than it was
-    before.
+    """The one checkpoint of a single call over what the layout covers now, hardly larger than it
+    was before.
     """
     ((task, judged),) = written
     covered = list(selection.layout.covered())
     if not covered:
         return []
-    size = selection.history.counter.text(before.summary) + SLACK
-    return [draft(selection, replace(task, positions=covered, room=size), judged)]
+    size = selection.history.counter.text(before.summary)
+    room = size + size // REDRAFT_PART + SLACK
+    return [draft(selection, replace(task, positions=covered, room=room), judged)]
 
 
 def _shown(

@@ -1,7 +1,7 @@
 """What a session is about, in words: its checkpoints, or a story that nobody needs yet.
 
-Such a story passes the gate like any other: it is shown to people and sent on, so it holds no
-secret, and what a model wrote badly is replaced by the extractive one.
+Such a story passes the gate like any other: what a model wrote badly is replaced by the extractive
+one. It is shown to people and sent on, so secrets in it are redacted, whoever wrote it.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from compact.compression.extraction.extractive import ExtractiveSummarizer
 from compact.compression.gate.rules import judge
 from compact.core.checkpoints import SummaryRequest
 from compact.core.events import ErrorRaised, SummaryReplaced
+from compact.core.redaction import redact
 from compact.managers.breaker import Breaker
 from compact.managers.state import SessionState
 
@@ -18,7 +19,11 @@ SUMMARY_TOKENS = 800
 
 
 async def summary_of(state: SessionState, breaker: Breaker) -> str:
-    """A summary of the whole history."""
+    """A summary of the whole history, without secrets."""
+    return redact(await _told(state, breaker)).text
+
+
+async def _told(state: SessionState, breaker: Breaker) -> str:
     request = SummaryRequest(
         messages=tuple(state.history),
         max_tokens=SUMMARY_TOKENS,
