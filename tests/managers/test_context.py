@@ -23,9 +23,9 @@ from compact.errors import (
 from compact.testing import ScriptedSummarizer
 
 RULE = "Never push to main without asking me."
-ROOF = """Question 0 was what about the roof, and answer 0 was that the roof holds. Question 1 went \
-about the roof too: it holds, by answer 1. With question 2 and question 3 the answers were that \
-it holds; about the roof went question 4, and the roof holds in answer 4 as in answer 5."""
+ROOF = """Question 0 was what about the roof, and answer 0 was that the roof holds. Question 1 \
+went about the roof too: it holds, by answer 1. With question 2 and question 3 the answers were \
+that it holds; about the roof went question 4, and the roof holds in answer 4 as in answer 5."""
 
 
 def fill(ctx: ContextManager, turns: int, *, words: int = 60) -> None:

@@ -234,7 +234,7 @@ def test_a_prompt_that_nobody_counted_is_estimated() -> None:
     """Without a count of the caller's, ours, which is high, decides (FR-2)."""
     with ScriptedServer("ok") as server:
         with pytest.raises(ContextOverflow) as raised:
-            run(at(server).complete(context("word " * 4_000, tokens=0)))
+            run(at(server).complete(context("word " * 4_200, tokens=0)))
         assert server.prompts == []
     assert raised.value.tokens is not None
     assert raised.value.tokens > 4_096
