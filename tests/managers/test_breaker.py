@@ -6,12 +6,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from compact import ContextManager
-from compact.compression import pipeline
 from compact.compression.extraction.extractive import ExtractiveSummarizer
-from compact.compression.gate.rules import Judged
 from compact.core import defaults
 from compact.core.checkpoints import Summary, SummaryRequest
 from compact.core.events import BreakerOpened, PrunedMessages, SummaryReplaced
@@ -77,25 +73,17 @@ def test_a_summarizer_that_fails_again_and_again_is_left_alone() -> None:
         assert until - clock.time > breaker.FIRST_PAUSE
 
 
-@pytest.fixture
-def every_story_passes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is told here is of no account: whether it comes is."""
-    monkeypatch.setattr(pipeline, "judge", lambda story, *_, **__: Judged(story, ()))
-
-
-@pytest.mark.usefixtures("every_story_passes")
 def test_a_summarizer_that_recovers_is_asked_again() -> None:
     """One success closes the breaker and forgets the failures (FR-6)."""
-    clock, down = Clock(), ConnectionError("down")
-    script = ScriptedSummarizer(down, down, down, "All about the roof that holds.")
+    clock, script = Clock(), Named("recovers", ConnectionError("down"))
     with defaults.using(clock=clock):
         ctx = ContextManager(window=4_096, summarizer=script)
         while not ctx._breaker.is_open:
             fill(ctx, 9, words=25)
             ctx.get_context_for_model()
         clock.time += breaker.FIRST_PAUSE
-        calls = len(script.requests)
-        while len(script.requests) == calls:
+        script.error, calls = None, script.calls
+        while script.calls == calls:
             fill(ctx, 9, words=25)
             ctx.get_context_for_model()
         assert ctx._breaker.failures == 0
