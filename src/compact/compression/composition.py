@@ -32,7 +32,6 @@ from compact.core.outline import (
     RULES,
     STATE,
     STORY,
-    Section,
 )
 from compact.core.sentences import topic_of
 from compact.core.tokens import TokenCounter
@@ -48,8 +47,9 @@ WORDS_TOKENS = 60
 """Tokens of the newest request where it is shown beside it anyway."""
 POINTER = 12
 """Words below which a request is taken to point to what was asked before."""
-REFERENCE_ROOM = 40
-"""Tokens of the line that names the messages of rules that find no room."""
+REFERENCE_ROOM, REFERENCE_SHARE = 40, 0.15
+"""Tokens of the line that names the messages of rules and facts that find no room, at least, and
+their share of the room."""
 CLEAR_RULE = 0.4
 """Score from which a rule that found no room is named by its message."""
 REFERENCE_TOKENS = 24
@@ -104,7 +104,9 @@ class Composer:
         """The record within so many tokens: each section up to its share, those first that the mode
         gives more; then what is left over by what gives way last.
         """
-        page, over = Page(self.counter, room), dict[str, list[Row]]()
+        said = sum(self._cost(row) for title in (RULES, FACTS) for row in self.rows[title])
+        kept = max(REFERENCE_ROOM, int(REFERENCE_SHARE * room)) if said > room else 0
+        page, over = Page(self.counter, room - kept), dict[str, list[Row]]()
         weights = self.emphasis.sections
         sections = [s for s in OUTLINE if s.part == "record"]
         for section in sorted(sections, key=lambda s: -weights.get(s.title, 1.0)):
@@ -112,25 +114,20 @@ class Composer:
             most = max(section.least, int(share * room))
             over[section.title] = page.fill(section.title, self.rows[section.title], most)
         for section in sorted(sections, key=lambda s: s.gives_way):
-            self._refill(page, section, over[section.title])
-        return page
-
-    def _refill(self, page: Page, section: Section, over: list[Row]) -> None:
-        room = page.left
-        if section.title == RULES and sum(self._cost(row) for row in over) > room:
-            room -= REFERENCE_ROOM
-        left = page.fill(section.title, over, room)
-        if section.title == RULES and left:
+            over[section.title] = page.fill(section.title, over[section.title], page.left)
+        page.left += kept
+        if left := [*over[RULES], *over[FACTS]]:
             self._reference(page, left)
+        return page
 
     def _cost(self, row: Row) -> int:
         return self.counter.text(row.text) + LINE_TOKENS
 
     def _reference(self, page: Page, left: list[Row]) -> None:
-        """Name the rules that found no room by their messages."""
+        """Name what a person said that found no room by its messages."""
         words = {row.text for row in left}
-        rules = [r for r in self._distinct_rules() if f"- {r.text}" in words]
-        ids = list(dict.fromkeys(short_id(r.message_id) for r in rules if r.score >= CLEAR_RULE))
+        said = (r for r in (*self.notes.rules, *self.notes.facts) if r.score >= CLEAR_RULE)
+        ids = list(dict.fromkeys(short_id(r.message_id) for r in said if f"- {r.text}" in words))
         while ids:
             line = f"- {len(left)} more, by message: {', '.join(ids)}"
             if page.add(RULES, Row(line, self.notes.position)):
