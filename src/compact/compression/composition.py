@@ -47,9 +47,9 @@ WORDS_TOKENS = 60
 """Tokens of the newest request where it is shown beside it anyway."""
 POINTER = 12
 """Words below which a request is taken to point to what was asked before."""
-REFERENCE_ROOM, REFERENCE_SHARE = 40, 0.15
-"""Tokens of the line that names the messages of rules and facts that find no room, at least, and
-their share of the room."""
+REFERENCE_ROOM, REFERENCE_SHARE, CROWDED = 40, 0.15, 2
+"""Tokens of the line that names the messages of rules and facts that find no room; where these
+would take so many times the room, its share of the room."""
 CLEAR_RULE = 0.4
 """Score from which a rule that found no room is named by its message."""
 REFERENCE_TOKENS = 24
@@ -105,7 +105,8 @@ class Composer:
         gives more; then what is left over by what gives way last.
         """
         said = sum(self._cost(row) for title in (RULES, FACTS) for row in self.rows[title])
-        kept = max(REFERENCE_ROOM, int(REFERENCE_SHARE * room)) if said > room else 0
+        kept = REFERENCE_ROOM if said > room else 0
+        kept = max(kept, int(REFERENCE_SHARE * room)) if said > CROWDED * room else kept
         page, over = Page(self.counter, room - kept), dict[str, list[Row]]()
         weights = self.emphasis.sections
         sections = [s for s in OUTLINE if s.part == "record"]

@@ -125,7 +125,8 @@ class Notes:
         if turn.question:
             answer = " ".join(words.split())[:LONGEST_QUESTION]
             self.exchanges.append(Exchange(turn.question, answer, self.position))
-        self._hear(words, message.id)
+        told = turn.question and len(words) <= LONGEST_QUESTION
+        self._hear(words, message.id, is_answer=bool(told))
 
     def _hear(self, words: str, message_id: str, *, is_answer: bool = False) -> None:
         """Take down what a person said: rules, and what else is no question and no chatter; what
