@@ -196,7 +196,7 @@ def test_every_id_that_a_prompt_shows_brings_back_the_original(
     store: SessionStore, wire: str, random_ids: bool
 ) -> None:
     """Stubs, headings and the lines of summaries each name one (issue part 7)."""
-    ctx = session(store, 6_000, format=wire)
+    ctx = session(store, 8_192, format=wire)
     busy(ctx, random_ids=random_ids)
     prompt = ctx.get_context_for_model()
     shown = "\n".join(text for message in prompt for text in checker.visible(message))
