@@ -19,8 +19,9 @@ RATIO = {"developer": 1.15, "debugger": 2.0, "planning": 1.5}
 """How many times as many a mode keeps at least, in the mean over sessions."""
 MOST_LESS = 0.1
 """Share of the sessions in which it may keep less: there the source has no more."""
-SIZE = 0.03
-"""How much larger or smaller its summaries may be, all of them together."""
+SIZE = 0.04
+"""How much larger or smaller its contexts may be, all of them together: names fill room that whole
+lines leave over."""
 JUDGES = (
     judging.fits,
     judging.provider_would_take_it,
