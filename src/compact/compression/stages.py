@@ -58,7 +58,7 @@ MOST_PERSONS = 500
 AFTER_TOKENS = 32
 """Tokens of the sentence that says what stands below a checkpoint."""
 WORTH_FILLING = 0.03
-REDRAFT_PART = 20
+REDRAFT_PART = 14
 """Part of its tokens that a checkpoint has left over when it is written again for what is in view
 then: what it says may join in another way, and no rule is to be lost by it.
 """
