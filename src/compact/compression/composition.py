@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from compact.compression.extraction.notes import Notes
-from compact.compression.extraction.story import Teller
+from compact.compression.extraction.story import Teller, shortened
 from compact.compression.extraction.turns import Turn
 from compact.compression.extraction.work import Attempt
 from compact.compression.listing import Listing
@@ -213,8 +213,8 @@ class Composer:
         *before, turn = turns
         later = rows[rows.index(turn) + 1 :]
         fate = _fate_of(turn)
-        answering = f", answering “{self._short(turn.question, WORDS_TOKENS)}”"
-        closed = f"; then: “{self._short(later[-1].said, 12)}”" if later else ""
+        answering = f", answering “{shortened(turn.question, WORDS_TOKENS, self.counter)}”"
+        closed = f"; then: “{shortened(later[-1].said, 12, self.counter)}”" if later else ""
         said = f"{self._quoted('Asked last', turn)}{answering if turn.question else ''}"
         yield Row(f"{said}; {fate}{closed}", 2)
         if before and (turn.question or len(turn.said.split()) < POINTER):
@@ -226,15 +226,9 @@ class Composer:
     def _quoted(self, label: str, turn: Turn) -> str:
         is_seen = turn.said[:80] in self.seen
         below = ", shown below" if is_seen else ""
-        told = self._short(turn.said, WORDS_TOKENS // 2 if is_seen else 2 * WORDS_TOKENS)
+        most = WORDS_TOKENS // 2 if is_seen else 2 * WORDS_TOKENS
+        told = shortened(turn.said, most, self.counter)
         return f"- {label} ({short_id(turn.message_id)}{below}): “{told}”"
-
-    def _short(self, words: str, most: int) -> str:
-        if self.counter.text(words) <= most:
-            return words
-        while self.counter.text(words) > most and " " in words:
-            words = words[: int(len(words) * 0.85)].rsplit(" ", 1)[0]
-        return f"{words} …"
 
     def _distinct_rules(self) -> list[Instruction]:
         """Each rule once, where it was said last; the clearest first."""

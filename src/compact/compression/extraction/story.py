@@ -198,20 +198,13 @@ class Teller:
     def _head(self, turn: Turn) -> str:
         words = turn.said
         is_seen = bool(words) and words[:80] in self.seen
-        said = self._short(words, HEAD_SEEN if is_seen else HEAD_TOKENS)
+        said = shortened(words, HEAD_SEEN if is_seen else HEAD_TOKENS, self.counter)
         if turn.question:
-            said = f"{said}” to: “{self._short(turn.question, HEAD_TOKENS)}"
+            said = f"{said}” to: “{shortened(turn.question, HEAD_TOKENS, self.counter)}"
         head = f"({short_id(turn.message_id)}) “{said}”" if words else "(before)"
         is_last = turn is self.notes.turns.rows[-1]
         fate = " — not finished" if is_last and turn.calls and not turn.is_answered else ""
         return f"- {head}{fate}"
-
-    def _short(self, words: str, most: int) -> str:
-        if self.counter.text(words) <= most:
-            return words
-        while self.counter.text(words) > most and " " in words:
-            words = words[: int(len(words) * 0.85)].rsplit(" ", 1)[0]
-        return f"{words} …"
 
     def _lines(self, turn: Turn, i: int, count: int, names: set[str]) -> Iterator[Line]:
         fresh = OLD_TURNS + math.exp((i + 1 - count) / self.fade)
@@ -326,3 +319,12 @@ def _talked(rows: Sequence[Said]) -> Iterator[str]:
 
 def _name_of(file: str) -> str:
     return "/".join(file.rsplit("/", 2)[-2:])
+
+
+def shortened(words: str, most: int, counter: TokenCounter) -> str:
+    """The beginning of the words, about so many tokens, cut between two of them."""
+    if counter.text(words) <= most:
+        return words
+    while counter.text(words) > most and " " in words:
+        words = words[: int(len(words) * 0.85)].rsplit(" ", 1)[0]
+    return f"{words} …"
