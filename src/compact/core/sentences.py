@@ -22,8 +22,6 @@ SHORTEST = 25
 
 _FENCE = re.compile(r"^\s*(?:```|~~~)")
 _BULLET = re.compile(r"^\s*(?:(?:[-*+•]|\d{1,3}[.)]|#{1,6}|>|\[[ xX]\])\s+)+")
-_HEADING = re.compile(r"^\s*(?:#{1,6}\s|\*\*[^*]+\*\*:?\s*$)|[:：]\s*$")
-"""A heading, or a line that only announces the lines below it."""
 _EMPHASIS = re.compile(r"\*\*|__|(?<!\w)\*(?=\S)|(?<=\S)\*(?!\w)")
 _SENTENCE_END = re.compile(
     r"(?<=[.!?…])[\"')\]”]*\s+(?=[\"'(\[“]?[A-ZÀ-ÞА-Я0-9`*])|(?<=[。！？；])"
@@ -132,16 +130,6 @@ def sentences_of(line: str) -> Iterator[str]:
     for sentence in _SENTENCE_END.split(line):
         if sentence and (bare := sentence.strip()):
             yield bare
-
-
-def tells(text: str) -> Iterator[str]:
-    """Lines of prose that say something by themselves: no headings, no mere announcements, no
-    fragments.
-    """
-    kept = "\n".join(line for line in text.splitlines() if not _HEADING.search(line))
-    for line in lines_of(kept):
-        if len(line) >= SHORTEST and (line.count(" ") >= 4 or not line.isascii()):
-            yield line
 
 
 def is_log_line(line: str) -> bool:
