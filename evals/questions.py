@@ -38,6 +38,8 @@ RECENT = 0.25
 LONGEST, LEAST_WORDS, LEAST_LETTERS = 240, 5, 5
 
 _WORD = re.compile(r"[^\W\d_]{2,}")
+_HEADING = re.compile(r"^\s*(?:#{1,6}\s|\*\*[^*]+\*\*:?\s*$)|[:：]\s*$")
+"""A heading, or a line that only announces the lines below it."""
 _WRITTEN = "edited written wrote write edit changed created updated added patch replace"
 
 
@@ -99,7 +101,7 @@ class _Maker:
             case "recall":
                 rules = [x.text for x in self._notes.rules if x.score >= CLEAR_RULE]
                 yield from self._clozes(kind, "The person set a rule", rules)
-                said = (x for m in self._messages for x in sentences.tells(_words(m)))
+                said = (x for m in self._messages for x in _tells(_words(m)))
                 others = (x for x in said if x not in rules)
                 yield from self._clozes(kind, "The person said", others)
             case "artifact":
@@ -178,7 +180,7 @@ class _Maker:
         log = WorkLog()
         for position, message in enumerate(self._messages):
             files = [file for call in message.tool_calls for file, _ in log.call(call, position)]
-            said = list(sentences.tells(message.text)) if len(set(files)) == 1 else []
+            said = list(_tells(message.text)) if len(set(files)) == 1 else []
             if not said or len(said[-1]) > LONGEST:
                 continue
             name = _name(files[0])
@@ -207,6 +209,14 @@ def _left(notes: Notes) -> Iterator[str]:
     """What is still to do by the last state of every list."""
     yield from notes.work.open_tasks()
     yield from (words for words, done in notes.turns.boxes.items() if not done)
+
+
+def _tells(text: str) -> Iterator[str]:
+    """Lines of prose that say something by themselves: no headings, no announcements, no scraps."""
+    kept = "\n".join(line for line in text.splitlines() if not _HEADING.search(line))
+    for line in sentences.lines_of(kept):
+        if len(line) >= sentences.SHORTEST and (line.count(" ") >= 4 or not line.isascii()):
+            yield line
 
 
 def _has_secret(probe: Probe) -> bool:
