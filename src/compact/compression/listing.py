@@ -46,61 +46,65 @@ class Listing:
     shortened: Sequence[Message]
     """The originals of what the reader sees shortened: what it lost may be worth naming."""
 
-    def put(self, page: Page, room: int) -> list[str]:
+    def put(self, page: Page, room: int) -> None:
         """Put files, commands and names that stand nowhere else in view into a page, as many as
-        there is room for. Returns the names that were listed.
+        there is room for; a name stands beside the file that it belongs to.
         """
         left = 0 if self.notes.is_plain_talk else min(room, page.left)
         known = anchors.texts_of(anchors.find_all(f"{self.seen}\n{page.text()}"))
         known |= {path.rsplit("/", 1)[1] for path in known if "/" in path}
+        floor = page.left - int(_MOST[COMMANDS] * left)
+        for order, command in enumerate(self._commands(page.text())):
+            left -= page.add(COMMANDS, Row(f"- `{command}`", order), page.left - floor)
         work = self.notes.work
         root = _root_of([*work.files, *work.read])
         written = _relative({f: n for f, (n, _) in reversed(work.files.items())}, root)
         read = _relative(dict.fromkeys(reversed(work.read), 1), root)
-        listed: list[str] = []
-        files = int(_MOST[FILES] * left)
-        if root and (written or read):
-            files -= (cost := page.add(FILES, Row(f"- all under {root}", -1), files))
-            left -= cost
-        for order, (label, rows) in enumerate((("written", written), ("read", read))):
-            shown = [(name, f"{name} ×{n}" if n > 1 else name) for name, n in rows.items()]
-            names = self._taken(shown[:MOST_FILES], known, files - HEADING_TOKENS)
-            if names:
-                line = Row(f"- {label}: {', '.join(names.values())}", order)
-                files -= (cost := page.add(FILES, line, files))
-                left -= cost
-                listed += names
-        if not listed and FILES in page.sections:  # the root alone says nothing
-            page.left += sum(self.counter.text(x.text) for x in page.sections.pop(FILES))
-        floor = page.left - int(_MOST[COMMANDS] * left)
-        for order, command in enumerate(self._commands(page.text())):
-            left -= page.add(COMMANDS, Row(f"- `{command}`", order), page.left - floor)
+        left -= self.counter.text(root) + 2 * HEADING_TOKENS
+        files = list(self._taken(list(written)[:MOST_FILES], known, int(_MOST[FILES] * left)))
+        files += self._taken(
+            list(read)[:MOST_FILES], known, int(_MOST[FILES] * left) - self._cost(files)
+        )
+        left -= self._cost(files)
         untold = (x for x in self._likeliest if x not in known)
         likely = [x for x in untold if not self._is_told_file(x, known, root)]
-        below = root if FILES in page.sections else ""
         most = int(MOST_NAMES * max(1.0, self.emphasis.listed))
-        shown = [(text, text.removeprefix(below)) for text in likely[:most]]
-        if names := self._taken(shown, known, left - 8):
-            page.add(NAMES, Row(", ".join(names.values())), left)
-        return [*listed, *names]
+        names = self._taken(likely[:most], known, left)
+        homes, others = self._homes(root), list[str]()
+        beside: dict[str, list[str]] = {file: [] for file in files}
+        for name in names:
+            beside.get(homes.get(name, ""), others).append(name)
+        rows = _file_rows(beside, written)
+        for row in [Row(f"- all under {root}", -1), *rows] if root and rows else rows:
+            page.add(FILES, row)
+        while others and not page.add(NAMES, Row(", ".join(others))):
+            others = others[: len(others) * 9 // 10]
+
+    def _homes(self, root: str) -> dict[str, str]:
+        """The file that a name belongs to: where it was defined, else where it was seen last."""
+        rows = [(file, it) for turn in self.notes.turns.rows for file, it in turn.touched.items()]
+        homes = {name: file for file, it in rows for name in it.names}
+        homes |= {name: file for file, it in rows for name in it.defined}
+        return {name: file.removeprefix(root) if root else file for name, file in homes.items()}
+
+    def _cost(self, names: Iterable[str]) -> int:
+        return sum(self.counter.text(" " + name) + 1 for name in names)
 
     def _is_told_file(self, name: str, known: set[str], root: str) -> bool:
         """Whether a name is a file that stands there under a shorter name."""
         short = name.removeprefix(root) if root else name
         return "/" in name and (short in known or name.rsplit("/", 1)[-1] in known)
 
-    def _taken(self, rows: Iterable[tuple[str, str]], known: set[str], room: int) -> dict[str, str]:
-        """The first names of these that are not known yet and find room, as they are shown; they
-        are known then.
-        """
-        taken: dict[str, str] = {}
-        for name, shown in rows:
+    def _taken(self, names: Iterable[str], known: set[str], room: int) -> list[str]:
+        """The first of these that are not known yet and find room; they are known then."""
+        taken: list[str] = []
+        for name in names:
             if room < LEAST_NAME:
                 break
-            cost = self.counter.text(" " + shown) + 1
+            cost = self._cost([name])
             if name in known or cost > room:
                 continue
-            taken[name] = shown
+            taken.append(name)
             room -= cost
             known.update((name, name.rsplit("/", 1)[-1], name.rstrip("/")))
         return taken
@@ -134,6 +138,22 @@ class Listing:
         often = [row for row in rows if len(row[1].positions) >= OFTEN or row[1].is_check]
         short = [command for command, _ in often if len(command) < LONGEST_COMMAND]
         return [command for command in short if command not in told][:MOST_COMMANDS]
+
+
+def _file_rows(beside: Mapping[str, Sequence[str]], written: Mapping[str, int]) -> list[Row]:
+    """The lines of files: those that were written, and of the others those with names, each with
+    its own; the rest in one.
+    """
+    rows: list[Row] = []
+    for file, names in beside.items():
+        times = written.get(file, 0)
+        deed = f"written ×{times}" if times > 1 else "written"
+        if times or names:
+            said = f"- {file} ({deed})" if times else f"- {file}"
+            rows.append(Row(f"{said}: {', '.join(names)}" if names else said, 0 if times else 1))
+    if rest := [file for file, names in beside.items() if not (names or file in written)]:
+        rows.append(Row(f"- read: {', '.join(rest)}", 2))
+    return rows
 
 
 def _root_of(files: Sequence[str]) -> str:

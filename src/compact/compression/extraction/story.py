@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from itertools import groupby
+from typing import Literal
 
 from compact.compression.extraction.notes import Notes
 from compact.compression.extraction.turns import Statement, Turn
@@ -57,6 +58,8 @@ VOICES = {"person": "User", "assistant": "Assistant"}
 _NUMBER = re.compile(r"\d")
 _NAMED = re.compile(r"[A-Z][\w'. -]{1,24}: ")
 """How a line opens that says itself who speaks."""
+_ENDS = (".", "!", "?", "…", ":", ";", "。", "！", "？", "”", ".)", ".`")
+"""How a statement ends that needs no mark before the next one."""
 VOICE_TOKENS = 8
 """Tokens of a line's voice, at most."""
 MOST_OF_FILE = 5
@@ -77,11 +80,14 @@ class Line:
     cost: int
     names: tuple[str, ...] = ()
     under: str = ""
+    kind: Literal["said", "quoted", "done"] = "said"
 
     @property
     def is_telling(self) -> bool:
-        """Whether it says something by itself: no fragment."""
-        return not self.text or len(self.text) >= SHORTEST or bool(self.names) or self.place[1] == 0
+        """Whether it says something by itself: no fragment, and nothing that only announces."""
+        text = self.text
+        whole = len(text) >= SHORTEST and (text.count(" ") >= 4 or not text.isascii())
+        return not text or bool(whole or self.names or _NUMBER.search(text))
 
 
 @dataclass(slots=True)
@@ -214,7 +220,7 @@ class Teller:
         yield self._line(i, head, 0, HEAD * fresh, cost=min(size, HEAD_TOKENS) + HEAD_FRAME)
         for order, said in enumerate(turn.words):
             if said.position > turn.position or (order and size > HEAD_TOKENS):
-                yield self._line(i, said, order, ASKED * fresh, quoted=True)
+                yield self._line(i, said, order, ASKED * fresh, kind="quoted")
         for order, said in enumerate(turn.closing):
             yield self._line(i, said, order, CLOSING * (1 + OPENING / (1 + order)) * fresh)
         for order, said in enumerate(turn.narration):
@@ -223,7 +229,8 @@ class Teller:
             yield self._line(i, said, order, narrated * fresh)
         is_new = i + 1 == count and turn is self.notes.turns.rows[-1] and not turn.is_answered
         for order, said in enumerate(self._outcomes(turn, names, is_new=is_new)):
-            yield self._line(i, said, 1_000 - order, OUTCOME * fresh * (1 + is_new))
+            weight = OUTCOME * fresh * (1 + is_new)
+            yield self._line(i, said, 1_000 - order, weight, kind="done")
 
     def _line(
         self,
@@ -232,13 +239,13 @@ class Teller:
         order: int,
         weight: float,
         *,
-        quoted: bool = False,
+        kind: Literal["said", "quoted", "done"] = "said",
         cost: int = 0,
     ) -> Line:
-        text = f"“{said.text}”" if quoted else said.text
+        text = f"“{said.text}”" if kind == "quoted" else said.text
         cost = cost or self.counter.text(text) + LINE_TOKENS
         weight *= (0.5 if said.asks or said.is_plan else 1.0) * (NESTED if said.is_nested else 1.0)
-        return Line(turn, (said.position, order), text, weight, cost, said.names, said.under)
+        return Line(turn, (said.position, order), text, weight, cost, said.names, said.under, kind)
 
     def _outcomes(self, turn: Turn, told: set[str], *, is_new: bool) -> Iterator[Statement]:
         """What a turn was about and left behind, as far as code can tell, the newest first; names
@@ -287,18 +294,19 @@ class Teller:
         return True
 
     def _written(self, told: Told, count: int) -> Iterator[str]:
+        """The story as lines: of each turn what was asked, and a paragraph for each thing that is
+        told of it.
+        """
         by_turn: dict[int, list[Line]] = {}
         for line in told.lines:
             by_turn.setdefault(line.turn, []).append(line)
         for i in range(EARLIER, count):
             if i in told.heads:
                 yield told.heads[i]
-            under = ""
-            for line in sorted(by_turn.get(i, ()), key=lambda x: x.place):
-                if line.under != under and line.under:
-                    yield f"  {line.under}:"
-                under = line.under
-                yield f"  {line.text}"
+            rows = sorted((x for x in by_turn.get(i, ()) if x.text), key=lambda x: x.place)
+            for (_, under), lines in groupby(rows, key=lambda x: (x.kind, x.under)):
+                said = _joined([line.text for line in lines])
+                yield f"  {under}: {said}" if under else f"  {said}"
 
 
 def _said_in(turn: Turn) -> Iterator[Said]:
@@ -315,6 +323,12 @@ def _talked(rows: Sequence[Said]) -> Iterator[str]:
     for (_, voice), said in groupby(rows, key=lambda x: (x.position, x.voice)):
         words = " ".join(x.text for x in said)
         yield f"- {words}" if _NAMED.match(words) else f"- {VOICES[voice]}: {words}"
+
+
+def _joined(texts: Sequence[str]) -> str:
+    """Statements as one paragraph."""
+    *before, last = texts
+    return "".join(f"{x} " if x.endswith(_ENDS) else f"{x}; " for x in before) + last
 
 
 def _name_of(file: str) -> str:
