@@ -40,7 +40,9 @@ LISTS_SHARE = 0.4
 """Largest share of a checkpoint that lists of names may take."""
 RECORD_LISTS = 0.5
 """Share of what a checkpoint would list for which a standing record keeps room."""
-MOST_CHECKS, MOST_ERRORS = 4, 8
+MOST_CHECKS, MOST_ERRORS, MOST_FILES = 4, 8, 8
+LAST_SENTENCES = 2
+"""Of the assistant's last words, where they tell what is next."""
 LONGEST_FACT = 600
 """Characters of a fact, which is told whole or not at all."""
 WORDS_TOKENS = 60
@@ -244,16 +246,17 @@ class Composer:
         """What is true now, as far as code can tell."""
         work = self.notes.work
         checks = sorted(work.checked.values(), key=lambda row: -row[0])
-        for order, (_, step, failed) in enumerate(checks[:MOST_CHECKS]):
+        for order, (position, step, failed) in enumerate(checks[:MOST_CHECKS]):
             outcome = "passed" if failed is None else f"failed: {failed[:120]}"
-            yield Row(f"- `{step[:100]}` {outcome}", 1 + order / 10)
+            later = [file for file, (_, last) in work.files.items() if last > position]
+            since = f"; written since: {_last_parts(later)}" if later else ""
+            yield Row(f"- `{step[:100]}` {outcome}{since}", 1 + order / 10)
         if work.branch or work.commit:
             where = [f"branch {work.branch}"] if work.branch else []
             where += [f"last commit {work.commit}"] if work.commit else []
             yield Row(f"- On {', '.join(where)}", 0)
         if work.commit and work.uncommitted:
-            names = [file.rsplit("/", 1)[-1] for file in list(work.uncommitted)[::-1]]
-            yield Row(f"- Written since that commit: {', '.join(names[:8])}", 0.5)
+            yield Row(f"- Written since that commit: {_last_parts(work.uncommitted)}", 0.5)
         if work.plan and work.plan[1] != "proposed":
             title = work.plan[0].strip().splitlines()[0].lstrip("# ")[:100]
             yield Row(f"- The plan “{title}” was {work.plan[1]}", 3)
@@ -268,7 +271,9 @@ class Composer:
         return (Row(f"- {words}", order) for order, words in enumerate(open_))
 
     def _next(self) -> Iterator[Row]:
-        """What was begun last, what was asked or offered last, what waits for an answer."""
+        """What was begun last, what was said last, what waits for an answer, what is to be done
+        again.
+        """
         turns, work = self.notes.turns, self.notes.work
         newest = turns.rows[-1] if turns.rows else None
         if newest and newest.calls and not newest.is_answered:
@@ -276,15 +281,17 @@ class Composer:
             yield from (Row(f"- In the middle of it; said last: {x}", 0) for x in said)
             if work.last_call:
                 yield Row(f"- Done last: {work.last_call}", 1)
-        elif turns.asked:
-            yield Row(f"- The assistant asked last, unanswered: {turns.asked}", 2)
+        elif newest and newest.closing:
+            ending = [s.text for s in newest.closing if s.is_sentence or s.asks][-LAST_SENTENCES:]
+            if ending:
+                waits = "; it waits for an answer" if ending[-1].endswith(("?", "？")) else ""
+                yield Row(f"- The assistant said last{waits}: “{' '.join(ending)}”", 2)
         refused = [x for x in self.notes.exchanges if x.is_refusal and newest]
         if refused and newest and refused[-1].position >= newest.position:
             asked = refused[-1]
             yield Row(f"- Refused last: {asked.question[:120]} — “{asked.answer}”", 3)
         if work.unchecked and work.checked:
-            names = [file.rsplit("/", 1)[-1] for file in list(work.unchecked)[::-1]]
-            yield Row(f"- To check: written since a check passed: {', '.join(names[:8])}", 4)
+            yield Row(f"- To check, written since a check passed: {_last_parts(work.unchecked)}", 4)
 
     def _decisions(self) -> Iterator[Row]:
         """Questions with their answers, the newest first, where people do more than talk; where
@@ -334,6 +341,11 @@ class Composer:
                 tried = f"{_tried(tool, target, attempt)}: " if tool else ""
                 errors = "; ".join(f"`{line[:LONGEST_ERROR]}`" for line in lines)
                 yield Row(f"- {tried}{errors}", attempt.position)
+
+
+def _last_parts(files: Iterable[str]) -> str:
+    """Files by their last parts, the newest first."""
+    return ", ".join([file.rsplit("/", 1)[-1] for file in files][::-1][:MOST_FILES])
 
 
 def _fate_of(turn: Turn) -> str:

@@ -110,7 +110,7 @@ class Notes:
                 continue
             found = note_call(self.ledger, call, self.position)
             written = self.work.call(call, self.position)
-            self._touch(self.work.subject(call.id), found)
+            self._touch(self.work.subject(call.id), found, is_edit=True)
             self.turns.called(self.position, written)
             for file, _ in written:
                 self.ledger.edited(file)
@@ -177,12 +177,12 @@ class Notes:
             self.exchanges.append(Exchange(asked, words, self.position, bool(refused)))
             self.turns.steered(said.words, self.position)
 
-    def _touch(self, file: str, found: Iterable[Anchor]) -> None:
+    def _touch(self, file: str, found: Iterable[Anchor], *, is_edit: bool = False) -> None:
         """Take down which names a tool saw in a file, or wrote to it."""
         if not file:
             return
         names = [a.text for a in found if a.kind == "identifier"]
-        self.turns.touched(file, names[:MOST_TOUCHED], self.position)
+        self.turns.touched(file, names[:MOST_TOUCHED], self.position, is_edit=is_edit)
 
     def _read_checkpoint(self, text: str, message_id: str) -> None:
         """Take over an earlier checkpoint: its rules, decisions, facts and open work keep their

@@ -228,7 +228,7 @@ class Teller:
             narrated = NARRATED if turn.is_answered else CLOSING * (0.5 + 2 * late)
             yield self._line(i, said, order, narrated * fresh)
         is_new = i + 1 == count and turn is self.notes.turns.rows[-1] and not turn.is_answered
-        for order, said in enumerate(self._outcomes(turn, names, is_new=is_new)):
+        for order, said in enumerate(self._outcomes(turn, names)):
             weight = OUTCOME * fresh * (1 + is_new)
             yield self._line(i, said, 1_000 - order, weight, kind="done")
 
@@ -247,18 +247,17 @@ class Teller:
         weight *= (0.5 if said.asks or said.is_plan else 1.0) * (NESTED if said.is_nested else 1.0)
         return Line(turn, (said.position, order), text, weight, cost, said.names, said.under, kind)
 
-    def _outcomes(self, turn: Turn, told: set[str], *, is_new: bool) -> Iterator[Statement]:
+    def _outcomes(self, turn: Turn, told: set[str]) -> Iterator[Statement]:
         """What a turn was about and left behind, as far as code can tell, the newest first; names
         that were told of a later file are not told again.
         """
         for file, it in reversed(turn.touched.items()):
-            names = [n for n in (*it.names, *it.defined) if n in self.weights and n not in told]
-            names = sorted(dict.fromkeys(names), key=lambda x: (-self.weights[x], x))[:MOST_OF_FILE]
-            deed = f"{'Wrote' if it.written else 'Read'} {_name_of(file)}"
-            if not it.written and not (names and is_new):
+            if not it.written:
                 continue
+            names = [n for n in (*it.edited, *it.defined) if n in self.weights and n not in told]
+            names = sorted(dict.fromkeys(names), key=lambda x: (-self.weights[x], x))[:MOST_OF_FILE]
             told.update(names)
-            deed = f"{deed} (“{it.why}”)" if it.why else deed
+            deed = f"Wrote {_name_of(file)} (“{it.why}”)" if it.why else f"Wrote {_name_of(file)}"
             text = f"{deed}: {', '.join(names)}" if names else deed
             place = it.why_at if it.why else it.position
             yield Statement(text, tuple(names), position=min(place, self.last - 1))

@@ -83,6 +83,8 @@ class Touched:
     """How often it was written to."""
     defined: dict[str, None] = field(default_factory=dict)
     """The names that were defined in what was written."""
+    edited: dict[str, None] = field(default_factory=dict)
+    """The names in what was written, the newest last."""
     names: dict[str, None] = field(default_factory=dict)
     """The names that were seen in it, the newest last."""
     why: str = ""
@@ -217,7 +219,13 @@ class Turns:
             turn.touched[file].defined |= dict.fromkeys(defined)
 
     def touched(
-        self, file: str, names: Sequence[str], position: int, *, is_written: bool = False
+        self,
+        file: str,
+        names: Sequence[str],
+        position: int,
+        *,
+        is_written: bool = False,
+        is_edit: bool = False,
     ) -> None:
         """A tool read a file or wrote to it, and these names were seen there."""
         touched = self._current(position).touched
@@ -227,6 +235,8 @@ class Turns:
         for name in names:
             it.names.pop(name, None)
         it.names |= dict.fromkeys(names)
+        if is_edit:
+            it.edited = {n: None for n in it.edited if n not in names} | dict.fromkeys(names)
         while len(it.names) > MOST_NAMES:
             del it.names[next(iter(it.names))]
         if is_written and len(self.said_last) <= LONGEST_WHY:
