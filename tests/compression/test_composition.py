@@ -127,7 +127,7 @@ def test_files_are_named_once_and_relative() -> None:
     composer = Composer(notes_of(messages), COUNTER)
     files = section(composer.written(story, 900), "Files")
     assert files.splitlines()[0] == "- all under /srv/app/src/"
-    assert "- written: post.py, mail.py" in files
+    assert "\n- post.py (written): post_mail\n- mail.py (written): send_mail" in files
     assert "mail.py" not in section(composer.written(story, 900), "Names")
     told = composer.written(f"{story}\n  Wrote /srv/app/src/mail.py", 900)
     assert "mail.py" not in section(told, "Files") + section(told, "Names")

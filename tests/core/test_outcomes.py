@@ -5,8 +5,9 @@ from time import perf_counter
 
 import pytest
 
+from compact.core.commands import checks_in
 from compact.core.messages import ToolCall, ToolResult
-from compact.core.outcomes import Outcome, command_of, is_check, outcome_of, target_of
+from compact.core.outcomes import Outcome, command_of, outcome_of, target_of
 
 REFUSED = "The user doesn't want to proceed with this tool use. STOP what you are doing."
 
@@ -57,7 +58,7 @@ def test_the_command_of_a_call():
     ],
 )
 def test_checks(command):
-    assert is_check(command)
+    assert bool(checks_in(command))
 
 
 @pytest.mark.parametrize(
@@ -73,7 +74,7 @@ def test_checks(command):
     ],
 )
 def test_what_is_no_check(command):
-    assert not is_check(command)
+    assert not bool(checks_in(command))
 
 
 OUTCOMES = [

@@ -14,6 +14,8 @@ from compact.compression.extraction.notes import Notes, note_all
 from compact.compression.page import HEADING_TOKENS, Page, Row
 from compact.core import anchors
 from compact.core.anchors import Ledger
+from compact.core.commands import only_looks
+from compact.core.commands import told as told_as
 from compact.core.messages import Message
 from compact.core.modes import Emphasis
 from compact.core.outline import COMMANDS, FILES, NAMES, OUTLINE
@@ -130,13 +132,16 @@ class Listing:
         return sorted(rows, key=value)
 
     def _commands(self, told: str) -> list[str]:
-        """The commands run most and last, whole, without those that stand above."""
-        rows = sorted(
-            self.notes.work.commands.items(),
-            key=lambda row: -sum(self.notes.freshness(p) for p in row[1].positions),
-        )
-        often = [row for row in rows if len(row[1].positions) >= OFTEN or row[1].is_check]
-        short = [command for command, _ in often if len(command) < LONGEST_COMMAND]
+        """The commands that check something or were run often, those run most and last first, each
+        once and whole, without those that stand above.
+        """
+        worth: dict[str, float] = {}
+        for command, run in self.notes.work.commands.items():
+            runs = [self.notes.freshness(p) for p in run.positions]
+            if (run.is_check or len(runs) >= OFTEN) and not only_looks(command):
+                worth[told_as(command)] = worth.get(told_as(command), 0.0) + sum(runs)
+        rows = sorted(worth, key=lambda command: -worth[command])
+        short = [command for command in rows if 0 < len(command) < LONGEST_COMMAND]
         return [command for command in short if command not in told][:MOST_COMMANDS]
 
 

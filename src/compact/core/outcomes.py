@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from compact.core import anchors
+from compact.core.commands import checks_in
 from compact.core.messages import ToolCall, ToolResult
 from compact.core.said_within import verdict_of
 
@@ -29,12 +30,6 @@ _TARGETS = (*_COMMANDS, "pattern", "query", "url")
 _LONGEST_TARGET = 300
 _FOLDER = re.compile(r"cd [^\s&;]+\s*(?:&&|;)\s*")
 """What goes before a command to be in the right folder."""
-_STEPS = re.compile(r"&&|\|\||[;|\n]")
-_CHECK = re.compile(
-    r"(?!(?:git|cd|cat|ls|grep|rg|find|head|tail|sed|awk|echo|cp|mv|rm|mkdir|chmod|gh|curl)\b).*"
-    r"\b(?:tests?|pytest|jest|vitest|build|lint|check|mypy|ruff|tsc|clippy|vet|verify|compile|"
-    r"make|tox|nox|ctest|gradle|mvn)\b(?![/.])"
-)
 _EXIT_CODE = re.compile(
     r"\W*(?:process )?(?:exited with code|exit(?:[ _]code| status)|returncode)\W{1,3}(\d+)\b",
     re.IGNORECASE,
@@ -66,7 +61,6 @@ _NAMED = re.compile(r"(?:--- FAIL: |FAILED (?=\S+::)|FAIL: |● )(?=\S)")
 """How a line begins that names a test that failed."""
 _COMPILED = re.compile(r"[\w./\\@-]+(?::\d+:\d+:|\(\d+,\d+\):) \S")
 _VERDICT = re.compile(r"\A(?:--- )?FAIL(?:ED)?\b:?\s*")
-_HEREDOC = re.compile(r"<<-?\s*['\"]?(\w+)")
 _MATCH = re.compile(r"(?:[^\s:][^:\n]*:)?\d+:")
 _COUNTED = re.compile(r"Found (\d+) ")
 
@@ -100,24 +94,6 @@ def command_of(call: ToolCall) -> str:
     return next((texts[key] for key in _COMMANDS if key in texts), "")
 
 
-def is_check(command: str) -> bool:
-    """Whether a command tests, builds or lints, in one of its steps."""
-    return any(_CHECK.match(step.strip()) for step in _STEPS.split(_without_documents(command)))
-
-
-def _without_documents(command: str) -> str:
-    """The command without the documents that stand in it (`<<EOF`): messages, scripts."""
-    kept, end = list[str](), ""
-    for line in command.split("\n"):
-        if end:
-            end = "" if line.strip() == end else end
-            continue
-        kept.append(line)
-        opened = _HEREDOC.search(line)
-        end = opened[1] if opened else ""
-    return "\n".join(kept)
-
-
 def outcome_of(result: ToolResult, call: ToolCall | None) -> Outcome | None:
     """What came of a call; None where its result does not say."""
     if verdict_of(result, call.name if call else result.name) == "refused":
@@ -127,7 +103,7 @@ def outcome_of(result: ToolResult, call: ToolCall | None) -> Outcome | None:
     lines = [line for line in lines if not _EXIT_CODE.match(line)]
     if result.is_error or code:
         return Outcome("failed", _first_error(lines))
-    if call is not None and is_check(command_of(call)):
+    if call is not None and checks_in(command_of(call)):
         return _checked(lines, is_over=code == 0)
     if call is not None and "pattern" in anchors.keys_of(call.arguments):
         count = _matches(lines)

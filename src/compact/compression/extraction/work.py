@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from compact.core import anchors
 from compact.core.arguments import read_json
+from compact.core.commands import checks_in, program_of, steps_of
 from compact.core.messages import ToolCall, ToolResult
 from compact.core.outcomes import outcome_of
 
@@ -36,22 +37,6 @@ _COMMAND_KEYS = frozenset(("command", "cmd", "script"))
 _DONE = frozenset(("completed", "complete", "done", "finished", "deleted", "cancelled"))
 _MOST_DEFINED = 12
 _LONGEST_PATH = 300
-_CHECK = re.compile(
-    r"(?<![\w./-])(?P<program>pytest|jest|vitest|mypy|ruff|tsc|clippy|tox|nox|ctest|gradle|mvn|make)"
-    r"(?![\w./])"
-    r"|(?<![\w./])(?P<kind>tests?|build|lint|check|vet|verify|compile)(?![\w./])"
-)
-"""What makes a step of a command a check: a program that checks, or a task that is called so."""
-_LOOKS = frozenset(
-    """
-    [ cat cd cp do echo export find for gh git grep head if local ls mkdir mv rg rm sed set tail
-    test then touch which while xargs
-    """.split()  # noqa: SIM905 - a table to read
-)
-"""Programs whose arguments may well be called like a check."""
-_PROGRAM = re.compile(r"[a-z][a-z0-9_.+-]*")
-_STEP = re.compile(r"(?:\"[^\"]*\"|'[^']*'|>&|[^;&|\n\"'])+")
-"""A step of a command: what stands between separators; quoted text has none."""
 _DEFINES = re.compile(
     r"\b(?:def|class|func|fn|function|type|interface|struct|enum|trait|const|let|var)\s+"
     r"(?:\([^)\n]{0,80}\)\s*)?([A-Za-z_]\w{3,79})"
@@ -257,7 +242,7 @@ class WorkLog:
             self._went_well(asked)
         elif every:
             attempt = self._failed(asked.tried, every, position)
-            attempt.kinds = frozenset(_checks_in(asked.script))
+            attempt.kinds = frozenset(checks_in(asked.script))
         if asked.task and (made := _TASK_ID.search(result.text)) and not failed:
             self.tracked[made[1]] = asked.task, False
         if not failed:
@@ -266,7 +251,9 @@ class WorkLog:
                 self.files[file] = self.files.pop(file, (0, 0))[0] + 1, position
         if asked.command:
             self._ran(asked, every[0] if failed and every else None, position)
-            if "git" in _programs_in(asked.script) and not _ELSEWHERE.search(asked.script):
+            if "git" in map(program_of, steps_of(asked.script)) and not _ELSEWHERE.search(
+                asked.script
+            ):
                 self._note_repository(result.text)
 
     def _note_repository(self, text: str) -> None:
@@ -303,7 +290,7 @@ class WorkLog:
     def _ran(self, asked: _Asked, outcome: str | None, position: int) -> None:
         run = self.commands.setdefault(asked.command or "", Command())
         run.outcome, run.answered = outcome, True
-        kinds = _checks_in(asked.script)
+        kinds = checks_in(asked.script)
         run.is_check = bool(kinds)
         for kind, step in kinds.items():
             self.checked.pop(kind, None)
@@ -329,37 +316,6 @@ class WorkLog:
         for files in (self.unchecked, self.uncommitted, self.files, self.read):
             while len(files) > MOST_COMMANDS:
                 del files[next(iter(files))]
-
-
-def _steps(script: str) -> list[str]:
-    """The steps of a command, what is fed to it left out."""
-    return _STEP.findall(script.partition("<<")[0])
-
-
-def _program(step: str) -> str:
-    return next((w for w in step.split() if "=" not in w), "").rsplit("/", 1)[-1]
-
-
-def _programs_in(script: str) -> set[str]:
-    """The programs that a command runs."""
-    return {_program(step) for step in _steps(script)}
-
-
-def _checks_in(script: str) -> dict[str, str]:
-    """The checks of a command: kind → the step that runs it."""
-    found: dict[str, str] = {}
-    for step in _steps(script):
-        words = step.split()
-        program = next((w for w in words if "=" not in w), "").rsplit("/", 1)[-1]
-        if (
-            not _PROGRAM.fullmatch(program)
-            or program in _LOOKS
-            or not (check := _CHECK.search(" ".join(w for w in words if "=" not in w)))
-        ):
-            continue
-        kind = check["program"] or f"{program} {check['kind'].removesuffix('s')}"
-        found[kind] = " ".join(words)
-    return found
 
 
 def _defined(values: list[tuple[str, str]]) -> list[str]:

@@ -1,0 +1,83 @@
+"""What a shell command runs: its steps, their programs, and which of them check something.
+
+A check is a step that tests, builds or lints: a program that does nothing else, or a task of any
+program that is called so. Nothing here runs anything, or knows what came of it (`core.outcomes`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+_CHECK = re.compile(
+    r"(?<![\w./-])(?P<program>pytest|jest|vitest|mypy|ruff|tsc|clippy|tox|nox|ctest|gradle|mvn|make)"
+    r"(?![\w./])"
+    r"|(?<![\w./])(?P<kind>tests?|build|lint|check|vet|verify|compile)(?![\w./])"
+)
+"""What makes a step of a command a check: a program that checks, or a task that is called so."""
+_LOOKS = frozenset(
+    """
+    [ cat cd chmod cp curl do echo export find for gh git grep head if local ls mkdir mv rg rm sed
+    awk set tail test then touch wc which while xargs
+    """.split()  # noqa: SIM905 - a table to read
+)
+"""Programs that look, move and set up: their arguments may well be called like a check."""
+_PROGRAM = re.compile(r"[a-z][a-z0-9_.+-]*")
+_STEP = re.compile(r"(?:\"[^\"]*\"|'[^']*'|>&|[^;&|\n\"'])+")
+"""A step of a command: what stands between separators; quoted text has none."""
+_HEREDOC = re.compile(r"<<-?\s*['\"]?(\w+)")
+_REDIRECTED = re.compile(r"\d?>{1,2}\s?(?:&\d|/dev/null)")
+MOST_READ = 4_000
+"""Characters of a command that are read: its beginning."""
+_SETTING = re.compile(r"[A-Za-z_]\w*=")
+
+
+def steps_of(script: str) -> Iterator[str]:
+    """The steps of a command, without documents that stand in it and without where output goes."""
+    for step in _STEP.findall(_REDIRECTED.sub("", without_documents(script[:MOST_READ]))):
+        if words := step.split():
+            yield " ".join(words)
+
+
+def program_of(step: str) -> str:
+    """The program that a step runs, without its folder."""
+    words = step.split()
+    return next((w for w in words if not _SETTING.match(w)), "").rsplit("/", 1)[-1]
+
+
+def checks_in(script: str) -> dict[str, str]:
+    """The checks of a command: kind, such as `pytest` or `npm test` → the step that runs it."""
+    found: dict[str, str] = {}
+    for step in steps_of(script):
+        program = program_of(step)
+        words = " ".join(w for w in step.split() if not _SETTING.match(w))
+        if program in _LOOKS or not _PROGRAM.fullmatch(program):
+            continue
+        if check := _CHECK.search(words):
+            kind = check["program"] or f"{program} {check['kind'].removesuffix('s')}"
+            found[kind] = step
+    return found
+
+
+def only_looks(script: str) -> bool:
+    """Whether a command does nothing but look, move and set up."""
+    return all(program_of(step) in _LOOKS for step in steps_of(script))
+
+
+def told(script: str) -> str:
+    """A command as it is told: on one line, without what only cuts its output."""
+    steps = list(steps_of(script.partition("\n")[0]))
+    return " && ".join(step for step in steps if program_of(step) not in _LOOKS)
+
+
+def without_documents(command: str) -> str:
+    """The command without the documents that stand in it (`<<EOF`): messages, scripts."""
+    kept, end = list[str](), ""
+    for line in command.split("\n"):
+        if end:
+            end = "" if line.strip() == end else end
+            continue
+        kept.append(line)
+        opened = _HEREDOC.search(line)
+        end = opened[1] if opened else ""
+    return "\n".join(kept)
