@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from compact.compression.extraction.notes import Notes
+from compact.compression.extraction.notes import Exchange, Notes
 from compact.compression.extraction.story import Teller, shortened
 from compact.compression.extraction.turns import Turn
 from compact.compression.extraction.work import Attempt
 from compact.compression.listing import Listing
 from compact.compression.page import HEADING_TOKENS, LINE_TOKENS, Page, Row
 from compact.core import anchors
+from compact.core.facts import entities
 from compact.core.instructions import Instruction
 from compact.core.messages import Message, short_id
 from compact.core.modes import Emphasis, emphasis_of
@@ -61,7 +62,7 @@ RECORD_PART, PLAIN_PART = 0.4, 0.2
 only talk; it takes what the story leaves."""
 LONGEST_ERROR, ERROR_CHARS = 200, 800
 """Characters of a line that says what failed, and of all lines of one attempt, about."""
-_TARGET_CHARS = 100
+_TARGET_CHARS, REFUSED_CHARS = 100, 160
 _OUTCOMES = {"fails": "still fails", "passed": "went well since", "checked": "a check passed since"}
 
 
@@ -289,7 +290,7 @@ class Composer:
         refused = [x for x in self.notes.exchanges if x.is_refusal and newest]
         if refused and newest and refused[-1].position >= newest.position:
             asked = refused[-1]
-            yield Row(f"- Refused last: {asked.question[:120]} — “{asked.answer}”", 3)
+            yield Row(f"- Refused last: {_refused(asked)} — “{asked.answer}”", 3)
         if work.unchecked and work.checked:
             yield Row(f"- To check, written since a check passed: {_last_parts(work.unchecked)}", 4)
 
@@ -301,7 +302,7 @@ class Composer:
         for exchange in reversed(self.notes.exchanges if not talk else ()):
             answer = f"“{exchange.answer}”" if exchange.answer else ""
             if exchange.is_refusal:
-                yield Row(f"- Refused {exchange.question[:120]}: {answer}", exchange.position)
+                yield Row(f"- Refused {_refused(exchange)}: {answer}", exchange.position)
             else:
                 joined = " — ".join(x for x in (exchange.question, answer) if x)
                 yield Row(f"- {joined}", exchange.position)
@@ -313,14 +314,17 @@ class Composer:
                     yield Row(f"- {one.text}", one.position)
 
     def _facts(self) -> Iterator[Row]:
-        """What persons said that is no clear rule, the most telling first, and of these the oldest:
-        the story has more words for what is new. Where people only talk, the story is made of it.
+        """What persons said that is neither a clear rule nor a request that names nothing, the most
+        telling first, and of these the oldest: the story has more words for what is new. Where
+        people only talk, the story is made of it.
         """
         if self.notes.is_plain_talk:
             return iter(())
         said = {x.same: x for x in self.notes.facts if x.text not in self.seen}
+        named = {x.same: len(anchors.find(x.text)) for x in said.values()}
         rows = [x for x in said.values() if len(x.text) <= LONGEST_FACT]
-        worth = {x.same: x.score + min(2, len(anchors.find(x.text))) for x in rows}
+        rows = [x for x in rows if named[x.same] or entities(x.text) or not x.is_request]
+        worth = {x.same: x.score + min(2, named[x.same]) for x in rows}
         rows.sort(key=lambda x: (-worth[x.same], x.position))
         return (Row(f"- {x.text}", x.position) for x in rows)
 
@@ -331,7 +335,7 @@ class Composer:
         told: set[str] = set()
         wants_all = self.emphasis.attempts
         rows = list(reversed(self.notes.work.attempts.items()))
-        rows = [row for row in rows if wants_all or _matters(row[1])]
+        rows = rows if wants_all else list(_newest_of_kind(rows))
         rows.sort(key=lambda row: row[1].outcome != "fails")
         for (tool, target), attempt in rows if wants_all else rows[:MOST_ERRORS]:
             lines = [x for x in reversed(attempt.lines) if x not in told and x not in self.seen]
@@ -341,6 +345,11 @@ class Composer:
                 tried = f"{_tried(tool, target, attempt)}: " if tool else ""
                 errors = "; ".join(f"`{line[:LONGEST_ERROR]}`" for line in lines)
                 yield Row(f"- {tried}{errors}", attempt.position)
+
+
+def _refused(exchange: Exchange) -> str:
+    """What was refused, folders left out."""
+    return " ".join(w.rsplit("/", 1)[-1] for w in exchange.question[:REFUSED_CHARS].split())
 
 
 def _last_parts(files: Iterable[str]) -> str:
@@ -354,9 +363,15 @@ def _fate_of(turn: Turn) -> str:
     return "in work, nothing said since the last call" if turn.calls else "not answered yet"
 
 
-def _matters(attempt: Attempt) -> bool:
-    """Whether whoever goes on wants to know: it was a check that failed."""
-    return bool(attempt.kinds)
+def _newest_of_kind(
+    rows: Iterable[tuple[tuple[str, str], Attempt]],
+) -> Iterator[tuple[tuple[str, str], Attempt]]:
+    """Of checks that failed, the newest first, one for each kind of check."""
+    told: set[str] = set()
+    for key, attempt in rows:
+        if attempt.kinds - told:
+            told |= attempt.kinds
+            yield key, attempt
 
 
 def _first(lines: Iterable[str], most: int) -> Iterator[str]:

@@ -22,6 +22,8 @@ from compact.core.outline import COMMANDS, FILES, NAMES, OUTLINE
 from compact.core.tokens import TokenCounter
 
 MOST_FILES, MOST_COMMANDS, MOST_NAMES = 40, 5, 120
+SEVERAL = 3
+"""Names from which a file that stands above gets a line for them."""
 LONGEST_COMMAND = 160
 """Characters of a command, which is told whole or not at all."""
 OFTEN = 3
@@ -33,6 +35,8 @@ ROOT_SHARE = 0.7
 """Share of the absolute paths that lie below the root."""
 LEAST_NAME = 3
 """Tokens of room below which no name is looked for."""
+_LISTED = frozenset(("path", "file", "identifier", "hash", "reference", "version", "pair"))
+"""Kinds of names that are listed: who needs a flag or an address finds it where it was used."""
 _MOST: Mapping[str, float] = {section.title: section.most for section in OUTLINE}
 
 
@@ -72,29 +76,29 @@ class Listing:
         likely = [x for x in untold if not self._is_told_file(x, known, root)]
         most = int(MOST_NAMES * max(1.0, self.emphasis.listed))
         names = self._taken(likely[:most], known, left)
-        homes, others = self._homes(root), list[str]()
-        beside: dict[str, list[str]] = {file: [] for file in files}
-        for name in names:
-            beside.get(homes.get(name, ""), others).append(name)
+        beside, others = _beside(names, self._homes(root, [*written, *read]), files)
         rows = _file_rows(beside, written)
         for row in [Row(f"- all under {root}", -1), *rows] if root and rows else rows:
             page.add(FILES, row)
+        others = [_below(name, root) for name in others]
         while others and not page.add(NAMES, Row(", ".join(others))):
             others = others[: len(others) * 9 // 10]
 
-    def _homes(self, root: str) -> dict[str, str]:
+    def _homes(self, root: str, files: Sequence[str]) -> dict[str, str]:
         """The file that a name belongs to: where it was defined, else where it was seen last."""
         rows = [(file, it) for turn in self.notes.turns.rows for file, it in turn.touched.items()]
         homes = {name: file for file, it in rows for name in it.names}
         homes |= {name: file for file, it in rows for name in it.defined}
-        return {name: file.removeprefix(root) if root else file for name, file in homes.items()}
+        below = {_below(file, root) for file in homes.values()}
+        longest = {x: next((f for f in files if f.endswith(f"/{x}")), x) for x in below}
+        return {name: longest[_below(file, root)] for name, file in homes.items()}
 
     def _cost(self, names: Iterable[str]) -> int:
         return sum(self.counter.text(" " + name) + 1 for name in names)
 
     def _is_told_file(self, name: str, known: set[str], root: str) -> bool:
         """Whether a name is a file that stands there under a shorter name."""
-        short = name.removeprefix(root) if root else name
+        short = _below(name, root)
         return "/" in name and (short in known or name.rsplit("/", 1)[-1] in known)
 
     def _taken(self, names: Iterable[str], known: set[str], room: int) -> list[str]:
@@ -124,6 +128,8 @@ class Listing:
                 known = rows.get(text, (use, 0.0))
                 rows[text] = (known[0], known[1] + weight)
 
+        rows = {text: row for text, row in rows.items() if row[0].kind in _LISTED}
+
         def value(text: str) -> tuple[float, str]:
             use, weight = rows[text]
             weight *= self.emphasis.anchors.get(use.kind, 1.0)
@@ -143,6 +149,22 @@ class Listing:
         rows = sorted(worth, key=lambda command: -worth[command])
         short = [command for command in rows if 0 < len(command) < LONGEST_COMMAND]
         return [command for command in short if command not in told][:MOST_COMMANDS]
+
+
+def _beside(
+    names: Iterable[str], homes: Mapping[str, str], files: Sequence[str]
+) -> tuple[dict[str, list[str]], list[str]]:
+    """The names that belong to each of these files, and to others that several belong to; the rest
+    by themselves.
+    """
+    at_home: dict[str, list[str]] = {file: [] for file in files}
+    others: list[str] = []
+    for name in names:
+        at_home.setdefault(homes.get(name, ""), []).append(name)
+    for file, found in [*at_home.items()]:
+        if file not in files and (len(found) < SEVERAL or not file):
+            others += at_home.pop(file)
+    return at_home, others
 
 
 def _file_rows(beside: Mapping[str, Sequence[str]], written: Mapping[str, int]) -> list[Row]:
@@ -177,11 +199,24 @@ def _root_of(files: Sequence[str]) -> str:
     return max(common, key=len) + "/" if common else ""
 
 
+def _below(name: str, root: str) -> str:
+    """A name below the root, also where it is given from a folder within the root."""
+    if not root or name.startswith(root):
+        return name.removeprefix(root)
+    parts = name.split("/")
+    within = next((i for i in range(len(parts) - 1, 0, -1) if _ends(root, parts[:i])), 0)
+    return "/".join(parts[within:])
+
+
+def _ends(root: str, parts: Sequence[str]) -> bool:
+    return bool(parts[0]) and root.endswith(f"/{'/'.join(parts)}/")
+
+
 def _relative(files: Mapping[str, int], root: str) -> dict[str, int]:
     """Files by their names below the root, each once, with how often they were written."""
     found: dict[str, int] = {}
     for file, times in files.items():
-        name = file.removeprefix(root) if root else file
+        name = _below(file, root)
         longer = next((known for known in found if known.endswith(f"/{name}")), name)
         found[longer] = found.get(longer, 0) + times
     return found

@@ -346,6 +346,7 @@ def _written(values: list[tuple[str, str]]) -> list[str]:
     if not any(key in EDIT_KEYS for key, _ in values):
         return []
     names = [v for k, v in values if k not in EDIT_KEYS and len(v) < _LONGEST_PATH]
+    names = [v for v in names if " " not in v.strip() or "/" in v.partition(" ")[0]]
     return [a.text for name in names for a in anchors.find_all(name) if a.kind in ("path", "file")]
 
 
