@@ -18,7 +18,6 @@ from compact.compression.extraction.work import Attempt
 from compact.compression.listing import Listing
 from compact.compression.page import HEADING_TOKENS, LINE_TOKENS, Page, Row
 from compact.core import anchors
-from compact.core.facts import entities
 from compact.core.instructions import Instruction
 from compact.core.messages import Message, short_id
 from compact.core.modes import Emphasis, emphasis_of
@@ -314,16 +313,14 @@ class Composer:
                     yield Row(f"- {one.text}", one.position)
 
     def _facts(self) -> Iterator[Row]:
-        """What persons said that is neither a clear rule nor a request that names nothing, the most
-        telling first, and of these the oldest: the story has more words for what is new. Where
-        people only talk, the story is made of it.
+        """What persons said that is no clear rule, the most telling first, and of these the oldest:
+        the story has more words for what is new. Where people only talk, the story is made of it.
         """
         if self.notes.is_plain_talk:
             return iter(())
         said = {x.same: x for x in self.notes.facts if x.text not in self.seen}
         named = {x.same: len(anchors.find(x.text)) for x in said.values()}
         rows = [x for x in said.values() if len(x.text) <= LONGEST_FACT]
-        rows = [x for x in rows if named[x.same] or entities(x.text) or not x.is_request]
         worth = {x.same: x.score + min(2, named[x.same]) for x in rows}
         rows.sort(key=lambda x: (-worth[x.same], x.position))
         return (Row(f"- {x.text}", x.position) for x in rows)

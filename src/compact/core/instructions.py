@@ -101,11 +101,6 @@ class Instruction:
         return not is_question and bool(_STRONG.search(self.text.replace("’", "'")))
 
     @property
-    def is_request(self) -> bool:
-        """Whether it asks for something to be done: it opens as an imperative does."""
-        return bool(_IMPERATIVE.match(self.text))
-
-    @property
     def is_fragment(self) -> bool:
         """Whether it says nothing by itself: a few words, and neither a name nor a number."""
         words = max(len(self.text.split()), len(_WORDS.findall(self.text)))

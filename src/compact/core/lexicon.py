@@ -9,24 +9,26 @@ from __future__ import annotations
 import re
 
 _REPLIES = {
-    "en": """a again agreed ahead all alright and back be bye cool continue course do done exactly
-        fine for go good goodbye great hello help hey hi it leave let's lets looks
-        lovely me more moving much next nice no nope now of ok okay on one ouch perfect
-        please proceed right same skip so sounds stop sure thank thanks that the then
-        this to try very wait way welcome well with works wow yea yeah yep yes you your
-        yup""",
+    "en": """a again agreed ahead all alright and appreciate assistance back be bye cool continue
+        course day do done everything exactly fine for go good goodbye great have hello help hey hi
+        i it leave let's lets looks lovely me more moving much needed next nice no nope now of ok
+        okay on one ouch perfect please proceed right same skip so sounds stop sure thank thanks
+        that that's the then this to today try very wait way welcome well with works wow yea yeah
+        yep yes you your yup""",
     "de": """ja nein doch gut danke bitte weiter mach das so genau einverstanden klar passt super
         moin hallo tschüss ok okay stimmt lass es""",
     "zh": "好 好的 是 是的 不 可以 同意 谢谢 继续 对 行",
 }
 _WORDS = frozenset(word for words in _REPLIES.values() for word in words.split())
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
+_SENTENCE = re.compile(r"[.!?。！？\n]+")
 _MOST = 8
+"""Words of a sentence that is a reply."""
 
 
 def is_reply(text: str) -> bool:
-    """Whether a text is a bare reply: a handful of such words and nothing else, or no word at
-    all.
+    """Whether a text is a bare reply: sentences of a handful of such words and nothing else, or no
+    word at all.
     """
-    words = _WORD.findall(text.lower().replace("’", "'"))
-    return len(words) <= _MOST and all(word in _WORDS for word in words)
+    said = [_WORD.findall(x) for x in _SENTENCE.split(text.lower().replace("’", "'"))]
+    return all(len(words) <= _MOST and all(word in _WORDS for word in words) for words in said)

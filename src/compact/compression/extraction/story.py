@@ -39,8 +39,6 @@ what was said on the way, of what came of it."""
 OPENING = 4.0
 """What the first statement of a closing counts more, the next one half of that, and so on: they say
 how it went."""
-NESTED = 0.6
-"""What an item of an item counts less."""
 MOST_NAMED = 1.5
 """What the names of a statement may count together."""
 THRIFT = 0.6
@@ -244,7 +242,7 @@ class Teller:
     ) -> Line:
         text = f"“{said.text}”" if kind == "quoted" else said.text
         cost = cost or self.counter.text(text) + LINE_TOKENS
-        weight *= (0.5 if said.asks or said.is_plan else 1.0) * (NESTED if said.is_nested else 1.0)
+        weight *= 0.5 if said.asks or said.is_plan else 1.0
         return Line(turn, (said.position, order), text, weight, cost, said.names, said.under, kind)
 
     def _outcomes(self, turn: Turn, told: set[str]) -> Iterator[Statement]:

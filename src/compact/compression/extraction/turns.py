@@ -36,6 +36,8 @@ _CHOICE = re.compile(
     r"(?:\b(?P<kind>[^\W\d]{4,12}) )?(?<![\w#./-])#?(?P<id>[1-9A-D])(?![\w/-]|\.\d)"
 )
 _ROW = re.compile(r"^\s*\|(.+)\|\s*$")
+_ITEM = re.compile(r"^(?:[-*+•]|\(?\d{1,3}[.)])\s")
+"""How an item of a list opens."""
 _RULE = re.compile(r"^[\s|:=_*-]+$")
 _HEADING = re.compile(r"^\s*#{1,6}\s")
 _LEADS = re.compile(r"[:：][*_]*\s*$")
@@ -59,8 +61,6 @@ class Statement:
     """Whether it only announces what its speaker is about to do."""
     position: int = 0
     """Where in the log it was said."""
-    is_nested: bool = False
-    """Whether it is an item of an item."""
 
     @property
     def is_sentence(self) -> bool:
@@ -153,7 +153,7 @@ class Turns:
     options: dict[str, str] = field(default_factory=dict)
     """What could be chosen there, by letter or number."""
     said_last: str = ""
-    """The last sentence of the assistant."""
+    """The last sentence of the assistant, unless it only announces."""
     said_at: int = 0
     """Where it was said."""
     boxes: dict[str, bool] = field(default_factory=dict)
@@ -203,7 +203,8 @@ class Turns:
             turn.narration = turn.narration[-MOST_STATEMENTS:]
         turn.closing = tuple(statements(text, position))[:MOST_STATEMENTS]
         turn.is_answered, turn.last = True, position
-        self.said_last, self.said_at = turn.closing[-1].text if turn.closing else "", position
+        said = [s.text for s in turn.closing if not s.is_plan]
+        self.said_last, self.said_at = said[-1] if said else "", position
         self._remember_question(text, turn.closing)
         boxes = [_TASK_BOX.match(line) for line in text.splitlines()]
         if found := [box for box in boxes if box]:
@@ -239,7 +240,7 @@ class Turns:
             it.edited = {n: None for n in it.edited if n not in names} | dict.fromkeys(names)
         while len(it.names) > MOST_NAMES:
             del it.names[next(iter(it.names))]
-        if is_written and len(self.said_last) <= LONGEST_WHY:
+        if is_written and 0 < len(self.said_last) <= LONGEST_WHY:
             it.why, it.why_at = self.said_last, self.said_at
         touched[file] = it
         if len(touched) > MOST_FILES:
@@ -296,27 +297,51 @@ class Turns:
 
 
 def statements(text: str, position: int) -> Iterator[Statement]:
-    """What a text says, statement by statement: sentences of prose, list items, rows of tables,
-    each with what leads to it. No code, no logs, no rules of tables.
+    """What a text says, statement by statement: sentences of prose, list items with the items below
+    them, rows of tables, each with what leads to it. No code, no logs, no rules of tables.
     """
-    under = ""
+    for under, said in _joined(text):
+        named = tuple(a.text for a in anchors.find(said))
+        yield Statement(said, named, under, sentences.is_filler(said), position)
+
+
+def _joined(text: str) -> Iterator[tuple[str, str]]:
+    """What leads to a statement, and its words."""
+    under, item = "", ""
     for line in _lines(text):
-        heading = _HEADING.match(line) or (line.startswith("**") and line.rstrip().endswith("**"))
-        said, nested = _row_of(line) or sentences.bare(line), line[:2].isspace()
+        said, listed = _row_of(line) or sentences.bare(line), _ITEM.match(line)
         if not said:
             continue
-        if heading or (_LEADS.search(line) and len(said) < LONG_LINE):
+        if item and line[:2].isspace() and len(item) + len(said) < 2 * LONG_LINE:
+            item += f"{' ' if item.endswith(':') else '; '}{said}"
+            continue
+        if item:
+            yield under, item
+        item = said if listed and len(said) < LONG_LINE else ""
+        if item:
+            continue
+        if not listed and len(said) < LONG_LINE and _leads(line):
             under = said.rstrip(":： ")
             continue
-        whole = len(said) < LONG_LINE and _OPTION.match(line)
-        for sentence in [said] if whole else sentences.sentences_of(said):
-            if len(sentence) > 2 * LONG_LINE:
-                sentence = sentence[: 2 * LONG_LINE].rsplit(" ", 1)[0] + " …"
-            named = tuple(a.text for a in anchors.find(sentence))
-            plan = sentences.is_filler(sentence)
-            yield Statement(sentence, named, under, plan, position, nested)
-        if not line[:1].isspace() and not line.lstrip().startswith(("-", "*", "+", "|")):
-            under = under if re.match(r"\s*\d", line) else ""
+        yield from ((under, sentence) for sentence in _sentences(said))
+        if not (listed or line[:1].isspace() or line.startswith("|")):
+            under = ""
+    if item:
+        yield under, item
+
+
+def _leads(line: str) -> bool:
+    """Whether a line is a heading, or leads to the lines below it."""
+    is_bold = line.startswith("**") and line.rstrip().endswith("**")
+    return bool(is_bold or _HEADING.match(line) or _LEADS.search(line))
+
+
+def _sentences(said: str) -> Iterator[str]:
+    """The sentences of a line, very long ones cut."""
+    for sentence in sentences.sentences_of(said):
+        if len(sentence) > 2 * LONG_LINE:
+            sentence = sentence[: 2 * LONG_LINE].rsplit(" ", 1)[0] + " …"
+        yield sentence
 
 
 def statements_of_call(said: str, position: int) -> list[Statement]:
