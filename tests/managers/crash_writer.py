@@ -4,19 +4,26 @@
 for each line on its standard input (`SESSION SEED`) and prints the worker's process id. A worker
 appends, compresses, lets checkpoints age and merge, takes snapshots, goes back and branches; after
 each call that returned it writes one JSON line to the ledger. What stands there was promised.
+
+A line may name a kind of step, too (`SESSION SEED undo`): its worker kills itself as soon as a step
+of that kind is committed, before it can promise it.
 """
 
 import hashlib
 import json
 import os
 import random
+import signal
 import sys
 from collections.abc import Iterator
 from typing import Any
 
-from compact import ContextManager
+from compact import ContextManager, SQLiteManager
+from compact.core.sessions import Move, Step
 
 WINDOW = 2_000
+LONGEST_LIFE = 120
+"""Seconds after which a writer ends that nobody has killed: whoever began it is gone."""
 WORDS = ("roof", "beam", "tile", "gutter", "slate", "nail", "ridge", "valley", "truss", "joist")
 TOOLS = ("measure", "order", "survey")
 
@@ -54,10 +61,25 @@ class Ledger:
         os.write(self._file, (json.dumps(row) + "\n").encode())
 
 
-def work(database: str, ledger: Ledger, session: str, seed: int) -> None:
+class Deadly(SQLiteManager):
+    """A store whose process dies of the first step of a kind, right after it was committed."""
+
+    kind = ""
+
+    def commit(self, step: Step) -> Move:
+        move = super().commit(step)
+        if step.kind == self.kind:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return move
+
+
+def work(database: str, ledger: Ledger, session: str, seed: int, kind: str = "") -> None:
     """Work until killed."""
+    signal.alarm(LONGEST_LIFE)
     rng = random.Random(seed)
-    ctx = ContextManager(window=WINDOW, store=database, session_id=session)
+    store = Deadly(database)
+    store.kind = kind
+    ctx = ContextManager(window=WINDOW, store=store, session_id=session)
     ledger.note(opened=session, branch=ctx.branch_id, at=len(ctx.history))
     if not len(ctx.history):
         ctx.add_message(role="user", content="Never order tiles without asking me first.")
@@ -67,7 +89,8 @@ def work(database: str, ledger: Ledger, session: str, seed: int) -> None:
         ctx.add_messages(new)
         ledger.note(branch=ctx.branch_id, at=at, new=[digest(m) for m in new])
         prompt = ctx.get_context_for_model()
-        ledger.note(branch=ctx.branch_id, seen=len(ctx.history), prompt=digest(prompt))
+        shown = {"prompt": digest(prompt), "under": [goal.text for goal in ctx.goals]}
+        ledger.note(branch=ctx.branch_id, seen=len(ctx.history), **shown)
         go_elsewhere(ctx, rng, ledger)
 
 
@@ -102,10 +125,10 @@ def main() -> None:
     database, path = sys.argv[1:]
     ContextManager(window=WINDOW).estimate_tokens("everything is loaded before the first fork")
     for line in sys.stdin:
-        session, seed = line.split()
+        session, seed, *kind = line.split()
         child = os.fork()
         if child == 0:
-            work(database, Ledger(path), session, int(seed))
+            work(database, Ledger(path), session, int(seed), *kind)
         print(child, flush=True)
         os.waitpid(child, 0)
         print("gone", flush=True)

@@ -27,6 +27,8 @@ ROOT = Path(__file__).resolve().parents[2]
 KILLS = size(100, 300)
 MOST_LINES = 90
 """So many promises a writer gives at most before it is killed: about two to a turn."""
+MOST_MOVES = 1_000
+"""Moves among which the compression is looked for that an undo took back."""
 PATIENCE = 60
 """Seconds after which a writer hangs, on a machine that is busy with others."""
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the writer forks")
@@ -44,7 +46,7 @@ class Crashes:
         """Branch → position → digest of the message that was promised to be there."""
         self.prompts: dict[tuple[str, int], str] = {}
         self.snapshots: set[str] = set()
-        self.compressions = self.moves = 0
+        self.compressions = self.undone = 0
         self._read = 0
         command = [sys.executable, "-m", "tests.managers.crash_writer"]
         self._nursery = subprocess.Popen(
@@ -58,6 +60,15 @@ class Crashes:
 
     def close(self) -> None:
         self._nursery.communicate(timeout=10)
+
+    def let_die(self, session: str, kind: str) -> None:
+        """Let a writer work until it has committed a step of that kind: it dies of it."""
+        assert self._nursery.stdin is not None
+        assert self._nursery.stdout is not None
+        self._nursery.stdin.write(f"{session} {self.rng.getrandbits(30)} {kind}\n")
+        self._nursery.stdin.flush()
+        int(self._nursery.stdout.readline())
+        assert self._nursery.stdout.readline() == "gone\n"
 
     def kill_one(self, session: str) -> None:
         """Let a writer work until it has given some promises, and kill it in what it does next.
@@ -126,23 +137,41 @@ class Crashes:
             assert found[position] == one, f"{branch_id} changed what was at {position}"
 
     def check_view(self, session: str, rows: list[dict[str, Any]]) -> None:
-        """What is in force fits, keeps to the provider's rules, and is what was shown last."""
+        """What is in force fits, keeps to the provider's rules, and is what was shown last or what
+        the next step put in force.
+        """
         with ContextManager(window=WINDOW, store=self.database, session_id=session) as ctx:
             shown = next((r for r in reversed(rows) if "prompt" in r), None)
             later = rows[rows.index(shown) + 1 :] if shown else []
             moved = any(set(r) & {"undone", "restored", "branched", "goals"} for r in later)
-            if shown and not moved and ctx.branch_id == shown["branch"]:
-                moves = ctx.store.moves(session, WINDOW, most=2)
-                stayed = not moves or moves[0].at <= shown["seen"]
-                before = ctx.context_at(shown["seen"])
-                same = digest(format_named("chat_completions").render(before.messages))
-                if stayed and not ctx.goals:
-                    assert same == shown["prompt"], "the view is neither the old nor the new one"
+            here = {"branch": ctx.branch_id, "under": [goal.text for goal in ctx.goals]}
+            if shown and not moved and here.items() <= shown.items():
+                self.check_shown(ctx, session, shown)
             context = ctx.active_context()
             assert context.tokens <= ctx.window.usable
             assert not violations(context.messages, format_named("chat_completions").rules)
             assert "Never order tiles without asking me first." in context.render_text()
             self.compressions = max(self.compressions, ctx.compressions)
+
+    def check_shown(self, ctx: ContextManager, session: str, shown: dict[str, Any]) -> None:
+        """What was shown last is what is told of its position, whatever came later.
+
+        An undo may have been committed whose writer did not live to promise it. It holds from the
+        position where it was asked for, so the view is the one before the last compression: the
+        new one. Taken back, what was shown is there again.
+        """
+        moves = ctx.store.moves(session, WINDOW, most=MOST_MOVES)
+        undo = next((m for m in moves[:1] if m.kind == "undo" and m.at == shown["seen"]), None)
+        if undo is not None:
+            made = next(m for m in moves if m.kind == "compress" and m.projection_id == undo.before)
+            assert undo.projection_id == made.before, "the undo went back to another view"
+            ctx.redo()
+            self.undone += 1
+        before = ctx.context_at(shown["seen"])
+        same = digest(format_named("chat_completions").render(before.messages))
+        assert same == shown["prompt"], "the view is neither the old nor the new one"
+        if undo is not None:
+            ctx.undo()
 
 
 def torture(folder: Path, kills: int, number: int) -> Crashes:
@@ -162,6 +191,42 @@ def test_a_killed_writer_breaks_no_promise(tmp_path: Path) -> None:
     crashes = torture(tmp_path, 20, 7)
     assert sum(map(len, crashes.promised.values())) > 100
     assert crashes.compressions > 10, "checkpoints had time to age and merge"
+
+
+@pytest.mark.parametrize("kind", ["compress", "undo", "restore"])
+def test_a_step_that_nobody_lived_to_promise_is_whole(tmp_path: Path, kind: str) -> None:
+    """A writer dies between a commit and its promise: the step counts, and what was shown before it
+    is told as it was shown.
+    """
+    crashes = Crashes(tmp_path, 14)
+    try:
+        for _ in range(3):
+            crashes.let_die("roof", kind)
+            with SQLiteManager(crashes.database) as store:
+                assert store.moves("roof", WINDOW, most=1)[0].kind == kind
+            crashes.check("roof", whole=True)
+    finally:
+        crashes.close()
+    assert crashes.undone == (3 if kind == "undo" else 0)
+
+
+def test_a_view_that_nobody_asked_for_is_found(tmp_path: Path) -> None:
+    """The check can fail: what was never shown was not shown, and a writer does one step only."""
+    crashes = Crashes(tmp_path, 14)
+    try:
+        crashes.let_die("roof", "undo")
+    finally:
+        crashes.close()
+    rows = crashes.read_ledger()
+    last = next(row for row in reversed(rows) if "prompt" in row)
+    crashes.check_view("roof", rows)
+    with ContextManager(window=WINDOW, store=crashes.database, session_id="roof") as ctx:
+        assert ctx.checkpoints
+        ctx.undo()
+    with pytest.raises(AssertionError, match="neither the old nor the new"):
+        crashes.check_view("roof", rows)
+    with pytest.raises(AssertionError, match="neither the old nor the new"):
+        crashes.check_view("roof", [*rows, {**last, "prompt": digest("another one")}])
 
 
 @pytest.mark.slow
