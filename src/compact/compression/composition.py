@@ -7,6 +7,7 @@ What the reader sees beside it is not told again. A section that has nothing is 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -41,6 +42,9 @@ LISTS_SHARE = 0.4
 RECORD_LISTS = 0.5
 """Share of what a checkpoint would list for which a standing record keeps room."""
 MOST_CHECKS, MOST_ERRORS, MOST_FILES = 4, 8, 8
+MOST_DONE = 4
+"""Calls of an application's own functions whose outcomes are told."""
+_FUNCTION = re.compile(r"[a-z][a-z0-9]*_\w+\(")
 LAST_SENTENCES = 2
 """Of the assistant's last words, where they tell what is next."""
 LONGEST_FACT = 600
@@ -56,6 +60,8 @@ CLEAR_RULE = 0.4
 """Score from which a rule that found no room is named by its message."""
 REFERENCE_TOKENS = 24
 """Tokens of the line that says what a checkpoint is."""
+AFTER_TOKENS = 32
+"""Tokens of the sentence that says what stands below it."""
 RECORD_PART, PLAIN_PART = 0.4, 0.2
 """Shares of a checkpoint's room within which the record is planned, the second one where people
 only talk; it takes what the story leaves."""
@@ -142,7 +148,7 @@ class Composer:
         said that matters is in it.
         """
         if not self.notes.is_plain_talk:
-            return self.written("", room)
+            return self._fitted("", room - REFERENCE_TOKENS)
         page = self.record(int(room * PLAIN_PART))
         page.left = room - REFERENCE_TOKENS - self.record_tokens(page)
         teller = Teller(self.notes, self.counter, seen=self.seen)
@@ -154,7 +160,7 @@ class Composer:
         """The record of a checkpoint with so much room, and the tokens that are left for its
         story beside it and the lists.
         """
-        room = max(1, room - REFERENCE_TOKENS)
+        room = max(1, room - REFERENCE_TOKENS - AFTER_TOKENS)
         part = int(room * (PLAIN_PART if self.notes.is_plain_talk else RECORD_PART))
         record = self.record(part)
         taken = part - record.left + self._lists_need(room)
@@ -175,8 +181,12 @@ class Composer:
         """A checkpoint's text within so much room: the record, the story as it is, and lists that
         take no more than their share of it.
         """
-        room = max(1, room - REFERENCE_TOKENS)
-        for less in range(0, room, max(8, room // 50)):  # joined lines may take a little more
+        return self._fitted(story, room - REFERENCE_TOKENS - AFTER_TOKENS)
+
+    def _fitted(self, story: str, room: int) -> str:
+        for less in range(
+            0, max(1, room), max(8, room // 50)
+        ):  # joined lines may take a little more
             text = self._page(story, room - less).text()
             if self.counter.text(text) <= room:
                 return text
@@ -213,6 +223,9 @@ class Composer:
         if not turns:
             return
         *before, turn = turns
+        if self.notes.is_plain_talk and self.notes.turns.is_record:
+            yield Row(self._quoted("A record of what people said to each other; last", turn))
+            return
         later = rows[rows.index(turn) + 1 :]
         fate = _fate_of(turn)
         answering = f", answering “{shortened(turn.question, WORDS_TOKENS, self.counter)}”"
@@ -235,7 +248,8 @@ class Composer:
     def _distinct_rules(self) -> list[Instruction]:
         """Each rule once, where it was said last; the clearest first."""
         talk = self.notes.is_plain_talk
-        latest = {x.same: x for x in self.notes.rules if x.is_demand or not talk}
+        said = () if talk and self.notes.turns.is_record else self.notes.rules
+        latest = {x.same: x for x in said if x.is_demand or not talk}
         rules = [x for x in latest.values() if x.text not in self.seen]
         return sorted(rules, key=lambda x: (-x.score, -x.position))
 
@@ -260,6 +274,12 @@ class Composer:
         if work.plan and work.plan[1] != "proposed":
             title = work.plan[0].strip().splitlines()[0].lstrip("# ")[:100]
             yield Row(f"- The plan “{title}” was {work.plan[1]}", 3)
+
+        done = [
+            x for turn in self.notes.turns.rows for x in turn.outcomes if _FUNCTION.match(x.text)
+        ]
+        for order, said in enumerate(done[: -MOST_DONE - 1 : -1]):
+            yield Row(f"- {said.text}", 2 - order / 10)
 
     def _open(self) -> Iterator[Row]:
         """Open work by its last state."""

@@ -55,8 +55,6 @@ RECORD_HEADING = 60
 """Tokens of what stands above a record's first section, at most."""
 MOST_PERSONS = 500
 """Messages of a person that are asked for instructions when room is set aside for them."""
-AFTER_TOKENS = 32
-"""Tokens of the sentence that says what stands below a checkpoint."""
 WORTH_FILLING = 0.03
 REDRAFT_PART = 14
 """Part of its tokens that a checkpoint has left over when it is written again for what is in view
@@ -188,7 +186,7 @@ def _text_of(selection: Selection, task: Task, summary: Summary) -> str:
         return summary.text
     if selection.standing is not None:
         return f"{REFERENCE_LINE}\n{summary.text}" if summary.text else REFERENCE_LINE
-    text = composer.written(summary.text, task.room - AFTER_TOKENS)
+    text = composer.written(summary.text, task.room)
     after = _after(selection)
     return "\n\n".join(filter(None, (REFERENCE_LINE + after, text)))
 

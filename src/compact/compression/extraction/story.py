@@ -17,7 +17,7 @@ from itertools import groupby
 from typing import Literal
 
 from compact.compression.extraction.notes import Notes
-from compact.compression.extraction.turns import Statement, Turn
+from compact.compression.extraction.turns import NAMED, Statement, Turn
 from compact.core.checkpoints import Level
 from compact.core.facts import Said, select
 from compact.core.messages import short_id
@@ -39,7 +39,7 @@ what was said on the way, of what came of it."""
 OPENING = 4.0
 """What the first statement of a closing counts more, the next one half of that, and so on: they say
 how it went."""
-MOST_NAMED = 1.5
+MOSTNAMED = 1.5
 """What the names of a statement may count together."""
 THRIFT = 0.6
 """Power of its tokens by which a statement's worth is divided."""
@@ -54,8 +54,6 @@ ALIKE = 0.7
 LINE_TOKENS = 3
 VOICES = {"person": "User", "assistant": "Assistant"}
 _NUMBER = re.compile(r"\d")
-_NAMED = re.compile(r"[A-Z][\w'. -]{1,24}: ")
-"""How a line opens that says itself who speaks."""
 _ENDS = (".", "!", "?", "…", ":", ";", "。", "！", "？", "”", ".)", ".`")
 """How a statement ends that needs no mark before the next one."""
 VOICE_TOKENS = 8
@@ -173,7 +171,7 @@ class Teller:
         named = sum(min(1.5, self.weights.get(n, 0.0)) for n in line.names if n not in told.names)
         return (
             line.weight
-            * (0.6 + min(MOST_NAMED, named))
+            * (0.6 + min(MOSTNAMED, named))
             / math.pow(max(LEAST_TOKENS, line.cost), THRIFT)
         )
 
@@ -190,9 +188,10 @@ class Teller:
         def cost(text: str) -> int:
             return self.counter.text(text) + 1
 
+        named = {x.position: found[0] for x in items if (found := NAMED.match(x.text))}
         left = cap
         while left > LEAST_TOKENS and new:
-            lines = "\n".join(_talked(select(new, left, cost)))
+            lines = "\n".join(_talked(select(new, left, cost), named))
             over = self.counter.text(lines) - cap
             if over <= 0:
                 return lines
@@ -315,11 +314,14 @@ def _said_in(turn: Turn) -> Iterator[Said]:
         yield Said(said.position, "assistant", said.text)
 
 
-def _talked(rows: Sequence[Said]) -> Iterator[str]:
-    """Statements as lines, those of one message in one line, each line with its voice."""
-    for (_, voice), said in groupby(rows, key=lambda x: (x.position, x.voice)):
+def _talked(rows: Sequence[Said], names: Mapping[int, str]) -> Iterator[str]:
+    """Statements as lines, those of one message in one line, each line with its voice: the name
+    under which its message was given, if there is one.
+    """
+    for (at, voice), said in groupby(rows, key=lambda x: (x.position, x.voice)):
         words = " ".join(x.text for x in said)
-        yield f"- {words}" if _NAMED.match(words) else f"- {VOICES[voice]}: {words}"
+        name = names.get(at, f"{VOICES[voice]}: ")
+        yield f"- {words}" if NAMED.match(words) else f"- {name}{words}"
 
 
 def _joined(texts: Sequence[str]) -> str:

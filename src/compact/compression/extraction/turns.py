@@ -28,6 +28,8 @@ MOST_FILES, MOST_NAMES = 40, 120
 LONGEST_REPLY = 160
 """Characters of the longest first line that is taken for the answer to a question."""
 LONGEST_QUESTION = 400
+MOST_JUDGED = 40
+"""Turns by which is judged who talks."""
 LONGEST_WHY = 140
 """Characters of what was said before a file was written, to be told with it."""
 _OPTION = re.compile(r"^[\s>*_|-]*(?:(?P<kind>[^\W\d]{4,12}) )?\(?(?P<id>[1-9A-Da-d])[.:)][*_]*\s+")
@@ -43,6 +45,8 @@ _HEADING = re.compile(r"^\s*#{1,6}\s")
 _LEADS = re.compile(r"[:：][*_]*\s*$")
 _BARE_COMMAND = re.compile(r"/[a-z][\w:-]*")
 """A word for the program itself, such as `/exit`."""
+NAMED = re.compile(r"[A-ZÀ-ÞА-Я][\w'.-]*(?: [A-ZÀ-ÞА-Я][\w'.-]*){0,2}: ")
+"""How words open that say themselves who speaks."""
 _TASK_BOX = re.compile(r"^\s*(?:[-*+]|\d{1,3}[.)])\s+\[([ xX])\]\s+(.+)$")
 
 Voice = Literal["person", "assistant"]
@@ -282,6 +286,12 @@ class Turns:
                 self.options[name] = words[:LONGEST_QUESTION]
         asks = [s.text for s in said[-4 - len(self.options) :] if s.asks]
         self.asked = asks[-1][:LONGEST_QUESTION] if asks else ""
+
+    @property
+    def is_record(self) -> bool:
+        """Whether it is a record of what people said to each other: most words name who speaks."""
+        newest = [turn.said for turn in self.rows[-MOST_JUDGED:] if turn.words]
+        return len(newest) > 1 and 2 * sum(map(bool, map(NAMED.match, newest))) > len(newest)
 
     @property
     def detailed_from(self) -> int:

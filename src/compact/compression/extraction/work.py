@@ -53,6 +53,12 @@ _ELSEWHERE = re.compile(r"/tmp\b|\bgit -C\b|\bmktemp\b")
 """A command that works in some other repository than the one at hand."""
 _LOOKED_FOR = frozenset(("path", "pattern", "query", "subject", "taskId", "todos", "url"))
 """Arguments of calls that look something up or keep a list: what they came to is no deed."""
+_LOOKS = frozenset(
+    """
+    calculate check count fetch find get list lookup query read search show think view
+    """.split()  # noqa: SIM905 - a table to read
+)
+"""First words of the names of functions that look something up."""
 _LAST_CALL = 160
 _TASK_ID = re.compile(r"#(\d+)")
 
@@ -359,17 +365,26 @@ def _asked_for(values: list[tuple[str, str]]) -> list[str]:
 
 def _outcome_of(asked: _Asked, result: ToolResult, *, failed: bool) -> str:
     """A call that is about no file and no command, with its arguments and what it came to, in one
-    line; empty where it is of another kind or came to nothing.
+    line; empty where it only looked something up, or came to nothing.
     """
-    call, said = asked.call, " ".join(result.text.split())[:_LAST_CALL]
+    call, said = asked.call, " ".join(result.text.split())
     if call is None or asked.script or asked.subject or not said:
         return ""
     keys = anchors.keys_of(call.arguments)
     told = [(k, v) for k, v in anchors.strings_of(call.arguments) if k not in EDIT_KEYS]
     if not _LOOKED_FOR.isdisjoint(keys) or not (told or EDIT_KEYS.isdisjoint(keys)):
         return ""  # it only looked, or all that it says is what it writes
+    if call.name.lower().rpartition("__")[2].partition("_")[0] in _LOOKS:
+        return ""
     with_ = " ".join(", ".join(f"{k}={v}" for k, v in told).split())[:_LAST_CALL]
-    return f"{call.name}({with_}) {'failed' if failed else 'gave'}: {said}"
+    data = said[0] in "{[<"
+    if failed:
+        return f"{call.name}({with_}) failed: {said[:_LAST_CALL]}"
+    return (
+        f"{call.name}({with_}) went well"
+        if data
+        else f"{call.name}({with_}) gave: {said[:_LAST_CALL]}"
+    )
 
 
 def _task_list(call: ToolCall) -> list[tuple[str, bool]]:
