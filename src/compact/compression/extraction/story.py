@@ -39,7 +39,7 @@ what was said on the way, of what came of it."""
 OPENING = 4.0
 """What the first statement of a closing counts more, the next one half of that, and so on: they say
 how it went."""
-MOSTNAMED = 1.5
+MOST_NAMED = 1.5
 """What the names of a statement may count together."""
 THRIFT = 0.6
 """Power of its tokens by which a statement's worth is divided."""
@@ -171,7 +171,7 @@ class Teller:
         named = sum(min(1.5, self.weights.get(n, 0.0)) for n in line.names if n not in told.names)
         return (
             line.weight
-            * (0.6 + min(MOSTNAMED, named))
+            * (0.6 + min(MOST_NAMED, named))
             / math.pow(max(LEAST_TOKENS, line.cost), THRIFT)
         )
 
