@@ -234,7 +234,7 @@ class Composer:
         yield Row(f"{said}; {fate}{closed}", 2)
         if before and (turn.question or len(turn.said.split()) < POINTER):
             asked = next((t for t in before[::-1] if len(t.said.split()) >= POINTER), before[-1])
-            yield Row(self._quoted("Part of", asked), 1)
+            yield Row(self._quoted("Before that", asked), 1)
         if before and before[0].said[:80] not in self.seen:
             yield Row(self._quoted("Began with", before[0]), 0)
 
@@ -377,7 +377,7 @@ def _last_parts(files: Iterable[str]) -> str:
 def _fate_of(turn: Turn) -> str:
     if turn.is_answered:
         return "answered"
-    return "in work, nothing said since the last call" if turn.calls else "not answered yet"
+    return "in work, nothing said since the last call" if turn.calls else "the newest message"
 
 
 def _newest_of_kind(

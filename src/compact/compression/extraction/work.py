@@ -9,7 +9,7 @@ down in `turns`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -59,7 +59,7 @@ _LOOKS = frozenset(
     """.split()  # noqa: SIM905 - a table to read
 )
 """First words of the names of functions that look something up."""
-_LAST_CALL = 160
+_LAST_CALL, _MOST_GIVEN = 160, 400
 _TASK_ID = re.compile(r"#(\d+)")
 
 
