@@ -48,6 +48,9 @@ VERBATIM_SHARE = 0.5
 UNSEEN_SHARE = 0.36
 """Share of the limit that output which no model has seen yet may take before older messages of a
 person and a record do: a third for its words, the rest for the calls it answers."""
+LAST_WORDS_SHARE = 0.5
+"""Share of the room beside the floor and the older requests up to which the newest group stays word
+for word where it is words alone."""
 COMPANION_SHARE = 0.1
 """Share of the limit above which results that cannot be parted from the floor are masked."""
 KEEP_STEPS = (1.0, 0.5, 0.3, 0.15, 0.05)
@@ -90,8 +93,18 @@ class Ladder:
             raise CannotFit({**layout.floor, "room for a checkpoint": LEAST_CHECKPOINT}, limit)
         kept = reserve(above)
         self._hold_requests(layout, above - kept)
-        self._hold_tail(layout, limit - layout.tokens - kept)
+        left = limit - layout.tokens
+        self._hold_tail(layout, max(left - kept, self._last_words(layout, left)))
         return layout
+
+    def _last_words(self, layout: Layout, room: int) -> int:
+        """Tokens of the newest group where it is words alone, and no more than a share of the
+        room: what was said last is not cut in its middle to make room for what was said before.
+        """
+        piece = next(self._pieces(layout), None)
+        if piece is None or piece.pairs or layout.since:
+            return 0
+        return piece.tokens if piece.tokens <= LAST_WORDS_SHARE * room else 0
 
     def unseen(self, layout: Layout) -> int:
         """Tokens that come first to the newest group: output that no model has seen, and for which
