@@ -8,7 +8,7 @@ What the reader sees beside it is not told again. A section that has nothing is 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -42,6 +42,8 @@ LISTS_SHARE = 0.4
 RECORD_LISTS = 0.5
 """Share of what a checkpoint would list for which a standing record keeps room."""
 MOST_CHECKS, MOST_ERRORS, MOST_FILES = 4, 8, 8
+LAST_MESSAGES = 12
+"""Messages up to which what was said before the newest call still says what is being done."""
 MOST_DONE = 4
 """Calls of an application's own functions whose outcomes are told."""
 _FUNCTION = re.compile(r"[a-z][a-z0-9]*_\w+\(")
@@ -67,6 +69,8 @@ RECORD_PART, PLAIN_PART = 0.4, 0.2
 only talk; it takes what the story leaves."""
 LONGEST_ERROR, ERROR_CHARS = 200, 800
 """Characters of a line that says what failed, and of all lines of one attempt, about."""
+TELLING = 5
+"""Spaces in a line that says what was wrong, at least: fewer only name a test."""
 _TARGET_CHARS, REFUSED_CHARS = 100, 160
 _OUTCOMES = {"fails": "still fails", "passed": "went well since", "checked": "a check passed since"}
 
@@ -297,8 +301,11 @@ class Composer:
         turns, work = self.notes.turns, self.notes.work
         newest = turns.rows[-1] if turns.rows else None
         if newest and newest.calls and not newest.is_answered:
-            said = [s.text for s in (*newest.narration, *newest.closing) if s.is_sentence][-1:]
-            yield from (Row(f"- In the middle of it; said last: {x}", 0) for x in said)
+            if work.doing in work.open_tasks():
+                yield Row(f"- In work: {work.doing}", -1)
+            said = [s for s in (*newest.narration, *newest.closing) if s.is_sentence][-1:]
+            said = [s for s in said if s.position + LAST_MESSAGES >= self.notes.position]
+            yield from (Row(f"- In the middle of it; said last: {s.text}", 0) for s in said)
             if work.last_call:
                 yield Row(f"- Done last: {work.last_call}", 1)
         elif newest and newest.closing:
@@ -318,7 +325,8 @@ class Composer:
         the mode wants them, behind these what the assistant said that it decided.
         """
         talk = self.notes.is_plain_talk
-        for exchange in reversed(self.notes.exchanges if not talk else ()):
+        asked = [x for x in self.notes.exchanges if x.is_refusal or not _asks_back(x.answer)]
+        for exchange in reversed(asked if not talk else ()):
             answer = f"“{exchange.answer}”" if exchange.answer else ""
             if exchange.is_refusal:
                 yield Row(f"- Refused {_refused(exchange)}: {answer}", exchange.position)
@@ -352,7 +360,7 @@ class Composer:
         told: set[str] = set()
         wants_all = self.emphasis.attempts
         rows = list(reversed(self.notes.work.attempts.items()))
-        rows = rows if wants_all else list(_newest_of_kind(rows))
+        rows = rows if wants_all else list(_newest_of_kind(rows, self.notes.work.checked))
         rows.sort(key=lambda row: row[1].outcome != "fails")
         for (tool, target), attempt in rows if wants_all else rows[:MOST_ERRORS]:
             lines = [x for x in reversed(attempt.lines) if x not in told and x not in self.seen]
@@ -362,6 +370,11 @@ class Composer:
                 tried = f"{_tried(tool, target, attempt)}: " if tool else ""
                 errors = "; ".join(f"`{line[:LONGEST_ERROR]}`" for line in lines)
                 yield Row(f"- {tried}{errors}", attempt.position)
+
+
+def _asks_back(answer: str) -> bool:
+    """Whether an answer only asks: nothing is decided by it."""
+    return answer.rstrip("”\"' ").endswith(("?", "？"))
 
 
 def _refused(exchange: Exchange) -> str:
@@ -381,13 +394,19 @@ def _fate_of(turn: Turn) -> str:
 
 
 def _newest_of_kind(
-    rows: Iterable[tuple[tuple[str, str], Attempt]],
+    rows: Iterable[tuple[tuple[str, str], Attempt]], told: Collection[str]
 ) -> Iterator[tuple[tuple[str, str], Attempt]]:
-    """Of checks that failed, the newest first, one for each kind of check."""
-    told: set[str] = set()
+    """Of checks that failed, the newest first, one for each kind of check; those that still fail
+    only where their state is not told, the others where they say what was wrong.
+    """
+    seen: set[str] = set()
     for key, attempt in rows:
-        if attempt.kinds - told:
-            told |= attempt.kinds
+        if attempt.outcome == "fails":
+            is_news = not attempt.kinds.issubset(told)
+        else:
+            is_news = any(line.count(" ") >= TELLING for line in attempt.lines)
+        if attempt.kinds - seen and is_news:
+            seen |= attempt.kinds
             yield key, attempt
 
 

@@ -27,7 +27,7 @@ MOST_FILES, MOST_NAMES = 40, 120
 """Files of one turn, and names of one file."""
 LONGEST_REPLY = 160
 """Characters of the longest first line that is taken for the answer to a question."""
-LONGEST_QUESTION = 400
+LONGEST_QUESTION, FEW_WORDS = 400, 8
 MOST_JUDGED = 40
 """Turns by which is judged who talks."""
 LONGEST_WHY = 140
@@ -246,6 +246,7 @@ class Turns:
             del it.names[next(iter(it.names))]
         if is_written and 0 < len(self.said_last) <= LONGEST_WHY:
             it.why, it.why_at = self.said_last, self.said_at
+            self.said_last = ""  # of one file it says why
         touched[file] = it
         if len(touched) > MOST_FILES:
             del touched[next(iter(touched))]
@@ -284,8 +285,11 @@ class Turns:
                 words = _row_of(raw) or sentences.bare(raw)
                 name = f"{option['kind'] or ''} {option['id']}".upper()
                 self.options[name] = words[:LONGEST_QUESTION]
-        asks = [s.text for s in said[-4 - len(self.options) :] if s.asks]
-        self.asked = asks[-1][:LONGEST_QUESTION] if asks else ""
+        last = [i for i, s in enumerate(said) if s.asks and i >= len(said) - 4 - len(self.options)]
+        asked = said[last[-1]].text if last else ""
+        if last and last[-1] and len(asked.split()) < FEW_WORDS:
+            asked = f"{said[last[-1] - 1].text} {asked}"  # what it asks about stands before it
+        self.asked = asked[-LONGEST_QUESTION:]
 
     @property
     def is_record(self) -> bool:

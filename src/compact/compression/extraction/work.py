@@ -9,7 +9,7 @@ down in `turns`.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -35,6 +35,7 @@ _MOST_WRITTEN = 4
 _TRIED_CHARS = 500
 _COMMAND_KEYS = frozenset(("command", "cmd", "script"))
 _DONE = frozenset(("completed", "complete", "done", "finished", "deleted", "cancelled"))
+_DOING = frozenset(("in_progress", "in progress", "doing", "active", "started"))
 _MOST_DEFINED = 12
 _LONGEST_PATH = 300
 _DEFINES = re.compile(
@@ -51,7 +52,11 @@ _BRANCH = re.compile(
 """How git says on which branch one is, and what was committed."""
 _ELSEWHERE = re.compile(r"/tmp\b|\bgit -C\b|\bmktemp\b")
 """A command that works in some other repository than the one at hand."""
-_LOOKED_FOR = frozenset(("path", "pattern", "query", "subject", "taskId", "todos", "url"))
+_LOOKED_FOR = frozenset(
+    """
+    path pattern plan query questions shell_id skill subject taskId task_id todos url
+    """.split()  # noqa: SIM905 - a table to read
+)
 """Arguments of calls that look something up or keep a list: what they came to is no deed."""
 _LOOKS = frozenset(
     """
@@ -133,6 +138,8 @@ class WorkLog:
     the line itself."""
     tasks: list[tuple[str, bool]] = field(default_factory=list)
     """The newest task list a tool was given: words and whether done."""
+    doing: str = ""
+    """The task that was begun last."""
     tracked: dict[str, tuple[str, bool]] = field(default_factory=dict)
     """Tasks that are made and updated one by one, by their id: words and whether done."""
     checked: dict[str, tuple[int, str, str | None]] = field(default_factory=dict)
@@ -192,13 +199,16 @@ class WorkLog:
     def _task(self, call: ToolCall) -> str:
         """Take down what a call says of tasks; the words of a task that it makes."""
         if '"status"' in call.arguments:
-            self.tasks = _task_list(call) or self.tasks
+            rows = _task_list(call)
+            self.tasks = [(words, status in _DONE) for words, status in rows] or self.tasks
+            self.doing = next((words for words, status in rows if status in _DOING), self.doing)
         arguments = _object(call.arguments)
         task_id = str(arguments.get("taskId", ""))
         if task_id in self.tracked:
             words, done = self.tracked[task_id]
             if status := arguments.get("status"):
                 done = str(status).lower() in _DONE
+                self.doing = words if str(status).lower() in _DOING else self.doing
             self.tracked[task_id] = str(arguments.get("subject") or words), done
         if "plan" in arguments and isinstance(arguments["plan"], str):
             self.plan = arguments["plan"], "proposed"
@@ -312,6 +322,11 @@ class WorkLog:
         rows = [*self.tasks, *self.tracked.values()]
         return list(dict.fromkeys(words for words, done in rows if not done))
 
+    def done_tasks(self) -> list[str]:
+        """What is done by the last state of every list."""
+        rows = [*self.tasks, *self.tracked.values()]
+        return list(dict.fromkeys(words for words, done in rows if done))
+
     def trim(self) -> None:
         """Forget the oldest, so that memory stays bounded."""
         while len(self.attempts) > MOST_ATTEMPTS:
@@ -387,7 +402,7 @@ def _outcome_of(asked: _Asked, result: ToolResult, *, failed: bool) -> str:
     )
 
 
-def _task_list(call: ToolCall) -> list[tuple[str, bool]]:
+def _task_list(call: ToolCall) -> list[tuple[str, str]]:
     """The tasks of a tool call that keeps a list of them: objects with a status and some words."""
     try:
         arguments: Any = read_json(call.arguments)
@@ -403,11 +418,11 @@ def _task_list(call: ToolCall) -> list[tuple[str, bool]]:
     return []
 
 
-def _tasks_in(rows: list[Any]) -> Iterator[tuple[str, bool]]:
+def _tasks_in(rows: list[Any]) -> Iterator[tuple[str, str]]:
     for row in rows:
         if isinstance(row, dict) and "status" in row:
             words = next(
                 (row[k] for k in ("content", "title", "step", "description") if row.get(k)), ""
             )
             if words:
-                yield str(words), str(row["status"]).lower() in _DONE
+                yield str(words), str(row["status"]).lower()
