@@ -20,6 +20,7 @@ from compact.compression.listing import Listing
 from compact.compression.page import HEADING_TOKENS, LINE_TOKENS, Page, Row
 from compact.core import anchors
 from compact.core.instructions import Instruction
+from compact.core.lexicon import is_request
 from compact.core.messages import Message, short_id
 from compact.core.modes import Emphasis, emphasis_of
 from compact.core.outline import (
@@ -64,7 +65,7 @@ REFERENCE_TOKENS = 24
 """Tokens of the line that says what a checkpoint is."""
 AFTER_TOKENS = 32
 """Tokens of the sentence that says what stands below it."""
-RECORD_PART, PLAIN_PART = 0.4, 0.2
+RECORD_PART, PLAIN_PART = 0.45, 0.2
 """Shares of a checkpoint's room within which the record is planned, the second one where people
 only talk; it takes what the story leaves."""
 LONGEST_ERROR, ERROR_CHARS = 200, 800
@@ -341,14 +342,15 @@ class Composer:
                     yield Row(f"- {one.text}", one.position)
 
     def _facts(self) -> Iterator[Row]:
-        """What persons said that is no clear rule, the most telling first, and of these the oldest:
-        the story has more words for what is new. Where people only talk, the story is made of it.
+        """What persons said that is neither a clear rule nor a request, the most telling first, and
+        of these the oldest: the story has more words for what is new. Where people only talk, the
+        story is made of it.
         """
         if self.notes.is_plain_talk:
             return iter(())
         said = {x.same: x for x in self.notes.facts if x.text not in self.seen}
         named = {x.same: len(anchors.find(x.text)) for x in said.values()}
-        rows = [x for x in said.values() if len(x.text) <= LONGEST_FACT]
+        rows = [x for x in said.values() if len(x.text) <= LONGEST_FACT and not is_request(x.text)]
         worth = {x.same: x.score + min(2, named[x.same]) for x in rows}
         rows.sort(key=lambda x: (-worth[x.same], x.position))
         return (Row(f"- {x.text}", x.position) for x in rows)

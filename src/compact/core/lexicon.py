@@ -21,6 +21,15 @@ _REPLIES = {
 }
 _WORDS = frozenset(word for words in _REPLIES.values() for word in words.split())
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
+_REQUESTS = re.compile(
+    r"(?:(?:and|so|ok(?:ay)?|yes|then|now|also|but|sure|hi|hello|thanks)[,!.]? )*"
+    r"(?:(?:can|could|would|will) (?:you|we)|please|let(?:'s| us| me)|(?:i|we)(?:'d| would)? "
+    r"(?:want|like|love|need|wonder)|(?:we|you) should|(?:how|what) about"
+    r"|kannst du|können wir|könntest du|bitte|lass(?:t)? uns"
+    r"|(?:ich|wir) (?:möchten?|wollen|will))\b",
+    re.IGNORECASE,
+)
+"""How a request opens that is made of the other one, now."""
 _SENTENCE = re.compile(r"[.!?。！？\n]+")
 _MOST = 8
 """Words of a sentence that is a reply."""
@@ -32,3 +41,8 @@ def is_reply(text: str) -> bool:
     """
     said = [_WORD.findall(x) for x in _SENTENCE.split(text.lower().replace("’", "'"))]
     return all(len(words) <= _MOST and all(word in _WORDS for word in words) for words in said)
+
+
+def is_request(text: str) -> bool:
+    """Whether a sentence opens as a request for something to be done now."""
+    return bool(_REQUESTS.match(text.replace("’", "'")))
