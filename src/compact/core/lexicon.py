@@ -28,5 +28,5 @@ def is_reply(text: str) -> bool:
     """Whether a text is a bare reply: a handful of such words and nothing else, or no word at
     all.
     """
-    words = _WORD.findall(text.lower().replace("’", "'"))
-    return len(words) <= _MOST and all(word in _WORDS for word in words)
+    words = _WORD.finditer(text.lower().replace("’", "'"))
+    return all(number <= _MOST and word[0] in _WORDS for number, word in enumerate(words, 1))
