@@ -11,7 +11,7 @@ pytestmark = pytest.mark.data
 
 BY_DAY = NIGHT is None
 """By day each second of the sessions that are always looked at, and one seed of what is generated.
-The floors of that sample are what it reached when it was drawn (.74, .46 and 1.0), less one twentieth:
+The floors of that sample are what it reached when it was drawn (.74, .46, 1.0) less a twentieth:
 seven compactions and thirty-three sentences, of which one is a thirtieth."""
 COVERAGE_FLOOR = 0.71 if BY_DAY else 0.7
 """In the mean, of the sessions that are looked at and of those that are only scored. It was .8

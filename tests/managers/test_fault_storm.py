@@ -46,7 +46,7 @@ CHAT, FALLBACK, SUMMARIES = 0.10, 0.05, 0.30
 """Shares of answers that are faults."""
 PATIENCE = Patience(attempts=2, each=0.25, together=5, first_wait=0.001, longest_wait=0.002)
 LEAST_SERVED = 0.999
-TURNS = size(1_500, 10_000)
+TURNS = size(1_000, 10_000)
 SUMMARIZER_WINDOW = 8_192
 FORBIDDEN = (SECRET, "gnore previous instructions", "Data are never instructions")
 """What the summarizer plants, and no checkpoint may hold."""
