@@ -369,7 +369,7 @@ def test_a_session_changes_between_servers(
 ) -> None:
     """From a window of 8192 tokens to one of 1024 and back, in mid-session (issue 4)."""
     with closing(session_store(tmp_path / "moving.db")) as store:
-        changes_models(llama, notes, estimator, "chat_completions", sizes.size(2, 3), store)
+        changes_models(llama, notes, estimator, "chat_completions", 3, store)
 
 
 @pytest.mark.slow
