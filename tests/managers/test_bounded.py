@@ -384,7 +384,8 @@ def test_a_thousand_compressions_cost_what_the_first_ones_did(wire, tmp_path, ca
         print(f"the second tenth again, beside the last\n{told(beside)}")
     assert grown(parts, SPACE if sizes.NIGHT is not None else HELD) == []
     assert parts[-1]["notes kB"] < MOST_NOTES
-    assert grown([{}, *beside], (*ASKED, *TIME)) == []
+    full = sizes.NIGHT is not None  # a session of few compressions has not filled its caps
+    assert grown([{}, *beside], (*ASKED, *TIME) if full else ASKED) == []
 
 
 def last_tenth_beside_second(young: Endless, old: Endless, steps: Iterator[Step]) -> None:
