@@ -83,15 +83,17 @@ class Score:
 
 
 class Cases:
-    """The cases of all sessions, split by the tool and read by the product, one after the other."""
+    """The cases of all sessions, or of those that are named, split by the tool and read by the
+    product, one after the other.
+    """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, sessions: Sequence[Path] | None = None) -> None:
         self.tool: ModuleType = data.measure(folder)
-        self._folder = folder
+        self._sessions = data.every_claude_code_session(folder) if sessions is None else sessions
 
     def __iter__(self) -> Iterator[Case]:
         with tempfile.TemporaryDirectory() as name:
-            for number, session in enumerate(data.every_claude_code_session(self._folder)):
+            for number, session in enumerate(self._sessions):
                 out = Path(name) / str(number)
                 out.mkdir()
                 self.tool.split(session, out)

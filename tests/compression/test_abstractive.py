@@ -30,6 +30,7 @@ from compact.providers.tokenizers import tokenizer
 from compact.testing import ScriptedModel, check_summarizer
 from tests.compression import test_real_sessions as real
 from tests.compression.test_summary_prompts import histories, said
+from tests.sizes import NIGHT
 
 COUNTER = TokenCounter(tokenizer("o200k"))
 SUBJECTS = ("kiln", "glaze", "wheel", "shelf", "clay", "stove")
@@ -516,13 +517,17 @@ def sessions() -> list[list[Message]]:
     return found
 
 
+SPAN = 150 if NIGHT is not None else 60
+"""Messages of each real session that are summarized."""
+
+
 @pytest.mark.data
 @pytest.mark.parametrize("window", [4_000, 8_000])
 def test_no_request_of_a_real_session_exceeds_the_window(sessions, window: int):
     """Real sessions, a small summarizer: every request fits, all of it is read (issue 4)."""
     for messages in sessions:
         model = Answering(lambda *_: GOOD)
-        span = messages[-150:]
+        span = messages[-SPAN:]
         asked = request(span, max_tokens=700)
         assert asyncio.run(summarizer(model, window).summarize(asked)).text == GOOD
         rows = zip(sizes(model), model.asks, strict=True)

@@ -26,8 +26,9 @@ from tests.compression.judging import TOKENIZER, Case, judged
 from tests.sizes import size
 
 SLOW_INPUT = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
-quick = settings(max_examples=size(30, 120), deadline=None, suppress_health_check=SLOW_INPUT)
-long = settings(max_examples=size(750, 3_000), deadline=None, suppress_health_check=SLOW_INPUT)
+quick = settings(max_examples=size(20, 120), deadline=None, suppress_health_check=SLOW_INPUT)
+long = settings(max_examples=size(150, 3_000), deadline=None, suppress_health_check=SLOW_INPUT)
+HISTORIES = size(30, 150)
 FILLED = 0.9
 FAIR = 1.5
 """A history exceeds a window by a fair margin when it has so many times its tokens."""
@@ -136,7 +137,7 @@ def test_small_windows_are_used_fairly(capsys):
 
 def shares_of(window: int) -> dict[int, float]:
     """Seeds of ordinary histories, and the share of the window that each uses."""
-    shares = ((seed, filled(ordinary_history(seed), window)) for seed in range(150))
+    shares = ((seed, filled(ordinary_history(seed), window)) for seed in range(HISTORIES))
     return {seed: share for seed, share in shares if share is not None}
 
 
@@ -254,7 +255,7 @@ def test_the_same_bytes_in_every_process(tmp_path):
     )
     paths = os.pathsep.join([str(Path(__file__).resolve().parents[2] / "src"), *sys.path])
     outputs = set()
-    for seed in ("0", "1", "4711"):
+    for seed in ("0", "4711"):
         environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": paths}
         command = [sys.executable, "-c", program, str(source), made.wire]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)

@@ -1,6 +1,7 @@
 """What a mode changes in an extractive summary, and what it may not change (FR-12)."""
 
 import json
+from functools import cache
 from importlib import resources
 from typing import Any
 
@@ -33,35 +34,36 @@ def summary(messages: list[Message], mode: str, cap: int = 700, **more: Any) -> 
     return composer.written(ExtractiveSummarizer(COUNTER).extracted(request).text, cap)
 
 
-@pytest.fixture(scope="module")
-def sample() -> list[Message]:
+@cache
+def of_sample(mode: str, cap: int) -> str:
+    """The same of the bundled session, made once for all tests."""
     data = SAMPLE.read_bytes()
-    return list(wiring.read_transcript("harbour.jsonl", data=data).messages)
+    return summary(list(wiring.read_transcript("harbour.jsonl", data=data).messages), mode, cap)
 
 
 @pytest.mark.parametrize("cap", [300, 1_000, 4_000, 12_000])
-def test_without_a_mode_of_its_own_a_summary_is_the_assistants(sample, cap):
+def test_without_a_mode_of_its_own_a_summary_is_the_assistants(cap):
     """FR-12: byte for byte, in the mode `user` and in one that is not known; what it is,
     `test_golden` holds.
     """
-    text = summary(sample, "assistant", cap)
-    assert summary(sample, "user", cap) == text
-    assert summary(sample, "of another version", cap) == text
+    text = of_sample("assistant", cap)
+    assert of_sample("user", cap) == text
+    assert of_sample("of another version", cap) == text
 
 
 @pytest.mark.parametrize("cap", [60, 300, 1_000, 4_000, 12_000])
 @pytest.mark.parametrize("mode", OWN)
-def test_every_mode_keeps_to_the_cap_and_uses_it(sample, mode, cap):
+def test_every_mode_keeps_to_the_cap_and_uses_it(mode, cap):
     """FR-12, FR-8: what a mode gains, it loses elsewhere; whole lines leave a few tokens over."""
-    size = COUNTER.text(summary(sample, mode, cap))
-    plain = COUNTER.text(summary(sample, "assistant", cap))
+    size = COUNTER.text(of_sample(mode, cap))
+    plain = COUNTER.text(of_sample("assistant", cap))
     assert min(0.95 * plain, plain - 4) <= size <= cap
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_person_s_rules_stay_in_every_mode(sample, mode):
+def test_a_person_s_rules_stay_in_every_mode(mode):
     """FR-12, C-8: what a person said must hold has the same room everywhere."""
-    rules, plain = (_named_apart(summary(sample, x, 4_000)) for x in (mode, "assistant"))
+    rules, plain = (_named_apart(of_sample(x, 4_000)) for x in (mode, "assistant"))
     assert rules
     assert rules == plain
 

@@ -23,6 +23,7 @@ from compact.storage.transcripts.transcript import Transcript
 from tests import checker
 from tests.compression import judging
 from tests.compression.judging import TOKENIZER, Case
+from tests.sizes import NIGHT, size
 
 pytestmark = pytest.mark.data
 
@@ -46,8 +47,10 @@ LEAST_FILLED = 0.6
 RARE = 0.03
 """Share of compressions that may use less than `FILLED`: a group of dozens of parallel calls at the
 cut, whose stubs alone are too large."""
-SAMPLED = 2
+SAMPLED = size(1, 2)
 """Conversations looked at from each end of a file that holds many, in the quick set."""
+FILES = 3
+"""Files of a folder that are looked at by day, by their size: a small, a middle and a large one."""
 JUDGES = (
     judging.fits,
     judging.provider_would_take_it,
@@ -69,6 +72,19 @@ def data():
     assert any(map(files, FOLDERS)), f"no conversations in {FOLDER}"
 
 
+def some(paths: list[Path]) -> list[Path]:
+    """All files at night; by day a few whose sizes are spread over those of all."""
+    if NIGHT is not None or len(paths) <= FILES:
+        return paths
+    by_size = sorted(paths, key=lambda p: (p.stat().st_size, p.name))
+    return [by_size[(2 * i + 1) * len(by_size) // (2 * FILES)] for i in range(FILES)]
+
+
+def windows(number: int) -> tuple[int, ...]:
+    """All windows at night; by day each second one, those that the session before it had not."""
+    return WINDOWS if NIGHT is not None else WINDOWS[number % 2 :: 2]
+
+
 def conversations(path: Path, *, every: bool) -> Iterator[Transcript]:
     """The conversations of a file: all, or some of each end."""
     data = path.read_bytes()
@@ -79,6 +95,8 @@ def conversations(path: Path, *, every: bool) -> Iterator[Transcript]:
     numbers = list(range(1, count + 1))
     if not every and count > 2 * SAMPLED:
         numbers = numbers[:SAMPLED] + numbers[-SAMPLED:]
+    if every:
+        numbers = numbers[:: size(3, 1)]
     for number in numbers:
         chosen = None if count == 1 else number
         yield wiring.read_transcript(path.name, data=data, conversation=chosen)
@@ -164,10 +182,10 @@ def check(folder: str, capsys: pytest.CaptureFixture[str], *, every: bool) -> No
         pytest.skip(f"no files in {folder}")
     seen: Counter[str] = Counter()
     wrong: list[str] = []
-    for path in paths:
+    for path in some(paths):
         for transcript in conversations(path, every=every):
             seen["sessions"] += 1
-            for window in WINDOWS:
+            for window in windows(seen["sessions"]):
                 said = judged(transcript, window, seen)
                 wrong += [f"{path.name}, {transcript.title}, {window:,}: {x}" for x in said]
     with capsys.disabled():
@@ -198,7 +216,7 @@ def test_compressing_again_changes_nothing():
         pytest.skip("no Claude Code sessions")
     largest = max(paths, key=lambda p: p.stat().st_size)
     transcript = wiring.read_transcript(largest)
-    for window in WINDOWS:
+    for window in windows(1):
         once, other = compressed(transcript, window), compressed(transcript, window)
         assert once.context.render_text() == other.context.render_text()
         assert [m.id for m in once.context.messages] == [m.id for m in other.context.messages]

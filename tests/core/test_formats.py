@@ -18,6 +18,7 @@ from compact.core.formats.known import FORMATS, format_named, format_of, prompt_
 from compact.core.messages import Message, Opaque, Text, Thinking, ToolCall, ToolResult
 from compact.errors import CannotFit, InvalidMessage, UnknownModel
 from tests import strategies
+from tests.sizes import size
 
 SDK: dict[str, TypeAdapter[Any]] = {
     "chat_completions": TypeAdapter(ChatCompletionMessageParam),
@@ -25,7 +26,7 @@ SDK: dict[str, TypeAdapter[Any]] = {
     "responses": TypeAdapter(ResponseInputItemParam),
     "ollama": TypeAdapter(OllamaMessage),
 }
-SETTINGS = settings(max_examples=40, deadline=None)
+SETTINGS = settings(max_examples=size(15, 40), deadline=None)
 
 
 def round_trip(wire: str, messages: list[dict]) -> list[dict]:

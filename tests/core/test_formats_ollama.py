@@ -19,11 +19,12 @@ from compact.core.messages import Message, Thinking
 from compact.core.provider_rules import violations
 from compact.errors import CannotFit, InvalidMessage
 from tests import checker, strategies
+from tests.sizes import size
 
 Dict = dict[str, Any]
 OLLAMA = format_named("ollama")
 quick = settings(
-    max_examples=30,
+    max_examples=size(10, 30),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
@@ -324,7 +325,7 @@ def test_a_session_of_200_turns(tmp_path):
     options: dict[str, Any] = {"window": 8_192, "store": file, "session_id": "s"}
     ctx = ContextManager(**options, format="ollama")
     ctx.add_message(told[0])
-    for turn in range(200):
+    for turn in range(size(110, 200)):
         new = turn_of(turn, r)
         for part in [new] if turn % 4 else [[message] for message in new]:
             ctx.add_messages(part)

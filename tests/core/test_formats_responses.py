@@ -21,13 +21,13 @@ from compact.core.history import History
 from compact.core.messages import Message, Opaque, Thinking, ToolCall, ToolResult
 from compact.core.provider_rules import violations
 from compact.errors import CannotFit, InvalidMessage, ServerHeldState
-from tests import checker, strategies
+from tests import checker, sizes, strategies
 
 Dict = dict[str, Any]
 SDK: TypeAdapter[Any] = TypeAdapter(ResponseInputItemParam)
 RESPONSES = format_named("responses")
 quick = settings(
-    max_examples=30,
+    max_examples=sizes.size(12, 30),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
@@ -439,7 +439,7 @@ def test_a_session_of_200_turns(tmp_path):
     told: list[Dict] = [{"role": "developer", "content": "Be brief."}]
     ctx = ContextManager(window=8_192, store=file, session_id="s", format="responses")
     ctx.add_message(told[0])
-    for turn in range(200):
+    for turn in range(sizes.size(110, 200)):
         new = turn_of(turn, r)
         for part in [new] if turn % 4 else [[item] for item in new]:
             ctx.add_messages(part)

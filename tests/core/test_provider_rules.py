@@ -14,6 +14,7 @@ from compact.core.provider_rules import (
     violations,
 )
 from tests import checker, strategies
+from tests.sizes import size
 
 TEXT = {"role": "user", "content": "go"}
 WORDS = {"role": "assistant", "content": "so"}
@@ -75,7 +76,7 @@ def test_results_lead_in_a_message():
     assert violations(parsed(bad, "anthropic"), ANTHROPIC) != []
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=size(30, 80), deadline=None)
 @given(strategies.wild())
 def test_the_other_judge_agrees_on_chat_completions(made):
     """K-4: two implementations of OpenAI's rules say the same of any history."""
@@ -84,7 +85,7 @@ def test_the_other_judge_agrees_on_chat_completions(made):
         assert bool(ours) == bool(checker.broken_rules(made.messages, made.wire)), ours
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=size(30, 80), deadline=None)
 @given(strategies.ordinary())
 def test_both_judges_take_what_applications_send(made):
     """K-4: and neither refuses an ordinary history, in either format."""

@@ -8,6 +8,7 @@ from compact.core.formats.known import format_named
 from compact.core.messages import Image, Message, Text, Thinking, ToolCall, ToolResult
 from compact.core.tokens import image_tokens
 from tests import checker, strategies
+from tests.sizes import size
 
 O200K = wiring.token_counter("chat_completions", tokenizer="o200k")
 CL100K = wiring.token_counter("chat_completions", tokenizer="cl100k")
@@ -62,7 +63,7 @@ def test_names_are_counted():
     assert O200K.messages(messages) == 124
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=size(20, 40), deadline=None)
 @given(strategies.ordinary())
 def test_never_fewer_than_an_independent_count(made):
     """FR-3: ours is never below text, tool names, arguments and 4 a message."""

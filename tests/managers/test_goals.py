@@ -14,7 +14,7 @@ from compact.errors import Superseded
 from compact.managers import tracking
 from compact.managers.state import MOST_TRACKED
 from compact.storage.inmemory import InMemoryStore
-from tests import checker
+from tests import checker, sizes
 from tests.managers.asking import call, fill, result, session
 
 GOALS = (
@@ -226,7 +226,7 @@ def test_a_branch_from_inside_a_batch_begins_with_what_was_said_before_it(
     assert statuses(ctx) == {"Sweep": "completed", "Wash": "completed"}
 
 
-@pytest.mark.parametrize("at", [20, 60, 140, 199])
+@pytest.mark.parametrize("at", [20, 60, 140, 199] if sizes.NIGHT is not None else [60, 199])
 def test_a_branch_from_long_ago_begins_with_the_goals_of_its_time(
     store: SessionStore, monkeypatch: pytest.MonkeyPatch, at: int
 ):

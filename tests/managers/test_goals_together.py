@@ -16,8 +16,9 @@ from compact.core.messages import Message
 from compact.core.protocols import SessionStore
 from compact.managers.tracking import goals_by, track
 from tests.managers.asking import STORES, opened, session
+from tests.sizes import size
 
-STEPS = 50
+STEPS = size(20, 50)
 TOLD = [f"[CHECKPOINT] Slate row {i} - COMPLETED" for i in range(2 * STEPS)]
 
 

@@ -24,6 +24,7 @@ from compact.storage.inmemory import InMemoryStore
 from compact.testing import ScriptedSummarizer
 from tests import checker
 from tests.managers.playing import cover_faults
+from tests.sizes import size
 
 Dict = dict[str, Any]
 Reopen = Callable[[], SessionStore]
@@ -417,10 +418,10 @@ def test_a_turn_of_a_long_session_reads_its_window_and_no_more() -> None:
     """
     store = CountingStore()
     ctx = session(store, 8_192)
-    for i in range(30):
+    for i in range(rounds := size(10, 30)):
         fill(ctx, 100 * i, 100 * i + 100)
         ctx.get_context_for_model()
-    assert len(ctx.history) == 6_000
+    assert len(ctx.history) == 200 * rounds
     for window in (8_192, 4_096, 16_384, 4_096):
         store.entries = 0
         ctx = session(store, window)

@@ -290,7 +290,7 @@ def test_a_prompt_of_long_ago_is_known_by_its_checkpoints(kind: str, tmp_path: P
     mine, length = [*one.get_context_for_model()], len(one.history)
     two = ContextManager(window=4_096, tokenizer="o200k", store=store, session_id="s")
     since: list[Dict] = []
-    for i in range(1, 81):
+    for i in range(1, 67):
         since += talk(100 * i, 100 * i + 15)
         two.add_messages(talk(100 * i, 100 * i + 15))
         two.get_context_for_model()

@@ -420,7 +420,7 @@ def test_long_travels() -> None:
     from hypothesis.stateful import run_state_machine_as_test
 
     many = settings(
-        max_examples=size(150, 600),
+        max_examples=size(25, 600),
         stateful_step_count=50,
         deadline=None,
         suppress_health_check=list(HealthCheck),

@@ -32,6 +32,7 @@ from compact.core.tokens import TokenCounter
 from compact.providers.huggingface import HuggingFaceEstimator
 from compact.providers.openai_chat import OpenAIChat
 from compact.wiring import chat_model, session_store, token_counter
+from tests import sizes
 from tests.models import tiny_llama
 from tests.models.conversing import (
     SYSTEM,
@@ -54,6 +55,8 @@ UNKNOWN = {"chars": (0.60, 0.15), "o200k": (0.65, 0.15)}
 """How far under the server's count ours may lie where its tokenizer is not known: of the first
 prompt, and of every later one, corrected by what the server reported before it."""
 
+LONG = sizes.size(6, 30)
+"""How many windows a long conversation is long."""
 SEED = 11
 """So that a run throws the dice as the one before."""
 OURS = {"extractive", "receipt"}
@@ -166,7 +169,7 @@ def test_five_windows_are_served_as_counted(
     """Tools, streams, Chinese and typed control tokens: no refusal, and the server's own counts
     within 2 %.
     """
-    holds_a_conversation(llama, notes, estimator, "chat_completions", 2048, 5)
+    holds_a_conversation(llama, notes, estimator, "chat_completions", 2048, sizes.size(3, 5))
     assert "compact.ratio_learned" not in notes.events, "there was nothing to correct"
 
 
@@ -177,7 +180,7 @@ def test_thirty_windows_are_served_as_counted(
     llama: Llama, notes: Notes, estimator: HuggingFaceEstimator, wire: str, size: int
 ) -> None:
     """The same for thirty windows' length, each face of the server and each window."""
-    holds_a_conversation(llama, notes, estimator, wire, size, 30)
+    holds_a_conversation(llama, notes, estimator, wire, size, LONG)
 
 
 @pytest.mark.slow
@@ -188,7 +191,7 @@ def test_thirty_large_windows_are_served_by_all_faces_in_turn(
     same session.
     """
     holds_a_conversation(
-        llama, notes, estimator, "chat_completions", SIZES[-1], 30, faces=list(FACES)
+        llama, notes, estimator, "chat_completions", SIZES[-1], sizes.size(3, 30), faces=list(FACES)
     )
 
 
@@ -238,7 +241,7 @@ def test_an_unknown_tokenizer_is_made_up_for(
 def test_an_unknown_tokenizer_is_made_up_for_all_along(
     llama: Llama, notes: Notes, estimator: HuggingFaceEstimator, tokenizer: str, size: int
 ) -> None:
-    is_counted_well_enough(llama, notes, estimator, tokenizer, size, 30)
+    is_counted_well_enough(llama, notes, estimator, tokenizer, size, LONG)
 
 
 def test_typed_control_tokens_reach_no_server_as_such(
@@ -375,7 +378,7 @@ def test_a_long_session_changes_between_servers(
     llama: Llama, notes: Notes, estimator: HuggingFaceEstimator, wire: str, tmp_path: Path
 ) -> None:
     with closing(session_store(tmp_path / "moving.db")) as store:
-        changes_models(llama, notes, estimator, wire, 30, store)
+        changes_models(llama, notes, estimator, wire, sizes.size(4, 30), store)
 
 
 # --- garbage --------------------------------------------------------------------------------------
@@ -452,7 +455,7 @@ def test_garbage_never_stands_in(
     """The tiny model writes the summaries too: the gate catches each, and the extractive one stands
     in (issue 4).
     """
-    caught = catches_garbage(llama, notes, estimator, "chat_completions", 3)
+    caught = catches_garbage(llama, notes, estimator, "chat_completions", sizes.size(2, 3))
     print(f"\n  caught by {dict(caught.most_common())}", end="")
     assert caught
 
@@ -462,6 +465,6 @@ def test_garbage_never_stands_in(
 def test_garbage_never_stands_in_all_along(
     llama: Llama, notes: Notes, estimator: HuggingFaceEstimator, wire: str
 ) -> None:
-    caught = catches_garbage(llama, notes, estimator, wire, 30)
+    caught = catches_garbage(llama, notes, estimator, wire, LONG)
     print(f"\n  caught by {dict(caught.most_common())}", end="")
-    assert caught.total() >= 30
+    assert caught.total() >= LONG

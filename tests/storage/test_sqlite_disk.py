@@ -17,6 +17,7 @@ import pytest
 
 from compact import SQLiteManager
 from compact.errors import StoreDamaged, StoreFailed
+from tests.sizes import size
 from tests.storage.faulty import Fault, failing_sync, failing_write, full_disk
 from tests.storage.making import WRITES, entry, everything, filled, opened, session
 
@@ -46,7 +47,9 @@ def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-every_write = pytest.mark.parametrize("stride", [7, pytest.param(1, marks=pytest.mark.slow)])
+every_write = pytest.mark.parametrize(
+    "stride", [7, pytest.param(size(3, 1), marks=pytest.mark.slow)]
+)
 """Every seventh write fails in the quick set: a whole file is made anew each time."""
 
 

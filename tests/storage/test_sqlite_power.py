@@ -16,6 +16,7 @@ import pytest
 
 from compact import ContextManager, SQLiteManager
 from compact.core.sessions import FIXED, PERSON, Snapshot
+from tests.sizes import size
 from tests.storage.making import assert_chained, entry, opened, session, step
 from tests.storage.power import Disk, Event, recording
 
@@ -161,10 +162,10 @@ def test_what_was_promised_outlives_the_power(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(size(1, 4)))
 def test_what_was_promised_outlives_the_power_again_and_again(tmp_path: Path, seed: int) -> None:
     work = worked(tmp_path / "disk", 250, seed=seed)
-    assert_promises_are_kept(work, tmp_path, 500, seed=seed)
+    assert_promises_are_kept(work, tmp_path, size(150, 500), seed=seed)
 
 
 def test_the_view_is_the_old_one_or_the_new_one(tmp_path: Path) -> None:

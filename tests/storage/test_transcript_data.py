@@ -17,6 +17,7 @@ from compact.core.voices import voice_of
 from compact.errors import InvalidTranscript
 from compact.storage.transcripts.reading import detect, read
 from compact.storage.transcripts.writing import write
+from tests import sizes
 
 pytestmark = pytest.mark.data
 
@@ -144,7 +145,7 @@ def test_active_starts_with_the_last_real_summary():
 def test_other_formats_are_written_and_read_again():
     """C-3: as chat completions, with the same calls, results and words."""
     for folder in FORMAT_OF:
-        for path in files(folder):
+        for path in files(folder)[:: sizes.size(3, 1)]:
             transcript = read(path, conversation=conversations(path)[-1])
             if transcript.format == "claude_code" or not transcript.messages:
                 continue
@@ -159,7 +160,7 @@ def test_every_conversation_of_the_large_collections_is_read():
     for folder in ("tau_bench", "tau2_bench", "longmemeval_subset"):
         for path in files(folder):
             data = path.read_bytes()
-            for number in conversations(path):
+            for number in conversations(path)[:: sizes.size(5, 1)]:
                 assert read(data, conversation=number).messages
 
 

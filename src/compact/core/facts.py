@@ -14,6 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from typing import Literal
 
@@ -105,6 +106,8 @@ person's few words beside an assistant's long lists, the same for both where two
 THRIFT = 0.8
 """Power of its cost by which what a sentence tells is divided."""
 _LEAST_COST = 6
+REMEMBERED = 4_096
+"""Sentences of which is remembered what they tell, about 2 kB each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,12 +200,18 @@ def _rows(items: Sequence[Said]) -> list[_Row]:
     total = length.total()
     rows: list[_Row] = []
     for item in items:
-        read = _read(item.text)
+        row = _row(item.text, item.voice)
         share = max(1, length[item.voice]) / max(1, total)
-        named = _terms(_WORD.findall(" ".join([entity.text for entity in read.found]).lower()))
-        worth = _worth(read, item.voice) * math.pow(share, -TALKATIVE)
-        rows.append(_Row(worth, read.terms, named))
+        rows.append(_Row(row.worth * math.pow(share, -TALKATIVE), row.terms, row.named))
     return rows
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _row(text: str, voice: Voice) -> _Row:
+    """A sentence by itself. A session's sentences are weighed at each compression again."""
+    read = _read(text)
+    named = _terms(_WORD.findall(" ".join([entity.text for entity in read.found]).lower()))
+    return _Row(_worth(read, voice), read.terms, named)
 
 
 def _weights(items: Sequence[Said], rows: Sequence[_Row]) -> dict[str, float]:

@@ -39,8 +39,12 @@ def is_reply(text: str) -> bool:
     """Whether a text is a bare reply: sentences of a handful of such words and nothing else, or no
     word at all.
     """
-    said = [_WORD.findall(x) for x in _SENTENCE.split(text.lower().replace("’", "'"))]
-    return all(len(words) <= _MOST and all(word in _WORDS for word in words) for words in said)
+    said = (_WORD.finditer(x) for x in _SENTENCE.split(text.lower().replace("’", "'")))
+    return all(
+        number <= _MOST and word[0] in _WORDS
+        for words in said
+        for number, word in enumerate(words, 1)
+    )
 
 
 def is_request(text: str) -> bool:

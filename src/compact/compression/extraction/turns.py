@@ -131,9 +131,10 @@ class Turn:
         """Whether nobody would miss it: a greeting, thanks, a ritual."""
         if not self.words:
             return not (self.calls or self.closing or self.narration)
+        if self.question or self.calls or len(self.closing) > 1:
+            return False
         said = " ".join(s.text for s in self.words)
-        is_chatter = is_reply(said) or _BARE_COMMAND.fullmatch(said) is not None
-        return is_chatter and not (self.question or self.calls or len(self.closing) > 1)
+        return is_reply(said) or _BARE_COMMAND.fullmatch(said) is not None
 
     def repeats(self, other: Turn) -> bool:
         """Whether it says again what the other one asked for, which was not answered."""
