@@ -31,6 +31,8 @@ _OPENING = re.compile(
     r"\A(?:\[[^\]\n]*\]\n|For reference only[^\n]*\n|This session is being continued[^\n]*\n|"
     r"Analysis:\n|\s+)*"
 )
+_GAPS = re.compile(r"Below it stand[^\n]*")
+"""How a checkpoint says which messages stand below it, and where some are missing between them."""
 RUBRIC = """# How to mark
 
 Each folder holds one conversation (`source.md`: its statistics and its last part; `whole.md`: all
@@ -50,7 +52,8 @@ mark each text from 1 (useless or wrong) to 5 (nothing to wish for), with a half
 Write `marks.json` into each folder: `{"A": {"goal": 4, "state": 3.5, "next step": 4,
 "decisions": 4, "rules": 4, "artifacts": 4, "readable": 4, "not misleading": 4, "worst": "the worst
 line, and why"}, "B": {…}}`. Mark a criterion null where the conversation has nothing of the kind.
-The end of a context may hold messages word for word: they count as part of the text.
+The end of a context may hold messages word for word: they count as part of the text. The system
+prompt of the conversation, if it has one, stands above each text and need not be repeated in it.
 """
 
 
@@ -81,10 +84,11 @@ def bare(messages: Sequence[Message]) -> str:
     """Our context as a text to read, without the system prompt and the headings that tell whose it
     is.
     """
-    own = [_OPENING.sub("", text) for text in contexts.ours(messages)]
+    own = list(contexts.ours(messages))
     rest = [m for m in messages if m.role != "system" and not contexts.is_ours(m)]
-    kept = f"\n\n## The newest messages, word for word\n\n{render_text(rest)}" if rest else ""
-    return "\n\n".join(own) + kept
+    gaps = next((found[0] for text in own if (found := _GAPS.search(text))), "")
+    kept = f"\n\n## Messages word for word\n\n{gaps}\n\n{render_text(rest)}" if rest else ""
+    return "\n\n".join(_OPENING.sub("", text) for text in own) + kept
 
 
 def statistics(source: Source) -> str:

@@ -40,6 +40,8 @@ from compact.core.tokens import TokenCounter
 
 LISTS_SHARE = 0.4
 """Largest share of a checkpoint that lists of names may take."""
+SMALL_ROOM = 1_500
+"""Tokens of a checkpoint below which the share of its lists is smaller, down to half."""
 RECORD_LISTS = 0.5
 """Share of what a checkpoint would list for which a standing record keeps room."""
 MOST_CHECKS, MOST_ERRORS, MOST_FILES = 4, 8, 8
@@ -180,7 +182,8 @@ class Composer:
 
     def _lists_room(self, room: int) -> int:
         """Tokens that the lists of a checkpoint with so much room may take."""
-        return int(room * LISTS_SHARE * self.emphasis.listed)
+        share = LISTS_SHARE * (1 + min(1.0, room / SMALL_ROOM)) / 2
+        return int(room * share * self.emphasis.listed)
 
     def written(self, story: str, room: int) -> str:
         """A checkpoint's text within so much room: the record, the story as it is, and lists that

@@ -22,7 +22,7 @@ _REPLIES = {
 _WORDS = frozenset(word for words in _REPLIES.values() for word in words.split())
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
 _REQUESTS = re.compile(
-    r"(?:(?:and|so|ok(?:ay)?|yes|then|now|also|but|sure|hi|hello|thanks)[,!.]? )*"
+    r"(?:(?:and|so|ok(?:ay)?|yes|then|now|also|but|sure|hi|hello|hmm|thanks|i think)[,!.]? )*"
     r"(?:(?:can|could|would|will) (?:you|we)|please|let(?:'s| us| me)|(?:i|we)(?:'d| would)? "
     r"(?:want|like|love|need|wonder)|(?:we|you) should|(?:how|what) about"
     r"|kannst du|können wir|könntest du|bitte|lass(?:t)? uns"
@@ -30,6 +30,16 @@ _REQUESTS = re.compile(
     re.IGNORECASE,
 )
 """How a request opens that is made of the other one, now."""
+_PLEASE = re.compile(r"\b(?:please|bitte)[.!]*$", re.IGNORECASE)
+_CONCESSIONS = re.compile(
+    r"(?:you(?:'re| are) (?:absolutely |completely |totally |quite )?(?:right|correct)"
+    r"|(?:good|great) (?:catch|point)|(?:i )?apologi[sz]e|(?:i'm )?sorry|my (?:mistake|apologies|bad)"
+    r"|i was wrong|that was wrong|i misread|i misunderstood|you caught|oh[,!]|ah[,!]"
+    r"|du hast recht|sie haben recht|stimmt[,!]|entschuldigung|mein fehler"
+    r"|你说得对|您说得对|抱歉)",
+    re.IGNORECASE,
+)
+"""How an answer opens that takes back what was said before."""
 _SENTENCE = re.compile(r"[.!?。！？\n]+")
 _MOST = 8
 """Words of a sentence that is a reply."""
@@ -48,5 +58,10 @@ def is_reply(text: str) -> bool:
 
 
 def is_request(text: str) -> bool:
-    """Whether a sentence opens as a request for something to be done now."""
-    return bool(_REQUESTS.match(text.replace("’", "'")))
+    """Whether a sentence opens, or ends, as a request for something to be done now."""
+    return bool(_REQUESTS.match(text.replace("’", "'")) or _PLEASE.search(text))
+
+
+def concedes(text: str) -> bool:
+    """Whether an answer opens by taking back what was said before."""
+    return bool(_CONCESSIONS.match(text.lstrip("*_ ").replace("’", "'")))

@@ -150,6 +150,7 @@ class Notes:
         if result.is_error:
             self.turns.not_written(self.work.writes(result.call_id))
         if verdict_of(result, self.work.tool(result.call_id)) == "refused":
+            self.turns.stopped()
             return  # nothing was tried: it is told as what the person decided
         subject = self.work.subject(result.call_id)
         self._touch(subject, self.ledger.note(result.text, "result", self.position))

@@ -41,6 +41,8 @@ OPENING = 4.0
 how it went."""
 MOST_NAMED = 1.5
 """What the names of a statement may count together."""
+TAKEN_BACK = 0.3
+"""What is left of the weight of an answer that the next one takes back."""
 THRIFT = 0.6
 """Power of its tokens by which a statement's worth is divided."""
 LEAST_TOKENS = 12
@@ -125,7 +127,8 @@ class Teller:
             return self._talk(turns, cap)
         told, lines, names = Told(cap), list(self._earlier()), set[str]()
         for i in range(len(turns) - 1, -1, -1):
-            said = self._lines(turns[i], i, len(turns), names)
+            taken_back = i + 1 < len(turns) and turns[i + 1].concedes
+            said = self._lines(turns[i], i, len(turns), names, TAKEN_BACK if taken_back else 1.0)
             lines += [x for x in said if self.first <= x.place[0] < self.last and x.is_telling]
         while lines := self._choose(told, lines, turns):
             text = "\n".join(self._written(told, len(turns)))
@@ -207,9 +210,13 @@ class Teller:
         head = f"({short_id(turn.message_id)}) “{said}”" if words else "(before)"
         is_last = turn is self.notes.turns.rows[-1]
         fate = " — not finished" if is_last and turn.calls and not turn.is_answered else ""
+        fate = " — stopped by the person" if turn.is_stopped else fate
         return f"- {head}{fate}"
 
-    def _lines(self, turn: Turn, i: int, count: int, names: set[str]) -> Iterator[Line]:
+    def _lines(
+        self, turn: Turn, i: int, count: int, names: set[str], holds: float
+    ) -> Iterator[Line]:
+        """The lines that may be told of a turn; what it said counts by how far it still holds."""
         fresh = OLD_TURNS + math.exp((i + 1 - count) / self.fade)
         words = turn.said
         size = self.counter.text(words)
@@ -219,7 +226,7 @@ class Teller:
             if said.position > turn.position or (order and size > HEAD_TOKENS):
                 yield self._line(i, said, order, ASKED * fresh, kind="quoted")
         for order, said in enumerate(turn.closing):
-            yield self._line(i, said, order, CLOSING * (1 + OPENING / (1 + order)) * fresh)
+            yield self._line(i, said, order, CLOSING * (1 + OPENING / (1 + order)) * fresh * holds)
         for order, said in enumerate(turn.narration):
             late = (order + 1) / len(turn.narration)
             narrated = NARRATED if turn.is_answered else CLOSING * (0.5 + 2 * late)

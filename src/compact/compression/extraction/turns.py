@@ -14,7 +14,7 @@ from itertools import zip_longest
 from typing import Literal
 
 from compact.core import anchors, sentences
-from compact.core.lexicon import is_reply
+from compact.core.lexicon import concedes, is_reply
 from compact.core.sentences import LONG_LINE
 
 MOST_TURNS = 400
@@ -117,7 +117,10 @@ class Turn:
     """What calls that are about no file and no command came to."""
     is_answered: bool = False
     """Whether words of the assistant stand after its last call."""
-    is_interrupted: bool = False
+    concedes: bool = False
+    """Whether its first answer takes back what was said before."""
+    is_stopped: bool = False
+    """Whether the person refused its last call."""
     last: int = 0
     """The position of its last message."""
 
@@ -203,6 +206,9 @@ class Turns:
     def said_by_assistant(self, text: str, position: int) -> None:
         """The assistant speaks: the newest words of a turn are its closing until others come."""
         turn = self._current(position)
+        if not (turn.closing or turn.narration or turn.calls):
+            turn.concedes = concedes(text)
+        turn.is_stopped = False
         turn.narration += [s for s in turn.closing if not s.is_plan]
         if len(turn.narration) > 2 * MOST_STATEMENTS:
             turn.narration = turn.narration[-MOST_STATEMENTS:]
@@ -219,6 +225,7 @@ class Turns:
         """The assistant calls a tool; `files` it writes to, with the names that it defines."""
         turn = self._current(position)
         turn.calls += 1
+        turn.is_stopped = False
         turn.is_answered, turn.last = False, position
         for file, defined in files:
             self.touched(file, (), position, is_written=True)
@@ -260,6 +267,11 @@ class Turns:
                 it.written -= 1
                 if not it.written:
                     it.defined.clear()
+
+    def stopped(self) -> None:
+        """The person refused the newest call."""
+        if self.rows:
+            self.rows[-1].is_stopped = True
 
     def came_to(self, said: str, position: int) -> None:
         """A call came to something, in one line."""
