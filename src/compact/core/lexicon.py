@@ -33,7 +33,8 @@ _REQUESTS = re.compile(
 _PLEASE = re.compile(r"\b(?:please|bitte)[.!]*$", re.IGNORECASE)
 _CONCESSIONS = re.compile(
     r"(?:you(?:'re| are) (?:absolutely |completely |totally |quite )?(?:right|correct)"
-    r"|(?:good|great) (?:catch|point)|(?:i )?apologi[sz]e|(?:i'm )?sorry|my (?:mistake|apologies|bad)"
+    r"|(?:good|great) (?:catch|point)|(?:i )?apologi[sz]e|(?:i'm )?sorry"
+    r"|my (?:mistake|apologies|bad)"
     r"|i was wrong|that was wrong|i misread|i misunderstood|you caught|oh[,!]|ah[,!]"
     r"|du hast recht|sie haben recht|stimmt[,!]|entschuldigung|mein fehler"
     r"|你说得对|您说得对|抱歉)",
