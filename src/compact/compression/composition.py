@@ -143,7 +143,11 @@ class Composer:
         """Name what a person said that found no room by its messages."""
         words = {row.text for row in left}
         said = (r for r in (*self.notes.rules, *self.notes.facts) if r.score >= CLEAR_RULE)
-        ids = list(dict.fromkeys(short_id(r.message_id) for r in said if f"- {r.text}" in words))
+        ids = list(
+            dict.fromkeys(
+                short_id(r.message_id) for r in said if words & {f"- {r.text}", f"- “{r.text}”"}
+            )
+        )
         while ids:
             line = f"- {len(left)} more, by message: {', '.join(ids)}"
             if page.add(RULES, Row(line, self.notes.position)):
@@ -356,7 +360,7 @@ class Composer:
         rows = [x for x in said.values() if len(x.text) <= LONGEST_FACT and not is_request(x.text)]
         worth = {x.same: x.score + min(2, named[x.same]) for x in rows}
         rows.sort(key=lambda x: (-worth[x.same], x.position))
-        return (Row(f"- {x.text}", x.position) for x in rows)
+        return (Row(f"- “{x.text}”", x.position) for x in rows)
 
     def _errors(self) -> Iterator[Row]:
         """What failed, by what was tried, with what came of it: what still fails first, and what

@@ -59,8 +59,8 @@ OUTLINE: Sequence[Section] = (
         STATE,
         "record",
         "what is true now: branch, commit, checks, what is not checked yet",
-        most=0.12,
-        least=60,
+        most=0.16,
+        least=100,
         also=("now", "current state", "status", "current work", "where it stands"),
     ),
     Section(

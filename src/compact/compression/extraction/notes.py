@@ -201,7 +201,8 @@ class Notes:
             elif title == DECISIONS:
                 self.exchanges += [Exchange(x, "", self.position) for x in lines]
             elif title == FACTS:
-                self.facts += [_kept_rule(x, message_id, self.position) for x in lines]
+                said = [x.strip("“”") for x in lines]
+                self.facts += [_kept_rule(x, message_id, self.position) for x in said]
             elif title not in LISTS:
                 self.earlier += statements(body, self.position)
 

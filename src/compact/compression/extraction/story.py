@@ -131,12 +131,12 @@ class Teller:
             said = self._lines(turns[i], i, len(turns), names, TAKEN_BACK if taken_back else 1.0)
             lines += [x for x in said if self.first <= x.place[0] < self.last and x.is_telling]
         while lines := self._choose(told, lines, turns):
-            text = "\n".join(self._written(told, len(turns)))
+            text = "\n".join(self._written(told, turns))
             spare = cap - self.counter.text(text)
             if spare < told.left + LEAST_TOKENS:
                 return text
             told.left = spare  # joined, the lines take less than one by one
-        return "\n".join(self._written(told, len(turns)))
+        return "\n".join(self._written(told, turns))
 
     def _choose(self, told: Told, lines: Iterable[Line], turns: Sequence[Turn]) -> list[Line]:
         """Tell the lines that are worth most; those for which there was no room."""
@@ -296,20 +296,27 @@ class Teller:
         told.names.update(line.names)
         return True
 
-    def _written(self, told: Told, count: int) -> Iterator[str]:
+    def _written(self, told: Told, turns: Sequence[Turn]) -> Iterator[str]:
         """The story as lines: of each turn what was asked, and a paragraph for each thing that is
         told of it.
         """
         by_turn: dict[int, list[Line]] = {}
         for line in told.lines:
             by_turn.setdefault(line.turn, []).append(line)
-        for i in range(EARLIER, count):
+        for i in range(EARLIER, len(turns)):
             if i in told.heads:
                 yield told.heads[i]
             rows = sorted((x for x in by_turn.get(i, ()) if x.text), key=lambda x: x.place)
             for (_, under), lines in groupby(rows, key=lambda x: (x.kind, x.under)):
-                said = _joined([line.text for line in lines])
+                texts = [line.text for line in lines]
+                more = _count(turns[i], under) - len(texts) if under and i != EARLIER else 0
+                said = f"{_joined(texts)} (… {more} more)" if more > 0 else _joined(texts)
                 yield f"  {under}: {said}" if under else f"  {said}"
+
+
+def _count(turn: Turn, under: str) -> int:
+    """How many statements stand under a heading, or below the line that leads to them."""
+    return sum(said.under == under for said in (*turn.narration, *turn.closing))
 
 
 def _said_in(turn: Turn) -> Iterator[Said]:

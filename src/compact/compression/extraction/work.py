@@ -9,7 +9,7 @@ down in `turns`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -64,7 +64,7 @@ _LOOKS = frozenset(
     """.split()  # noqa: SIM905 - a table to read
 )
 """First words of the names of functions that look something up."""
-_LAST_CALL, _MOST_GIVEN = 160, 400
+_LAST_CALL, _MOST_GIVEN = 160, 240
 _TASK_ID = re.compile(r"#(\d+)")
 
 
@@ -392,14 +392,29 @@ def _outcome_of(asked: _Asked, result: ToolResult, *, failed: bool) -> str:
     if call.name.lower().rpartition("__")[2].partition("_")[0] in _LOOKS:
         return ""
     with_ = " ".join(", ".join(f"{k}={v}" for k, v in told).split())[:_LAST_CALL]
-    data = said[0] in "{[<"
-    if failed:
-        return f"{call.name}({with_}) failed: {said[:_LAST_CALL]}"
-    return (
-        f"{call.name}({with_}) went well"
-        if data
-        else f"{call.name}({with_}) gave: {said[:_LAST_CALL]}"
-    )
+    said = _facts_of(result.text, {v for _, v in told}) or said[:_LAST_CALL]
+    return f"{call.name}({with_}) {'failed' if failed else 'gave'}: {said}"
+
+
+def _facts_of(text: str, known: Collection[str]) -> str:
+    """What data say in one line, without what is known; empty where the text holds no data."""
+    try:
+        value: Any = read_json(text) if text.lstrip()[:1] in "{[" else None
+    except ValueError:
+        return ""
+    pairs = [f"{k}={v}" for k, v in _scalars("", value) if str(v) not in known]
+    return ", ".join(dict.fromkeys(pairs))[:_MOST_GIVEN]
+
+
+def _scalars(key: str, value: object) -> Iterator[tuple[str, object]]:
+    if isinstance(value, dict):
+        for k, v in value.items():
+            yield from _scalars(str(k), v)
+    elif isinstance(value, list):
+        for v in value:
+            yield from _scalars(key, v)
+    elif value is not None:
+        yield key, value
 
 
 def _task_list(call: ToolCall) -> list[tuple[str, str]]:
