@@ -139,7 +139,10 @@ def test_only_the_debugger_is_told_of_failures_that_were_no_check():
         *run(2, "pytest -q tests/test_mail.py", FAILED),
         *run(3, "cat import.log", "ValueError: no such berth: C99"),
     ]
-    told = {mode: section(summary(messages, mode), "Errors") for mode in ("assistant", "debugger")}
+    told = {
+        mode: section(summary(messages, mode), "State") + section(summary(messages, mode), "Errors")
+        for mode in ("assistant", "debugger")
+    }
     assert all(WRONG in errors and "C99" not in errors for errors in told.values())
     assert [mode for mode, errors in told.items() if "berth: C12" in errors] == ["debugger"]
 

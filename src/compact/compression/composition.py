@@ -58,9 +58,9 @@ WORDS_TOKENS = 60
 """Tokens of the newest request where it is shown beside it anyway."""
 POINTER = 12
 """Words below which a request is taken to point to what was asked before."""
-REFERENCE_ROOM, REFERENCE_SHARE, CROWDED = 40, 0.15, 2
-"""Tokens of the line that names the messages of rules and facts that find no room; where these
-would take so many times the room, its share of the room."""
+REFERENCE_ROOM, REFERENCE_SHARE, ID_TOKENS = 40, 0.15, 5
+"""Tokens of the line that names the messages of rules and facts that find no room, at least; the
+largest share of the room that it takes; and what an id takes of it."""
 CLEAR_RULE = 0.4
 """Score from which a rule that found no room is named by its message."""
 REFERENCE_TOKENS = 24
@@ -119,35 +119,45 @@ class Composer:
         """The record within so many tokens: each section up to its share, those first that the mode
         gives more; then what is left over by what gives way last.
         """
-        said = sum(self._cost(row) for title in (RULES, FACTS) for row in self.rows[title])
-        kept = REFERENCE_ROOM if said > room else 0
-        kept = max(kept, int(REFERENCE_SHARE * room)) if said > CROWDED * room else kept
-        page, over = Page(self.counter, room - kept), dict[str, list[Row]]()
+        page, kept = self._laid(room)
+        page.left += kept
+        self._reference(page)
+        return page
+
+    def _laid(self, room: int) -> tuple[Page, int]:
+        """The record, and the tokens kept for naming the messages of what found no room."""
+        said = [row for title in (RULES, FACTS) for row in self.rows[title]]
+        too_much = max(0, (cost := sum(map(self._cost, said))) - room)
+        named = REFERENCE_ROOM + ID_TOKENS * len(said) * too_much // max(1, cost)
+        kept = min(named, max(REFERENCE_ROOM, int(REFERENCE_SHARE * room))) if too_much else 0
+        page = Page(self.counter, room - kept)
         weights = self.emphasis.sections
         sections = [s for s in OUTLINE if s.part == "record"]
         for section in sorted(sections, key=lambda s: -weights.get(s.title, 1.0)):
             share = section.most * weights.get(section.title, 1.0)
             most = max(section.least, int(share * room))
-            over[section.title] = page.fill(section.title, self.rows[section.title], most)
-        for section in sorted(sections, key=lambda s: s.gives_way):
-            over[section.title] = page.fill(section.title, over[section.title], page.left)
-        page.left += kept
-        if left := [*over[RULES], *over[FACTS]]:
-            self._reference(page, left)
-        return page
+            page.fill(section.title, self.rows[section.title], most)
+        self._fill(page)
+        return page, kept
+
+    def _fill(self, page: Page) -> None:
+        """Use the room that is left for what found none, by what gives way last."""
+        for section in sorted(OUTLINE, key=lambda s: s.gives_way):
+            page.fill(section.title, self._over(page, section.title), page.left)
+
+    def _over(self, page: Page, title: str) -> list[Row]:
+        told = set(page.sections.get(title, ()))
+        return [row for row in self.rows.get(title, ()) if row not in told]
 
     def _cost(self, row: Row) -> int:
         return self.counter.text(row.text) + LINE_TOKENS
 
-    def _reference(self, page: Page, left: list[Row]) -> None:
+    def _reference(self, page: Page) -> None:
         """Name what a person said that found no room by its messages."""
-        words = {row.text for row in left}
+        left = {row.text for title in (RULES, FACTS) for row in self._over(page, title)}
         said = (r for r in (*self.notes.rules, *self.notes.facts) if r.score >= CLEAR_RULE)
-        ids = list(
-            dict.fromkeys(
-                short_id(r.message_id) for r in said if words & {f"- {r.text}", f"- “{r.text}”"}
-            )
-        )
+        said = (r for r in said if left & {f"- {r.text}", f"- “{r.text}”"})
+        ids = list(dict.fromkeys(short_id(r.message_id) for r in said))
         while ids:
             line = f"- {len(left)} more, by message: {', '.join(ids)}"
             if page.add(RULES, Row(line, self.notes.position)):
@@ -208,11 +218,14 @@ class Composer:
         """A page with the story; without one the record comes before the lists."""
         told = self.counter.text(story) + HEADING_TOKENS + LINE_TOKENS if story else 0
         lists = self._lists_need(room if story else int(room * RECORD_LISTS))
-        page = self.record(max(0, room - told - lists))
-        page.left = room - told - self.record_tokens(page)
+        page, kept = self._laid(max(0, room - told - lists))
+        page.left = room - told - self.record_tokens(page) - kept
         if story:
             page.sections[STORY] = [Row(story)]
         self.listing.put(page, self._lists_room(room))
+        self._fill(page)
+        page.left += kept
+        self._reference(page)
         return page
 
     @property
@@ -357,7 +370,8 @@ class Composer:
             return iter(())
         said = {x.same: x for x in self.notes.facts if x.text not in self.seen}
         named = {x.same: len(anchors.find(x.text)) for x in said.values()}
-        rows = [x for x in said.values() if len(x.text) <= LONGEST_FACT and not is_request(x.text)]
+        rows = [x for x in said.values() if len(x.text) <= LONGEST_FACT]
+        rows = [x for x in rows if x.score >= CLEAR_RULE or not is_request(x.text)]
         worth = {x.same: x.score + min(2, named[x.same]) for x in rows}
         rows.sort(key=lambda x: (-worth[x.same], x.position))
         return (Row(f"- “{x.text}”", x.position) for x in rows)

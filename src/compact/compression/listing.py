@@ -35,8 +35,6 @@ ROOT_SHARE = 0.7
 """Share of the absolute paths that lie below the root."""
 LEAST_NAME = 3
 """Tokens of room below which no name is looked for."""
-_LISTED = frozenset(("path", "file", "identifier", "hash", "reference", "version", "pair"))
-"""Kinds of names that are listed: who needs a flag or an address finds it where it was used."""
 _MOST: Mapping[str, float] = {section.title: section.most for section in OUTLINE}
 
 
@@ -127,8 +125,6 @@ class Listing:
             for text, use, weight in extra.ranked(self.notes.position):
                 known = rows.get(text, (use, 0.0))
                 rows[text] = (known[0], known[1] + weight)
-
-        rows = {text: row for text, row in rows.items() if row[0].kind in _LISTED}
 
         def value(text: str) -> tuple[float, str]:
             use, weight = rows[text]
