@@ -15,7 +15,7 @@ from compact.compression.standing import Standing
 from compact.compression.values import Selection, Task
 from compact.core.checkpoints import Checkpoint, Level, SummaryRequest
 from compact.core.history import History
-from compact.core.levels import LEAST
+from compact.core.levels import LEAST, level_at, older
 from compact.core.messages import Message, visible_texts
 from compact.core.policy import CompactPolicy
 from compact.core.voices import person_text
@@ -25,6 +25,9 @@ MOST_READ = 1_000_000
 imported whole may have more. The summary says what was not read."""
 REBUILD = 2
 """Usable windows that may be read again to write an aged checkpoint from history."""
+LOT = 0.6
+"""Share of the usable window that one compression of a lived session covers, about: what the target
+leaves below the window."""
 SLACK = 12
 """Tokens kept free for the heading's counts to change by a digit."""
 
@@ -41,7 +44,7 @@ def prepare(selection: Selection) -> list[Task]:
     rewrites = selection.ageing.rewrites
     if not (new and live and new[-1] < selection.layout.since):
         tasks = [_rewrite(selection, rewrite, ()) for rewrite in rewrites]
-        return [*tasks, _summary_of_new(selection, new)] if new else tasks
+        return [*tasks, *_summaries_of_new(selection, new)] if new else tasks
     # only messages that were kept so far leave the view: the newest checkpoint takes them over
     last = next((r for r in rewrites if live[-1] in r.sources), None)
     if last is None:
@@ -78,39 +81,108 @@ def composer_of(selection: Selection) -> Composer | None:
     )
 
 
-def _summary_of_new(selection: Selection, new: list[int]) -> Task:
+def parts_of(
+    history: History, standing: Standing, policy: CompactPolicy, new: Sequence[int]
+) -> list[tuple[Level, list[int]]]:
+    """What is newly covered in the parts that become a checkpoint each, the oldest first.
+
+    A session that was loaded whole is told as if it had been lived: each part has the level that it
+    would have by now, had the session been compressed each time that its window was full.
+    """
+    if standing.live or standing.cut:
+        return [(policy.new_level, list(new))]
+    parts: list[tuple[Level, list[int]]] = []
+    after, lot = 0, max(1, int(standing.caps.usable * LOT))
+    for position in reversed(new):
+        level = older(policy.new_level, level_at(after // lot))
+        if not parts or parts[-1][0] != level:
+            parts.append((level, []))
+        parts[-1][1].append(position)
+        after += history.tokens(position)
+    return [(level, positions[::-1]) for level, positions in reversed(parts)]
+
+
+def _summaries_of_new(selection: Selection, new: list[int]) -> list[Task]:
+    """The checkpoints of what is newly covered: one, or of a session that was loaded whole one for
+    each level.
+    """
     layout, history, standing = selection.layout, selection.history, selection.standing
-    read, source = new, 0
-    if standing is not None:
-        read, source = _newest(history, new, MOST_READ)
-    else:
-        source = counted(history, new)
+    if standing is None:
+        return [_summary_of_call(selection, new)]
+    parts = parts_of(history, standing, selection.policy, new)
+    heading = _heading_tokens(selection)
+    if len(parts) == 1:
+        cap = _room_of_new(selection, _newest(history, new, MOST_READ)[1])
+        return [_summary_of_part(selection, new, new_level(selection), cap, None)]
+    caps = standing.caps
+    room = layout.limit - layout.tokens - selection.ageing.tokens - selection.record
+    share = min(room, caps.together) / sum(caps.of(level) for level, _ in parts)
+    begin, tasks = standing.cut, list[Task]()
+    for (level, positions), after in zip(
+        parts, [*(p[1][0] for p in parts[1:]), layout.cut], strict=True
+    ):
+        cap = max(24, int(caps.of(level) * share) - heading)
+        tasks.append(_summary_of_part(selection, positions, level, cap, (begin, after)))
+        begin = after
+    return tasks
+
+
+def _summary_of_call(selection: Selection, new: list[int]) -> Task:
+    """The one checkpoint of a single call."""
+    layout, source = selection.layout, counted(selection.history, new)
     room = _room_of_new(selection, source)
     composer = composer_of(selection)
     assert composer is not None, "a summary is asked for"
-    if standing is None:
-        record, cap = composer.planned(room)
-    else:
-        record, cap = composer.record(selection.record), room
+    record, cap = composer.planned(room)
+    request = _request(selection, new, record.text(), "detailed", cap, (0, layout.cut))
+    return Task("detailed", request, source, positions=new, room=room)
+
+
+def _summary_of_part(
+    selection: Selection, new: list[int], level: Level, cap: int, part: tuple[int, int] | None
+) -> Task:
+    """The checkpoint of a session's newly covered messages, or of a part of them."""
+    standing, notes = selection.standing, selection.notes
+    composer = composer_of(selection)
+    assert composer is not None, "a summary is asked for"
+    assert standing is not None, "only a session's is told in parts"
+    read, source = _newest(selection.history, new, MOST_READ)
+    record = composer.record(selection.record).text()
+    reach = part or (standing.cut, selection.layout.cut)
+    request = _request(selection, read, record, level, cap, reach)
+    if part is not None and notes is not None and notes.turns.detailed_from > part[0]:
+        anew = {"notes": None, "reach": (0, 1 << 60)}  # they forgot too much: they are read again
+        request = request.model_copy(update=anew)
+    unread = len(new) - len(read)
+    size = None if unread else source
+    return Task(level, request, size, positions=new, part=part, unread=unread, room=cap)
+
+
+def _request(
+    selection: Selection,
+    read: Sequence[int],
+    record: str,
+    level: Level,
+    cap: int,
+    reach: tuple[int, int],
+) -> SummaryRequest:
+    layout, history = selection.layout, selection.history
     stays = [s.message() for s in selection.ageing.steps if isinstance(s, Checkpoint)]
-    request = SummaryRequest(
+    return SummaryRequest(
         messages=[history[i] for i in read],
         kept=[*stays, *in_view(selection)],
-        record=record.text(),
+        record=record,
         notes=selection.notes,
-        reach=(standing.cut if standing else 0, layout.cut),
+        reach=reach,
         answers=_answers(layout, history),
         first_request_kept=layout.first_request is not None,
         shortened=[history[i] for i in shortened(layout)],
         max_tokens=max(1, _asked_of_model(selection, cap)),
         stand_in_tokens=max(1, cap),
         max_instruction_tokens=0,
-        level=new_level(selection),
+        level=level,
         **_wishes(selection),
     )
-    unread = len(new) - len(read)
-    size = None if unread else source
-    return Task(new_level(selection), request, size, positions=new, unread=unread, room=room)
 
 
 def _asked_of_model(selection: Selection, cap: int) -> int:

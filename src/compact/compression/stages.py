@@ -18,7 +18,7 @@ from compact.compression.fold import pieces_of
 from compact.compression.gate.rules import Judged
 from compact.compression.ladder import CHECKPOINT_SHARE, LEAST_CHECKPOINT, Ladder
 from compact.compression.layout import Layout
-from compact.compression.preparing import SLACK, composer_of, counted, new_cap
+from compact.compression.preparing import SLACK, composer_of, counted, new_cap, parts_of
 from compact.compression.standing import Standing, left_by
 from compact.compression.values import Budget, Selection, Task, Update
 from compact.core.checkpoints import (
@@ -84,7 +84,7 @@ def identify(
             most = max(LEAST_CHECKPOINT, int(above * CHECKPOINT_SHARE))
             is_talk = notes is not None and notes.is_plain_talk
             return min(_reserve(history, policy, limit, is_talk=is_talk), most)
-        new = min(new_cap(standing, policy), max(LEAST_CHECKPOINT, above // 3))
+        new = min(_cap_of_new(history, policy, standing), max(LEAST_CHECKPOINT, above // 3))
         room = min(standing.caps.together, int(above * SESSION_SHARE)) - new
         ageing = age(
             standing.live,
@@ -108,6 +108,15 @@ def identify(
     if not layout.covers:
         ladder.fill(layout, layout.limit - layout.tokens, clip=budget.fill)
     return Selection(history, policy, ladder, layout, budget, standing, ageing, notes, record)
+
+
+def _cap_of_new(history: History, policy: CompactPolicy, standing: Standing) -> int:
+    """Tokens that what is newly covered may take: a session that was loaded whole becomes several
+    checkpoints.
+    """
+    levels = {level for level, _ in parts_of(history, standing, policy, range(len(history)))}
+    wanted = sum(map(standing.caps.of, levels)) if len(levels) > 1 else new_cap(standing, policy)
+    return min(wanted, standing.caps.together)
 
 
 def _record_in(standing: Standing | None) -> Message | None:
@@ -215,11 +224,14 @@ def _reach(selection: Selection, task: Task) -> tuple[Span, tuple[int, ...], tup
     live = selection.standing.live if selection.standing else ()
     start = layout.since if live else 0
     first = sources[0].span.first if sources else _span_start(selection, start)
+    end = layout.cut
+    if task.part is not None:
+        first, end = max(first, task.part[0]), task.part[1]
     released = [i for c in sources for i in c.released if i < first]
     if task.positions:
-        last = layout.cut - 1
+        last = end - 1
         new = frozenset(task.positions)
-        kept = (kept - new) | {i for i in layout.held if max(first, cut) <= i < layout.cut}
+        kept = (kept - new) | {i for i in layout.held if max(first, cut) <= i < end}
         released += [i for i in task.positions if i < first]
     else:
         last = cut - 1

@@ -67,6 +67,8 @@ class Task:
     """Checkpoints it takes the place of."""
     positions: Sequence[int] = ()
     """Messages it stands in for that no checkpoint has covered."""
+    part: tuple[int, int] | None = None
+    """Where its span begins and ends where it is one of several; the end is not part of it."""
     unread: int = 0
     """How many of them were left unread."""
     room: int = 0
