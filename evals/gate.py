@@ -170,7 +170,7 @@ def case_of(
 ) -> Case:
     """A story of some messages, with the one by extraction."""
     read = [message for message in messages if not message.is_pinned]
-    request = SummaryRequest(messages=read, max_tokens=CAP, max_instruction_tokens=0)
+    request = SummaryRequest(messages=read, max_tokens=CAP)
     extracted = ExtractiveSummarizer(counter).extracted(request)
     return Case(session, half, request, extracted, sum(map(counter.message, read)), text)
 

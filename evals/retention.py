@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from compact import CompactPolicy, ExtractiveSummarizer, plan, wiring
+from compact import ExtractiveSummarizer, plan, wiring
 from compact.compression.extraction.notes import Notes
 from compact.compression.gate.rules import judge
 from compact.core.checkpoints import Level, Summary, SummaryRequest
@@ -112,10 +112,7 @@ def unnamed(names: Sequence[str], text: str) -> list[str]:
 
 def request_of(messages: Sequence[Message], cap: int, level: Level) -> SummaryRequest:
     """What is asked for where a reader sees nothing but the summary."""
-    share = CompactPolicy().instruction_share
-    return SummaryRequest(
-        messages=messages, max_tokens=cap, max_instruction_tokens=int(cap * share), level=level
-    )
+    return SummaryRequest(messages=messages, max_tokens=cap, level=level)
 
 
 def summarized(

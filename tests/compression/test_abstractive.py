@@ -77,7 +77,7 @@ class Answering(ScriptedModel):
 
 def request(messages: Any = TALK, **more: Any) -> SummaryRequest:
     return SummaryRequest(**{
-        "messages": messages, "max_tokens": 150, "max_instruction_tokens": 50, **more,
+        "messages": messages, "max_tokens": 150, **more,
     })  # fmt: skip
 
 

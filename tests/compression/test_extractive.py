@@ -17,9 +17,7 @@ SAMPLE = resources.files("compact.apps.cli") / "sample" / "harbour.jsonl"
 
 
 def summary(messages: list[Message], max_tokens: int = 600, **more: Any) -> Summary:
-    request = SummaryRequest(
-        messages=messages, max_tokens=max_tokens, max_instruction_tokens=0, **more
-    )
+    request = SummaryRequest(messages=messages, max_tokens=max_tokens, **more)
     return asyncio.run(ExtractiveSummarizer(COUNTER).summarize(request))
 
 
@@ -184,7 +182,7 @@ def test_the_same_messages_give_the_same_text() -> None:
     notes = notes_of(PIERS[:50])
     for message in PIERS[50:]:
         notes.read([message])
-    request = SummaryRequest(messages=PIERS, max_tokens=600, max_instruction_tokens=0, notes=notes)
+    request = SummaryRequest(messages=PIERS, max_tokens=600, notes=notes)
     assert ExtractiveSummarizer(COUNTER).extracted(request).text == story(PIERS)
 
 

@@ -81,7 +81,7 @@ MORE_GOOD = (
 
 
 def request(messages: Any = TALK, **more: Any) -> SummaryRequest:
-    asked = {"messages": messages, "max_tokens": 400, "max_instruction_tokens": 0, **more}
+    asked = {"messages": messages, "max_tokens": 400, **more}
     return SummaryRequest(**asked)
 
 

@@ -42,7 +42,7 @@ def conversation(name: str) -> list[Message]:
 
 def judged(text: str, messages: list[Message], cap: int, finish: Finish) -> Judged:
     covered = [message for message in messages if not message.is_pinned]
-    asked = SummaryRequest(messages=covered, max_tokens=cap, max_instruction_tokens=0)
+    asked = SummaryRequest(messages=covered, max_tokens=cap)
     return judge(
         Summary(text=text, made_by="model", finish=finish),
         asked,

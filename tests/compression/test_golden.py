@@ -68,7 +68,7 @@ HISTORIES = ("harbour", "kiln", "scattered")
 
 def request(name: str, level: Level, **more) -> SummaryRequest:
     return SummaryRequest(**{
-        "messages": history(name), "max_tokens": CAPS[level], "max_instruction_tokens": 0,
+        "messages": history(name), "max_tokens": CAPS[level],
         "level": level, **more,
     })  # fmt: skip
 

@@ -28,7 +28,6 @@ def summary(messages: list[Message], mode: str, cap: int = 700, **more: Any) -> 
         messages=messages,
         record=record.text(),
         max_tokens=max(1, room),
-        max_instruction_tokens=0,
         mode=mode,
     )
     return composer.written(ExtractiveSummarizer(COUNTER).extracted(request).text, cap)

@@ -57,7 +57,7 @@ def said(role: str, text: str, **more: object) -> Message:
 
 def asked(messages: list[Message], **more: Any) -> SummaryRequest:
     return SummaryRequest(**{
-        "messages": messages, "max_tokens": 400, "max_instruction_tokens": 100, **more,
+        "messages": messages, "max_tokens": 400, **more,
     })  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 import random
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -318,3 +319,25 @@ def test_in_another_window_checkpoints_go_on_ageing() -> None:
         faults = life.faults()
         assert not faults, faults[:5]
     assert not taken & {c.id for c in life.ctx.checkpoints if c.level != "merged"}
+
+
+def test_a_session_loaded_whole_is_told_as_if_it_had_been_lived() -> None:
+    """FR-4: several checkpoints of different levels, each message in one of them or in view, the
+    newest part in the most words; the same after the session was opened again.
+    """
+    store = InMemoryStore()
+    with ContextManager(window=8_192, store=store, session_id="s") as ctx:
+        for i in range(900):
+            ctx.add_message(role="user", content=f"Berth {i} has {i % 7 + 2} m of water. " * 4)
+            ctx.add_message(role="assistant", content=f"Berth {i} is noted with its depth. " * 4)
+        shown = ctx.get_context_for_model()
+        made = ctx.active_context().checkpoints
+    assert [c.level for c in made] == ["merged", "compact", "moderate", "detailed"]
+    spans = [(c.span.first, c.span.last) for c in made]
+    assert spans[0][0] == 0
+    assert all(one[1] + 1 == other[0] for one, other in pairwise(spans))
+    assert sum(c.span.messages + len(c.kept) for c in made) == spans[-1][1] + 1
+    assert made[-1].token_count > made[1].token_count
+    assert sum(c.token_count for c in made) <= 0.20 * 7_168
+    with ContextManager(window=8_192, store=store, session_id="s") as again:
+        assert again.get_context_for_model() == shown

@@ -199,3 +199,14 @@ def test_a_sliding_window_keeps_an_earlier_checkpoint() -> None:
     longer = messages + talk(60)[1:]
     out = compress(longer, max_tokens=6_000, summarizer=None)
     assert checkpoint in [m["content"] for m in out]
+
+
+def test_a_newest_message_that_leaves_little_room_is_told_so() -> None:
+    """FR-8: it is never shortened, and the plan says what that costs."""
+    newest = "\n\n".join(f"Paragraph {i}: please look at this part of the log." for i in range(150))
+    messages: list[dict[str, object]] = [*talk(40)[:-1], {"role": "user", "content": newest}]
+    planned = plan(messages, max_tokens=3_000)
+    assert planned.context.messages[-1].text == newest
+    assert planned.checkpoint is not None
+    assert "is never shortened" in planned.explain()
+    assert "is never shortened" not in plan(messages, max_tokens=5_000).explain()

@@ -175,7 +175,7 @@ def test_a_recalled_output_is_itself_brought_back_by_its_call(store: SessionStor
 def request(*messages: Dict) -> SummaryRequest:
     ctx = session(InMemoryStore(), 100_000)
     ctx.add_messages(messages)
-    return SummaryRequest(messages=tuple(ctx.history), max_tokens=600, max_instruction_tokens=100)
+    return SummaryRequest(messages=tuple(ctx.history), max_tokens=600)
 
 
 def test_a_summary_takes_no_facts_from_what_was_recalled() -> None:

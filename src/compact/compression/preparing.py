@@ -175,11 +175,9 @@ def _request(
         notes=selection.notes,
         reach=reach,
         answers=_answers(layout, history),
-        first_request_kept=layout.first_request is not None,
         shortened=[history[i] for i in shortened(layout)],
         max_tokens=max(1, _asked_of_model(selection, cap)),
         stand_in_tokens=max(1, cap),
-        max_instruction_tokens=0,
         level=level,
         **_wishes(selection),
     )
@@ -262,9 +260,7 @@ def _rewrite(selection: Selection, rewrite: Rewrite, more: Sequence[int]) -> Tas
         notes=notes,
         reach=(first, max(c.span.last for c in sources) + 1) if notes else (0, 1 << 60),
         kept=in_view(selection),
-        first_request_kept=selection.layout.first_request is not None,
         max_tokens=cap,
-        max_instruction_tokens=0,
         level=rewrite.level,
         **_wishes(selection),
     )

@@ -71,14 +71,11 @@ class SummaryRequest(BaseModel):
     """The originals of what the reader will see shortened: what it lost may be worth naming."""
     answers: Mapping[str, str] = Field(default_factory=dict)
     """Id of a message to be summarized → what a person said to it in a message that is kept."""
-    first_request_kept: bool = False
-    """Whether the session's first request is among what is kept."""
     max_tokens: int = Field(ge=1)
     """Tokens that the story may have."""
     stand_in_tokens: int | None = Field(default=None, ge=1)
     """Tokens that the story by extraction may have where it takes this one's place: a small model
     is asked for less than there is room for. None is as many."""
-    max_instruction_tokens: int = Field(ge=0)
     strategy: str = "task_state"
     level: Level = "detailed"
     """How much of the messages' detail is wanted; their cap follows from it."""

@@ -64,8 +64,11 @@ class Plan(BaseModel):
 
     @property
     def covered(self) -> int:
-        """How many messages the checkpoint stands in for."""
-        return self.checkpoint.span.messages if self.checkpoint else 0
+        """How many messages the new checkpoints stand in for."""
+        made, last = self.context.checkpoints, self.checkpoint
+        if last is None or last.parents:
+            return last.span.messages if last else 0
+        return sum(c.span.messages for c in made if c.number == last.number and not c.parents)
 
     def count(self, fate: Fate) -> int:
         """How many messages met that fate."""
@@ -83,6 +86,12 @@ class Plan(BaseModel):
         ]
         if self.unchanged:
             lines.append("everything fits: nothing was changed")
+        newest = self.floor.get("newest user message", 0)
+        if 2 * newest > self.limit:
+            lines.append(
+                f"the newest message of a person takes {newest:,} of {self.limit:,} tokens and is "
+                f"never shortened: little is left for what stands in for the rest"
+            )
         for rung in self.rungs:
             freed = "not counted" if rung.freed is None else f"{rung.freed:+,} tokens freed"
             lines.append(f"{rung.name}: {rung.why} ({freed})")

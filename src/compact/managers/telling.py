@@ -27,7 +27,6 @@ async def _told(state: SessionState, breaker: Breaker) -> str:
     request = SummaryRequest(
         messages=tuple(state.history),
         max_tokens=SUMMARY_TOKENS,
-        max_instruction_tokens=SUMMARY_TOKENS // 3,
         mode=state.policy.mode,
         guidance=state.prompting.asked(state.policy).guidance,
         goals=tuple(goal.text for goal in state.goals if goal.status == "active"),

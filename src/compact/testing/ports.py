@@ -44,9 +44,7 @@ def check_summarizer(make: Callable[[], Summarizer], count: Callable[[str], int]
     assert isinstance(summarizer, Summarizer), "it lacks a method of the protocol"
     previous = None
     for cap in (60, 200, 800):
-        request = SummaryRequest(
-            messages=messages, max_tokens=cap, max_instruction_tokens=cap // 3, previous=previous
-        )
+        request = SummaryRequest(messages=messages, max_tokens=cap, previous=previous)
         previous = asyncio.run(_summarized(summarizer, request))
         assert previous.text.strip(), "a summary is never empty"
         assert count(previous.text) <= cap, f"{count(previous.text)} tokens, {cap} were allowed"
