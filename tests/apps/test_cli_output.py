@@ -270,24 +270,27 @@ def test_colour_is_for_terminals(process, sample):
 # --- speed ----------------------------------------------------------------------------------------
 
 
-def takes_less(seconds, process, *arguments, tries):
-    """Of the processor's time, which a busy machine does not take away; one good try is enough."""
+def best_of(tries, run):
+    """The least of the processor's time that the children of some runs take, in seconds."""
 
     def took():
         before = os.times()
-        assert process(*arguments).code == 0
+        assert getattr(run(), "code", 0) == 0
         after = os.times()
         user = after.children_user - before.children_user
         return user + after.children_system - before.children_system
 
-    return any(took() < seconds for _ in range(tries))
+    return min(took() for _ in range(tries))
 
 
 @pytest.mark.timing
 @unix
 def test_help_is_quick(process):
-    """Under 300 ms, interpreter included: nothing heavy is imported for it."""
-    assert takes_less(0.3, process, "--help", tries=9)
+    """Under 300 ms, or on a slow machine three and a half times what its own parser of commands
+    takes to be imported: nothing heavy is imported for it.
+    """
+    parser = best_of(9, lambda: subprocess.run([sys.executable, "-c", "import typer"], check=True))
+    assert best_of(9, lambda: process("--help")) < max(0.3, 3.5 * parser)
 
 
 def test_help_imports_nothing_heavy(process):
@@ -305,4 +308,4 @@ def test_help_imports_nothing_heavy(process):
 @unix
 def test_the_demo_takes_less_than_two_seconds(process):
     """Offline: no proxy, no home folder, no network is asked for."""
-    assert takes_less(2, process, "demo", tries=3)
+    assert best_of(3, lambda: process("demo")) < 2
