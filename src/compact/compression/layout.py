@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -93,9 +92,14 @@ class Layout:
         """How many positions before the cut are held."""
         return sum(1 for position in self.held if position < self.cut)
 
-    def covered(self) -> Iterator[int]:
+    def covered(self) -> list[int]:
         """Positions that the checkpoint stands in for, in order."""
-        return (i for i in range(self.cut) if i not in self.held)
+        found, start = list[int](), 0
+        for held in sorted(position for position in self.held if position < self.cut):
+            found.extend(range(start, held))
+            start = held + 1
+        found.extend(range(start, self.cut))
+        return found
 
     @property
     def covers(self) -> int:

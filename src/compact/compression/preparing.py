@@ -57,7 +57,7 @@ def _newly_covered(selection: Selection) -> list[int]:
     """Positions that no checkpoint stands in for yet, and that leave the view, in order."""
     layout, standing = selection.layout, selection.standing
     if standing is None:
-        return list(layout.covered())
+        return layout.covered()
     released = sorted(i for i in standing.kept if i not in layout.held)
     return released + [i for i in range(standing.cut, layout.cut) if i not in layout.held]
 

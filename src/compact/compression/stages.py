@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import islice, takewhile
 
 from compact.compression.aging import Ageing, age
 from compact.compression.composition import Composer
@@ -230,9 +230,9 @@ def _reach(selection: Selection, task: Task) -> tuple[Span, tuple[int, ...], tup
     released = [i for c in sources for i in c.released if i < first]
     if task.positions:
         last = end - 1
-        new = frozenset(task.positions)
-        kept = (kept - new) | {i for i in layout.held if max(first, cut) <= i < end}
-        released += [i for i in task.positions if i < first]
+        kept = kept.difference(task.positions) if kept else kept
+        kept |= {i for i in layout.held if max(first, cut) <= i < end}
+        released += takewhile(lambda i: i < first, task.positions)  # they are in order
     else:
         last = cut - 1
     new_tokens = None
@@ -330,7 +330,7 @@ def _redrafted(
     was before.
     """
     ((task, judged),) = written
-    covered = list(selection.layout.covered())
+    covered = selection.layout.covered()
     if not covered:
         return []
     size = selection.history.counter.text(before.summary)
