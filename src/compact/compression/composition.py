@@ -47,8 +47,8 @@ RECORD_LISTS = 0.5
 MOST_CHECKS, MOST_ERRORS, MOST_FILES = 4, 8, 8
 LAST_MESSAGES = 12
 """Messages up to which what was said before the newest call still says what is being done."""
-MOST_DONE = 4
-"""Calls of an application's own functions whose outcomes are told."""
+MOST_DONE, MOST_TICKED = 4, 8
+"""Calls of an application's own functions, and done tasks of a list, that are told."""
 _FUNCTION = re.compile(r"[a-z][a-z0-9]*_\w+\(")
 LAST_SENTENCES = 2
 """Of the assistant's last words, where they tell what is next."""
@@ -206,9 +206,7 @@ class Composer:
         return self._fitted(story, room - REFERENCE_TOKENS - AFTER_TOKENS)
 
     def _fitted(self, story: str, room: int) -> str:
-        for less in range(
-            0, max(1, room), max(8, room // 50)
-        ):  # joined lines may take a little more
+        for less in range(0, max(1, room), max(8, room // 50)):  # joined, lines may take more
             text = self._page(story, room - less).text()
             if self.counter.text(text) <= room:
                 return text
@@ -299,12 +297,12 @@ class Composer:
         if work.plan and work.plan[1] != "proposed":
             title = work.plan[0].strip().splitlines()[0].lstrip("# ")[:100]
             yield Row(f"- The plan “{title}” was {work.plan[1]}", 3)
-
-        done = [
-            x for turn in self.notes.turns.rows for x in turn.outcomes if _FUNCTION.match(x.text)
-        ]
-        for order, said in enumerate(done[: -MOST_DONE - 1 : -1]):
-            yield Row(f"- {said.text}", 2 - order / 10)
+        if ticked := work.done_tasks():
+            yield Row(f"- Done: {'; '.join(ticked[-MOST_TICKED:])}", 2.5)
+        outcomes = (x.text for turn in self.notes.turns.rows for x in turn.outcomes)
+        done = [text for text in outcomes if _FUNCTION.match(text)]
+        for order, text in enumerate(done[: -MOST_DONE - 1 : -1]):
+            yield Row(f"- {text}", 2 - order / 10)
 
     def _open(self) -> Iterator[Row]:
         """Open work by its last state."""
