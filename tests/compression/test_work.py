@@ -136,3 +136,15 @@ def test_what_a_call_came_to_is_told_without_what_it_wrote():
 
 def test_a_result_without_its_call_is_no_reason_to_fail():
     assert record(result("gone", FAILED)).startswith("## Goal")
+
+
+def test_a_shown_list_of_tasks_says_which_are_done():
+    """Also those whose ends were seen by nobody."""
+    text = record(
+        call("t1", "TaskCreate", {"subject": "Paint the hull", "description": "twice"}),
+        result("t1", "Task #1 created successfully: Paint the hull"),
+        call("t2", "TaskList", {}),
+        result("t2", "#1 [completed] Paint the hull\n#2 [pending] Sand it [blocked by #1]"),
+    )
+    assert section(text, "Open") == "- Sand it"
+    assert "- Done: Paint the hull" in section(text, "State")

@@ -49,7 +49,8 @@ LAST_MESSAGES = 12
 """Messages up to which what was said before the newest call still says what is being done."""
 MOST_DONE, MOST_TICKED = 4, 8
 """Calls of an application's own functions, and done tasks of a list, that are told."""
-_FUNCTION = re.compile(r"[a-z][a-z0-9]*_\w+\(")
+_FUNCTION = re.compile(r"[a-z][a-z0-9]*_\w+\([^,)]*")
+"""A function's name, and the first thing that it was given: what it is about."""
 LAST_SENTENCES = 2
 """Of the assistant's last words, where they tell what is next."""
 LONGEST_FACT = 600
@@ -299,8 +300,9 @@ class Composer:
             yield Row(f"- The plan “{title}” was {work.plan[1]}", 3)
         if ticked := work.done_tasks():
             yield Row(f"- Done: {'; '.join(ticked[-MOST_TICKED:])}", 2.5)
-        outcomes = (x.text for turn in self.notes.turns.rows for x in turn.outcomes)
-        done = [text for text in outcomes if _FUNCTION.match(text)]
+        outcomes = [x.text for turn in self.notes.turns.rows for x in turn.outcomes]
+        newest = {found[0]: text for text in outcomes if (found := _FUNCTION.match(text))}
+        done = [text for text in outcomes if text in newest.values()]
         for order, text in enumerate(done[: -MOST_DONE - 1 : -1]):
             yield Row(f"- {text}", 2 - order / 10)
 
@@ -370,6 +372,7 @@ class Composer:
         named = {x.same: len(anchors.find(x.text)) for x in said.values()}
         rows = [x for x in said.values() if len(x.text) <= LONGEST_FACT]
         rows = [x for x in rows if x.score >= CLEAR_RULE or not is_request(x.text)]
+        rows = [x for x in rows if not x.text.endswith((":", "：", "？", "?"))]
         worth = {x.same: x.score + min(2, named[x.same]) for x in rows}
         rows.sort(key=lambda x: (-worth[x.same], x.position))
         return (Row(f"- “{x.text}”", x.position) for x in rows)

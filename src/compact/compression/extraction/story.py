@@ -191,7 +191,12 @@ class Teller:
         def cost(text: str) -> int:
             return self.counter.text(text) + 1
 
-        named = {x.position: found[0] for x in items if (found := NAMED.match(x.text))}
+        named = {
+            s.position: found[0]
+            for turn in turns
+            for s in _openings(turn)
+            if (found := NAMED.match(s.text))
+        }
         left = cap
         while left > LEAST_TOKENS and new:
             lines = "\n".join(_talked(select(new, left, cost), named))
@@ -328,14 +333,22 @@ def _said_in(turn: Turn) -> Iterator[Said]:
         yield Said(said.position, "assistant", said.text)
 
 
+def _openings(turn: Turn) -> Iterator[Statement]:
+    """The first statement of each message of a turn."""
+    at = -1
+    for said in (*turn.words, *turn.narration, *turn.closing):
+        if said.position != at:
+            at = said.position
+            yield said
+
+
 def _talked(rows: Sequence[Said], names: Mapping[int, str]) -> Iterator[str]:
     """Statements as lines, those of one message in one line, each line with its voice: the name
     under which its message was given, if there is one.
     """
     for (at, voice), said in groupby(rows, key=lambda x: (x.position, x.voice)):
-        words = " ".join(x.text for x in said)
         name = names.get(at, f"{VOICES[voice]}: ")
-        yield f"- {words}" if NAMED.match(words) else f"- {name}{words}"
+        yield f"- {name}{' '.join(x.text.replace(name, '', 1) for x in said)}"
 
 
 def _joined(texts: Sequence[str]) -> str:

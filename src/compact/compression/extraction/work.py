@@ -64,8 +64,11 @@ _LOOKS = frozenset(
     """.split()  # noqa: SIM905 - a table to read
 )
 """First words of the names of functions that look something up."""
+_SPACE = re.compile(r"\s")
 _LAST_CALL, _MOST_GIVEN = 160, 240
 _TASK_ID = re.compile(r"#(\d+)")
+_LISTED_TASK = re.compile(r"^\W{0,8}(\d+)[.:]?[ \t]+\[(\w+)\][ \t]+([^\n\[]+)", re.MULTILINE)
+"""A task as a list of tasks shows it: id, status, words, and maybe what it waits for."""
 
 
 @dataclass(slots=True)
@@ -259,8 +262,8 @@ class WorkLog:
         elif every:
             attempt = self._failed(asked.tried, every, position)
             attempt.kinds = frozenset(checks_in(asked.script))
-        if asked.task and (made := _TASK_ID.search(result.text)) and not failed:
-            self.tracked[made[1]] = asked.task, False
+        if not failed:
+            self._note_tasks(asked, result.text[:_LOOKED_AT])
         if not failed:
             self.uncommitted.update(dict.fromkeys(asked.files, position))
             for file in asked.files:
@@ -270,10 +273,23 @@ class WorkLog:
             if "git" in map(program_of, steps_of(asked.script)) and not _ELSEWHERE.search(
                 asked.script
             ):
-                self._note_repository(result.text)
+                self._note_repository(result.text, asked.script)
 
-    def _note_repository(self, text: str) -> None:
+    def _note_tasks(self, asked: _Asked, text: str) -> None:
+        """Take down the task that was made, or the list as it is shown."""
+        if asked.task and (made := _TASK_ID.search(text)):
+            self.tracked[made[1]] = asked.task, False
+        if "tasklist" in asked.key[0].lower().replace("_", ""):
+            listed = _LISTED_TASK.findall(text)
+            self.tracked.update(
+                {i: (words.strip(), status in _DONE) for i, status, words in listed}
+            )
+
+    def _note_repository(self, text: str, script: str) -> None:
         """Take down what git said of branch and commit."""
+        if "show-current" in script or "--abbrev-ref HEAD" in script:
+            named = text.strip()
+            self.branch = named if named and not _SPACE.search(named) else self.branch
         for found in _BRANCH.finditer(text[:_LOOKED_AT]):
             self.branch = found["branch"]
         for found in _COMMITTED.finditer(text[:_LOOKED_AT]):
