@@ -33,6 +33,8 @@ THRIFT = 0.5
 room."""
 ROOT_SHARE = 0.7
 """Share of the absolute paths that lie below the root."""
+AT_HAND = 4.0
+"""What a name counts more that was seen in a file which the newest turn is about."""
 LEAST_NAME = 3
 """Tokens of room below which no name is looked for."""
 _MOST: Mapping[str, float] = {section.title: section.most for section in OUTLINE}
@@ -126,9 +128,13 @@ class Listing:
                 known = rows.get(text, (use, 0.0))
                 rows[text] = (known[0], known[1] + weight)
 
+        turns = self.notes.turns.rows
+        touched = turns[-1].touched if turns else {}
+        now = {name for file, it in touched.items() for name in (file, *it.names)}
+
         def value(text: str) -> tuple[float, str]:
             use, weight = rows[text]
-            weight *= self.emphasis.anchors.get(use.kind, 1.0)
+            weight *= self.emphasis.anchors.get(use.kind, 1.0) * (AT_HAND if text in now else 1.0)
             return -weight / (self.counter.text(" " + text) + 1) ** THRIFT, text
 
         return sorted(rows, key=value)
