@@ -19,6 +19,7 @@ from compact.compression.extraction.work import Attempt
 from compact.compression.listing import Listing
 from compact.compression.page import HEADING_TOKENS, LINE_TOKENS, Page, Row
 from compact.core import anchors
+from compact.core.facts import entities
 from compact.core.instructions import Instruction
 from compact.core.lexicon import is_request
 from compact.core.messages import Message, short_id
@@ -362,16 +363,18 @@ class Composer:
                     yield Row(f"- {one.text}", one.position)
 
     def _facts(self) -> Iterator[Row]:
-        """What persons said that is neither a clear rule nor a request, the most telling first, and
-        of these the oldest: the story has more words for what is new. Where people only talk, the
-        story is made of it.
+        """What persons said that is no clear rule and no request that names nothing, the most
+        telling first, and of these the oldest: the story has more words for what is new. Where
+        people only talk, the story is made of it.
         """
         if self.notes.is_plain_talk:
             return iter(())
         said = {x.same: x for x in self.notes.facts if x.text not in self.seen}
         named = {x.same: len(anchors.find(x.text)) for x in said.values()}
         rows = [x for x in said.values() if len(x.text) <= LONGEST_FACT]
-        rows = [x for x in rows if x.score >= CLEAR_RULE or not is_request(x.text)]
+        rows = [
+            x for x in rows if not is_request(x.text) or x.score >= CLEAR_RULE or entities(x.text)
+        ]
         rows = [x for x in rows if not x.text.endswith((":", "：", "？", "?"))]
         worth = {x.same: x.score + min(2, named[x.same]) for x in rows}
         rows.sort(key=lambda x: (-worth[x.same], x.position))
