@@ -44,8 +44,8 @@ The settle time is 45 s there, not 30. Guarding the relay with it. src/kilnd/rel
 
 The simulator failed with `ValueError: invalid literal for int() with base 10: '212.5'`: the \
 minutes are written as fractions. I decided to store whole seconds rather than minutes, so that no \
-rounding can shorten a soak. edited tests/test_relay.py and src/kilnd/limits.py, too.
-The report broke with IndexError: list index out of range in kilnd/report.py:41."""
+rounding can shorten a soak. edited tests/test_relay.py, src/kilnd/limits.py.
+It broke with IndexError: list index out of range in kilnd/report.py:41."""
 
 
 def reads(request: Received) -> str:

@@ -269,7 +269,7 @@ def test_an_aged_one_is_written_from_history_while_that_can_be_read() -> None:
     summarizer = Recorded("")
     life = Life(16_384, summarizer=summarizer)
     seen: Counter[str] = Counter()
-    for _ in life.compressed(30):
+    for _ in life.compressed(40):
         usable, known = life.ctx.window.usable, life.ever()
         asked, summarizer.requests = summarizer.requests, []
         for request in asked:
