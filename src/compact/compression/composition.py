@@ -208,6 +208,7 @@ class Composer:
         return self._fitted(story, room - REFERENCE_TOKENS - AFTER_TOKENS)
 
     def _fitted(self, story: str, room: int) -> str:
+        """The page's text, composed for less where it would take more than the room."""
         for less in range(0, max(1, room), max(8, room // 50)):  # joined, lines may take more
             text = self._page(story, room - less).text()
             if self.counter.text(text) <= room:
@@ -370,13 +371,8 @@ class Composer:
         if self.notes.is_plain_talk:
             return iter(())
         said = {x.same: x for x in self.notes.facts if x.text not in self.seen}
-        named = {x.same: len(anchors.find(x.text)) for x in said.values()}
-        rows = [x for x in said.values() if len(x.text) <= LONGEST_FACT]
-        rows = [
-            x for x in rows if not is_request(x.text) or x.score >= CLEAR_RULE or entities(x.text)
-        ]
-        rows = [x for x in rows if not x.text.endswith((":", "：", "？", "?"))]
-        worth = {x.same: x.score + min(2, named[x.same]) for x in rows}
+        rows = [x for x in said.values() if _is_fact(x)]
+        worth = {x.same: x.score + min(2, len(anchors.find(x.text))) for x in rows}
         rows.sort(key=lambda x: (-worth[x.same], x.position))
         return (Row(f"- “{x.text}”", x.position) for x in rows)
 
@@ -397,6 +393,15 @@ class Composer:
                 tried = f"{_tried(tool, target, attempt)}: " if tool else ""
                 errors = "; ".join(f"`{line[:LONGEST_ERROR]}`" for line in lines)
                 yield Row(f"- {tried}{errors}", attempt.position)
+
+
+def _is_fact(said: Instruction) -> bool:
+    """Whether it can stand among the facts: neither a question, nor what only leads to something,
+    nor a request that names nothing. One that names something may be a limit.
+    """
+    if len(said.text) > LONGEST_FACT or said.text.endswith((":", "：", "？", "?")):
+        return False
+    return not is_request(said.text) or said.score >= CLEAR_RULE or bool(entities(said.text))
 
 
 def _asks_back(answer: str) -> bool:

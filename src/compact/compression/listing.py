@@ -14,8 +14,7 @@ from compact.compression.extraction.notes import Notes, note_all
 from compact.compression.page import HEADING_TOKENS, Page, Row
 from compact.core import anchors
 from compact.core.anchors import Ledger
-from compact.core.commands import only_looks
-from compact.core.commands import told as told_as
+from compact.core.commands import as_told
 from compact.core.messages import Message
 from compact.core.modes import Emphasis
 from compact.core.outline import COMMANDS, FILES, NAMES, OUTLINE
@@ -67,10 +66,9 @@ class Listing:
         written = _relative({f: n for f, (n, _) in reversed(work.files.items())}, root)
         read = _relative(dict.fromkeys(reversed(work.read), 1), root)
         left -= self.counter.text(root) + 2 * HEADING_TOKENS
-        files = list(self._taken(list(written)[:MOST_FILES], known, int(_MOST[FILES] * left)))
-        files += self._taken(
-            list(read)[:MOST_FILES], known, int(_MOST[FILES] * left) - self._cost(files)
-        )
+        most = int(_MOST[FILES] * left)
+        files = self._taken(list(written)[:MOST_FILES], known, most)
+        files += self._taken(list(read)[:MOST_FILES], known, most - self._cost(files))
         left -= self._cost(files)
         untold = (x for x in self._likeliest if x not in known)
         likely = [x for x in untold if not self._is_told_file(x, known, root)]
@@ -146,10 +144,10 @@ class Listing:
         worth: dict[str, float] = {}
         for command, run in self.notes.work.commands.items():
             runs = [self.notes.freshness(p) for p in run.positions]
-            if (run.is_check or len(runs) >= OFTEN) and not only_looks(command):
-                worth[told_as(command)] = worth.get(told_as(command), 0.0) + sum(runs)
+            if (run.is_check or len(runs) >= OFTEN) and (said := as_told(command)):
+                worth[said] = worth.get(said, 0.0) + sum(runs)
         rows = sorted(worth, key=lambda command: -worth[command])
-        short = [command for command in rows if 0 < len(command) < LONGEST_COMMAND]
+        short = [command for command in rows if len(command) < LONGEST_COMMAND]
         return [command for command in short if command not in told][:MOST_COMMANDS]
 
 

@@ -5,6 +5,7 @@ ages.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 from compact.compression.aging import LEAST_CAP, Rewrite
@@ -15,7 +16,7 @@ from compact.compression.standing import Standing
 from compact.compression.values import Selection, Task
 from compact.core.checkpoints import Checkpoint, Level, SummaryRequest
 from compact.core.history import History
-from compact.core.levels import LEAST, level_at, older
+from compact.core.levels import LEAST, LEVELS, level_at, older
 from compact.core.messages import Message, visible_texts
 from compact.core.policy import CompactPolicy
 from compact.core.voices import person_text
@@ -83,48 +84,53 @@ def composer_of(selection: Selection) -> Composer | None:
 
 def parts_of(
     history: History, standing: Standing, policy: CompactPolicy, new: Sequence[int]
-) -> list[tuple[Level, list[int]]]:
+) -> list[tuple[Level, Sequence[int]]]:
     """What is newly covered in the parts that become a checkpoint each, the oldest first.
 
     A session that was loaded whole is told as if it had been lived: each part has the level that it
-    would have by now, had the session been compressed each time that its window was full.
+    would have by now, had the session been compressed each time that its window was full. What is
+    older than the last level begins is not counted.
     """
     if standing.live or standing.cut:
-        return [(policy.new_level, list(new))]
-    parts: list[tuple[Level, list[int]]] = []
-    after, lot = 0, max(1, int(standing.caps.usable * LOT))
-    for position in reversed(new):
+        return [(policy.new_level, new)]
+    parts: list[tuple[Level, Sequence[int]]] = []
+    after, end, lot = 0, len(new), max(1, int(standing.caps.usable * LOT))
+    last = policy.new_level
+    for place in range(len(new) - 1, -1, -1):
         level = older(policy.new_level, level_at(after // lot))
-        if not parts or parts[-1][0] != level:
-            parts.append((level, []))
-        parts[-1][1].append(position)
-        after += history.tokens(position)
-    return [(level, positions[::-1]) for level, positions in reversed(parts)]
+        if level != last and place + 1 < end:
+            parts.append((last, new[place + 1 : end]))
+            end = place + 1
+        last = level
+        if level == LEVELS[-1]:
+            break
+        after += history.tokens(new[place])
+    parts.append((last, new[:end]))
+    return parts[::-1]
 
 
 def _summaries_of_new(selection: Selection, new: list[int]) -> list[Task]:
     """The checkpoints of what is newly covered: one, or of a session that was loaded whole one for
-    each level.
+    each level, within its cap; the newest may take what the others leave.
     """
     layout, history, standing = selection.layout, selection.history, selection.standing
     if standing is None:
         return [_summary_of_call(selection, new)]
     parts = parts_of(history, standing, selection.policy, new)
-    heading = _heading_tokens(selection)
     if len(parts) == 1:
         cap = _room_of_new(selection, _newest(history, new, MOST_READ)[1])
         return [_summary_of_part(selection, new, new_level(selection), cap, None)]
-    caps = standing.caps
+    caps, heading = standing.caps, _heading_tokens(selection)
     room = layout.limit - layout.tokens - selection.ageing.tokens - selection.record
-    share = min(room, caps.together) / sum(caps.of(level) for level, _ in parts)
-    begin, tasks = standing.cut, list[Task]()
-    for (level, positions), after in zip(
-        parts, [*(p[1][0] for p in parts[1:]), layout.cut], strict=True
-    ):
-        cap = max(24, int(caps.of(level) * share) - heading)
-        tasks.append(_summary_of_part(selection, positions, level, cap, (begin, after)))
-        begin = after
-    return tasks
+    room = min(room, caps.together)
+    wanted = [caps.of(level) for level, _ in parts]
+    shares = [int(each * min(1.0, room / sum(wanted))) for each in wanted]
+    shares[-1] += min(room - sum(shares), caps.together // 2 - shares[-1])
+    begins = [standing.cut, *(positions[0] for _, positions in parts[1:]), layout.cut]
+    return [
+        _summary_of_part(selection, list(positions), level, max(24, share - heading), part)
+        for (level, positions), share, part in zip(parts, shares, pairwise(begins), strict=True)
+    ]
 
 
 def _summary_of_call(selection: Selection, new: list[int]) -> Task:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from compact.core.arguments import read_json
+from compact.core.arguments import leaves, read_json
 
 AnchorKind = Literal[
     "path", "pair", "file", "identifier", "url", "hash", "version", "reference", "flag"
@@ -235,7 +235,7 @@ def strings_of(arguments: str) -> Iterator[tuple[str, str]]:
     except ValueError:
         yield "", arguments
         return
-    yield from _strings("", value)
+    yield from ((key, leaf) for key, leaf in leaves(value) if isinstance(leaf, str))
 
 
 def keys_of(arguments: str) -> list[str]:
@@ -245,17 +245,6 @@ def keys_of(arguments: str) -> list[str]:
     except ValueError:
         return []
     return [str(key) for key in value] if isinstance(value, dict) else []
-
-
-def _strings(key: str, value: object) -> Iterator[tuple[str, str]]:
-    if isinstance(value, str):
-        yield key, value
-    elif isinstance(value, Mapping):
-        for k, v in value.items():
-            yield from _strings(str(k), v)
-    elif isinstance(value, list):
-        for v in value:
-            yield from _strings(key, v)
 
 
 class Use:

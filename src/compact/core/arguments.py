@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Iterator, Mapping
 from itertools import accumulate
 from typing import Any
 
@@ -30,6 +31,18 @@ def read_json(text: str) -> Any:  # noqa: ANN401 - JSON has no narrower type
     if _is_deep(text):
         raise ValueError(f"it is nested deeper than {DEEPEST}")
     return json.loads(text, parse_constant=_finite, parse_float=_finite)
+
+
+def leaves(value: object, key: str = "") -> Iterator[tuple[str, object]]:
+    """Every value of JSON that holds no others, with the key under which it stands."""
+    if isinstance(value, Mapping):
+        for name, each in value.items():
+            yield from leaves(each, str(name))
+    elif isinstance(value, list):
+        for each in value:
+            yield from leaves(each, key)
+    else:
+        yield key, value
 
 
 def _is_deep(text: str) -> bool:

@@ -34,7 +34,7 @@ _SETTING = re.compile(r"[A-Za-z_]\w*=")
 
 def steps_of(script: str) -> Iterator[str]:
     """The steps of a command, without documents that stand in it and without where output goes."""
-    for step in _STEP.findall(_REDIRECTED.sub("", without_documents(script[:MOST_READ]))):
+    for step in _STEP.findall(_REDIRECTED.sub("", _without_documents(script[:MOST_READ]))):
         if words := step.split():
             yield " ".join(words)
 
@@ -59,18 +59,15 @@ def checks_in(script: str) -> dict[str, str]:
     return found
 
 
-def only_looks(script: str) -> bool:
-    """Whether a command does nothing but look, move and set up."""
-    return all(program_of(step) in _LOOKS for step in steps_of(script))
-
-
-def told(script: str) -> str:
-    """A command as it is told: on one line, without what only cuts its output."""
+def as_told(script: str) -> str:
+    """A command as it is told: on one line, without steps that only look, move and set up. Empty
+    where it has no other.
+    """
     steps = list(steps_of(script.partition("\n")[0]))
     return " && ".join(step for step in steps if program_of(step) not in _LOOKS)
 
 
-def without_documents(command: str) -> str:
+def _without_documents(command: str) -> str:
     """The command without the documents that stand in it (`<<EOF`): messages, scripts."""
     kept, end = list[str](), ""
     for line in command.split("\n"):

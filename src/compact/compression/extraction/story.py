@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
@@ -55,6 +56,8 @@ ALIKE = 0.7
 """Share of common words from which a statement says nothing new."""
 LINE_TOKENS = 3
 VOICES = {"person": "User", "assistant": "Assistant"}
+SPOKEN = frozenset(f"{name}: " for name in (*VOICES.values(), "System", "Tool"))
+"""What is no name: nobody may speak as another by saying so."""
 _NUMBER = re.compile(r"\d")
 _ENDS = (".", "!", "?", "…", ":", ";", "。", "！", "？", "”", ".)", ".`")
 """How a statement ends that needs no mark before the next one."""
@@ -191,12 +194,9 @@ class Teller:
         def cost(text: str) -> int:
             return self.counter.text(text) + 1
 
-        named = {
-            s.position: found[0]
-            for turn in turns
-            for s in _openings(turn)
-            if (found := NAMED.match(s.text))
-        }
+        openings = ((s.position, NAMED.match(s.text)) for turn in turns for s in _openings(turn))
+        named = {at: found[0] for at, found in openings if found and found[0] not in SPOKEN}
+        named |= {said.position: "" for said in told}  # it says itself who spoke
         left = cap
         while left > LEAST_TOKENS and new:
             lines = "\n".join(_talked(select(new, left, cost), named))
@@ -312,16 +312,18 @@ class Teller:
             if i in told.heads:
                 yield told.heads[i]
             rows = sorted((x for x in by_turn.get(i, ()) if x.text), key=lambda x: x.place)
+            more = _untold(turns[i], rows) if i != EARLIER else Counter[str]()
             for (_, under), lines in groupby(rows, key=lambda x: (x.kind, x.under)):
-                texts = [line.text for line in lines]
-                more = _count(turns[i], under) - len(texts) if under and i != EARLIER else 0
-                said = f"{_joined(texts)} (… {more} more)" if more > 0 else _joined(texts)
+                said = _joined([line.text for line in lines])
+                if left := more.pop(under, 0):
+                    said += f" (… {left} more)"
                 yield f"  {under}: {said}" if under else f"  {said}"
 
 
-def _count(turn: Turn, under: str) -> int:
-    """How many statements stand under a heading, or below the line that leads to them."""
-    return sum(said.under == under for said in (*turn.narration, *turn.closing))
+def _untold(turn: Turn, rows: Iterable[Line]) -> Counter[str]:
+    """How many statements below each heading, or line that leads to them, are not told."""
+    said = Counter(s.under for s in (*turn.narration, *turn.closing) if s.under)
+    return said - Counter(line.under for line in rows)
 
 
 def _said_in(turn: Turn) -> Iterator[Said]:
@@ -347,8 +349,10 @@ def _talked(rows: Sequence[Said], names: Mapping[int, str]) -> Iterator[str]:
     under which its message was given, if there is one.
     """
     for (at, voice), said in groupby(rows, key=lambda x: (x.position, x.voice)):
-        name = names.get(at, f"{VOICES[voice]}: ")
-        yield f"- {name}{' '.join(x.text.replace(name, '', 1) for x in said)}"
+        words = " ".join(x.text for x in said)
+        if name := names.get(at, f"{VOICES[voice]}: "):
+            words = words.replace(name, "", 1) if at in names else words
+        yield f"- {name}{words}"
 
 
 def _joined(texts: Sequence[str]) -> str:

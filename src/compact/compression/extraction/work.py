@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from compact.core import anchors
-from compact.core.arguments import read_json
+from compact.core.arguments import leaves, read_json
 from compact.core.commands import checks_in, program_of, steps_of
 from compact.core.messages import ToolCall, ToolResult
 from compact.core.outcomes import outcome_of
@@ -264,15 +264,12 @@ class WorkLog:
             attempt.kinds = frozenset(checks_in(asked.script))
         if not failed:
             self._note_tasks(asked, result.text[:_LOOKED_AT])
-        if not failed:
             self.uncommitted.update(dict.fromkeys(asked.files, position))
             for file in asked.files:
                 self.files[file] = self.files.pop(file, (0, 0))[0] + 1, position
         if asked.command:
             self._ran(asked, every[0] if failed and every else None, position)
-            if "git" in map(program_of, steps_of(asked.script)) and not _ELSEWHERE.search(
-                asked.script
-            ):
+            if "git" in map(program_of, steps_of(asked.script)):
                 self._note_repository(result.text, asked.script)
 
     def _note_tasks(self, asked: _Asked, text: str) -> None:
@@ -287,6 +284,8 @@ class WorkLog:
 
     def _note_repository(self, text: str, script: str) -> None:
         """Take down what git said of branch and commit."""
+        if _ELSEWHERE.search(script):
+            return
         if "show-current" in script or "--abbrev-ref HEAD" in script:
             named = text.strip()
             self.branch = named if named and not _SPACE.search(named) else self.branch
@@ -418,19 +417,8 @@ def _facts_of(text: str, known: Collection[str]) -> str:
         value: Any = read_json(text) if text.lstrip()[:1] in "{[" else None
     except ValueError:
         return ""
-    pairs = [f"{k}={v}" for k, v in _scalars("", value) if str(v) not in known]
+    pairs = [f"{k}={v}" for k, v in leaves(value) if v is not None and str(v) not in known]
     return ", ".join(dict.fromkeys(pairs))[:_MOST_GIVEN]
-
-
-def _scalars(key: str, value: object) -> Iterator[tuple[str, object]]:
-    if isinstance(value, dict):
-        for k, v in value.items():
-            yield from _scalars(str(k), v)
-    elif isinstance(value, list):
-        for v in value:
-            yield from _scalars(key, v)
-    elif value is not None:
-        yield key, value
 
 
 def _task_list(call: ToolCall) -> list[tuple[str, str]]:
