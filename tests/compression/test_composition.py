@@ -192,3 +192,16 @@ def test_a_record_that_is_read_again_carries_on() -> None:
         assert section(text, title), title
         for line in section(text, title).splitlines():
             assert line in section(after, title), title
+
+
+def test_a_question_and_what_only_leads_to_something_are_no_facts():
+    messages = [
+        said("user", "I would like to leave after 8:30 and before 21:00."),
+        said("user", "We are two adults, may I bring the dog of Anna Petersen?"),
+        said("user", "Sure, here are the details of the guests:"),
+        *edit(1),
+    ]
+    facts = section(composed(messages), "Facts")
+    assert "“I would like to leave after 8:30 and before 21:00.”" in facts
+    assert "Petersen" not in facts
+    assert "details" not in facts

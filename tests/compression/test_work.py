@@ -148,3 +148,34 @@ def test_a_shown_list_of_tasks_says_which_are_done():
     )
     assert section(text, "Open") == "- Sand it"
     assert "- Done: Paint the hull" in section(text, "State")
+
+
+def test_a_check_says_what_was_written_since():
+    text = record(*run(1, "pytest -q", "12 passed"), *edit(1, "src/app/mail.py"))
+    assert "- `pytest -q` passed; written since: mail.py" in section(text, "State")
+
+
+def test_git_says_the_branch_alone():
+    text = record(*run(1, "git branch --show-current", "harbour/mail\n"))
+    assert section(text, "State") == "- On branch harbour/mail"
+
+
+def test_the_newest_outcome_of_each_thing_is_told_with_what_it_gave():
+    """Not that it went well: what it gave may be another thing than what was asked for."""
+
+    def change(number, berth, gave, **more):
+        yield call(f"c{number}", "change_booking", {"id": berth, "cabin": "wide"})
+        yield result(f"c{number}", gave, **more)
+
+    text = record(
+        *change(1, "B7", "Error: the guest owes money", is_error=True),
+        *change(2, "B9", '{"id": "B9", "cabin": "narrow", "paid": {"amount": 1200}}'),
+        *change(3, "B7", '{"id": "B7", "cabin": "wide", "paid": {"amount": 90}}'),
+        call("g", "get_booking", {"id": "B7", "of": "today"}),
+        result("g", '{"id": "B7", "cabin": "wide"}'),
+    )
+    state = section(text, "State")
+    assert "change_booking(id=B9, cabin=wide) gave: cabin=narrow, amount=1200" in state
+    assert "change_booking(id=B7, cabin=wide) gave: amount=90" in state
+    assert "owes money" not in state
+    assert "get_booking" not in state

@@ -339,5 +339,6 @@ def test_a_session_loaded_whole_is_told_as_if_it_had_been_lived() -> None:
     assert sum(c.span.messages + len(c.kept) for c in made) == spans[-1][1] + 1
     assert made[-1].token_count > made[1].token_count
     assert sum(c.token_count for c in made) <= 0.20 * 7_168
+    assert all(c.token_count <= cap_of(c.level, 7_168) for c in made[:-1])
     with ContextManager(window=8_192, store=store, session_id="s") as again:
         assert again.get_context_for_model() == shown

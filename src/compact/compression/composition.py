@@ -19,9 +19,7 @@ from compact.compression.extraction.work import Attempt
 from compact.compression.listing import Listing
 from compact.compression.page import HEADING_TOKENS, LINE_TOKENS, Page, Row
 from compact.core import anchors
-from compact.core.facts import entities
 from compact.core.instructions import Instruction
-from compact.core.lexicon import is_request
 from compact.core.messages import Message, short_id
 from compact.core.modes import Emphasis, emphasis_of
 from compact.core.outline import (
@@ -364,9 +362,8 @@ class Composer:
                     yield Row(f"- {one.text}", one.position)
 
     def _facts(self) -> Iterator[Row]:
-        """What persons said that is no clear rule and no request that names nothing, the most
-        telling first, and of these the oldest: the story has more words for what is new. Where
-        people only talk, the story is made of it.
+        """What persons said that is no clear rule, the most telling first, and of these the oldest:
+        the story has more words for what is new. Where people only talk, the story is made of it.
         """
         if self.notes.is_plain_talk:
             return iter(())
@@ -396,12 +393,8 @@ class Composer:
 
 
 def _is_fact(said: Instruction) -> bool:
-    """Whether it can stand among the facts: neither a question, nor what only leads to something,
-    nor a request that names nothing. One that names something may be a limit.
-    """
-    if len(said.text) > LONGEST_FACT or said.text.endswith((":", "：", "？", "?")):
-        return False
-    return not is_request(said.text) or said.score >= CLEAR_RULE or bool(entities(said.text))
+    """Whether it can stand among the facts: neither a question, nor what only leads to one."""
+    return len(said.text) <= LONGEST_FACT and not said.text.endswith((":", "：", "？", "?"))
 
 
 def _asks_back(answer: str) -> bool:

@@ -21,16 +21,6 @@ _REPLIES = {
 }
 _WORDS = frozenset(word for words in _REPLIES.values() for word in words.split())
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
-_REQUESTS = re.compile(
-    r"(?:(?:and|so|ok(?:ay)?|yes|then|now|also|but|sure|hi|hello|hmm|thanks|i think)[,!.]? )*"
-    r"(?:(?:can|could|would|will) (?:you|we)|please|let(?:'s| us| me)|(?:i|we)(?:'d| would)? "
-    r"(?:want|like|love|need|wonder)|(?:we|you) should|(?:how|what) about"
-    r"|kannst du|können wir|könntest du|bitte|lass(?:t)? uns"
-    r"|(?:ich|wir) (?:möchten?|wollen|will))\b",
-    re.IGNORECASE,
-)
-"""How a request opens that is made of the other one, now."""
-_PLEASE = re.compile(r"\b(?:please|bitte)[.!]*$", re.IGNORECASE)
 _CONCESSIONS = re.compile(
     r"(?:you(?:'re| are) (?:absolutely |completely |totally |quite )?(?:right|correct)"
     r"|(?:good|great) (?:catch|point)|(?:i )?apologi[sz]e|(?:i'm )?sorry"
@@ -56,11 +46,6 @@ def is_reply(text: str) -> bool:
         for words in said
         for number, word in enumerate(words, 1)
     )
-
-
-def is_request(text: str) -> bool:
-    """Whether a sentence opens, or ends, as a request for something to be done now."""
-    return bool(_REQUESTS.match(text.replace("’", "'")) or _PLEASE.search(text))
 
 
 def concedes(text: str) -> bool:

@@ -349,7 +349,7 @@ def _talked(rows: Sequence[Said], names: Mapping[int, str]) -> Iterator[str]:
     under which its message was given, if there is one.
     """
     for (at, voice), said in groupby(rows, key=lambda x: (x.position, x.voice)):
-        words = " ".join(x.text for x in said)
+        words = _joined([x.text for x in said])
         if name := names.get(at, f"{VOICES[voice]}: "):
             words = words.replace(name, "", 1) if at in names else words
         yield f"- {name}{words}"
