@@ -234,6 +234,7 @@ def test_a_mistake_of_ours_is_one_line_too_and_a_traceback_when_asked_for(run, m
         run("tokens", sample)
 
 
+@pytest.mark.slow
 def test_closed_standard_streams_are_no_traceback(process, sample, tmp_path):
     code = (
         "import os, sys; os.close({0}); sys.std{1} = None; "

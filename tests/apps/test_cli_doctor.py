@@ -79,6 +79,7 @@ def without(names, *arguments):
     return Ran(done.returncode, done.stdout, done.stderr)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("names", "package"),
     [
@@ -109,6 +110,7 @@ def test_the_doctor_works_where_packages_are_missing(names, package, tmp_path):
     assert f"{package} is missing: pip install {package}" in done.err
 
 
+@pytest.mark.slow
 def test_the_doctor_needs_nothing_to_draw_with():
     done = without("rich", "doctor")
     assert (done.code, done.err) == (0, "")

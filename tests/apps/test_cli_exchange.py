@@ -140,6 +140,7 @@ def test_a_pipe_is_read_once_and_whole(run, sample, tmp_path):
     assert [m.content for m in kept] == [m.content for m in read.messages]
 
 
+@pytest.mark.slow
 @unix
 def test_standard_input_has_a_file_name_too(process, sample):
     if not os.path.exists("/dev/stdin"):

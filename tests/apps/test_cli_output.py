@@ -143,6 +143,7 @@ def test_an_export_replaces_exports_and_nothing_else_unless_told_to(run, chat, t
         assert (tmp_path / name).stat().st_size > 10_000
 
 
+@pytest.mark.slow
 @full
 def test_a_full_disk_is_one_line(process, sample):
     with FULL.open("wb") as device:
@@ -157,6 +158,7 @@ def test_a_full_disk_is_one_line(process, sample):
     assert (done.code, done.err) == (2, "compactctl: output: No space left on device\n")
 
 
+@pytest.mark.slow
 @unix
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="mounting needs root")
 def test_a_really_full_disk_loses_nothing(process, sample, tmp_path):
@@ -186,6 +188,7 @@ def closed_pipe():
     return os.fdopen(writer, "wb")
 
 
+@pytest.mark.slow
 @unix
 def test_a_result_whose_reader_left_is_reported_lost(process, sample):
     with closed_pipe() as pipe:
@@ -197,6 +200,7 @@ def test_a_result_whose_reader_left_is_reported_lost(process, sample):
     )
 
 
+@pytest.mark.slow
 @unix
 @pytest.mark.parametrize("arguments", [["demo"], ["demo", "--help"], ["tokens", "FILE", "--json"]])
 def test_a_report_whose_reader_left_ends_without_a_traceback(process, sample, arguments):
@@ -253,6 +257,7 @@ def test_a_terminal_without_unicode_gets_a_readable_report(process, sample, comm
         assert done.out.isascii()
 
 
+@pytest.mark.slow
 def test_data_is_utf_8_whatever_the_terminal(process, sample):
     done = process("compact", sample, "--max-tokens", "8000", env=POOR)
     assert done.code == 0
@@ -260,6 +265,7 @@ def test_data_is_utf_8_whatever_the_terminal(process, sample):
     assert all(json.loads(line) for line in done.out.splitlines())
 
 
+@pytest.mark.slow
 def test_colour_is_for_terminals(process, sample):
     plain = process("demo").out
     coloured = process("demo", env={"FORCE_COLOR": "1"}).out

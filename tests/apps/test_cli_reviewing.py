@@ -166,6 +166,7 @@ def test_context_says_where_the_next_prompt_will_be_smaller(run, chat):
     assert "compressed first" not in run("context", "harb", "--store", chat).out
 
 
+@pytest.mark.slow
 def test_a_context_is_shown_by_pages(run, told, tmp_path):
     """A session that was never compressed may have any number of messages; whatever is data is
     whole.
@@ -352,6 +353,7 @@ def test_plain_words_say_where_the_session_stands(run, chat):
 # --- pipes and poor terminals ---------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @unix
 @pytest.mark.parametrize(
     "command",
@@ -375,6 +377,7 @@ def test_a_reader_who_left_ends_without_a_traceback(process, chat, command):
     assert done.err.count("\n") <= 1
 
 
+@pytest.mark.slow
 def test_a_terminal_without_unicode_gets_a_readable_tree(process, chat):
     env = {"PYTHONIOENCODING": "ascii"}
     for command in (["checkpoints"], ["context"], ["history"]):

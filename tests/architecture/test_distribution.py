@@ -38,6 +38,7 @@ def files(source: Path) -> list[Path]:
     ]
 
 
+@pytest.mark.slow
 def test_every_module_and_data_file_is_in_the_wheel(wheel):
     missing = {path.as_posix() for path in files(SOURCE)} - set(wheel.namelist())
     assert not missing, f"declare in [tool.setuptools.package-data]: {sorted(missing)}"

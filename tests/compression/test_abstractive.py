@@ -521,6 +521,7 @@ SPAN = 150 if NIGHT is not None else 60
 """Messages of each real session that are summarized."""
 
 
+@pytest.mark.slow
 @pytest.mark.data
 @pytest.mark.parametrize("window", [4_000, 8_000])
 def test_no_request_of_a_real_session_exceeds_the_window(sessions, window: int):

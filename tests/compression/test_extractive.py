@@ -186,6 +186,7 @@ def test_the_same_messages_give_the_same_text() -> None:
     assert ExtractiveSummarizer(COUNTER).extracted(request).text == story(PIERS)
 
 
+@pytest.mark.slow
 def test_notes_are_bounded() -> None:
     """However long the history, notes stay within their caps."""
     text = "We decided that name_{0}_x is stored in dir_{0}/file_{0}.py today. Always back up {0}."

@@ -131,6 +131,7 @@ def digest() -> str:
     return found.hexdigest()
 
 
+@pytest.mark.slow
 def test_summaries_are_what_they_were():
     """For each history, level, mode and strategy the same words, byte for byte (K-5)."""
     stored = {path.name: path.read_bytes() for path in GOLDEN.glob("*.md")}

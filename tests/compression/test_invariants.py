@@ -53,6 +53,7 @@ def cases(draw: st.DrawFn, history: st.SearchStrategy) -> tuple[strategies.Gener
     return made, draw(strategies.windows(checker.prompt_tokens(made.messages)))
 
 
+@pytest.mark.slow
 @quick
 @given(cases(strategies.ordinary()))
 def test_what_applications_send(case):
@@ -102,6 +103,7 @@ def ordinary_history(seed: int) -> strategies.Generated:
     return w.made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("window", "rare"), [(1_000, 0.06), (2_000, 0.03), (8_000, 0.0)])
 def test_the_window_is_used(window, rare, capsys):
     """C-6: 90 % of the ceiling is used where an ordinary history has half as much again, or more.
@@ -121,6 +123,7 @@ def test_the_window_is_used(window, rare, capsys):
     assert min(shares.values()) > 0.6
 
 
+@pytest.mark.slow
 def test_small_windows_are_used_fairly(capsys):
     """C-6: at 300 and 500 tokens half of the room is used nearly always, on average more than 85
     %."""
@@ -205,6 +208,7 @@ def test_a_history_worth_naming(name, window):
     holds(made, window)
 
 
+@pytest.mark.slow
 def test_a_tool_result_of_five_megabytes():
     """FR-3, NFR-1: fits like any other, whether it is the newest message or an old one."""
     huge = strategies.log(random.Random(3), 1_000_000)[:5_000_000]
@@ -243,6 +247,7 @@ def test_cannot_fit_says_what_is_too_large():
     assert messages == [{"role": "system", "content": LONG}, USER]
 
 
+@pytest.mark.slow
 def test_the_same_bytes_in_every_process(tmp_path):
     """K-5: the order of sets and hashes, which differs from process to process, decides nothing."""
     made = ordinary_history(8)

@@ -195,6 +195,7 @@ def check(folder: str, capsys: pytest.CaptureFixture[str], *, every: bool) -> No
     assert not wrong, f"{len(wrong)} findings:\n" + "\n".join(wrong[:20])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_sessions_fit(folder, capsys):
     """NFR-2, FR-3, K-4, FR-8: fits by exact count, groups whole, words kept, at least 90 % used,
@@ -209,6 +210,7 @@ def test_every_conversation_fits(folder, capsys):
     check(folder, capsys, every=True)
 
 
+@pytest.mark.slow
 def test_compressing_again_changes_nothing():
     """K-6: on the largest session, in memory, at each window; and the same twice."""
     paths = files("claude_code_sessions")

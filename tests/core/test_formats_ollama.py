@@ -316,6 +316,7 @@ def test_compressed_messages_are_taken_by_the_server(made, window):
     assert again == shown
 
 
+@pytest.mark.slow
 def test_a_session_of_200_turns(tmp_path):
     """FR-3, C-3: with parallel calls, at a window of 8,192 tokens; opened again from its file in
     the middle, its prompts go on as they were."""

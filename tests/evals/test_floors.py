@@ -36,6 +36,7 @@ def folder():
         pytest.skip(f"no real conversations here: {reason}")
 
 
+@pytest.mark.slow
 def test_what_is_needed_next_is_there_after_compression(folder):
     sample = data.claude_code_sessions(folder)[1::2] if BY_DAY else None
     try:
@@ -51,6 +52,7 @@ def test_what_is_needed_next_is_there_after_compression(folder):
             assert sum(score.prose for score in some) >= PROSE_FLOOR * len(some), half
 
 
+@pytest.mark.slow
 def test_instructions_that_fit_are_there_word_for_word(folder):
     only = "claude_code_sessions/" if BY_DAY else ""
     outcomes = [o for o in instructions.labelled(folder, only) if o.fits]
@@ -60,6 +62,7 @@ def test_instructions_that_fit_are_there_word_for_word(folder):
     assert share >= INSTRUCTION_FLOOR
 
 
+@pytest.mark.slow
 def test_generated_rules_are_there_or_referenced():
     outcomes = list(instructions.from_generator(instructions.SEEDS[: size(1, 5)]))
     share = instructions.share([o for o in outcomes if o.fits])

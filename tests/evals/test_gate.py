@@ -10,6 +10,7 @@ from evals import data, gate
 COUNTER = wiring.token_counter("chat_completions", tokenizer="o200k")
 
 
+@pytest.mark.slow
 def test_the_stories_by_hand_are_judged_as_they_were_published():
     """Without data the repository's own stories are measured (FR-6)."""
     found = gate.run(None)

@@ -59,6 +59,7 @@ def test_each_mode_keeps_more_of_the_sample(window):
     hold([row])
 
 
+@pytest.mark.slow
 @pytest.mark.data
 def test_each_mode_keeps_more_of_some_sessions(folder):
     """FR-12: one folder of real sessions at one window."""
@@ -78,6 +79,7 @@ def test_each_mode_keeps_more_of_all_coding_sessions(folder, window):
     hold(modes.run(folder, windows=[window]))
 
 
+@pytest.mark.slow
 @pytest.mark.data
 def test_real_summaries_are_sound_in_every_mode(folder):
     """FR-5, FR-12, NFR-2: a sample of sessions, by the judges of all compressions."""

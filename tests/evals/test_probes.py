@@ -276,6 +276,7 @@ def test_retention_is_what_stands_in_the_story_alone():
     assert not nothing.accepted
 
 
+@pytest.mark.slow
 def test_a_level_keeps_less_than_the_one_before_and_the_context_more():
     """By session and level; a larger cap keeps more (K-13)."""
     sample = wiring.read_transcript(data.SAMPLE).messages
@@ -297,6 +298,7 @@ def without_data(tmp_path, monkeypatch):
     monkeypatch.setattr(data, "REPO_ROOT", tmp_path / "repo")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("without_data")
 def test_the_extractive_path_is_measured_on_the_sample_without_data(capsys, tmp_path):
     """It tells more of what is covered than a sliding window does, the same at every run (K-5)."""
@@ -313,6 +315,7 @@ def test_the_extractive_path_is_measured_on_the_sample_without_data(capsys, tmp_
     assert sum(source) >= 0.9 * len(source)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("without_data")
 def test_the_command_takes_a_model_for_probes_and_retention(monkeypatch, capsys):
     """`--model KEY` summarizes and answers; `--judge` needs it (issue 4)."""

@@ -71,6 +71,7 @@ def test_nothing_is_written_into_the_repository():
         command.main(["lines", "--to", str(data.REPO_ROOT / "packs")])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("sources")
 def test_lines_are_drawn_by_the_seed_with_their_place_in_the_log(tmp_path):
     sections = ["Rules", "Files"]

@@ -177,6 +177,7 @@ def lived(life: Life, compressions: int) -> None:
             assert known[parent].span.last <= c.span.last
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", EVENTS)
 @pytest.mark.parametrize("window", [4_096, 8_192, 32_768])
 def test_checkpoints_keep_their_promises_over_many_compressions(window: int, kind: str) -> None:
@@ -230,6 +231,7 @@ def test_a_short_summary_is_shown_unchanged_until_it_is_merged() -> None:
     assert len(ctx.checkpoints) == 11, "one merged one, and ten that are younger"
 
 
+@pytest.mark.slow
 def test_merging_unites_spans_and_parents() -> None:
     """What is merged stands for all that its parents stood for, and uses its room (FR-4)."""
     life = Life(32_768)
@@ -262,6 +264,7 @@ class Recorded(ScriptedSummarizer):
         return ExtractiveSummarizer(counter).extracted(request)
 
 
+@pytest.mark.slow
 def test_an_aged_one_is_written_from_history_while_that_can_be_read() -> None:
     """Its messages where they are at most two windows, else the checkpoints it takes the place of,
     the merged one before among them (FR-4, decision 013).
@@ -298,6 +301,7 @@ def test_an_aged_one_is_written_from_history_while_that_can_be_read() -> None:
     assert not seen["moderate from checkpoints"], seen
 
 
+@pytest.mark.slow
 def test_in_another_window_checkpoints_go_on_ageing() -> None:
     """What it takes over keeps its age, also once the session is opened again (FR-4, US-5)."""
     life = Life(16_384)
@@ -321,6 +325,7 @@ def test_in_another_window_checkpoints_go_on_ageing() -> None:
     assert not taken & {c.id for c in life.ctx.checkpoints if c.level != "merged"}
 
 
+@pytest.mark.slow
 def test_a_session_loaded_whole_is_told_as_if_it_had_been_lived() -> None:
     """FR-4: several checkpoints of different levels, each message in one of them or in view, the
     newest part in the most words; the same after the session was opened again.

@@ -171,6 +171,7 @@ def holds(history: strategies.Generated, share: float, given: Sequence[Any]) -> 
 shares = st.sampled_from((0.1, 0.2, 0.3, 0.5, 0.8))
 
 
+@pytest.mark.slow
 @quick
 @given(strategies.ordinary(least=6) | strategies.wild(), shares, answers)
 def test_the_invariants_hold_whatever_is_written(
@@ -213,6 +214,7 @@ def plays(seed: int, kind: str, given: Sequence[Any], steps: int) -> None:
 kinds = st.sampled_from(("in memory", "SQLite"))
 
 
+@pytest.mark.slow
 @few
 @given(st.integers(0, 2**20), kinds, answers)
 def test_sessions_hold_whatever_is_written(seed: int, kind: str, given: list[Any]) -> None:

@@ -347,6 +347,7 @@ TENTH = sizes.size(20, 100)
 TIME = ("ordinary ms", "compressing ms")
 
 
+@pytest.mark.slow
 def test_sixty_compressions_cost_what_the_first_ones_did(tmp_path, capsys):
     """FR-1, NFR-1: the example session over and over; its last fifth beside its second. Seconds are
     for the long run, here calls and entries are counted."""

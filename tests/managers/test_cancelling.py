@@ -134,6 +134,7 @@ async def cancelled_after(
     return True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", STORES)
 @pytest.mark.parametrize("work", [sends, reads, takes, compresses])
 def test_a_call_can_be_left_at_every_await(

@@ -200,6 +200,7 @@ def weathered(turns: int, seed: int, folder: Path) -> Storm:
     return it
 
 
+@pytest.mark.slow
 def test_a_storm(tmp_path: Path) -> None:
     """Every turn is served, every prompt fits, nothing is lost (NFR-2, FR-6)."""
     it = weathered(300, 5, tmp_path)

@@ -48,6 +48,7 @@ def statuses(ctx, number=0):
 # --- in every prompt ------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wire", ["chat_completions", "anthropic"])
 def test_three_goals_are_in_every_prompt_over_fifty_compressions(tmp_path, wire):
     """FR-7, FR-15: word for word, once, whatever is compressed; a real file, opened again."""
@@ -226,6 +227,7 @@ def test_a_branch_from_inside_a_batch_begins_with_what_was_said_before_it(
     assert statuses(ctx) == {"Sweep": "completed", "Wash": "completed"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", [20, 60, 140, 199] if sizes.NIGHT is not None else [60, 199])
 def test_a_branch_from_long_ago_begins_with_the_goals_of_its_time(
     store: SessionStore, monkeypatch: pytest.MonkeyPatch, at: int
@@ -243,6 +245,7 @@ def test_a_branch_from_long_ago_begins_with_the_goals_of_its_time(
     assert list(statuses(ctx)) == [f"Row {i}" for i in range(at // 2)][-MOST_SUBTASKS:]
 
 
+@pytest.mark.slow
 def test_context_at_shows_the_goals_of_prompts_whose_notes_are_too_many_by_now():
     """FR-1, FR-7: after more compressions than notes are kept."""
     ctx = session(InMemoryStore(), window=1_024)
@@ -257,6 +260,7 @@ def test_context_at_shows_the_goals_of_prompts_whose_notes_are_too_many_by_now()
     assert wrong == []
 
 
+@pytest.mark.slow
 def test_a_model_cannot_fill_the_window_with_goals(store: SessionStore):
     """FR-7, K-2: what it adds has an eighth of the window; every prompt fits."""
     ctx = session(store, window=2_048)
@@ -282,6 +286,7 @@ def test_notes_of_progress_are_bounded(store: SessionStore):
     assert [goal.text for goal in session(store).goals] == ["Mend the roof.", "Sleep."]
 
 
+@pytest.mark.slow
 def test_a_goal_that_prompts_go_by_outlives_much_progress(store: SessionStore):
     """FR-7, FR-15: what a model set stays in prompts while it is active, however much it reports
     between two compressions; also after going back.

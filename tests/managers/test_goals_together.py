@@ -85,6 +85,7 @@ def write(file: str, writer: int, start: threading.Barrier, told: "multiprocessi
     told.put(changes(events))
 
 
+@pytest.mark.slow
 def test_two_processes_lose_no_step(tmp_path: Path) -> None:
     """FR-7, S-2: on one file."""
     file = tmp_path / "chat.db"

@@ -43,6 +43,7 @@ def test_only_an_active_context_may_be_sent() -> None:
     assert prompt_of(ctx.active_context()) == ctx.get_context_for_model()
 
 
+@pytest.mark.slow
 def test_types_keep_the_layers_apart(tmp_path: Path) -> None:
     """A type checker refuses what the run time refuses (FR-1).
 

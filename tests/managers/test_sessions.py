@@ -295,6 +295,7 @@ WRITER = """
 """
 
 
+@pytest.mark.slow
 def test_two_processes_write_and_compress_one_session(tmp_path: Path) -> None:
     """Both append and both compress; every message is there once, each writer's in its order
     (S-2)."""
@@ -412,6 +413,7 @@ def test_a_switch_to_any_window_never_overflows(store_of: Reopen) -> None:
         assert cover_faults(ctx) == []
 
 
+@pytest.mark.slow
 def test_a_turn_of_a_long_session_reads_its_window_and_no_more() -> None:
     """Opening, a turn and a switch of the window read what is in view; the first compression since
     then reads the history once, for its notes, and no later one does again (C-8, C-9, NFR-1).
@@ -435,6 +437,7 @@ def test_a_turn_of_a_long_session_reads_its_window_and_no_more() -> None:
             store.entries = 0
 
 
+@pytest.mark.slow
 def test_the_view_of_a_session_of_many_messages_is_opened_by_reading_a_few() -> None:
     """Opening costs the window, whatever the session's length (NFR-1)."""
     read: dict[int, int] = {}

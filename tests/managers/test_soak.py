@@ -66,6 +66,7 @@ def soak(numbers: Iterable[int], folder: Path, capsys: pytest.CaptureFixture[str
     return count
 
 
+@pytest.mark.slow
 def test_random_sessions_hold(tmp_path, capsys):
     """K-13: a handful of them; more behind the marker, a thousand at night."""
     count = soak(range(QUICK), tmp_path, capsys)

@@ -282,6 +282,7 @@ def test_a_list_of_which_nothing_is_known_says_so() -> None:
     assert events[1].branch_id == ctx.branch_id
 
 
+@pytest.mark.slow
 @in_both
 def test_a_prompt_of_long_ago_is_known_by_its_checkpoints(kind: str, tmp_path: Path) -> None:
     """Whatever number of compressions came since (K-6, NFR-2)."""

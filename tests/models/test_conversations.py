@@ -163,6 +163,7 @@ def holds_a_conversation(
     counts_are_the_servers(notes)
 
 
+@pytest.mark.slow
 def test_five_windows_are_served_as_counted(
     llama: Llama, notes: Notes, estimator: HuggingFaceEstimator
 ) -> None:

@@ -155,6 +155,7 @@ def assert_promises_are_kept(work: Work, folder: Path, count: int, *, seed: int)
         assert found in either, f"{loss.promised} calls had returned"
 
 
+@pytest.mark.slow
 def test_what_was_promised_outlives_the_power(tmp_path: Path) -> None:
     work = worked(tmp_path / "disk", 90, seed=1)
     assert {len(state) for state in work.states} == {0, 1, 2, 3}
@@ -242,6 +243,7 @@ def test_deleted_words_do_not_come_back(tmp_path: Path, kept: float) -> None:
 # --- the guard has teeth --------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_normal_durability_loses_the_last_calls_and_never_the_file(tmp_path: Path) -> None:
     """As `SQLiteManager` says of it; so this disk does forget what is not synced."""
     work = worked(tmp_path / "disk", 90, seed=1, durability="normal")

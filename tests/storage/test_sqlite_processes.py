@@ -38,6 +38,7 @@ def write(file: str, process: int, threads: int) -> None:
             list(pool.map(append, range(threads)))
 
 
+@pytest.mark.slow
 def test_processes_and_threads_append_to_a_new_file_at_once(file: Path) -> None:
     context = multiprocessing.get_context("spawn")
     processes = [context.Process(target=write, args=(str(file), i, 8)) for i in range(2)]

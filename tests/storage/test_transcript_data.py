@@ -61,6 +61,7 @@ def conversations(path: Path) -> list[int | None]:
     return [None] if count == 1 else list(range(1, count + 1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", FORMAT_OF)
 def test_every_file_is_recognized_and_read(folder, capsys):
     """NFR-2: no file is refused, and each message has an id of its own and its rows."""
