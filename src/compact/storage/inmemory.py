@@ -144,12 +144,15 @@ class InMemoryStore:
 
         Raises:
             Superseded: the branch does not have `expected` messages any more.
+            InvalidMessage: one holds something that could not be stored.
         """
         with self._lock:
             line = self._line(branch_id)
             at = line.stop
             if expected is not None and expected != at:
                 raise Superseded(f"the branch has {at} messages, not {expected}")
+            for position, entry in enumerate(entries, at):
+                codec.encode(entry.message, f"messages[{position}]")
             for position, entry in enumerate(entries, at):
                 line.places[entry.message.id].append(position)
                 line.tokens += entry.tokens or 0
