@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from threading import RLock
 from typing import Any, Literal, NamedTuple
 
+from compact import forks
 from compact.compression.fold import Fold
 from compact.core import defaults
 from compact.core.budget import ContextWindow
@@ -84,7 +84,7 @@ class SessionState:
     """Whether the caller's tools are sent along: not while a model is asked that calls none."""
     revision: int = 0
     """Grows with each change of branch, goals, pins or tools."""
-    lock: RLock = field(default_factory=RLock)
+    lock: forks.Lock = field(default_factory=lambda: forks.Lock(forks.SESSION))
     """Held, never while waiting, by whoever changes what is shown or takes it."""
     together: list[SessionState] = field(default_factory=list, repr=False, compare=False)
     """This one, and those by which other tokenizers count the same session: what lock they hold and

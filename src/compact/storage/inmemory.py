@@ -7,9 +7,9 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import islice
-from threading import RLock
 from typing import Any
 
+from compact import forks
 from compact.core import chain, codec, defaults
 from compact.core.checkpoints import Checkpoint
 from compact.core.levels import at_level
@@ -54,7 +54,7 @@ class InMemoryStore:
     """Keeps sessions in dictionaries. One lock: a caller never sees half of anything."""
 
     def __init__(self) -> None:
-        self._lock = RLock()
+        self._lock = forks.Lock(forks.STORE)
         self._sessions: dict[str, Session] = {}
         self._lines: dict[str, _Line] = {}
         self._moves: dict[str, list[Move]] = defaultdict(list)

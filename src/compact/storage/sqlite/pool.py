@@ -16,10 +16,10 @@ from pathlib import Path
 from threading import Condition, RLock
 from typing import Literal
 from urllib.parse import quote
-from weakref import WeakSet
 
 import apsw
 
+from compact import forks
 from compact.errors import InvalidInput, StoreFailed
 from compact.storage.sqlite import migrations
 from compact.storage.sqlite.failures import EXPECTED, said
@@ -30,13 +30,8 @@ MEMORY = ":memory:"
 _IDLE_READERS = 8
 _LARGEST_WAL = 64 << 20
 """Bytes that the log keeps on the disk once it has been worked off."""
-_FORK_WAITS = 10.0
-"""Seconds that a fork waits for transactions of other threads to end."""
 _WRITABLE = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
 
-_pools: WeakSet[Pool] = WeakSet()
-_forking: list[Pool] = []
-"""Those whose locks the fork that is going on holds."""
 _left_behind: list[apsw.Connection] = []
 """Connections that another thread was using when the process forked: never touched again."""
 
@@ -58,7 +53,7 @@ class Pool:
         self._set_up_locks()
         self._writer: apsw.Connection | None = self._open_writer()
         self.read_only: bool = self._writer.readonly("main")
-        _pools.add(self)
+        forks.share(self)
 
     def _set_up_locks(self) -> None:
         self._writing = RLock()
@@ -181,7 +176,6 @@ class Pool:
             if self._writer is not None:
                 self._writer.close(True)
                 self._writer = None
-        _pools.discard(self)
 
     # --- opening ----------------------------------------------------------------------------------
 
@@ -265,18 +259,25 @@ class Pool:
 
     # --- forks ------------------------------------------------------------------------------------
 
-    def _before_fork(self) -> None:
-        """Wait until no other thread is inside SQLite."""
-        self._has_writer = self._writing.acquire(timeout=_FORK_WAITS)
-        self._readers.acquire()
-        self._readers.wait_for(lambda: not self._reading, timeout=_FORK_WAITS)
+    rank = forks.STORE
 
-    def _after_fork_in_parent(self) -> None:
+    def before_fork(self, until: float) -> None:
+        """Wait until no other thread is inside SQLite."""
+        self._has_writer = self._writing.acquire(timeout=max(0.0, until - time.monotonic()))
+        self._readers.acquire()
+        left = max(0.0, until - time.monotonic())
+        self._readers.wait_for(lambda: not self._reading, timeout=left)
+
+    def after_fork(self, *, in_child: bool) -> None:
+        """Go on; in the child, with connections of its own."""
+        if in_child:
+            self._leave_inherited()
+            return
         self._readers.release()
         if self._has_writer:
             self._writing.release()
 
-    def _after_fork_in_child(self) -> None:
+    def _leave_inherited(self) -> None:
         """Close what was inherited: SQLite's locks belong to the parent, and a connection that
         came along would believe they are its own. The next call opens new ones.
         """
@@ -305,28 +306,3 @@ def _undo(db: apsw.Connection) -> None:
     with suppress(apsw.Error):
         if db.in_transaction:
             db.execute("ROLLBACK")
-
-
-def _before_fork() -> None:
-    held = sorted(_pools, key=id)
-    for pool in held:
-        pool._before_fork()
-    _forking[:] = held
-
-
-def _after_fork_in_parent() -> None:
-    for pool in list(_forking):
-        pool._after_fork_in_parent()
-
-
-def _after_fork_in_child() -> None:
-    for pool in list(_forking):
-        pool._after_fork_in_child()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_before_fork,
-        after_in_parent=_after_fork_in_parent,
-        after_in_child=_after_fork_in_child,
-    )
