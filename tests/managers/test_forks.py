@@ -84,7 +84,7 @@ def test_what_a_thread_held_for_too_long_is_refused_in_the_child(
 
         def work() -> None:
             signal.alarm(60)
-            with pytest.raises(StoreFailed, match="when the process forked.*Open the session"):
+            with pytest.raises(StoreFailed, match=r"when the process forked.*Open the session"):
                 ctx.add_message(role="user", content="child")
 
         code = in_a_fork(work)

@@ -52,6 +52,8 @@ class Pool:
         """Whether the log still holds what is no longer in the file."""
         self._set_up_locks()
         self._writer: apsw.Connection | None = self._open_writer()
+        self._file = Path(path).absolute()
+        self._identity = None if self.in_memory else _identity(self._file)
         self.read_only: bool = self._writer.readonly("main")
         forks.share(self)
 
@@ -91,10 +93,11 @@ class Pool:
             StoreDamaged: it does not hold what was written.
         """
         with self._writing:
-            db = self.writer
+            db, since = self.writer, time.monotonic()
             try:
                 db.execute("BEGIN IMMEDIATE")
                 try:
+                    self._check_place()
                     yield db
                     db.execute("COMMIT")
                 except BaseException:
@@ -102,7 +105,7 @@ class Pool:
                     _undo(db)
                     raise
             except EXPECTED as error:
-                raise said(error, self.path) from error
+                raise self._said(error, since) from error
             if self._log_is_full:
                 self.empty_log(wait=False)
 
@@ -113,24 +116,53 @@ class Pool:
             with self.write() as db:
                 yield db
             return
+        since = time.monotonic()
         try:
             db = self._take()
             try:
                 db.execute("BEGIN")
+                self._check_place()
                 yield db
             finally:
                 self._give_back(db)
         except EXPECTED as error:
-            raise said(error, self.path) from error
+            raise self._said(error, since) from error
 
     @contextmanager
     def alone(self) -> Iterator[apsw.Connection]:
         """The writing connection outside of any transaction."""
         with self._writing:
+            since = time.monotonic()
             try:
                 yield self.writer
             except EXPECTED as error:
-                raise said(error, self.path) from error
+                raise self._said(error, since) from error
+
+    def _said(self, error: Exception, since: float) -> StoreFailed:
+        """The error to raise for one of SQLite's, in a transaction that began then."""
+        try:
+            self._check_place()
+        except StoreFailed as gone:  # which explains the other one
+            return gone
+        return said(error, self.path, waited=time.monotonic() - since)
+
+    def _check_place(self) -> None:
+        """Whether the file still stands where it was opened: to one without a name SQLite writes on
+        and on, into nothing.
+
+        Raises:
+            StoreFailed: it was deleted, or another one has taken its place.
+        """
+        if self._identity is None or (found := _identity(self._file)) == self._identity:
+            return
+        what = f"{self.path} was deleted or moved away"
+        if found is not None:
+            what = f"another file has taken the place of {self.path}"
+        raise StoreFailed(
+            f"{what} while it was open, so that nothing more is stored in it or read from it. "
+            "Put it back, or open the store again to go on with what is there; as long as this one "
+            "is open, what was stored can be saved: store.db.execute(\"VACUUM INTO 'saved.db'\")"
+        )
 
     def empty_log(self, *, wait: bool = True) -> None:
         """Work off the log and cut it to nothing; where readers still need it, the next
@@ -187,13 +219,13 @@ class Pool:
         """
         if not self.in_memory and not Path(self.path).parent.is_dir():
             raise StoreFailed(f"no folder {Path(self.path).parent}; make it first")
-        until = time.monotonic() + self._busy
+        since = time.monotonic()
         while True:
             try:
                 return self._try_to_open()
             except (apsw.BusyError, apsw.LockedError) as error:
-                if time.monotonic() > until:
-                    raise said(error, self.path) from error
+                if (waited := time.monotonic() - since) > self._busy:
+                    raise said(error, self.path, waited=waited) from error
                 time.sleep(0.01)
             except apsw.Error as error:
                 raise said(error, self.path) from error
@@ -293,6 +325,15 @@ class Pool:
                     db.close(True)
         self._writer = None
         self._set_up_locks()
+
+
+def _identity(file: Path) -> tuple[int, int] | None:
+    """What tells the file from every other one there is; None where there is none."""
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _is_writable(path: Path) -> bool:
