@@ -14,8 +14,9 @@ import pytest
 from compact import ContextManager, SQLiteManager
 from compact.core.protocols import SessionStore
 from compact.core.sessions import Move, Step
-from compact.errors import NotFound, Superseded
+from compact.errors import NotFound
 from compact.storage.inmemory import InMemoryStore
+from compact.testing import ScriptedSummarizer
 from tests.managers.playing import cover_faults
 from tests.managers.test_travel import WINDOW, fill
 from tests.sizes import size
@@ -185,3 +186,53 @@ def test_processes_undo_and_redo_at_once(tmp_path: Path, seed: int) -> None:
     with SQLiteManager(name, durability="normal") as store:
         assert_whole(store)
         assert store.integrity_check() == []
+
+
+# --- names ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("store", [InMemoryStore, SQLiteManager])
+def test_a_strangers_session_takes_no_branch_from_another_one(
+    store: Callable[[], SessionStore],
+) -> None:
+    """Whoever is called as a branch of somebody else would be: both go on (S-5)."""
+    kept = store()
+    ctx = session(kept)
+    fill(ctx, 0, 3)
+    strangers = [ContextManager(window=WINDOW, store=kept, session_id="s~2")]
+    taken = {ctx.branch_id, strangers[0].branch_id}
+    for at in (2, 1):
+        taken.add(ctx.branch(at=at).id)
+        kept.fork(ctx.branch_id, 1)
+    assert len(taken) == 4
+    for number in range(2, 9):
+        other = ContextManager(window=WINDOW, store=kept, session_id=f"s~{number}")
+        other.add_message(role="user", content=f"stranger {number}")
+        other.branch(at=0)
+        assert [m.text for m in other.history] == []
+        other.undo()
+        assert [m.text for m in other.history] == [f"stranger {number}"]
+    assert [m.text for m in ctx.history][:1] == ["Question 0: " + "what of the roof? " * 6]
+    kept.close()
+
+
+@pytest.mark.parametrize("store", [InMemoryStore, SQLiteManager])
+def test_checkpoints_of_different_words_have_different_ids(
+    store: Callable[[], SessionStore],
+) -> None:
+    """Also where the messages' ids and the summaries are the same (FR-4)."""
+    kept = store()
+    ctx = session(kept, summarizer=ScriptedSummarizer("All about roofs."))
+    ids = []
+    for who in ("anna", "bert"):
+        fill(ctx, 0, 2)
+        ctx.add_message({"role": "user", "content": f"it is for {who}"})
+        fill(ctx, 2, 12)
+        ctx.compress_conversation(0.3)
+        ids.append({each.id for each in ctx.checkpoints})
+        ctx.branch(at=0)
+    assert ids[0]
+    assert not ids[0] & ids[1]
+    known = {each.id: each for each in kept.checkpoints("s")}
+    assert set(known) >= ids[0] | ids[1]
+    kept.close()

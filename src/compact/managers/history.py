@@ -256,6 +256,10 @@ class SessionHistory(History):
             self._first = self._store.first_marked(self.branch_id, PERSON)
         return self._first
 
+    def link(self, length: int) -> str:
+        """The chain's hash after so many messages."""
+        return self._store.chain(self.branch_id, length).hex()
+
     def position_of(self, message_id: str) -> int | None:
         """Where the newest message of that id stands."""
         return self._store.position_of(self.branch_id, message_id)

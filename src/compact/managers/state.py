@@ -23,6 +23,7 @@ from compact.core.protocols import Emit, SessionStore, Summarizer
 from compact.core.resolving import Setting
 from compact.core.sessions import Branch, Move, Projection, free_branch_id
 from compact.core.tokens import TokenCounter
+from compact.errors import NotFound
 from compact.managers.history import SYSTEM_NOTE, SessionHistory
 from compact.managers.prompting import Lead, Prompting
 
@@ -327,8 +328,7 @@ class SessionState:
 
     def branch_from(self, parent_id: str, at: int) -> Branch:
         """A branch that is to begin there."""
-        name = free_branch_id(self.id, {branch.id for branch in self.store.branches(self.id)})
-        return Branch(id=name, session_id=self.id, parent=parent_id, fork=at)
+        return new_branch(self.store, self.id).model_copy(update={"parent": parent_id, "fork": at})
 
     @property
     def waits(self) -> bool:
@@ -379,6 +379,20 @@ class SessionState:
     def covers(self, branch_id: str, at: int) -> bool:
         """Whether a position of a branch lies on the branch that is open."""
         return any(name == branch_id and at <= end for name, end in self.lineage)
+
+
+def new_branch(store: SessionStore, session_id: str) -> Branch:
+    """The next branch of a session, or its first one, by an id that no branch of the store has."""
+
+    def is_taken(name: str) -> bool:
+        try:
+            store.branch(name)
+        except NotFound:
+            return False
+        return True
+
+    name = free_branch_id(session_id, len(store.branches(session_id)), is_taken)
+    return Branch(id=name, session_id=session_id)
 
 
 def _goals_noted(

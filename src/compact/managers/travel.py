@@ -7,7 +7,7 @@ from typing import Any
 
 from compact.core.goals import Goal
 from compact.core.policy import CompactPolicy
-from compact.core.sessions import Branch, Move, MoveKind, Projection, Purpose, Snapshot
+from compact.core.sessions import Branch, Move, Projection, Purpose, Snapshot
 from compact.errors import NotFound
 from compact.managers.state import ALL_MOVES, SessionState
 from compact.managers.tracking import goals_by
@@ -178,7 +178,7 @@ def _places(state: SessionState, view: View) -> tuple[list[Place], list[Place]]:
     own = [move for move in moves if move.window == view.size]
     done: list[Place] = [_before(state, own[0])] if own else []
     undone: list[Place] = []
-    open_branch = state.id
+    open_branch = state.store.branches(state.id)[0].id
     for move in moves:
         left = move.kind == "compress" and move.branch_id != open_branch
         if move.kind != "compress":

@@ -104,7 +104,8 @@ class InMemoryStore:
         """A new branch from a position of another one, in force from now on."""
         with self._lock:
             session = self._sessions[self._line(branch_id).branch.session_id]
-            name = free_branch_id(session.id, self._lines)
+            own = len(self.branches(session.id))
+            name = free_branch_id(session.id, own, self._lines.__contains__)
             branch = Branch(id=name, session_id=session.id, parent=branch_id, fork=at)
             self._check_beginning(branch)
             self._lines[name] = _Line(branch)
