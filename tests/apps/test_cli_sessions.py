@@ -165,6 +165,10 @@ def test_scopes_are_never_crossed(run, tmp_path):
     listed = json.loads(run("sessions", "list", *at, "--json").out)
     assert [s["id"] for s in listed["sessions"]] == ["one"]
     refused(run("history", "two", *at), "no session 'two'", "scope 'alice'")
+    for name in ("one", "on"):
+        for command in (("history", name), ("recall", name, "x"), ("sessions", "delete", name)):
+            found = run(*command, "--store", file)
+            refused(found, f"no session '{name}'", "scope 'default'", "--scope")
     refused(run("sessions", "delete", "two", "--yes", *at), "no session 'two'")
     assert "in scope 'carol'" in run("sessions", "list", "--store", file, "--scope", "carol").out
     assert json.loads(run("sessions", "list", "--store", file, "--json").out)["total"] == 2

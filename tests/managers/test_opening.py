@@ -65,17 +65,17 @@ def test_a_model_of_another_format_opens_the_session_in_its_own() -> None:
 
 
 def test_a_session_of_another_scope_is_not_opened() -> None:
-    """Nor is it said whose it is; where no scope is asked for, the id is enough (S-5)."""
+    """Nor is it said whose it is; where no scope is given, `default` is meant (S-5)."""
     store = InMemoryStore()
     alice = ContextManager(store=store, session_id="1", scope="alice")
     alice.add_message(role="user", content="my diagnosis")
-    with pytest.raises(InvalidConfig, match="does not belong to 'bob'") as caught:
-        ContextManager(store=store, session_id="1", scope="bob")
-    assert caught.value.field == "scope"
-    assert "alice" not in str(caught.value)
-    given: list[dict[str, Any]] = [{"scope": "alice"}, {}]
-    for scope in given:
-        assert len(ContextManager(store=store, session_id="1", **scope).history) == 1
+    given: dict[str, dict[str, Any]] = {"bob": {"scope": "bob"}, "default": {}}
+    for name, scope in given.items():
+        with pytest.raises(InvalidConfig, match=f"does not belong to '{name}'") as caught:
+            ContextManager(store=store, session_id="1", **scope)
+        assert caught.value.field == "scope"
+        assert "alice" not in str(caught.value)
+    assert len(ContextManager(store=store, session_id="1", scope="alice").history) == 1
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """SQLiteManager: what it does beyond the promises of every store (S-1, S-2, S-5, C-10)."""
 
+import os
 import random
 import re
 import tracemalloc
@@ -350,6 +351,36 @@ def test_home_is_expanded_and_folders_are_not_made(
         SQLiteManager(tmp_path)
     with pytest.raises(InvalidInput, match="durability is 'full' or 'normal', not 'none'"):
         SQLiteManager(durability="none")  # type: ignore[arg-type]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there, files that are open cannot be deleted")
+@pytest.mark.parametrize("what", ["deleted", "replaced"])
+def test_a_file_that_is_gone_takes_nothing_more(file: Path, what: str) -> None:
+    """Messages were acknowledged that went into a file without a name (NFR-2)."""
+    with opened(file) as store:
+        store.append("a", [entry("one")])
+        with opened(file.with_name("other.db")) as other:
+            other.append("a", [entry("theirs")])
+        file.rename(file.with_name("aside.db"))
+        if what == "replaced":
+            os.replace(file.with_name("other.db"), file)
+        said = f"{file} was deleted or moved|another file has taken the place of {file}"
+        for call in (
+            lambda: store.append("a", [entry("two")]),
+            lambda: store.read("a", 0, 9),
+            lambda: store.note("a", "x", {}),
+            lambda: store.sessions(),
+        ):
+            with pytest.raises(StoreFailed, match=said):
+                call()
+        saved = file.with_name("saved.db")
+        store.db.execute("VACUUM INTO ?", (str(saved),))
+        with SQLiteManager(saved) as found:
+            assert texts(assert_chained(found, "a")) == ["one"], "what it held can be saved"
+        os.replace(file.with_name("aside.db"), file)
+        assert store.append("a", [entry("two")]) == 2, "put back, it goes on"
+    with SQLiteManager(file) as store:
+        assert texts(assert_chained(store, "a")) == ["one", "two"]
 
 
 def test_durability_is_what_was_asked_for(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """What a store says and leaves behind when the file cannot be used (S-1, S-2, NFR-2)."""
 
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -94,8 +95,13 @@ def test_a_writer_waits_and_then_says_who_is_to_blame(file: Path, name: str) -> 
         filled(store)
         before = everything(store)
         with holding(file):
-            with pytest.raises(StoreFailed, match="another process has been writing"):
+            with pytest.raises(StoreFailed, match="another process has been writing") as said_so:
                 WRITES[name](store)
+            waited = re.search(r"waited (\d+\.\d) s", str(said_so.value))
+            assert waited is not None
+            assert 0 <= float(waited[1]) < 5
+            assert str(file) in str(said_so.value)
+            assert "busy_timeout" in str(said_so.value)
             assert everything(store) == before, "reading goes on"
         assert everything(store) == before
         WRITES[name](store)

@@ -116,7 +116,7 @@ def test_a_store_in_memory_is_one_for_all_threads() -> None:
 
 # --- forks ----------------------------------------------------------------------------------------
 
-forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
+forking = pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
 pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")
 
 
@@ -135,7 +135,7 @@ def in_a_fork(work: object) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-@forks
+@forking
 def test_a_forked_child_has_connections_of_its_own(file: Path) -> None:
     with opened(file) as store:
         store.append("a", [entry("parent")])
@@ -155,7 +155,7 @@ def test_a_forked_child_has_connections_of_its_own(file: Path) -> None:
         assert store.integrity_check() == []
 
 
-@forks
+@forking
 def test_a_child_goes_on_after_its_parent_has_closed_the_file(file: Path) -> None:
     """The parent is the last one as far as it knows: had the child no locks of its own, the log
     would be deleted under its feet.
@@ -194,7 +194,7 @@ def test_a_child_goes_on_after_its_parent_has_closed_the_file(file: Path) -> Non
         assert again.integrity_check() == []
 
 
-@forks
+@forking
 def test_forks_while_other_threads_write(file: Path) -> None:
     """A child never inherits half a transaction, nor a lock that nobody will give back."""
     with opened(file, durability="normal") as store:
@@ -227,7 +227,7 @@ def test_forks_while_other_threads_write(file: Path) -> None:
         assert store.integrity_check() == []
 
 
-@forks
+@forking
 def test_a_store_in_memory_stays_with_its_process() -> None:
     with SQLiteManager() as store:
         store.session("a", create=session("a"))

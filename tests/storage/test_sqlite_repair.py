@@ -301,3 +301,24 @@ def test_a_file_that_is_too_short_is_never_complete(plain: Path, tmp_path: Path)
     report = repair(file)
     assert [each.lost for each in report.branches] == [0] * 5
     assert not report.is_complete
+
+
+@pytest.mark.skipif(os.name == "nt", reason="permissions of POSIX")
+def test_a_repaired_file_is_for_whom_it_was(plain: Path, tmp_path: Path) -> None:
+    """It became readable for everybody."""
+    file = tmp_path / "chat.db"
+    shutil.copy(plain, file)
+    file.chmod(0o600)
+    if os.geteuid() == 0:
+        os.chown(file, 65_534, 65_534)
+    before = file.stat()
+    os.truncate(file, before.st_size - PAGE)
+    kept_as = repair(file).kept_as
+    assert kept_as is not None
+    for each in (file, Path(kept_as)):
+        now = each.stat()
+        assert (now.st_mode, now.st_uid, now.st_gid) == (
+            before.st_mode,
+            before.st_uid,
+            before.st_gid,
+        )

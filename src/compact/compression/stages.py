@@ -169,7 +169,7 @@ def draft(selection: Selection, task: Task, judged: Judged) -> Checkpoint:
     number = _number(selection, task)
     source = [history[i].id for i in (span.first, span.last)]
     if standing is not None:  # another recipe of the same words is another checkpoint
-        source.append(f"{number} {kept} {released}")
+        source.append(f"{history.link(span.last + 1)} {number} {kept} {released}")
     made = Checkpoint(
         id=checkpoint_id(span, source, text),
         span=span,

@@ -171,7 +171,7 @@ def checkpoint_id(span: Span, source_ids: Sequence[str], summary: str) -> str:
     """An id that depends on what is covered and what is said of it: the same gives the same id."""
     sample = "\x00".join((*source_ids, summary))
     seed = f"{span.first}:{span.last}:{span.messages}:{sample}"
-    return "ck-" + hashlib.sha256(seed.encode("utf-8", "replace")).hexdigest()[:12]
+    return "ck-" + hashlib.sha256(seed.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
 def record_message(text: str, *, messages: int, until: datetime) -> Message:

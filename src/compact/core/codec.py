@@ -8,13 +8,15 @@ rest (`Encoded.content`), so that a store can show and search it without decodin
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 import orjson
+from pydantic_core import PydanticSerializationError
 
 from compact.core.formats.known import format_named
 from compact.core.messages import (
@@ -48,6 +50,10 @@ _SAID = ("content", "output")
 """Where a dictionary says what was said, or what a tool answered."""
 _HERE = 0
 """Stands in a stored dictionary where its text was taken out: JSON's 0 is no content."""
+_DEEPEST = 250
+"""Objects and lists within each other, at most: so many can be read wherever a caller stands."""
+_PLACES = {"w": "", "x": "", "p": ".content", "c": ".content", "m": ".metadata"}
+"""Key of a payload → where that stands in a message."""
 _PARTS: Mapping[str, type] = {
     "text": Text,
     "thinking": Thinking,
@@ -68,11 +74,11 @@ class Encoded(NamedTuple):
     """Everything else but role, id, time and importance, as JSON."""
 
 
-def encode(message: Message) -> Encoded:
-    """The message's content and payload.
+def encode(message: Message, path: str = "message") -> Encoded:
+    """The message's content and payload; `path` is for errors.
 
     Raises:
-        InvalidMessage: it holds something that JSON cannot carry; the text says what.
+        InvalidMessage: it holds something that JSON cannot carry; the text says what and where.
     """
     body: dict[str, Any] = {}
     content: str | None = None
@@ -94,13 +100,22 @@ def encode(message: Message) -> Encoded:
     if not told and message.wire_format:
         body["f"] = message.wire_format
         body["x"] = _without_content(message.wire) if message.edited else message.wire
-    return Encoded(content, dump({**body, **_extras(message)}))
+    body |= _extras(message, path)
+    data = _fast(body)
+    if data is None:
+        for key, value in body.items():
+            _check(value, path + _PLACES.get(key, ""))
+        data = _slow(body)
+    return Encoded(content, data)
 
 
-def _extras(message: Message) -> dict[str, Any]:
+def _extras(message: Message, path: str) -> dict[str, Any]:
     extras: dict[str, Any] = {}
     if message.metadata is not NO_METADATA and message.metadata != NO_METADATA:
-        extras["m"] = message.metadata.model_dump(mode="json", exclude_defaults=True)
+        try:
+            extras["m"] = message.metadata.model_dump(mode="json", exclude_defaults=True)
+        except PydanticSerializationError as error:
+            raise InvalidMessage(f"{path}.metadata", f"cannot be stored: {error}") from None
     if message.name is not None:
         extras["n"] = message.name
     if message.reply_id is not None:
@@ -246,23 +261,81 @@ def _part_of(value: Mapping[str, Any]) -> Part:
 
 def dump(value: object) -> bytes:
     """A JSON value as bytes; what orjson refuses (lone surrogates, huge numbers) the slower way.
-
-    NaN and the infinities are no JSON: orjson writes them as null, so where one stands it is asked
-    whether it was one.
+    Two halves of a surrogate pair that meet come back as the one character that they are.
 
     Raises:
-        InvalidMessage: it holds something that JSON cannot carry.
+        InvalidMessage: it holds something that JSON cannot carry; the text says what and where.
     """
-    data = None
+    data = _fast(value)
+    if data is None:
+        _check(value, "message")
+        data = _slow(value)
+    return data
+
+
+def _fast(value: object) -> bytes | None:
+    """The value by orjson; None where it refuses it. NaN and the infinities are no JSON: it writes
+    them as null, so where one stands it is looked whether it was one.
+    """
     with suppress(TypeError, ValueError):
         data = orjson.dumps(value, default=_plain, option=_STRICT)
         if b"null" not in data:
             return data
-    try:
-        slow = json.dumps(value, default=_plain, separators=(",", ":"), allow_nan=False)
-        return data or _SLOW + slow.encode()
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidMessage("message", f"cannot be stored: {error}") from None
+        with suppress(InvalidMessage):
+            _check(value, "")
+            return data
+    return None
+
+
+def _slow(value: object) -> bytes:
+    return _SLOW + json.dumps(value, default=_plain, separators=(",", ":")).encode()
+
+
+def _check(value: object, path: str) -> None:
+    """Refuse what would not come back as it is.
+
+    Raises:
+        InvalidMessage: naming the first such place.
+    """
+    for place, reason in _faults(value, 0):
+        raise InvalidMessage(path + place, f"cannot be stored: {reason}")
+
+
+def _faults(value: object, depth: int) -> Iterator[tuple[str, str]]:
+    """Where in a value something stands that JSON cannot carry, and what."""
+    inner = _inner(value)
+    if inner is None:
+        if reason := _fault(value):
+            yield "", reason
+    elif depth > _DEEPEST:
+        yield "", f"it is nested deeper than {_DEEPEST} objects and lists"
+    else:
+        for key, each in inner:
+            if isinstance(value, Mapping) and not isinstance(key, str):
+                yield "", f"the key {key!r} is no text"
+            step = f".{key}" if isinstance(value, Mapping) else f"[{key}]"
+            yield from ((step + place, reason) for place, reason in _faults(each, depth + 1))
+
+
+def _inner(value: object) -> Iterable[tuple[object, object]] | None:
+    """What stands in an object or a list, by its keys or numbers; None for every other value."""
+    if isinstance(value, Mapping):
+        return value.items()
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray):
+        return enumerate(value)
+    return None
+
+
+def _fault(value: object) -> str:
+    """Why JSON cannot carry a value in which nothing stands; empty where it can."""
+    if isinstance(value, float):
+        return "" if math.isfinite(value) else f"{value} is no JSON number"
+    if isinstance(value, int):
+        try:
+            str(value)
+        except ValueError:
+            return "a number of too many digits"
+    return "" if isinstance(value, str | int | None) else f"{type(value).__name__} is no JSON value"
 
 
 def _plain(value: object) -> object:

@@ -137,6 +137,12 @@ class History:
             self._total += known
         return known
 
+    def link(self, length: int) -> str:
+        """What tells the first so many messages from all others that are kept beside them; empty
+        where none are.
+        """
+        return ""
+
     def total(self) -> int:
         """Tokens of all messages."""
         if len(self._tokens) < len(self):

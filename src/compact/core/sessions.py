@@ -11,7 +11,7 @@ Positions count from 0 along a branch, its ancestors' messages included.
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
@@ -28,6 +28,9 @@ FIXED, PERSON = 1, 2
 
 SHORTEST_ID = 8
 """Characters to which a message's id may be shortened: summaries show no more of a random one."""
+
+DEFAULT_SCOPE = "default"
+"""Of sessions where one person uses the store."""
 
 MoveKind = Literal["compress", "undo", "redo", "restore"]
 Purpose = Literal["recovery", "rollback", "emergency"]
@@ -59,10 +62,14 @@ class Branch(BaseModel):
     created_at: datetime = Field(default_factory=defaults.now)
 
 
-def free_branch_id(session_id: str, taken: Container[str]) -> str:
-    """The id of the session's next branch."""
-    number = 2
-    while (name := f"{session_id}~{number}") in taken:
+def free_branch_id(session_id: str, branches: int, is_taken: Callable[[str], bool]) -> str:
+    """The id of the next branch of a session that has so many. One that is taken, by whatever
+    session, is passed over: a branch's id says in its whole store which one is meant.
+    """
+    if not branches and not is_taken(session_id):
+        return session_id
+    number = max(2, branches + 1)
+    while is_taken(name := f"{session_id}~{number}"):
         number += 1
     return name
 
@@ -73,7 +80,7 @@ class Session(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     id: str
-    scope: str = "default"
+    scope: str = DEFAULT_SCOPE
     title: str | None = None
     model: str | None = None
     mode: str | None = None

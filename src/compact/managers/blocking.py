@@ -13,13 +13,14 @@ import threading
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from compact import forks
 from compact.errors import BlockingCallInLoop
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Task
 
 T = TypeVar("T")
-_lock = threading.Lock()
+_lock = forks.Lock(forks.STORE)
 _loops: dict[int, AbstractEventLoop] = {}
 
 

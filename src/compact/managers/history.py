@@ -10,9 +10,9 @@ from __future__ import annotations
 import bisect
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import chain as chained
-from threading import RLock
 from typing import Any
 
+from compact import forks
 from compact.core import chain
 from compact.core.formats.wire import WireFormat
 from compact.core.history import NEVER_PRUNED, History, Item
@@ -56,7 +56,7 @@ class SessionHistory(History):
         self._length = branch.messages
         self._counts = counts
         """Whether the store's counts were made with this counter."""
-        self._lock = RLock()
+        self._lock = forks.Lock(forks.HISTORY)
         self._instead: dict[int, tuple[Message, int]] = {}
         """Other words for the leading system messages, and their tokens."""
         self.take_system(store.notes(branch.session_id).get(SYSTEM_NOTE))
@@ -255,6 +255,10 @@ class SessionHistory(History):
         if self._first is None:
             self._first = self._store.first_marked(self.branch_id, PERSON)
         return self._first
+
+    def link(self, length: int) -> str:
+        """The chain's hash after so many messages."""
+        return self._store.chain(self.branch_id, length).hex()
 
     def position_of(self, message_id: str) -> int | None:
         """Where the newest message of that id stands."""

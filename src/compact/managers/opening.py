@@ -25,13 +25,13 @@ from compact.core.profiles import ModelBook, shipped
 from compact.core.prompts import PromptParts
 from compact.core.protocols import SessionStore, Summarizer, TokenEstimator
 from compact.core.resolving import Setting
-from compact.core.sessions import Branch, Session
+from compact.core.sessions import DEFAULT_SCOPE, Session
 from compact.core.tiers import TierSettings
 from compact.core.tokens import TokenCounter
-from compact.errors import InvalidConfig, InvalidMessage
+from compact.errors import InvalidConfig, InvalidMessage, NotFound
 from compact.managers.compress import aside_of, check_options, checked_size
 from compact.managers.prompting import Lead, Prompting, mode_in
-from compact.managers.state import SessionState
+from compact.managers.state import SessionState, new_branch
 
 
 class SessionOptions(TypedDict, total=False):
@@ -67,7 +67,7 @@ class SessionOptions(TypedDict, total=False):
     """Opens the session of that id where the store has one, else makes it."""
     scope: str
     """The user, tenant or project that the session belongs to; `default` where one person uses the
-    store. Where it is given, no session of another one is opened."""
+    store. No session of another one is opened."""
     title: str | None
 
 
@@ -149,19 +149,25 @@ def _session_in(
         InvalidConfig: the one that is there is in another format, or of another scope.
     """
     session_id = options.get("session_id") or defaults.new_id()
-    new = Session(
-        id=session_id,
-        scope=options.get("scope") or "default",
-        title=options.get("title"),
-        model=model,
-        wire=wire,
-        tokenizer=counter.estimator.name,
-        branch=Branch(id=session_id, session_id=session_id),
-    )
-    session = store.session(session_id, create=new)
-    if options.get("scope") and session.scope != new.scope:
+    scope = options.get("scope") or DEFAULT_SCOPE
+    try:
+        session = store.session(session_id)
+    except NotFound:
+        new = Session(
+            id=session_id,
+            scope=scope,
+            title=options.get("title"),
+            model=model,
+            wire=wire,
+            tokenizer=counter.estimator.name,
+            branch=new_branch(store, session_id),
+        )
+        session = store.session(session_id, create=new)
+    if session.scope != scope:
         raise InvalidConfig(
-            "scope", f"the session {session_id!r} of this store does not belong to {new.scope!r}"
+            "scope",
+            f"the session {session_id!r} of this store does not belong to {scope!r}: "
+            "give the scope that it was made with, or another session_id",
         )
     if options.get("format") and session.wire != wire:
         raise InvalidConfig(

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from threading import RLock
 from typing import Any, Literal, NamedTuple
 
+from compact import forks
 from compact.compression.fold import Fold
 from compact.core import defaults
 from compact.core.budget import ContextWindow
@@ -23,6 +23,7 @@ from compact.core.protocols import Emit, SessionStore, Summarizer
 from compact.core.resolving import Setting
 from compact.core.sessions import Branch, Move, Projection, free_branch_id
 from compact.core.tokens import TokenCounter
+from compact.errors import NotFound
 from compact.managers.history import SYSTEM_NOTE, SessionHistory
 from compact.managers.prompting import Lead, Prompting
 
@@ -84,7 +85,7 @@ class SessionState:
     """Whether the caller's tools are sent along: not while a model is asked that calls none."""
     revision: int = 0
     """Grows with each change of branch, goals, pins or tools."""
-    lock: RLock = field(default_factory=RLock)
+    lock: forks.Lock = field(default_factory=lambda: forks.Lock(forks.SESSION))
     """Held, never while waiting, by whoever changes what is shown or takes it."""
     together: list[SessionState] = field(default_factory=list, repr=False, compare=False)
     """This one, and those by which other tokenizers count the same session: what lock they hold and
@@ -327,8 +328,7 @@ class SessionState:
 
     def branch_from(self, parent_id: str, at: int) -> Branch:
         """A branch that is to begin there."""
-        name = free_branch_id(self.id, {branch.id for branch in self.store.branches(self.id)})
-        return Branch(id=name, session_id=self.id, parent=parent_id, fork=at)
+        return new_branch(self.store, self.id).model_copy(update={"parent": parent_id, "fork": at})
 
     @property
     def waits(self) -> bool:
@@ -379,6 +379,20 @@ class SessionState:
     def covers(self, branch_id: str, at: int) -> bool:
         """Whether a position of a branch lies on the branch that is open."""
         return any(name == branch_id and at <= end for name, end in self.lineage)
+
+
+def new_branch(store: SessionStore, session_id: str) -> Branch:
+    """The next branch of a session, or its first one, by an id that no branch of the store has."""
+
+    def is_taken(name: str) -> bool:
+        try:
+            store.branch(name)
+        except NotFound:
+            return False
+        return True
+
+    name = free_branch_id(session_id, len(store.branches(session_id)), is_taken)
+    return Branch(id=name, session_id=session_id)
 
 
 def _goals_noted(

@@ -85,8 +85,6 @@ def _branch_off(state: SessionState, view: View, found: Recognized) -> None:
     links = [state.store.chain(state.branch_id, known)]
     for message in found.new:
         links.append(chain.link(links[-1], message))
-    move = view.move_at(known)
-    projection = state.projection(move.projection_id) if move and move.projection_id else None
     parent = state.branch_id
 
     def there() -> dict[str, Any]:
@@ -94,10 +92,13 @@ def _branch_off(state: SessionState, view: View, found: Recognized) -> None:
         if same is not None:
             in_force = _in_force(state, view.size, same.id)
             return {"branch_id": same.id, "at": same.messages, "projection": in_force}
+        move = view.move_at(known)
+        projection = state.projection(move.projection_id) if move and move.projection_id else None
         goals = tracking.goals_by(state, known, view.window.usable)
-        return travel.on_new_branch(state, parent, known, goals)
+        begins = travel.on_new_branch(state, parent, known, goals)
+        return {**begins, "projection": projection}
 
-    view.go("restore", projection, there)
+    view.go("restore", there)
     if len(state.history) != known:
         raise Superseded("another branch says more of the list")
     event = BranchTaken(

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 from compact.core.goals import Goal
 from compact.core.policy import CompactPolicy
-from compact.core.sessions import Branch, Move, MoveKind, Projection, Purpose, Snapshot
+from compact.core.sessions import Branch, Move, Projection, Purpose, Snapshot
 from compact.errors import NotFound
 from compact.managers.state import ALL_MOVES, SessionState
 from compact.managers.tracking import goals_by
@@ -70,12 +69,14 @@ def restore(state: SessionState, view: View, snapshot: Snapshot) -> None:
     state.catch_up()
     take_snapshot(state, view, purpose="rollback", note=f"before restoring {snapshot.id}")
     projection = _projection(state, snapshot.projection_id)
-    here = (state.branch_id, len(state.history), state.goals)
-    if here == (snapshot.branch_id, snapshot.at, snapshot.goals):
-        view.go("restore", projection)
-    else:
-        start = partial(on_new_branch, state, snapshot.branch_id, snapshot.at, snapshot.goals)
-        view.go("restore", projection, start)
+    there = (snapshot.branch_id, snapshot.at, snapshot.goals)
+
+    def choose() -> dict[str, Any]:
+        is_here = there == (state.branch_id, len(state.history), state.goals)
+        begins = {} if is_here else on_new_branch(state, *there)
+        return {**begins, "projection": projection}
+
+    view.go("restore", choose)
     for each in state.together:
         each.policy = CompactPolicy.model_validate(snapshot.policy)
     state.set_mode(state.policy.mode)
@@ -91,11 +92,14 @@ def branch_off(state: SessionState, view: View, at: int) -> Branch:
     state.catch_up()
     if not 0 <= at <= len(state.history):
         raise NotFound(f"session {state.id!r} has {len(state.history)} messages, not {at}")
-    move = view.move_at(at)
-    projection = _projection(state, move.projection_id if move else None)
-    goals = goals_by(state, at, view.window.usable)
-    start = partial(on_new_branch, state, state.branch_id, at, goals)
-    view.go("restore", projection, start)
+
+    def choose() -> dict[str, Any]:
+        move = view.move_at(at)
+        projection = _projection(state, move.projection_id if move else None)
+        goals = goals_by(state, at, view.window.usable)
+        return {**on_new_branch(state, state.branch_id, at, goals), "projection": projection}
+
+    view.go("restore", choose)
     return state.store.branch(state.branch_id)
 
 
@@ -119,10 +123,14 @@ def undo(state: SessionState, view: View) -> Move:
     Raises:
         NotFound: there is nothing to undo.
     """
-    done, _ = _places(state, view)
-    if len(done) < 2:
-        raise NotFound(_nothing("undo", state, view))
-    return _go(state, view, "undo", done[-2])
+
+    def choose() -> dict[str, Any]:
+        done, _ = _places(state, view)
+        if len(done) < 2:
+            raise NotFound(_nothing("undo", state, view))
+        return _at(state, done[-2])
+
+    return view.go("undo", choose)
 
 
 def redo(state: SessionState, view: View) -> Move:
@@ -131,10 +139,14 @@ def redo(state: SessionState, view: View) -> Move:
     Raises:
         NotFound: nothing was undone, or something else came since.
     """
-    _, undone = _places(state, view)
-    if not undone:
-        raise NotFound(_nothing("redo", state, view))
-    return _go(state, view, "redo", undone[-1])
+
+    def choose() -> dict[str, Any]:
+        _, undone = _places(state, view)
+        if not undone:
+            raise NotFound(_nothing("redo", state, view))
+        return _at(state, undone[-1])
+
+    return view.go("redo", choose)
 
 
 def _nothing(what: str, state: SessionState, view: View) -> str:
@@ -149,36 +161,38 @@ Place = tuple[str, str | None]
 """A branch and the projection in force on it."""
 
 
-def _go(state: SessionState, view: View, kind: MoveKind, place: Place) -> Move:
+def _at(state: SessionState, place: Place) -> dict[str, Any]:
+    """What a step changes that leads to a place."""
     branch_id, projection_id = place
     at = state.store.branch(branch_id).messages
-    there = {"branch_id": branch_id, "at": at}
-    return view.go(kind, _projection(state, projection_id), lambda: there)
+    projection = _projection(state, projection_id)
+    return {"branch_id": branch_id, "at": at, "projection": projection}
 
 
 def _places(state: SessionState, view: View) -> tuple[list[Place], list[Place]]:
     """The places one can go back to, the present one last, and those that were undone. What was
-    compressed on a branch that others had left was never in force.
+    compressed on a branch that others had left was never in force. A move says itself where it led:
+    an undo or redo that led elsewhere than one step counts as a new step.
     """
     moves = state.store.moves(state.id, most=ALL_MOVES)[::-1]
     own = [move for move in moves if move.window == view.size]
     done: list[Place] = [_before(state, own[0])] if own else []
     undone: list[Place] = []
-    open_branch = state.id
+    open_branch = state.store.branches(state.id)[0].id
     for move in moves:
         left = move.kind == "compress" and move.branch_id != open_branch
         if move.kind != "compress":
             open_branch = move.branch_id
         if left or move.window != view.size:
             continue
-        match move.kind:
-            case "undo":
-                undone.append(done.pop())
-            case "redo":
-                done.append(undone.pop())
-            case "compress" | "restore":
-                done.append((move.branch_id, move.projection_id))
-                undone.clear()
+        place = (move.branch_id, move.projection_id)
+        if move.kind == "undo" and done[-2:-1] == [place]:
+            undone.append(done.pop())
+        elif move.kind == "redo" and undone[-1:] == [place]:
+            done.append(undone.pop())
+        else:
+            done.append(place)
+            undone.clear()
     return done, undone
 
 

@@ -444,14 +444,10 @@ class View:
         noted = state.counted_noted(projection, state.counter.estimator.name)
         return state.store.commit(step.model_copy(update={"notes": noted}))
 
-    def go(
-        self,
-        kind: MoveKind,
-        projection: Projection | None,
-        changes: Callable[[], Mapping[str, Any]] = dict,
-    ) -> Move:
-        """Put another projection in force in one transaction. `changes` says what else the step
-        changes, such as the branch.
+    def go(self, kind: MoveKind, choose: Callable[[], Mapping[str, Any]]) -> Move:
+        """Put what `choose` says in force, in one transaction: a projection, and what else the step
+        changes, such as the branch. It is asked again where another move came in between, so what
+        it chooses by is what is there when it is stored.
 
         Raises:
             Superseded: other writers were faster, again and again.
@@ -460,9 +456,9 @@ class View:
         with state.lock:
             for _ in range(MOST_ROUNDS):
                 self.reload()
-                step = self._step(kind, projection, len(state.history))
+                step = self._step(kind, None, len(state.history))
                 try:
-                    move = state.store.commit(step.model_copy(update=changes()))
+                    move = state.store.commit(step.model_copy(update=choose()))
                 except Superseded:
                     continue
                 if move.branch_id != state.branch_id:

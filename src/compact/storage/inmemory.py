@@ -7,9 +7,9 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import islice
-from threading import RLock
 from typing import Any
 
+from compact import forks
 from compact.core import chain, codec, defaults
 from compact.core.checkpoints import Checkpoint
 from compact.core.levels import at_level
@@ -54,7 +54,7 @@ class InMemoryStore:
     """Keeps sessions in dictionaries. One lock: a caller never sees half of anything."""
 
     def __init__(self) -> None:
-        self._lock = RLock()
+        self._lock = forks.Lock(forks.STORE)
         self._sessions: dict[str, Session] = {}
         self._lines: dict[str, _Line] = {}
         self._moves: dict[str, list[Move]] = defaultdict(list)
@@ -104,7 +104,8 @@ class InMemoryStore:
         """A new branch from a position of another one, in force from now on."""
         with self._lock:
             session = self._sessions[self._line(branch_id).branch.session_id]
-            name = free_branch_id(session.id, self._lines)
+            own = len(self.branches(session.id))
+            name = free_branch_id(session.id, own, self._lines.__contains__)
             branch = Branch(id=name, session_id=session.id, parent=branch_id, fork=at)
             self._check_beginning(branch)
             self._lines[name] = _Line(branch)
@@ -144,12 +145,15 @@ class InMemoryStore:
 
         Raises:
             Superseded: the branch does not have `expected` messages any more.
+            InvalidMessage: one holds something that could not be stored.
         """
         with self._lock:
             line = self._line(branch_id)
             at = line.stop
             if expected is not None and expected != at:
                 raise Superseded(f"the branch has {at} messages, not {expected}")
+            for position, entry in enumerate(entries, at):
+                codec.encode(entry.message, f"messages[{position}]")
             for position, entry in enumerate(entries, at):
                 line.places[entry.message.id].append(position)
                 line.tokens += entry.tokens or 0

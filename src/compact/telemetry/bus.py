@@ -7,6 +7,7 @@ are counted, and never makes a caller wait. This is one of the two places that m
 
 from __future__ import annotations
 
+import os
 import queue
 import threading
 from collections.abc import Callable
@@ -74,18 +75,27 @@ class _Line:
     def __init__(self, exporter: Exporter, size: int, failed: Callable[[], None]) -> None:
         self._exporter = exporter
         self._failed = failed
-        self._queue: queue.Queue[Event | None] = queue.Queue(size)
+        self._size = size
         self.dropped = 0
+        self._start()
+
+    def _start(self) -> None:
+        self._process = os.getpid()
+        self._queue: queue.Queue[Event | None] = queue.Queue(self._size)
         self._thread = threading.Thread(target=self._work, name="compact-exporter", daemon=True)
         self._thread.start()
 
     def put(self, event: Event) -> None:
+        if self._process != os.getpid():  # the thread stayed with the parent, and what it had to do
+            self._start()
         try:
             self._queue.put_nowait(event)
         except queue.Full:
             self.dropped += 1
 
     def close(self) -> None:
+        if self._process != os.getpid():
+            return
         try:
             self._queue.put(None, timeout=CLOSE_SECONDS)
         except queue.Full:

@@ -201,7 +201,7 @@ def _odd_messages() -> list[Message]:
             ],
         },
         {"role": "tool", "tool_call_id": "c1", "content": "用户反馈\n" * 3},
-        {"role": "user", "content": "", "name": "ada", "timestamp": "2024-02-29T23:59:59+05:30"},
+        {"role": "user", "content": "", "name": "ada", "timestamp": "9999-12-31T23:59:59-23:59"},
         {"role": "user", "content": "x", "timestamp": "0001-01-01T00:00:00"},
         {"role": "user", "content": "x", "metadata": {"pinned": True, "own": [1]}},
     ]

@@ -78,11 +78,13 @@ def import_session(options: ImportOptions) -> None:
 def _report(stored: Session, file: str, notes: list[str]) -> None:
     """What was read, on stderr; the session's id, which the next command wants, on stdout."""
     from compact.apps.cli import drawing, output
+    from compact.core.sessions import DEFAULT_SCOPE
 
     branch = stored.branch
     title = f" ({stored.title})" if stored.title else ""
     size = f"{counted(branch.messages, 'message')}, {counted(branch.tokens, 'token')}"
-    drawing.tell(f"{size}{title}, into {file}")
+    whose = "" if stored.scope == DEFAULT_SCOPE else f", for --scope {stored.scope}"
+    drawing.tell(f"{size}{title}, into {file}{whose}")
     for note in notes:
         kind = "left out" if note[:1].isdigit() else "note"
         drawing.tell(f"{kind}: {note}", style="yellow")
@@ -162,8 +164,9 @@ def _session_of(read: SessionFile, options: ImportOptions, shelf: Shelf) -> Sess
     """
     from compact import wiring
     from compact.core import defaults
-    from compact.core.sessions import Branch, Session
+    from compact.core.sessions import Session
     from compact.errors import NotFound
+    from compact.managers.state import new_branch
 
     name = read.id if options.id is None else options.id.strip()
     if not name.strip() or len(name) > _LONGEST_ID or not name.isprintable():
@@ -188,7 +191,7 @@ def _session_of(read: SessionFile, options: ImportOptions, shelf: Shelf) -> Sess
         tokenizer=counter.estimator.name,
         created_at=read.created_at or first,
         metadata=read.metadata,
-        branch=Branch(id=name, session_id=name),
+        branch=new_branch(shelf.store, name),
     )
 
 

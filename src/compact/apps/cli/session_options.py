@@ -27,7 +27,10 @@ class StoreOptions(SettingsOptions):
     ] = None
     scope: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Only sessions of this user, tenant or project."),
+        typer.Option(
+            metavar="NAME",
+            help="Whose sessions: a user, tenant or project. Default: default; a list shows all.",
+        ),
     ] = None
 
 

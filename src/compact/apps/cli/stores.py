@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ from compact import wiring
 from compact.apps.cli.work import settings_of
 from compact.config import CompactConfig, did_you_mean
 from compact.core.protocols import SessionStore
-from compact.core.sessions import Branch, Session
+from compact.core.sessions import DEFAULT_SCOPE, Branch, Session
 from compact.errors import InvalidConfig, NotFound, StoreFailed
 
 if TYPE_CHECKING:
@@ -40,10 +40,11 @@ class Shelf:
     file: str
     settings: CompactConfig
     scope: str | None = None
-    """Only sessions of this scope; None for all."""
+    """The scope that was asked for. Where none was, sessions of all are listed, and only those of
+    the default one are opened."""
 
     def sessions(self) -> list[Session]:
-        """The sessions, the one that changed last first."""
+        """The sessions to be listed, the one that changed last first."""
         return self.store.sessions(scope=self.scope)
 
     def find(self, name: str) -> Session:
@@ -52,20 +53,19 @@ class Shelf:
         Raises:
             NotFound: there is none, or there are several.
         """
-        found = self.exact(name)
-        if found is not None:
-            return found
-        known = [session.id for session in self.sessions()]
-        where = self.file if self.scope is None else f"{self.file}, scope {self.scope!r}"
-        return self.store.session(one_of(name, known, what="session", where=where))
-
-    def exact(self, name: str) -> Session | None:
-        """The session of exactly that id; None where there is none in scope."""
-        try:
+        scope = self.scope or DEFAULT_SCOPE
+        with suppress(NotFound):
             session = self.store.session(name)
-        except NotFound:
-            return None
-        return session if self.scope in (None, session.scope) else None
+            if session.scope == scope:
+                return session
+        known = [session.id for session in self.store.sessions(scope=scope)]
+        where = f"{self.file}, scope {scope!r}"
+        try:
+            return self.store.session(one_of(name, known, what="session", where=where))
+        except NotFound as error:
+            if self.scope or len(known) == len(self.sessions()):
+                raise
+            raise NotFound(f"{error}; those of others are found with --scope NAME") from None
 
     def branch(self, session: Session, name: str | None) -> Branch:
         """A branch of the session; the one that is open where no name is given.
@@ -209,6 +209,7 @@ def context_of(
         window=window or shelf.window_of(session),
         store=shelf.store,
         session_id=session.id,
+        scope=session.scope,
         tokenizer=tokenizer,
         format=session.wire,
         tools=tools if isinstance(tools, list) else None,

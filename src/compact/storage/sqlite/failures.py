@@ -15,10 +15,13 @@ _DAMAGED = (apsw.CorruptError, apsw.NotADBError, apsw.FormatError, UnicodeDecode
 _SAID: tuple[tuple[type[apsw.Error], str], ...] = (
     (
         apsw.BusyError,
-        "another process has been writing to {file} for longer than this one waits. "
-        "Try again, or raise busy_timeout",
+        "{file} is locked: another process has been writing to it while this one waited{wait}. "
+        "Try again when it is done, or wait longer: SQLiteManager({file!r}, busy_timeout=60)",
     ),
-    (apsw.LockedError, "{file} is locked by another connection of this process. Try again"),
+    (
+        apsw.LockedError,
+        "{file} is locked by another connection of this process. Try again when it is done",
+    ),
     (apsw.FullError, "there is no room left for {file}. Free some space and try again"),
     (
         apsw.ReadOnlyError,
@@ -38,8 +41,10 @@ _SAID: tuple[tuple[type[apsw.Error], str], ...] = (
 )
 
 
-def said(error: Exception, file: str) -> StoreFailed:
-    """The error to raise for one of `EXPECTED`: what happened, to which file, what to do."""
+def said(error: Exception, file: str, *, waited: float | None = None) -> StoreFailed:
+    """The error to raise for one of `EXPECTED`: what happened, to which file, what to do; `waited`
+    are the seconds until it came.
+    """
     if isinstance(error, apsw.NotADBError):
         return StoreDamaged(
             f"{file} is no database at all (SQLite: {error}). Give the name of another file. If it "
@@ -49,7 +54,9 @@ def said(error: Exception, file: str) -> StoreFailed:
         return damaged(file, str(error))
     for kind, text in _SAID:
         if isinstance(error, kind):
-            return StoreFailed(f"{text.format(file=file)} (SQLite: {error})")
+            wait = "" if waited is None else f" {waited:.1f} s"
+            told = text.format(file=file, wait=wait)
+            return StoreFailed(f"{told} (SQLite: {error})")
     return StoreFailed(f"SQLite refused to go on with {file}: {type(error).__name__}: {error}")
 
 

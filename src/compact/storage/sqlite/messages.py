@@ -43,8 +43,9 @@ def append(db: apsw.Connection, end: Tail, entries: Sequence[Entry], expected: i
     total, last = end.tokens, end.chain
     for position, entry in enumerate(entries, end.position):
         total += entry.tokens or 0
+        columns = columns_of(entry, position)  # first: it says where what cannot be stored stands
         last = chain.link(last, entry.message)
-        rows.append((end.key << BITS | position, *columns_of(entry, position), total, last))
+        rows.append((end.key << BITS | position, *columns, total, last))
     if len(rows) == 1:
         db.execute(INSERT, rows[0])
     elif rows:

@@ -16,10 +16,10 @@ from pathlib import Path
 from threading import Condition, RLock
 from typing import Literal
 from urllib.parse import quote
-from weakref import WeakSet
 
 import apsw
 
+from compact import forks
 from compact.errors import InvalidInput, StoreFailed
 from compact.storage.sqlite import migrations
 from compact.storage.sqlite.failures import EXPECTED, said
@@ -30,13 +30,8 @@ MEMORY = ":memory:"
 _IDLE_READERS = 8
 _LARGEST_WAL = 64 << 20
 """Bytes that the log keeps on the disk once it has been worked off."""
-_FORK_WAITS = 10.0
-"""Seconds that a fork waits for transactions of other threads to end."""
 _WRITABLE = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
 
-_pools: WeakSet[Pool] = WeakSet()
-_forking: list[Pool] = []
-"""Those whose locks the fork that is going on holds."""
 _left_behind: list[apsw.Connection] = []
 """Connections that another thread was using when the process forked: never touched again."""
 
@@ -57,8 +52,10 @@ class Pool:
         """Whether the log still holds what is no longer in the file."""
         self._set_up_locks()
         self._writer: apsw.Connection | None = self._open_writer()
+        self._file = Path(path).absolute()
+        self._identity = None if self.in_memory else _identity(self._file)
         self.read_only: bool = self._writer.readonly("main")
-        _pools.add(self)
+        forks.share(self)
 
     def _set_up_locks(self) -> None:
         self._writing = RLock()
@@ -96,10 +93,11 @@ class Pool:
             StoreDamaged: it does not hold what was written.
         """
         with self._writing:
-            db = self.writer
+            db, since = self.writer, time.monotonic()
             try:
                 db.execute("BEGIN IMMEDIATE")
                 try:
+                    self._check_place()
                     yield db
                     db.execute("COMMIT")
                 except BaseException:
@@ -107,7 +105,7 @@ class Pool:
                     _undo(db)
                     raise
             except EXPECTED as error:
-                raise said(error, self.path) from error
+                raise self._said(error, since) from error
             if self._log_is_full:
                 self.empty_log(wait=False)
 
@@ -118,24 +116,53 @@ class Pool:
             with self.write() as db:
                 yield db
             return
+        since = time.monotonic()
         try:
             db = self._take()
             try:
                 db.execute("BEGIN")
+                self._check_place()
                 yield db
             finally:
                 self._give_back(db)
         except EXPECTED as error:
-            raise said(error, self.path) from error
+            raise self._said(error, since) from error
 
     @contextmanager
     def alone(self) -> Iterator[apsw.Connection]:
         """The writing connection outside of any transaction."""
         with self._writing:
+            since = time.monotonic()
             try:
                 yield self.writer
             except EXPECTED as error:
-                raise said(error, self.path) from error
+                raise self._said(error, since) from error
+
+    def _said(self, error: Exception, since: float) -> StoreFailed:
+        """The error to raise for one of SQLite's, in a transaction that began then."""
+        try:
+            self._check_place()
+        except StoreFailed as gone:  # which explains the other one
+            return gone
+        return said(error, self.path, waited=time.monotonic() - since)
+
+    def _check_place(self) -> None:
+        """Whether the file still stands where it was opened: to one without a name SQLite writes on
+        and on, into nothing.
+
+        Raises:
+            StoreFailed: it was deleted, or another one has taken its place.
+        """
+        if self._identity is None or (found := _identity(self._file)) == self._identity:
+            return
+        what = f"{self.path} was deleted or moved away"
+        if found is not None:
+            what = f"another file has taken the place of {self.path}"
+        raise StoreFailed(
+            f"{what} while it was open, so that nothing more is stored in it or read from it. "
+            "Put it back, or open the store again to go on with what is there; as long as this one "
+            "is open, what was stored can be saved: store.db.execute(\"VACUUM INTO 'saved.db'\")"
+        )
 
     def empty_log(self, *, wait: bool = True) -> None:
         """Work off the log and cut it to nothing; where readers still need it, the next
@@ -181,7 +208,6 @@ class Pool:
             if self._writer is not None:
                 self._writer.close(True)
                 self._writer = None
-        _pools.discard(self)
 
     # --- opening ----------------------------------------------------------------------------------
 
@@ -193,13 +219,13 @@ class Pool:
         """
         if not self.in_memory and not Path(self.path).parent.is_dir():
             raise StoreFailed(f"no folder {Path(self.path).parent}; make it first")
-        until = time.monotonic() + self._busy
+        since = time.monotonic()
         while True:
             try:
                 return self._try_to_open()
             except (apsw.BusyError, apsw.LockedError) as error:
-                if time.monotonic() > until:
-                    raise said(error, self.path) from error
+                if (waited := time.monotonic() - since) > self._busy:
+                    raise said(error, self.path, waited=waited) from error
                 time.sleep(0.01)
             except apsw.Error as error:
                 raise said(error, self.path) from error
@@ -265,18 +291,25 @@ class Pool:
 
     # --- forks ------------------------------------------------------------------------------------
 
-    def _before_fork(self) -> None:
-        """Wait until no other thread is inside SQLite."""
-        self._has_writer = self._writing.acquire(timeout=_FORK_WAITS)
-        self._readers.acquire()
-        self._readers.wait_for(lambda: not self._reading, timeout=_FORK_WAITS)
+    rank = forks.STORE
 
-    def _after_fork_in_parent(self) -> None:
+    def before_fork(self, until: float) -> None:
+        """Wait until no other thread is inside SQLite."""
+        self._has_writer = self._writing.acquire(timeout=max(0.0, until - time.monotonic()))
+        self._readers.acquire()
+        left = max(0.0, until - time.monotonic())
+        self._readers.wait_for(lambda: not self._reading, timeout=left)
+
+    def after_fork(self, *, in_child: bool) -> None:
+        """Go on; in the child, with connections of its own."""
+        if in_child:
+            self._leave_inherited()
+            return
         self._readers.release()
         if self._has_writer:
             self._writing.release()
 
-    def _after_fork_in_child(self) -> None:
+    def _leave_inherited(self) -> None:
         """Close what was inherited: SQLite's locks belong to the parent, and a connection that
         came along would believe they are its own. The next call opens new ones.
         """
@@ -294,6 +327,15 @@ class Pool:
         self._set_up_locks()
 
 
+def _identity(file: Path) -> tuple[int, int] | None:
+    """What tells the file from every other one there is; None where there is none."""
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
 def _is_writable(path: Path) -> bool:
     return os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
 
@@ -305,28 +347,3 @@ def _undo(db: apsw.Connection) -> None:
     with suppress(apsw.Error):
         if db.in_transaction:
             db.execute("ROLLBACK")
-
-
-def _before_fork() -> None:
-    held = sorted(_pools, key=id)
-    for pool in held:
-        pool._before_fork()
-    _forking[:] = held
-
-
-def _after_fork_in_parent() -> None:
-    for pool in list(_forking):
-        pool._after_fork_in_parent()
-
-
-def _after_fork_in_child() -> None:
-    for pool in list(_forking):
-        pool._after_fork_in_child()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_before_fork,
-        after_in_parent=_after_fork_in_parent,
-        after_in_child=_after_fork_in_child,
-    )

@@ -127,7 +127,7 @@ def _alone(file: Path) -> Iterator[None]:
         db.set_busy_timeout(int(_BUSY * 1000))
         db.execute("BEGIN IMMEDIATE")
     except (apsw.BusyError, apsw.LockedError) as error:
-        raise said(error, str(file)) from error
+        raise said(error, str(file), waited=_BUSY) from error
     except apsw.Error:
         pass  # too damaged for locks
     try:
@@ -176,6 +176,7 @@ def _exchange(file: Path, new: Path) -> Path:
     while kept.exists():
         number += 1
         kept = Path(f"{file}.damaged-{stamp}-{number}")
+    _give_to_owner_of(file, new)
     for ending in ("", "-wal"):
         if Path(f"{file}{ending}").exists():
             _link(Path(f"{file}{ending}"), Path(f"{kept}{ending}"))
@@ -197,3 +198,16 @@ def _link(file: Path, name: Path) -> None:
         os.link(file, name)
     except OSError:
         shutil.copyfile(file, name)
+        _give_to_owner_of(file, name)
+
+
+def _give_to_owner_of(old: Path, new: Path) -> None:
+    """Have whoever may use the one file use the other, and nobody else; its owner where this user
+    may give files away.
+    """
+    was = old.stat()
+    if hasattr(os, "chown"):
+        with suppress(OSError):
+            os.chown(new, was.st_uid, was.st_gid)
+    is_theirs = new.stat().st_gid == was.st_gid
+    new.chmod(was.st_mode & (0o777 if is_theirs else 0o707))

@@ -112,7 +112,7 @@ def columns_of(entry: Entry, position: int) -> Row:
         InvalidMessage: it holds something that cannot be stored; the text says what.
     """
     message = entry.message
-    content, payload = codec.encode(message)
+    content, payload = codec.encode(message, f"messages[{position}]")
     own_id = None if message.id == f"m{position}" else text(message.id)
     at = message.timestamp
     return (
@@ -156,12 +156,14 @@ def message_of(row: Row) -> Message:
 
 def moment(timestamp: int, zone: float | str | None) -> datetime:
     """The time of its two columns."""
-    at = _EPOCH + timedelta(0, 0, timestamp)
+    since = timedelta(0, 0, timestamp)
     if zone is None:
-        return at
+        return _EPOCH + since
     if isinstance(zone, str):
-        return at.replace(tzinfo=None)
-    return at.astimezone(timezone(timedelta(seconds=zone)))
+        return _EPOCH.replace(tzinfo=None) + since
+    # Added up first: the same instant in UTC may lie beyond the calendar.
+    at = timezone(timedelta(seconds=zone))
+    return _EPOCH.replace(tzinfo=at) + (since + timedelta(seconds=zone))
 
 
 def _zone(at: datetime) -> Column:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import apsw
 
 from compact.core import chain, codec
@@ -89,7 +91,7 @@ def create(db: apsw.Connection, given: Session) -> None:
         InvalidInput: a branch of another session has that id.
     """
     branch = given.branch
-    if first(db, "SELECT 1 FROM branches WHERE id = ?", (text(branch.id),)):
+    if _is_branch(db, branch.id):
         raise InvalidInput(f"there is a branch {branch.id!r} already")
     named = (given.id, given.scope, given.title, given.model, given.mode)
     db.execute(
@@ -147,11 +149,8 @@ def fork(db: apsw.Connection, branch_id: str, at: int) -> Branch:
         NotFound: there is no such branch or position.
     """
     session_id = lines.branch(db, branch_id).session_id
-    taken = {branch.id for branch in lines.branches(db, session_id)}
-    name = free_branch_id(session_id, taken)
-    while first(db, "SELECT 1 FROM branches WHERE id = ?", (text(name),)):
-        taken.add(name)
-        name = free_branch_id(session_id, taken)
+    own = len(lines.branches(db, session_id))
+    name = free_branch_id(session_id, own, partial(_is_branch, db))
     begun = begin(db, Branch(id=name, session_id=session_id, parent=branch_id, fork=at))
     put_in_force(db, key_of(db, session_id), begun)
     return lines.branch(db, name)
@@ -168,10 +167,14 @@ def begin(db: apsw.Connection, branch: Branch) -> int:
     at = branch.fork
     if not 0 <= at <= parent.messages:
         raise NotFound(f"branch {parent.id!r} has {parent.messages} messages, not {at}")
-    if first(db, "SELECT 1 FROM branches WHERE id = ?", (text(branch.id),)):
+    if _is_branch(db, branch.id):
         raise Superseded(f"another branch {branch.id!r} came in between")
     tokens, link = lines.total_at(db, parent.id, at), lines.chain_at(db, parent.id, at)
     return _add_branch(db, key_of(db, parent.session_id), branch, tokens=tokens, link=link)
+
+
+def _is_branch(db: apsw.Connection, name: str) -> bool:
+    return first(db, "SELECT 1 FROM branches WHERE id = ?", (text(name),)) is not None
 
 
 def delete(db: apsw.Connection, session_id: str) -> None:

@@ -76,7 +76,10 @@ def adopt(db: apsw.Connection, hints: Hints) -> list[str]:
     for key, session, name in query(db, f"{sql} ORDER BY key"):
         if first(db, "SELECT 1 FROM sessions WHERE key = ?", (session,)) is None:
             named = _make_session(db, session, key, hints, text_of(name))
-            remarks.append(f"a session's row was lost: its messages are in session {named!r}")
+            scope = hints.scopes.get(session, SCOPE)
+            remarks.append(
+                f"a session's row was lost: its messages are in session {named!r}, scope {scope!r}"
+            )
     sql = "SELECT key, id FROM sessions WHERE branch NOT IN (SELECT key FROM branches)"
     for key, name in query(db, sql):
         newest = first(db, "SELECT max(key) FROM branches WHERE session = ?", (key,))

@@ -1,0 +1,95 @@
+"""A process forks while its threads use a session: no child waits for a lock for ever (S-2)."""
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from compact import ContextManager, SQLiteManager, forks
+from compact.errors import StoreFailed
+from compact.storage.inmemory import InMemoryStore
+from tests.storage.test_sqlite_processes import forking, in_a_fork
+
+pytestmark = [forking, pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")]
+WORDS = "the lantern at the north quay is lit again "
+
+
+@contextmanager
+def busy(*works: Callable[[], object]) -> Iterator[None]:
+    """Threads that do this again and again while the block lasts."""
+    stop = threading.Event()
+
+    def keep_on(work: Callable[[], object]) -> None:
+        while not stop.is_set():
+            work()
+
+    threads = [threading.Thread(target=keep_on, args=(work,)) for work in works]
+    for thread in threads:
+        thread.start()
+    yield
+    stop.set()
+    for thread in threads:
+        thread.join()
+
+
+@pytest.mark.parametrize("store", ["file", "memory"])
+def test_a_child_uses_the_session_that_threads_of_its_parent_use(
+    store: str, tmp_path: Path
+) -> None:
+    kept = SQLiteManager(tmp_path / "chat.db", durability="normal")
+    with ContextManager(
+        window=4_000, store=kept if store == "file" else InMemoryStore(), on_event=lambda _: None
+    ) as ctx:
+
+        def talk() -> None:
+            ctx.add_message(role="user", content=WORDS * 20)
+            ctx.get_context_for_model()
+
+        def work() -> None:
+            signal.alarm(60)
+            before = len(ctx.history)
+            ctx.add_message(role="user", content="child")
+            assert "child" in str(ctx.get_context_for_model()[-1]) or len(ctx.history) > before + 1
+            ctx.compress_conversation()
+
+        with busy(talk, talk, lambda: ctx.recall("lantern", limit=1)):
+            codes = [in_a_fork(work) for _ in range(12)]
+        assert codes == [0] * 12
+        assert kept.integrity_check() == []
+        if store == "file":
+            said = [message.text for message in ctx.history]
+            assert said.count("child") == 12
+    kept.close()
+
+
+def test_what_a_thread_held_for_too_long_is_refused_in_the_child(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What it guards may be half changed there; the parent goes on."""
+    monkeypatch.setattr(forks, "WAITS", 0.05)
+    with ContextManager(window=4_000) as ctx:
+        held, leave = threading.Event(), threading.Event()
+
+        def hold() -> None:
+            with ctx._state.lock:
+                held.set()
+                leave.wait(60)
+
+        thread = threading.Thread(target=hold)
+        thread.start()
+        held.wait(60)
+
+        def work() -> None:
+            signal.alarm(60)
+            with pytest.raises(StoreFailed, match=r"when the process forked.*Open the session"):
+                ctx.add_message(role="user", content="child")
+
+        code = in_a_fork(work)
+        leave.set()
+        thread.join()
+        assert code == 0
+        ctx.add_message(role="user", content="parent")
+        assert len(ctx.history) == 1
