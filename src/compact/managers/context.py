@@ -242,7 +242,7 @@ class ContextManager(Sending):
     # --- what comes out ---------------------------------------------------------------------------
 
     def get_context_for_model(self, model_key: str | None = None) -> list[dict[str, Any]]:
-        """The prompt for the model, as provider dictionaries that are to be read only.
+        """The prompt for the model, as provider dictionaries that are whoever asked's own.
 
         Compresses if the trigger was passed. With a model key, the prompt for that model's window,
         by that model's tokenizer.
