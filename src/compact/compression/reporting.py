@@ -70,14 +70,17 @@ def unchanged(history: History, budget: Budget, total: int) -> Plan | None:
     )
 
 
-def as_it_is(history: History, limit: int, before: int, context: ActiveContext) -> Plan:
-    """The plan where the context is within the limit, and nothing is done."""
+def as_it_is(
+    history: History, limit: int, before: int, context: ActiveContext, why: str = ""
+) -> Plan:
+    """The plan where nothing is done: the context is within the limit, or as `why` says."""
     return Plan(
         limit=limit,
         tokens_before=before,
         tokens_after=context.tokens,
         messages_before=len(history),
         floor={},
+        why=why,
         context=context,
         tokenizer=history.counter.estimator.name,
         exact=history.counter.exact,
