@@ -103,7 +103,7 @@ def identify(
     if standing is not None:
         empty = Layout(limit, since=standing.cut, spared=standing.kept)
     try:
-        layout = ladder.lay_out(empty, reserve, hard=hard)
+        layout = ladder.lay_out(empty, reserve, hard=hard, words=budget.words)
     except CannotFit as error:
         if budget.limit < (most := budget.hard or 0):
             return identify(history, policy, replace(budget, limit=most), standing)

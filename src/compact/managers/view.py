@@ -383,7 +383,7 @@ class View:
             proposal = await pipeline.compress(
                 history,
                 policy,
-                budget=Budget(limit, aside, hard=hard),
+                budget=Budget(limit, aside, hard=hard, words=self.window.words),
                 summarizer=summarizer,
                 emit=state.emit,
                 standing=standing,
