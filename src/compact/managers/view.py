@@ -29,7 +29,7 @@ from compact.managers.adoption import standing_in
 from compact.managers.ahead import Ahead
 from compact.managers.alone import Alone
 from compact.managers.breaker import Breaker
-from compact.managers.drafts import Draft, Ground
+from compact.managers.drafts import Draft, Ground, Wanted
 from compact.managers.state import ALL_MOVES, SessionState
 from compact.managers.tracking import goals_by
 from compact.wiring import nobody
@@ -39,6 +39,8 @@ MOST_WINDOWS = 10
 BACKLOG = 64
 """New messages from which on the end of the history is counted first, before anything is
 appended."""
+ABOVE, ASKED = "above the trigger", "asked for"
+"""Why a session is compressed."""
 COMMIT = "commit"
 """The stage that follows those of the pipeline."""
 MOST_ROUNDS = 5
@@ -221,7 +223,7 @@ class View:
                 if ready is not None:
                     self._decided(tokens, "above the trigger, drafted ahead", triggered=True)
                     return self.commit(ready)
-                await self._compress(self.window.target, tokens, "above the trigger")
+                await self._compress(self.window.target, tokens, ABOVE)
             except Superseded:
                 raise
             except CompactError as error:
@@ -229,7 +231,7 @@ class View:
 
     async def compress(
         self,
-        limit: Callable[[], int],
+        limit: Callable[[], Wanted],
         otherwise: LastResort | None = None,
         *,
         guidance: str = "",
@@ -246,25 +248,24 @@ class View:
         async with self.alone():
             for _ in range(MOST_ROUNDS):
                 with self._state.lock:
-                    if not self._settle() and self._is_behind():
-                        wanted, reason = self.window.target, "above the trigger"
-                    else:
-                        wanted, reason = min(limit(), self.window.usable), "asked for"
+                    late = not self._settle() and self._is_behind()
+                    wanted, why = Wanted(self.window.target) if late else limit()
+                    wanted, reason = min(wanted, self.window.usable), ABOVE if late else ASKED
                     before = self._tokens_before()
-                    if before <= wanted and reason == "asked for":
-                        return plan or self._as_it_is(wanted, before)
+                    if before <= wanted and reason == ASKED:
+                        return plan or self._as_it_is(wanted, why)
                 try:
                     plan = await self._compress(wanted, before, reason, guidance)
                 except Superseded:
                     continue  # the other one's result counts, where it is enough
                 except CompactError as error:
                     return await self._failed(error, otherwise)
-                if reason == "asked for":
-                    return plan
+                if reason == ASKED:
+                    return reporting.weighed(plan, wanted)
         raise Superseded("other writers compressed this session faster, again and again")
 
-    def _as_it_is(self, limit: int, before: int, why: str = "") -> Plan:
-        return reporting.as_it_is(self._state.history, limit, before, self._fold.context(), why)
+    def _as_it_is(self, limit: int, why: str) -> Plan:
+        return reporting.as_it_is(self._state.history, limit, self._fold.context(), why)
 
     async def _failed(self, error: CompactError, otherwise: LastResort | None) -> Plan:
         """Go on where a compression failed: with the context before where that fits, until it has
@@ -284,7 +285,7 @@ class View:
                 self.ahead.put_off(tokens)
                 serves = "the context before"
                 state.emit(ErrorRaised.of(error, error.stage or COMMIT, serves=serves))
-                return self._as_it_is(usable, tokens, f"compressing failed: {error}")
+                return self._as_it_is(usable, f"compressing failed: {error}")
         try:
             if otherwise is None or self.is_hopeless(error):
                 raise error
@@ -346,8 +347,13 @@ class View:
         """
         self._decided(tokens, reason, triggered=True)
         draft = await self.propose(limit, tokens, guidance=guidance)
+        plan = draft.proposal.plan
+        if plan.tokens_after >= tokens and reason == ASKED:
+            drafts.end_draft(self._state, self.size)
+            why = reporting.why_no_more(plan.floor, tokens)
+            return self._as_it_is(limit, why)
         self.commit(draft)
-        return draft.proposal.plan
+        return plan
 
     async def propose(
         self, limit: int, tokens: int, rung: Rung | None = None, *, guidance: str = ""
