@@ -15,6 +15,7 @@
     │   ├── ModelUnavailable (ConnectionError)  it may answer later: busy, down, too slow
     │   └── ModelRefused (PermissionError) it will not answer this: key, name, request, policy
     ├── SummaryRejected (ValueError)       a summary may not stand in for its source
+    ├── CompressionFailed (RuntimeError)   a stage of a compression broke; nothing was changed
     ├── Superseded (RuntimeError)          another writer was faster: read again and go on
     ├── StoreFailed (OSError)              a store cannot be read or written: full, locked …
     │   └── StoreDamaged                   what it holds is not what was written; names the repair
@@ -30,7 +31,12 @@ from collections.abc import Mapping
 
 
 class CompactError(Exception):
-    """The root of everything compact raises on purpose."""
+    """The root of everything compact raises on purpose.
+
+    `stage` is the stage of the compression that it ended, empty where it ended none.
+    """
+
+    stage: str = ""
 
 
 class InvalidInput(CompactError, ValueError):
@@ -188,6 +194,16 @@ class CannotFit(CompactError):
 
 class SummaryRejected(CompactError, ValueError):
     """A summary may not stand in for its source; the text says which rule it broke."""
+
+
+class CompressionFailed(CompactError, RuntimeError):
+    """A stage of a compression broke in a way that nobody foresaw; the text says which and how, the
+    cause is the error itself. Nothing was changed.
+    """
+
+    def __init__(self, stage: str, cause: Exception) -> None:
+        self.stage = stage
+        super().__init__(f"compressing broke at {stage!r}: {type(cause).__name__}: {cause}")
 
 
 class BlockingCallInLoop(CompactError, RuntimeError):

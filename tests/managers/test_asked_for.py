@@ -71,3 +71,39 @@ def test_what_a_person_wants_kept_reaches_the_summarizer():
             ctx.add_message(message)
     ctx.compress_conversation(0.3)
     assert summarizer.requests[-1].guidance == ""
+
+
+@pytest.mark.parametrize("window", [4_096, 8_192, 32_768])
+@pytest.mark.parametrize("share", [0.2, 0.3, 0.45])
+def test_a_request_below_half_full_frees_forty_percent_as_well(window, share):
+    """(K-16) And once more, with nothing new, is nothing more; the plan says so."""
+    ctx = filled(share, window, TALK)
+    before = ctx._view.tokens_now
+    floor = Ladder(ctx.history, ctx.policy).floor() + ctx._view.aside
+    plan = ctx.compress_conversation()
+    after = ctx.active_context().tokens
+    assert (before - after) / (before - floor) >= (0.9 if plan.why else 1) * FREED
+    assert "since the last compression" in ctx.compress_conversation().explain()
+    assert ctx.active_context().tokens == after
+
+
+def test_where_little_can_be_freed_the_plan_says_why():
+    """(K-16) What would not become smaller stays as it is, and is no compression."""
+    ctx = ContextManager(window=8_192)
+    ctx.add_message(role="system", content="You are a roofer. " * 60)
+    ctx.add_message(role="user", content="How is the roof of the boathouse held? " * 20)
+    prompt = ctx.get_context_for_model()
+    said = ctx.compress_conversation()
+    assert said.unchanged
+    assert "all there is" in said.why
+    assert said.why in said.explain()
+    assert ctx.get_context_for_model() == prompt
+    assert ctx.compressions == 0
+    ctx.add_message(
+        role="assistant", content="By seven oak beams, each pinned with trenails. " * 60
+    )
+    prompt = ctx.get_context_for_model()
+    said = ctx.compress_conversation(0.05)
+    assert "newest user message" in said.why
+    assert ctx.get_context_for_model() == prompt
+    assert ctx.compressions == 0

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from compact.compression import shorten
 from compact.core.checkpoints import Checkpoint
 from compact.core.context import ActiveContext
+from compact.core.formats.wire import copied
 from compact.core.history import History
 from compact.core.messages import SYSTEM_ROLES, Message, ToolCall
 from compact.core.sessions import Projection, Run, Shown, Stand
@@ -195,7 +196,7 @@ class Fold:
         return [*before, *self._messages[lead:], *note]
 
     def rendered(self) -> list[dict[str, Any]]:
-        """The messages to send, as the provider's dictionaries."""
+        """The messages to send, as the provider's dictionaries that are whoever asked's own."""
         render = self._history.wire.render
         out = list(self._rendered)
         if self._open:
@@ -203,7 +204,7 @@ class Fold:
         if self._goals:
             lead = self._lead()
             out[lead:lead] = render(self._goals)
-        return render(self._opening) + out if self._opening else out
+        return copied(render(self._opening) + out)
 
     def context(self) -> ActiveContext:
         """The active context as a value."""

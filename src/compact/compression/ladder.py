@@ -5,8 +5,9 @@
 
 1. The floor: system prompt, pins and the newest message of a person, word for word. It must fit,
    or `CannotFit`. Results that cannot be parted from it are masked if they are large.
-2. The first request, and the newest 20 messages of a person; under pressure 10, 6, 3, 1, and of
-   the others the most important that still fit (`lower keep counts`).
+2. The newest 20 messages of a person, or 10, where they take no more than a window has for them
+   (`words`); then the first request, and of what a person said last 20 messages, 10, 6, 3, 1, and
+   of the others the most important that still fit (`lower keep counts`).
 3. The newest groups, as far as they reach: recent turns and the newest tool pairs word for word
    while they take no more than half of the room, older tool output masked (`mask`). A turn that
    is too large is cut between its groups.
@@ -75,25 +76,30 @@ class Ladder:
         self._spare = 0
         """Tokens by which the limit may be raised for the newest group."""
 
-    def lay_out(self, layout: Layout, reserve: Callable[[int], int], *, hard: int) -> Layout:
+    def lay_out(
+        self, layout: Layout, reserve: Callable[[int], int], *, hard: int, words: int = 0
+    ) -> Layout:
         """Fill an empty layout: what stays in view within its limit. `reserve` says how many of the
-        tokens above the floor are kept for checkpoints.
+        tokens above the floor are kept for checkpoints, when the newest messages of a person have
+        taken theirs, up to `words`.
 
-        Where the newest group is larger, the limit is raised for it, up to `hard`; beyond that it
-        is clipped.
+        Where these or the newest group are larger, the limit is raised for them, up to `hard`;
+        beyond that the group is clipped.
 
         Raises:
             CannotFit: the floor alone exceeds the limit.
         """
-        limit = layout.limit
-        self._spare = hard - limit
+        self._spare = hard - layout.limit
         self._hold_floor(layout)
-        above = limit - layout.tokens
+        above = layout.limit - layout.tokens
         if above < LEAST_CHECKPOINT and len(layout.held) < len(self._history):
-            raise CannotFit({**layout.floor, "room for a checkpoint": LEAST_CHECKPOINT}, limit)
+            floor = {**layout.floor, "room for a checkpoint": LEAST_CHECKPOINT}
+            raise CannotFit(floor, layout.limit)
+        self._hold_words(layout, above, words)
+        above = layout.limit - layout.tokens
         kept = reserve(above)
         self._hold_requests(layout, above - kept)
-        left = limit - layout.tokens
+        left = layout.limit - layout.tokens
         self._hold_tail(layout, max(left - kept, self._last_words(layout, left)))
         return layout
 
@@ -167,6 +173,26 @@ class Ladder:
         message = self._history[position]
         large = self._history.tokens(position) > most
         return large and bool(message.tool_results) and bool(message.text)
+
+    def _hold_words(self, layout: Layout, above: int, most: int) -> None:
+        """Keep a person's newest messages where they take no more than `most`: all that the policy
+        names if that leaves half of the room to everything else, else half as many, for which the
+        limit is raised.
+        """
+        free = max(0, above - self.unseen(layout))
+        rest = max(above - free // 2, LEAST_CHECKPOINT)
+        for step, spare in zip(KEEP_STEPS, (0, self._spare), strict=False):
+            count = max(1, round(self._policy.keep_user_messages * step))
+            newest = islice(self._persons(layout), count)
+            chosen = [p for p in newest if p not in layout.held]
+            tokens = sum(map(self._history.tokens, chosen))
+            more = max(0, tokens + rest - above)
+            if tokens <= most and more <= spare:
+                layout.limit += more
+                self._spare -= more
+                for position in chosen:
+                    self._hold(layout, position)
+                return
 
     def _hold_requests(self, layout: Layout, room: int) -> None:
         if not self._policy.summarizes:

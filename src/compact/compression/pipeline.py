@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from compact.compression import preparing, reporting, stages
 from compact.compression.extraction.extractive import ExtractiveSummarizer
 from compact.compression.gate.rules import Judged, judge
 from compact.compression.standing import Standing
 from compact.compression.values import Budget, Selection, Task
+from compact.core import defaults
 from compact.core.checkpoints import Checkpoint, Summary, Verdict
 from compact.core.events import (
     STAGES,
     ErrorRaised,
+    Event,
     PrunedMessages,
     Stage,
     StageStarted,
@@ -27,7 +29,7 @@ from compact.core.plan import Plan
 from compact.core.policy import CompactPolicy
 from compact.core.protocols import Emit, Summarizer
 from compact.core.sessions import Piece
-from compact.errors import CompactError
+from compact.errors import CompactError, CompressionFailed
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,13 @@ class Proposal:
     replaced: int = 0
     """Summaries that the gate refused, or that never came, and that the extractive one stands in
     for."""
+    news: tuple[Event, ...] = ()
+    """What whoever puts it in force tells then."""
+
+    def tell(self, emit: Emit) -> None:
+        """Say what was done, once it is in force."""
+        for event in self.news:
+            emit(replace(event, at=defaults.now()))
 
     @property
     def checkpoints(self) -> tuple[Checkpoint, ...]:
@@ -74,7 +83,8 @@ async def compress(
 
     Raises:
         CannotFit: what may not be shortened exceeds the limit.
-        SummaryRejected: the result broke an invariant; the history is untouched.
+        SummaryRejected: the result broke an invariant.
+        CompressionFailed: a stage broke. Each of them says at which stage; nothing was changed.
     """
     at, number = len(history), (standing.number if standing else 0) + 1
     if standing is None or not (standing.cut or standing.live):
@@ -96,8 +106,7 @@ async def compress(
         update = stages.update(selection, drafts)
     with _stage("validate", emit):
         stages.validate(update.context, selection)
-    plan = reporting.report(selection, update.context)
-    _tell(selection, plan, emit)
+        plan = reporting.report(selection, update.context)
     return Proposal(
         plan,
         at,
@@ -107,6 +116,7 @@ async def compress(
         pieces=update.pieces,
         asked=sum(1 for task in tasks if task.request is not None),
         replaced=sum(1 for _, x in drafts if any(v.rule == STANDS_IN for v in x.verdicts)),
+        news=tuple(_news(selection, plan)),
     )
 
 
@@ -123,7 +133,7 @@ async def _written(
     try:
         return await summarizer.summarize(task.request)
     except Exception as error:  # noqa: BLE001 - somebody else's code: a session goes on without it
-        emit(ErrorRaised(stage="summarize", error=type(error).__name__, message=str(error)))
+        emit(ErrorRaised.of(error, "summarize", serves="an extracted summary"))
         return error
 
 
@@ -172,13 +182,15 @@ def counted_until(history: History, limit: int) -> int:
 
 @contextmanager
 def _stage(stage: Stage, emit: Emit) -> Iterator[None]:
-    """Say that a stage begins, and if it fails, that and why."""
+    """Say that a stage begins; whatever it raises becomes one of ours that says at which stage."""
     emit(StageStarted(stage=stage, done=STAGES.index(stage) / len(STAGES)))
     try:
         yield
-    except Exception as error:
-        emit(ErrorRaised(stage=stage, error=type(error).__name__, message=str(error)))
+    except CompactError as error:
+        error.stage = stage
         raise
+    except Exception as error:
+        raise CompressionFailed(stage, error) from error
 
 
 def _estimate(history: History, budget: Budget, total: int) -> TokenEstimate:
@@ -192,27 +204,23 @@ def _estimate(history: History, budget: Budget, total: int) -> TokenEstimate:
     )
 
 
-def _tell(selection: Selection, plan: Plan, emit: Emit) -> None:
+def _news(selection: Selection, plan: Plan) -> Iterator[Event]:
     before = frozenset(c.id for c in (selection.standing.live if selection.standing else ()))
     for checkpoint in _new(plan.context.checkpoints, before):
-        emit(
-            SummaryCreated(
-                checkpoint_id=checkpoint.id,
-                messages=checkpoint.span.messages,
-                source_tokens=checkpoint.span.tokens,
-                tokens=checkpoint.token_count,
-                made_by=checkpoint.made_by,
-                level=checkpoint.level,
-            )
+        yield SummaryCreated(
+            checkpoint_id=checkpoint.id,
+            messages=checkpoint.span.messages,
+            source_tokens=checkpoint.span.tokens,
+            tokens=checkpoint.token_count,
+            made_by=checkpoint.made_by,
+            level=checkpoint.level,
         )
-    emit(
-        PrunedMessages(
-            covered=plan.covered,
-            masked=plan.count("masked"),
-            clipped=plan.count("clipped"),
-            tokens_before=plan.tokens_before,
-            tokens_after=plan.tokens_after,
-        )
+    yield PrunedMessages(
+        covered=plan.covered,
+        masked=plan.count("masked"),
+        clipped=plan.count("clipped"),
+        tokens_before=plan.tokens_before,
+        tokens_after=plan.tokens_after,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
 from compact.compression import shorten
@@ -70,17 +70,36 @@ def unchanged(history: History, budget: Budget, total: int) -> Plan | None:
     )
 
 
-def as_it_is(history: History, limit: int, before: int, context: ActiveContext) -> Plan:
-    """The plan where the context is within the limit, and nothing is done."""
+def as_it_is(history: History, limit: int, context: ActiveContext, why: str) -> Plan:
+    """The plan where nothing is done: the context is within the limit, or as `why` says."""
     return Plan(
         limit=limit,
-        tokens_before=before,
+        tokens_before=context.tokens,
         tokens_after=context.tokens,
         messages_before=len(history),
         floor={},
+        why=why,
         context=context,
         tokenizer=history.counter.estimator.name,
         exact=history.counter.exact,
+    )
+
+
+def weighed(plan: Plan, asked: int) -> Plan:
+    """The plan of a compression that somebody asked for; where more is left than so many tokens,
+    it says why.
+    """
+    if plan.why or plan.tokens_after <= asked:
+        return plan
+    return plan.model_copy(update={"why": why_no_more(plan.floor, plan.tokens_after)})
+
+
+def why_no_more(floor: Mapping[str, int], tokens: int) -> str:
+    """Why a context of so many tokens is not made smaller."""
+    parts = ", ".join(f"{name} {size:,}" for name, size in floor.items() if size)
+    return (
+        f"no more could be freed: of {tokens:,} tokens {sum(floor.values()):,} may not be shortened"
+        f" ({parts}); the others are the newest messages and what stands in for those before"
     )
 
 

@@ -67,10 +67,11 @@ MOST_RECORD = 3
 def identify(
     history: History, policy: CompactPolicy, budget: Budget, standing: Standing | None
 ) -> Selection:
-    """Choose what stays in view. What a session has covered stays covered.
+    """Choose what stays in view. What a session has covered stays covered. A limit that is below
+    what may not be shortened is raised to `budget.hard`.
 
     Raises:
-        CannotFit: what may not be shortened exceeds the limit.
+        CannotFit: what may not be shortened exceeds the limit, raised or not.
     """
     ladder = Ladder(history, policy)
     limit = budget.limit - budget.aside
@@ -102,8 +103,10 @@ def identify(
     if standing is not None:
         empty = Layout(limit, since=standing.cut, spared=standing.kept)
     try:
-        layout = ladder.lay_out(empty, reserve, hard=hard)
+        layout = ladder.lay_out(empty, reserve, hard=hard, words=budget.words)
     except CannotFit as error:
+        if budget.limit < (most := budget.hard or 0):
+            return identify(history, policy, replace(budget, limit=most), standing)
         raise CannotFit({**error.floor, "tools and framing": budget.aside}, budget.limit) from None
     if not layout.covers:
         ladder.fill(layout, layout.limit - layout.tokens, clip=budget.fill)

@@ -29,6 +29,10 @@ class Budget:
     there is. A session aims at a limit below: it will grow again, so that there is no need to use
     the limit up either."""
 
+    words: int = 0
+    """What the newest messages of a person may take before everything else; 0 where they have no
+    such claim."""
+
     @property
     def fill(self) -> bool:
         """Whether to use the limit up, clipping at the cut."""

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, computed_field
 
 HARD_CAP_BUFFER = 1_500
 BUFFER_SHARE = 8
+WORDS_SHARE = 0.25
 
 
 class ContextBudget(BaseModel):
@@ -53,6 +54,11 @@ class ContextWindow(BaseModel):
     def usable(self) -> int:
         """What a prompt may use."""
         return max(0, int((self.size - max(self.output_reserve, self.buffer)) / self.ratio))
+
+    @property
+    def words(self) -> int:
+        """What the newest messages of a person may take before everything else (FR-8)."""
+        return int(self.size * WORDS_SHARE / self.ratio)
 
     @property
     def trigger(self) -> int:

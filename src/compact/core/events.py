@@ -116,12 +116,22 @@ class PrunedMessages(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorRaised(Event):
-    """A stage failed; the context stays as it was."""
+    """A compression failed, or the summarizer that was to write for it; the history, and what is in
+    force, stay as they were.
+    """
 
     name: ClassVar[str] = "compact.error"
     stage: str
+    """The stage that failed, `commit` where the result could not be stored."""
     error: str
     message: str
+    serves: str = ""
+    """What is served nevertheless, in words; empty where nothing fits."""
+
+    @classmethod
+    def of(cls, error: Exception, stage: str, serves: str = "") -> ErrorRaised:
+        """What is told of an error."""
+        return cls(stage=stage, error=type(error).__name__, message=str(error), serves=serves)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

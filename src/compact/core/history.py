@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from compact.core.formats.wire import WireFormat
+from compact.core.formats.wire import WireFormat, copied
 from compact.core.importance import importance
 from compact.core.instructions import find_instructions
 from compact.core.messages import SYSTEM_ROLES, Message
@@ -83,7 +83,8 @@ class History:
         item = self._items[position]
         if isinstance(item, Message):
             return item
-        return self.wire.parse(item, position, map(self._items.__getitem__, range(position)[::-1]))
+        before = map(self._items.__getitem__, range(position)[::-1])
+        return self.wire.parse(copied(item), position, before)
 
     def __iter__(self) -> Iterator[Message]:
         return (self[i] for i in range(len(self)))

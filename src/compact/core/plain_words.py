@@ -45,8 +45,9 @@ def sentence(event: Event) -> str:
             )
         case ErrorRaised(stage="summarize", message=message):
             return f"The summarizer failed, and the conversation goes on: {_line(message)}"
-        case ErrorRaised(stage=stage, message=message):
-            return f"Compressing failed at '{stage}', the context stays as it was: {_line(message)}"
+        case ErrorRaised(stage=stage, message=message, serves=serves):
+            so = f"{serves} is served" if serves else "and nothing else fits"
+            return f"Compressing failed at '{stage}', {so}: {_line(message)}"
         case _:
             return _of_session(event)
 

@@ -48,6 +48,8 @@ class Plan(BaseModel):
     rungs: tuple[Rung, ...] = ()
     fates: Mapping[int, Fate] = Field(default_factory=dict)
     """Position → what became of the message; positions not named are covered."""
+    why: str = ""
+    """Why no more was done, where more was asked for."""
     context: ActiveContext
     tokenizer: str
     exact: bool
@@ -84,8 +86,10 @@ class Plan(BaseModel):
             f"{self.messages_before:,} messages, {sign}{before} tokens ({self.tokenizer}); "
             f"limit {self.limit:,}; result {self.tokens_after:,}"
         ]
-        if self.unchanged:
+        if self.unchanged and not self.why:
             lines.append("everything fits: nothing was changed")
+        if self.why:
+            lines.append(self.why)
         newest = self.floor.get("newest user message", 0)
         if 2 * newest > self.limit:
             lines.append(

@@ -8,11 +8,11 @@ is done waits for it; if anything that it stands on has changed meanwhile, it is
 
 from __future__ import annotations
 
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from compact.core.budget import ContextWindow
-from compact.core.events import DraftMade
+from compact.core.events import DraftMade, ErrorRaised
 from compact.errors import CompactError
 from compact.managers import blocking
 from compact.managers.breaker import Breaker
@@ -72,9 +72,13 @@ class Ahead:
         if share >= 1 or not max(self._next_at, int(trigger * share)) <= tokens <= trigger:
             return
         if self._standing() is None:
-            self._next_at = tokens + int(AGAIN_SHARE * self._view.window.usable)
+            self.put_off(tokens)
             if not is_under_way(self._state, self._view.size):
                 self._work = blocking.Job(self._write())
+
+    def put_off(self, tokens: int) -> None:
+        """Begin none before the prompt of so many tokens has grown."""
+        self._next_at = tokens + int(AGAIN_SHARE * self._view.window.usable)
 
     def take(self) -> Draft | None:
         """The draft that is ready, to be put in force. For whoever holds the session's lock."""
@@ -103,10 +107,13 @@ class Ahead:
 
     async def _write(self) -> None:
         view = self._view
-        with suppress(CompactError):  # the pipeline has said it; at the trigger it is tried again
+        try:
             async with view.alone():
                 with self._state.lock:
                     target, tokens = view.window.target, view.tokens_now
                 draft = self._draft = await view.propose(target, tokens)
-            after = draft.proposal.plan.tokens_after
-            self._state.emit(DraftMade(window=view.size, tokens=after))
+        except CompactError as error:  # at the trigger it is tried again
+            self._state.emit(ErrorRaised.of(error, error.stage, serves="the context before"))
+            return
+        after = draft.proposal.plan.tokens_after
+        self._state.emit(DraftMade(window=view.size, tokens=after))

@@ -12,7 +12,7 @@ from typing import Any, TypedDict, Unpack
 from compact import wiring
 from compact.compression import pipeline
 from compact.compression.values import Budget
-from compact.core.events import Event
+from compact.core.events import ErrorRaised, Event
 from compact.core.formats.known import format_named, format_of
 from compact.core.formats.wire import WireFormat
 from compact.core.history import History, Item
@@ -22,7 +22,7 @@ from compact.core.policy import CompactPolicy
 from compact.core.profiles import ModelBook
 from compact.core.protocols import Summarizer, TokenEstimator
 from compact.core.tokens import TokenCounter
-from compact.errors import InvalidMessage
+from compact.errors import CompactError, InvalidMessage
 from compact.managers import blocking
 from compact.managers.timed import Timed
 
@@ -164,13 +164,18 @@ class _Task:
         self.waits = self._policy.summarizes and chosen.waits
 
     async def work(self) -> Plan:
-        outcome = await pipeline.compress(
-            self._history,
-            self._policy,
-            budget=self._budget,
-            summarizer=self._summarizer,
-            emit=self._emit,
-        )
+        try:
+            outcome = await pipeline.compress(
+                self._history,
+                self._policy,
+                budget=self._budget,
+                summarizer=self._summarizer,
+                emit=self._emit,
+            )
+        except CompactError as error:
+            self._emit(ErrorRaised.of(error, error.stage))
+            raise
+        outcome.tell(self._emit)
         return outcome.plan
 
     def rendered(self, *, instead: str) -> list[Any]:

@@ -37,7 +37,7 @@ from compact.managers.history import SessionHistory
 from compact.managers.models import Models
 from compact.managers.opening import SessionOptions, opened
 from compact.managers.recognition import Recognized, recognized
-from compact.managers.requested import requested_limit
+from compact.managers.requested import wanted_of
 from compact.managers.sending import Sending
 from compact.managers.tracking import taken_in, track, track_others
 
@@ -242,7 +242,7 @@ class ContextManager(Sending):
     # --- what comes out ---------------------------------------------------------------------------
 
     def get_context_for_model(self, model_key: str | None = None) -> list[dict[str, Any]]:
-        """The prompt for the model, as provider dictionaries that are to be read only.
+        """The prompt for the model, as provider dictionaries that are whoever asked's own.
 
         Compresses if the trigger was passed. With a model key, the prompt for that model's window,
         by that model's tokenizer.
@@ -279,8 +279,9 @@ class ContextManager(Sending):
         """Compress now; the plan says what was done and why.
 
         `target_ratio` is the share to keep of what lies above the floor (system prompt, pins, the
-        newest message of a person), 0 to 1; without it, the policy's target, and of a prompt that
-        takes half the window or more at most 60 %. `guidance` is what a model that summarizes shall
+        newest message of a person), 0 to 1; without it, the policy's target, and at most 60 %. What
+        frees nothing is left as it is; where less is freed than was asked for, the plan says why.
+        `guidance` is what a model that summarizes shall
         keep beside the usual, in a person's words: "keep the API discussion".
 
         Raises:
@@ -298,9 +299,7 @@ class ContextManager(Sending):
                 f"target_ratio must lie above 0 and be at most 1, got {target_ratio!r}"
             )
         state, view = self._desk.state, self._view
-        return await view.compress(
-            lambda: requested_limit(state, view, target_ratio), guidance=guidance
-        )
+        return await view.compress(lambda: wanted_of(state, view, target_ratio), guidance=guidance)
 
     def estimate_tokens(self, text: str) -> int:
         """Tokens of a text by the session's tokenizer."""

@@ -10,17 +10,27 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from compact.compression.pipeline import Proposal
 from compact.core import defaults
 from compact.core.events import DraftDropped
+from compact.errors import StoreFailed
 from compact.managers.state import SessionState
 
 PREFIX = "draft:"
 LONGEST = timedelta(hours=1)
 """After that time a draft of another machine counts as abandoned."""
+
+
+class Wanted(NamedTuple):
+    """What somebody wants a compression to come to."""
+
+    tokens: int
+    why: str = ""
+    """Why no less is wanted, where that is all there is."""
 
 
 class Ground(NamedTuple):
@@ -52,8 +62,11 @@ def begin_draft(state: SessionState, window: int, base: int) -> None:
 
 
 def end_draft(state: SessionState, window: int) -> None:
-    """Say that it ended without a result."""
-    state.store.note(state.id, f"{PREFIX}{window}", None)
+    """Say that it ended without a result, where the store takes that: whoever tells of the draft's
+    own failure does not tell of this one.
+    """
+    with suppress(StoreFailed):
+        state.store.note(state.id, f"{PREFIX}{window}", None)
 
 
 def is_under_way(state: SessionState, window: int) -> bool:

@@ -17,7 +17,7 @@ from compact.core import defaults
 from compact.core.asking import PATIENCE, Patience
 from compact.core.events import Event
 from compact.core.formats.known import format_instead, format_named
-from compact.core.formats.wire import NOTHING_BEFORE, Before, WireFormat
+from compact.core.formats.wire import NOTHING_BEFORE, Before, WireFormat, copied
 from compact.core.history import History
 from compact.core.messages import Message
 from compact.core.policy import CompactPolicy
@@ -229,8 +229,8 @@ def _prompting(wire: WireFormat, counter: TokenCounter, options: SessionOptions)
 def _beside(options: SessionOptions) -> Beside:
     system = options.get("system") or None
     if system is not None and not isinstance(system, str):
-        system = tuple(system)
-    return Beside(system, tuple(options.get("tools") or ()))
+        system = tuple(map(copied, system))
+    return Beside(system, tuple(map(copied, options.get("tools") or ())))
 
 
 def parsed_all(
@@ -277,10 +277,10 @@ def parsed(
             f"messages[{position}]",
             f"is in the format {other}, the session is in {wire.name}: give format={other!r}",
         )
-    message = wire.parse(raw, position, before)
+    message = wire.parse(copied(raw), position, before)
     if "metadata" not in raw:
         return message
-    sent = {key: value for key, value in raw.items() if key != "metadata"}
+    sent = {k: v for k, v in (message.wire or {}).items() if k != "metadata"}
     return message.model_copy(update={"wire": sent})
 
 

@@ -26,6 +26,7 @@ from compact.errors import (
     ModelRefused,
     ModelUnavailable,
 )
+from compact.managers.drafts import Wanted
 from compact.managers.rescue import rescue
 from compact.managers.state import SessionState
 from compact.managers.travel import take_snapshot
@@ -290,7 +291,7 @@ class Post:
         if (size := state.window(view.size).size) < view.window.size:
             state.emit(WindowCapped(asked=view.size, size=size))
         self._tell(taken, known.ratio, refusal.tokens or 0)
-        return await view.compress(lambda: view.window.target, partial(rescue, state, view))
+        return await view.compress(lambda: Wanted(view.window.target), partial(rescue, state, view))
 
     def _tell(self, taken: Taken, before: float, reported: int) -> None:
         ratio = self._state.calibration.ratio

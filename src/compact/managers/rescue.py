@@ -9,25 +9,28 @@ from __future__ import annotations
 from compact.compression.emergency import ROLL_OVER_SHARE, RUNGS, Rung
 from compact.core.events import EmergencyRung
 from compact.core.plan import Plan
-from compact.errors import CannotFit, SummaryRejected
+from compact.errors import CannotFit, CompactError, SummaryRejected, Superseded
 from compact.managers.drafts import Draft
 from compact.managers.state import SessionState
 from compact.managers.travel import take_snapshot
 from compact.managers.view import View
 
 
-async def rescue(state: SessionState, view: View, error: CannotFit | SummaryRejected) -> Plan:
+async def rescue(state: SessionState, view: View, error: CompactError) -> Plan:
     """Make the view fit its usable window by emergency rungs, after an error; for whoever
     compresses it `alone`.
 
     Raises:
         CannotFit: not even the last rung was enough; nothing is lost, the snapshots are there.
+        CompactError: the error itself, where it is another one and no rung was enough.
         Superseded: something else came in between, and counts.
     """
     for rung in RUNGS:
         try:
             draft = await tried(state, view, rung)
-        except (CannotFit, SummaryRejected) as failed:
+        except Superseded:
+            raise
+        except CompactError as failed:
             error = failed if isinstance(failed, CannotFit) else error
             continue
         if draft is not None:

@@ -43,7 +43,7 @@ async def _told(state: SessionState, breaker: Breaker) -> str:
             return written.text
         reason = judged.reason
     except Exception as error:  # noqa: BLE001 - somebody else's code: there is a summary without it
-        state.emit(ErrorRaised(stage="summarize", error=type(error).__name__, message=str(error)))
+        state.emit(ErrorRaised.of(error, "summarize", serves="an extracted summary"))
         reason = f"{type(error).__name__}: {error}"
     state.emit(SummaryReplaced(made_by=own.name, reason=reason))
     return extracted.text

@@ -8,11 +8,9 @@ messages, whatever the length of the history.
 
 from __future__ import annotations
 
-import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import replace
-from threading import Lock, get_ident
 from typing import Any, TypeVar
 
 from compact.compression import pipeline, reporting
@@ -21,34 +19,37 @@ from compact.compression.extraction.extractive import ExtractiveSummarizer
 from compact.compression.values import Budget
 from compact.core.checkpoints import Checkpoint
 from compact.core.context import ActiveContext
-from compact.core.events import Committed, TriggerDecision, WindowCapped
+from compact.core.events import Committed, ErrorRaised, TriggerDecision, WindowCapped
 from compact.core.goals import open_tasks
 from compact.core.plan import Plan
 from compact.core.sessions import Move, MoveKind, Projection, Step
-from compact.errors import CannotFit, SummaryRejected, Superseded
+from compact.errors import CannotFit, CompactError, Superseded
 from compact.managers import drafts
 from compact.managers.adoption import standing_in
 from compact.managers.ahead import Ahead
+from compact.managers.alone import Alone
 from compact.managers.breaker import Breaker
-from compact.managers.drafts import Draft, Ground
+from compact.managers.drafts import Draft, Ground, Wanted
 from compact.managers.state import ALL_MOVES, SessionState
 from compact.managers.tracking import goals_by
 from compact.wiring import nobody
 
 MOST_WINDOWS = 10
 """Windows full of new messages that are counted to say how large a prompt was."""
-POLL_SECONDS = 0.005
-"""How often a caller looks whether another one's compression has ended."""
 BACKLOG = 64
 """New messages from which on the end of the history is counted first, before anything is
 appended."""
+ABOVE, ASKED = "above the trigger", "asked for"
+"""Why a session is compressed."""
+COMMIT = "commit"
+"""The stage that follows those of the pipeline."""
 MOST_ROUNDS = 5
 """Compressions in a row that other writers may win before this one gives up."""
 
 
 T = TypeVar("T")
-LastResort = Callable[[CannotFit | SummaryRejected], Awaitable[Plan]]
-"""What is done where a compression could not make the prompt fit."""
+LastResort = Callable[[CompactError], Awaitable[Plan]]
+"""What is done where a compression failed and the context before does not fit."""
 
 
 class View:
@@ -66,9 +67,7 @@ class View:
         self.size = size
         self._breaker = breaker
         self.ahead = Ahead(state, self, breaker)
-        self._mutex, self._process = Lock(), os.getpid()
-        self._owner: int | None = None
-        """The thread that compresses."""
+        self._alone = Alone()
         self._base = 0
         """The number of the window's newest move, of whatever branch."""
         self._revision = -1
@@ -106,7 +105,7 @@ class View:
         """The live checkpoints, oldest span first."""
         return self._fold.checkpoints
 
-    def is_hopeless(self, error: CannotFit | SummaryRejected) -> bool:
+    def is_hopeless(self, error: CompactError) -> bool:
         """Whether no emergency rung can help: what may not be shortened is alone too large."""
         return isinstance(error, CannotFit) and error.total > self.window.usable
 
@@ -194,7 +193,8 @@ class View:
 
     async def fit(self, take: Callable[[], T], otherwise: LastResort) -> T:
         """What `take` gives, called at a moment when every new message is in view and the prompt
-        fits. Compresses if the trigger is passed; `otherwise` is what is done where that fails.
+        fits. Compresses if the trigger is passed; where that fails, the context before is what it
+        gives, as long as that fits; `otherwise` is what is done where it does not.
 
         Raises:
             CannotFit: what may not be shortened exceeds the usable window.
@@ -219,26 +219,27 @@ class View:
                 return None  # another caller did it meanwhile
             tokens, ready = self._tokens_before(), self.ahead.take()
         with suppress(Superseded):  # the other one's result counts, where it is enough
-            if ready is not None:
-                self._decided(tokens, "above the trigger, drafted ahead", triggered=True)
-                return self.commit(ready)
             try:
-                await self._compress(self.window.target, tokens, "above the trigger")
-            except (CannotFit, SummaryRejected) as error:
-                if self.is_hopeless(error):
-                    raise
-                await otherwise(error)
+                if ready is not None:
+                    self._decided(tokens, "above the trigger, drafted ahead", triggered=True)
+                    return self.commit(ready)
+                await self._compress(self.window.target, tokens, ABOVE)
+            except Superseded:
+                raise
+            except CompactError as error:
+                await self._failed(error, otherwise)
 
     async def compress(
         self,
-        limit: Callable[[], int],
+        limit: Callable[[], Wanted],
         otherwise: LastResort | None = None,
         *,
         guidance: str = "",
     ) -> Plan:
         """Compress now to what `limit` says, in tokens, when new messages are in view; where the
         floor needs more, to what it needs, up to the usable window. What is within the limit stays
-        as it is. `guidance` is what a person wants kept, in their words.
+        as it is. `guidance` is what a person wants kept, in their words. Where it fails, the
+        context stays as it is, and the plan says why.
 
         Raises:
             CannotFit: what may not be shortened exceeds the usable window.
@@ -247,27 +248,53 @@ class View:
         async with self.alone():
             for _ in range(MOST_ROUNDS):
                 with self._state.lock:
-                    if not self._settle() and self._is_behind():
-                        wanted, reason = self.window.target, "above the trigger"
-                    else:
-                        wanted, reason = min(limit(), self.window.usable), "asked for"
+                    late = not self._settle() and self._is_behind()
+                    wanted, why = Wanted(self.window.target) if late else limit()
+                    wanted, reason = min(wanted, self.window.usable), ABOVE if late else ASKED
                     before = self._tokens_before()
-                    if before <= wanted and reason == "asked for":
-                        return plan or self._as_it_is(wanted, before)
+                    if before <= wanted and reason == ASKED:
+                        return plan or self._as_it_is(wanted, why)
                 try:
                     plan = await self._compress(wanted, before, reason, guidance)
                 except Superseded:
                     continue  # the other one's result counts, where it is enough
-                except (CannotFit, SummaryRejected) as error:
-                    if otherwise is None or self.is_hopeless(error):
-                        raise
-                    return await otherwise(error)
-                if reason == "asked for":
-                    return plan
+                except CompactError as error:
+                    return await self._failed(error, otherwise)
+                if reason == ASKED:
+                    return reporting.weighed(plan, wanted)
         raise Superseded("other writers compressed this session faster, again and again")
 
-    def _as_it_is(self, limit: int, before: int) -> Plan:
-        return reporting.as_it_is(self._state.history, limit, before, self._fold.context())
+    def _as_it_is(self, limit: int, why: str) -> Plan:
+        return reporting.as_it_is(self._state.history, limit, self._fold.context(), why)
+
+    async def _failed(self, error: CompactError, otherwise: LastResort | None) -> Plan:
+        """Go on where a compression failed: with the context before where that fits, until it has
+        grown further; else with the last resort.
+
+        Raises:
+            CompactError: nothing fits; the error, or that of the last resort.
+        """
+        state, usable = self._state, self.window.usable
+        with state.lock:
+            if self._tokens_until(usable) <= usable:
+                self.follow()
+            tokens = self._tokens_until(usable)
+            if tokens <= usable:
+                self._trigger = max(self._trigger, (tokens + usable) // 2)
+                self._due = False
+                self.ahead.put_off(tokens)
+                serves = "the context before"
+                state.emit(ErrorRaised.of(error, error.stage or COMMIT, serves=serves))
+                return self._as_it_is(usable, f"compressing failed: {error}")
+        try:
+            if otherwise is None or self.is_hopeless(error):
+                raise error
+            return await otherwise(error)
+        except Superseded:
+            raise
+        except CompactError as last:
+            state.emit(ErrorRaised.of(last, last.stage or COMMIT))
+            raise
 
     def _settle(self) -> bool:
         """Take in what is new, under the session's lock; whether the trigger was not passed.
@@ -305,29 +332,9 @@ class View:
         self._fold.follow(len(self._state.history))
         self._due = self._fold.tokens > self._trigger
 
-    @asynccontextmanager
-    async def alone(self) -> AsyncIterator[None]:
-        """One compression at a time. Where the summarizer waits, others wait for it without
-        blocking their loop; else they wait in their threads.
-
-        Raises:
-            RuntimeError: an event's handler asks for a prompt while one is being made.
-        """
-        waits = self._state.waits
-        if not waits and self._owner == get_ident():
-            raise RuntimeError("an event's handler asked for a prompt while one is being made")
-        if self._process != os.getpid():  # whoever compressed when it forked does so over there
-            self._mutex, self._process = Lock(), os.getpid()
-        while not self._mutex.acquire(blocking=not waits):
-            import asyncio
-
-            await asyncio.sleep(POLL_SECONDS)
-        self._owner = get_ident()
-        try:
-            yield
-        finally:
-            self._owner = None
-            self._mutex.release()
+    def alone(self) -> AbstractAsyncContextManager[None]:
+        """One compression at a time."""
+        return self._alone.turn(waits=self._state.waits)
 
     # --- compressing ------------------------------------------------------------------------------
 
@@ -336,21 +343,17 @@ class View:
 
         Raises:
             Superseded: something else came in between, and counts.
-            CannotFit: what may not be shortened exceeds the usable window.
-            SummaryRejected: no context could be made that fits.
+            CompactError: there is no other context, or it could not be stored.
         """
         self._decided(tokens, reason, triggered=True)
-        draft = await self._drafted(limit, tokens, guidance)
+        draft = await self.propose(limit, tokens, guidance=guidance)
+        plan = draft.proposal.plan
+        if plan.tokens_after >= tokens and reason == ASKED:
+            drafts.end_draft(self._state, self.size)
+            why = reporting.why_no_more(plan.floor, tokens)
+            return self._as_it_is(limit, why)
         self.commit(draft)
-        return draft.proposal.plan
-
-    async def _drafted(self, limit: int, tokens: int, guidance: str) -> Draft:
-        try:
-            return await self.propose(limit, tokens, guidance=guidance)
-        except CannotFit:
-            if limit >= self.window.usable:
-                raise
-            return await self.propose(self.window.usable, tokens, guidance=guidance)
+        return plan
 
     async def propose(
         self, limit: int, tokens: int, rung: Rung | None = None, *, guidance: str = ""
@@ -360,7 +363,7 @@ class View:
         `tokens` are those of the prompt now. `rung` tightens what is kept.
 
         Raises:
-            CannotFit, SummaryRejected: there is none; the context before stays.
+            CompactError: there is none; the context before stays.
         """
         state, breaker = self._state, self._breaker
         with state.lock:
@@ -381,21 +384,21 @@ class View:
         if guidance:
             policy = policy.model_copy(update={"guidance": guidance})
         policy = state.prompting.asked(policy)
-        drafts.begin_draft(state, self.size, self._base)
         try:
+            drafts.begin_draft(state, self.size, self._base)
             proposal = await pipeline.compress(
                 history,
                 policy,
-                budget=Budget(limit, aside, hard=hard),
+                budget=Budget(limit, aside, hard=hard, words=self.window.words),
                 summarizer=summarizer,
                 emit=state.emit,
                 standing=standing,
             )
+            if proposal.asked and not isinstance(summarizer, ExtractiveSummarizer):
+                breaker.failed() if proposal.replaced else breaker.succeeded()
         except BaseException:
             drafts.end_draft(state, self.size)
             raise
-        if proposal.asked and not isinstance(summarizer, ExtractiveSummarizer):
-            breaker.failed() if proposal.replaced else breaker.succeeded()
         return Draft(proposal, ground, aside)
 
     def ground(self) -> Ground:
@@ -408,6 +411,7 @@ class View:
 
         Raises:
             Superseded: what it was made over is no longer what is there.
+            StoreFailed: it could not be stored.
         """
         state, proposal = self._state, draft.proposal
         with state.lock:
@@ -425,13 +429,14 @@ class View:
             )
             try:
                 move = self._committed(draft.ground, projection)
-            except Superseded:
+            except CompactError:
                 drafts.end_draft(state, self.size)
                 raise
             self.plan, self._base = proposal.plan, move.number
             self._take(projection)
             state.history.forget(proposal.cut, frozenset(proposal.kept))
             self.follow()
+        proposal.tell(state.emit)
         state.emit(
             Committed(move=move.number, window=self.size, checkpoints=len(proposal.checkpoints))
         )

@@ -99,14 +99,20 @@ def show_window(out: Console, plan: Plan, job: Job) -> None:
 def show_rungs(out: Console, plan: Plan) -> None:
     """The rungs of the ladder: what each did, why, and what it freed."""
     if plan.unchanged:
-        out.print("Everything fits: nothing was changed.")
+        out.print(Text(_sentence(plan.why) or "Everything fits: nothing was changed."))
         return
     rows = table("rung", "why", "messages", "tokens freed", right=("messages", "tokens freed"))
     for rung in plan.rungs:
         freed = "not counted" if rung.freed is None else f"{rung.freed:,}"
         rows.add_row(rung.name, Text(rung.why), f"{rung.messages:,}", freed)
     out.print(rows)
+    if plan.why:
+        out.print(Text(_sentence(plan.why)))
     out.print()
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}." if text else ""
 
 
 def show_floor(out: Console, plan: Plan) -> None:

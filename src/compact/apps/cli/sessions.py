@@ -237,7 +237,8 @@ def compress(options: CompressOptions) -> None:
     if options.json:
         rungs = [rung.model_dump(mode="json") for rung in plan.rungs]
         sizes = {"tokens_before": plan.tokens_before, "tokens_after": plan.tokens_after}
-        output.print_json({**standing, **sizes, "unchanged": plan.unchanged, "rungs": rungs})
+        done = {"unchanged": plan.unchanged, "why": plan.why, "rungs": rungs}
+        output.print_json({**standing, **sizes, **done})
         return
     out = drawing.console()
     report.show_rungs(out, plan)

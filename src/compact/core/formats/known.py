@@ -14,7 +14,7 @@ from compact.core.formats.ollama import Ollama
 from compact.core.formats.responses import OUTPUT_OF, Responses
 from compact.core.formats.served import SERVED
 from compact.core.formats.tool_schemas import schemas_for
-from compact.core.formats.wire import WireFormat
+from compact.core.formats.wire import WireFormat, copied
 from compact.errors import UnknownModel
 
 FORMATS: Mapping[str, WireFormat] = {
@@ -111,7 +111,7 @@ def prompt_of(context: ActiveContext, format: str = "chat_completions") -> list[
         WrongLayer: it is no active context: a history or a snapshot is never sent.
         UnknownModel: no such format.
     """
-    written = format_named(format).render(sendable(context).messages)
+    written = copied(format_named(format).render(sendable(context).messages))
     return all_carried(list(map(SERVED[format], written)))
 
 

@@ -8,7 +8,7 @@ are another matter: storage.transcripts.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from pydantic import ValidationError
 
@@ -24,6 +24,8 @@ from compact.core.messages import (
 )
 from compact.core.provider_rules import ProviderRules
 from compact.errors import InvalidMessage
+
+T = TypeVar("T")
 
 NO_IMAGE = "[image]"
 """What is written for an image or a file that another format has no words for."""
@@ -69,6 +71,26 @@ class WireFormat(Protocol):
     def render(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
         """Write messages; what is unchanged and of this format comes back as it was read."""
         ...
+
+
+def copied(value: T) -> T:
+    """The value with dictionaries and lists of its own, however deep: what was counted stays what
+    is sent, whoever changes theirs.
+    """
+    own: Any = value
+    if type(own) is dict:
+        own = own.copy()  # quicker than a new one, as most of what is in it are texts
+        for k, v in own.items():
+            if type(v) is not str:
+                own[k] = copied(v)
+    elif isinstance(own, list):
+        own = [copied(x) for x in own]
+    elif isinstance(own, Mapping):
+        own = {k: copied(v) for k, v in own.items()}
+    elif isinstance(own, tuple):
+        own = tuple(map(copied, own))
+    result: T = own
+    return result
 
 
 def own_wire(message: Message, name: str) -> Raw | None:

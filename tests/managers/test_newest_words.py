@@ -1,0 +1,54 @@
+"""A person's newest words stay as they were said, also in small windows (FR-8)."""
+
+import pytest
+
+from compact import ContextManager
+from tests import checker
+
+SHARES = (0.10, 0.17, 0.245)
+"""Of the window, what 20 messages of a person take together."""
+
+
+def sized(text: str, tokens: int) -> str:
+    """The text, made as long as takes so many tokens as a message."""
+    while checker.prompt_tokens([{"role": "user", "content": text}]) < tokens:
+        text += " oak"
+    return text
+
+
+def lived(window: int, share: float, *, system: float = 0.02, turns: int = 60) -> list[str]:
+    """A session of many turns, the person's messages of the same size; what they said that is in
+    view word for word after each prompt, the newest first, for the prompt with the fewest.
+    """
+    ctx = ContextManager(window=window)
+    ctx.add_message(role="system", content=sized("You are a roofer.", int(system * window)))
+    each = int(share * window / 20) - 4
+    said: list[str] = []
+    fewest: list[str] | None = None
+    for number in range(turns):
+        said.append(sized(f"Question {number}: how is the beam held?", each))
+        ctx.add_message(role="user", content=said[-1])
+        ctx.add_message(role="assistant", content=f"Beam {number} " + "is held by trenails. " * 40)
+        prompt = ctx.get_context_for_model()
+        assert checker.prompt_tokens(prompt) <= ctx.window.usable
+        if ctx.checkpoints and number >= 20:
+            shown = {m["content"] for m in prompt if m["role"] == "user"}
+            kept = [text for text in said[-20:][::-1] if text in shown]
+            fewest = kept if fewest is None or len(kept) < len(fewest) else fewest
+    assert fewest is not None
+    assert ctx.compressions > 2
+    return fewest
+
+
+@pytest.mark.parametrize("window", [2_048, 4_096, 8_192])
+@pytest.mark.parametrize("share", SHARES)
+def test_ten_to_twenty_stay_where_they_take_less_than_a_quarter(window: int, share: float) -> None:
+    """At every turn of a session, whatever was compressed before (FR-8)."""
+    kept = lived(window, share)
+    assert 10 <= len(kept) <= 20
+
+
+@pytest.mark.parametrize("system", [0.15, 0.30, 0.45])
+def test_they_stay_beside_a_large_system_prompt(system: float) -> None:
+    """The target gives way, not what a person said (FR-8)."""
+    assert len(lived(4_096, 0.24, system=system, turns=40)) >= 10
