@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compact.core.redaction import SHAPES, Secret, find_secrets, redact, secrets_of
+from compact.core.credentials import SHAPES
+from compact.core.redaction import Secret, find_secrets, redact, secrets_of
 from tests.sizes import size
 
 ALNUM = string.ascii_letters + string.digits
@@ -93,6 +94,15 @@ POSITIVE: list[tuple[str, str, str, str]] = [
     ("SendGrid key", "", "S" + "G." + made(22) + "." + made(43), ""),
     ("Twilio key", "", "S" + "K" + made(32, HEX), " rest"),
     ("Telegram token", "bot1234567890", ":A" + "A" + made(33, ALNUM + "_-"), "/getMe"),
+    ("AWS session token", "AWS_SESSION_TOKEN=", "IQoJb3JpZ2lu" + made(200, ALNUM + "+/"), "\n"),
+    ("Google token", "bearer is ", "ya" + "29." + made(120, ALNUM + "_-"), " now"),
+    ("Azure secret", "id ", "a8" + "~8Q~" + made(34), ""),
+    ("webhook", "https://discord.com/api/webhooks/" + "4" * 18 + "/", made(68, ALNUM + "_-"), " x"),
+    ("API key", "use ", "dop" + "_v1_" + made(64, HEX), " for it"),
+    ("API key", "", "shp" + "at_" + made(32, HEX), "\n"),
+    ("API key", "key-id ", made(32, HEX) + "-us" + "19", "\n"),
+    ("API key", "export X=", "xai" + "-" + made(80), "\n"),
+    ("API key", "", "LT" + "AI" + made(20), " and"),
     ("JWT", "cookie ", JWT, ";"),
     ("JWT", "id_token=", JWT, ""),
     ("JWT", "Authorization: Bearer ", JWT, "\n"),
@@ -105,6 +115,27 @@ POSITIVE: list[tuple[str, str, str, str]] = [
     ("URL password", "https://x-access-token:", made(40), "@github.com/a/b.git"),
     ("URL password", "redis://:", "s3cr" + "etpw", "@127.0.0.1:6379/0"),
     ("URL password", "mongodb+srv://me:", "p@ss" + "w0rd1", "@cluster.example.net"),
+    ("URL password", "git clone https://", made(40), "@github.com/a/b"),
+    ("password", "curl -u ", "ada:" + PASS, " https://example.org"),
+    ("password", "sshpass -p '", PASS, "' ssh root@example.org"),
+    ("password", "machine example.org login ada password ", PASS, "\n"),
+    ("cookie", "Cookie: theme=dark; session=", made(32), "; lang=en"),
+    ("cookie", "curl --cookie 'sid=", made(26, HEX), "' https://example.org"),
+    ("authorization", "//registry.example.org/:_auth=", BASIC, "\n"),
+    ("authorization", "requests.get(u, auth=('ada', '", PASS, "'))"),
+    ("authorization", "https://a.example.net/c?sv=2022&sig=", made(42) + "%3D", "&se=1"),
+    ("password", "SMTP_PASS=", PASS, "\n"),
+    ("password", "export DB_PASSWORD=", "swordfish", "\n"),
+    ("password", "the password is ", PASS, ".\n"),
+    ("password", "Das Passwort ist ", PASS, "\n"),
+    ("password", "**Password:** ", PASS, "\n"),
+    ("password", "<password>", PASS, "</password>"),
+    ("password", "- name: DB_PASSWORD\n  value: ", PASS, "\n"),
+    ("password", "CREATE USER ada IDENTIFIED BY '", PASS, "';"),
+    ("password", 'user.setPassword("', PASS, '");'),
+    ("password", 'passphrase: "', "correct horse battery staple", '"'),
+    ("key", "WEATHER_KEY=", made(32, HEX), "\n"),
+    ("token", "my access token is ", made(40), " ok"),
     ("password", 'password = "', PASS, '"'),
     ("password", "DB_PASSWORD=", PASS, "\n"),
     ("password", "password: ", "Tr0ub4dor&3", "\n"),
@@ -171,6 +202,16 @@ NEGATIVE: list[str] = [
     "private_key: /etc/ssl/private/" + made(12) + ".pem",
     'password: "#password-field"',
     '"password": "*Password required!"',
+    "curl -u $USER:$PASS https://example.org",
+    "docker run -u 1000:1000 -p 8080:80 image",
+    "arn:aws:secretsmanager:us-east-1:123456789012:secret:db-" + made(6),
+    "--- PASS: TestLogin/second_try_2 (0.01s)",
+    "password is case-sensitive, and the token is base64url-encoded",
+    "Cookie: theme=dark-mode-2; consent=accepted",
+    "call_" + made(24),
+    "secret_manager_client_v2_of_region_1",
+    "pk_live_" + made(24),
+    "client_secret = GetSecretFromVAULTForRegionABCDEFGHIJ2-EU",
     "sk-fading-circle-12-with-delay",
     "the key = value pairs of a1b2c3d4e5f6a7b8c9",
     "cache_key: " + made(40, HEX),
@@ -236,6 +277,7 @@ def test_the_cases_are_enough_and_name_every_kind():
     assert len(NEGATIVE) >= 60
     named = {kind for kind, *_ in POSITIVE}
     assert {shape.kind for shape in SHAPES} <= named
+    assert "cookie" in named
 
 
 def test_a_secret_is_found_among_others_and_in_long_text():
@@ -334,6 +376,13 @@ ADVERSARIAL: dict[str, str] = {
     "secret bodies": "secret" + made(20),
     "growing letters": "İ",
     "found ones": "password=" + PASS + " ",
+    "capital values": "token=" + "A" * 60 + "-" + " ",
+    "cookies": "Cookie: a=",
+    "users": "curl -u a:",
+    "runs": "sk-a",
+    "name and value": "password value=",
+    "phrases": "passphrase: a ",
+    "spoken": "password is ",
 }
 
 

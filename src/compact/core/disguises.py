@@ -11,7 +11,8 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
-from compact.core.redaction import Place, Redacted, Secret, find_secrets
+from compact.core.credentials import Place
+from compact.core.redaction import Known, Redacted, Secret, find_secrets
 
 SHORTEST = 8
 """Letters and digits of a secret from which it is looked for between other marks."""
@@ -40,30 +41,27 @@ def undisguised(text: str, known: Mapping[str, str]) -> Redacted:
 
 def _spelled(text: str, known: Mapping[str, str]) -> Iterator[Place]:
     """Where the letters and digits of a known secret stand, forwards or backwards."""
-    if not known:
+    bare = {"".join(x.lower()[:1] for x in secret if x.isalnum()): secret for secret in known}
+    wanted = Known(
+        (letters[::way], known[secret])
+        for letters, secret in bare.items()
+        for way in (1, -1)
+        if len(letters) >= SHORTEST
+    )
+    if not wanted:
         return
     signs = [place for place, sign in enumerate(text) if sign.isalnum()]
     squeezed = "".join(text[place].lower()[:1] for place in signs)
-    for secret, kind in known.items():
-        bare = "".join(sign.lower()[:1] for sign in secret if sign.isalnum())
-        for wanted in (bare, bare[::-1]) if len(bare) >= SHORTEST else ():
-            start = squeezed.find(wanted)
-            while start >= 0:
-                end = start + len(wanted)
-                yield Place(signs[start], signs[end - 1] + 1, kind)
-                start = squeezed.find(wanted, end)
+    for place in wanted.places(squeezed, range(len(squeezed))):
+        yield Place(signs[place.start], signs[place.end - 1] + 1, place.kind)
 
 
 def _coded(text: str, known: Mapping[str, str]) -> Iterator[Place]:
     """Where something stands that holds a secret when it is decoded."""
     for run in _CODED.finditer(text):
-        for plain in _decoded(run[0]):
-            kind = next((kind for secret, kind in known.items() if secret in plain), "")
-            if not kind and (places := find_secrets(plain)):
-                kind = places[0].kind
-            if kind:
-                yield Place(run.start(), run.end(), kind)
-                break
+        found = (find_secrets(plain, known) for plain in _decoded(run[0]))
+        if places := next(filter(None, found), None):
+            yield Place(run.start(), run.end(), places[0].kind)
 
 
 def _decoded(run: str) -> Iterator[str]:

@@ -1,0 +1,426 @@
+"""What credentials look like: by a vendor's prefix, by the form they are written in, or by the name
+that stands beside them.
+
+Three tables and what must hold of a value. *Issued* ones begin as a vendor lets them begin.
+*Shapes* have a form: private keys, tokens with parts, credentials in URLs, headers and commands.
+*Named* ones stand next to a telling name (`password=…`, `"api_key": "…"`, "the password is …");
+they must look like a secret and not like a placeholder, a reference in code or a word.
+
+A pattern is tried only where one of its literal hints occurs. Each is linear: what may repeat is
+bounded, or ends at what no other part takes. None needs more than every Python's `re` has.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from compact.core.secret_values import (
+    UUID,
+    Check,
+    anything,
+    is_auth,
+    is_bare_password,
+    is_basic,
+    is_coded_key,
+    is_filled,
+    is_header,
+    is_issued,
+    is_jwt,
+    is_key,
+    is_pair,
+    is_password,
+    is_random,
+    is_secret,
+    is_set_password,
+    is_spoken_password,
+    is_token,
+    is_url_password,
+)
+
+
+class Place(NamedTuple):
+    """Where a secret stands in a text."""
+
+    start: int
+    end: int
+    kind: str
+
+
+# --- shapes ---------------------------------------------------------------------------------------
+
+
+_BEHIND = 300
+_START = r"(?<![A-Za-z0-9_-])"
+_ALONE, _END = r"(?<![A-Za-z0-9+/_-])", r"(?![A-Za-z0-9])"
+"""Around what would be found by chance in a long run of base64."""
+_BARE_HINT = re.compile(r"[\w-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Secrets that are known by their look."""
+
+    kind: str
+    hints: tuple[str, ...]
+    """How such a secret, or what leads to it, begins; the pattern is tried only there."""
+    pattern: re.Pattern[str]
+    """The secret is its first group, or all of it."""
+    check: Check = anything
+    lead: int = 0
+    """Characters before the hint that belong to it."""
+    behind: tuple[str, ...] = ()
+    """Commands of which one must stand before it, in the same line or the few before."""
+
+    def is_run(self, hint: str) -> bool:
+        """Whether what begins with the hint is a run of letters, digits, `_` and `-`."""
+        is_alone = self.pattern.pattern.startswith((_START, _ALONE)) and not self.lead
+        return is_alone and _BARE_HINT.fullmatch(hint) is not None
+
+    def places(self, text: str, hint: str) -> Iterator[Place]:
+        """Where such secrets stand that begin with the hint."""
+        start = text.find(hint)
+        while start >= 0:
+            after = start + len(hint)
+            for place in self.place(text, start):
+                yield place
+                after = max(after, place.end)
+            start = text.find(hint, after)
+
+    def place(self, text: str, start: int) -> Iterator[Place]:
+        """Such a secret, if one stands where the hint does."""
+        found = self.pattern.match(text, max(0, start - self.lead))
+        group = 1 if self.pattern.groups else 0
+        if found and self._follows(text, start) and self.check(found[group]):
+            yield Place(found.start(group), found.end(group), self.kind)
+
+    def _follows(self, text: str, start: int) -> bool:
+        least = max(0, start - _BEHIND)
+        return not self.behind or any(text.rfind(x, least, start) >= 0 for x in self.behind)
+
+
+def _shape(kind: str, hints: str, pattern: str, check: Check = is_filled) -> Shape:
+    return Shape(kind, tuple(hints.split()), re.compile(pattern), check)
+
+
+def _issued(kind: str, prefixes: str, least: int = 16, check: Check = is_issued) -> Shape:
+    """Keys that a vendor lets begin so, with at least so many characters behind it."""
+    begins = "|".join(map(re.escape, prefixes.split()))
+    body = rf"[\w-]{{{least},}}(?:\.[\w-]{{6,}}){{0,3}}"
+    return _shape(kind, prefixes, rf"{_START}(?:{begins}){body}", check)
+
+
+_QUOTE = r"\\{0,3}[\"'`]?"
+SHAPES: tuple[Shape, ...] = (
+    _shape("AWS key id", "AKIA ASIA ABIA ACCA", rf"{_ALONE}A(?:KI|SI|BI|CC)A[A-Z0-9]{{16}}{_END}"),
+    _shape("AWS session token", "IQoJb3JpZ2lu", rf"{_ALONE}IQoJb3JpZ2lu[A-Za-z0-9+/]{{80,}}=*"),
+    _shape("GitHub token", "ghp_ gho_ ghu_ ghs_ ghr_", _START + r"gh[pousr]_[A-Za-z0-9]{30,}"),
+    _issued("GitHub token", "github_pat_", 22, is_filled),
+    _issued(
+        "GitLab token",
+        "glpat- gldt- glcbt- glptt- glft- glimt- glagent- gloas- glrt- glsoat- glffct- GR1348941",
+        20,
+        is_filled,
+    ),
+    _shape(
+        "Slack token",
+        "xoxa- xoxb- xoxc- xoxd- xoxe- xoxo- xoxp- xoxr- xoxs- xoxe.",
+        _START + r"xox[a-z][.-](?=[A-Za-z.-]{0,12}\d)[A-Za-z0-9%.-]{10,}",
+    ),
+    _issued("Slack token", "xapp-"),
+    _shape("Slack webhook", "hooks.slack.com", r"hooks\.slack\.com/[a-z]+/([A-Za-z0-9/]{20,})"),
+    _shape("webhook", "/api/webhooks/", r"/api/webhooks/\d{15,20}/([\w-]{50,})"),
+    _shape("webhook", ".webhook.office.com/", r"\.webhook\.office\.com/\w{1,20}/([\w@/-]{40,})"),
+    _issued("Anthropic key", "sk-ant-", 20, is_filled),
+    _issued("OpenRouter key", "sk-or-", 20, is_filled),
+    _issued("OpenAI key", "sk-proj- sk-svcacct- sk-admin- sk-None-", 20, is_filled),
+    _shape("API key", "sk-", _START + r"sk-[\w-]{18,}", is_random),
+    _shape("Google API key", "AIza", rf"{_ALONE}AIza[\w-]{{35}}(?![\w-])"),
+    _issued("Google token", "ya29. GOCSPX- 1//0"),
+    _shape("Hugging Face token", "hf_", _START + r"hf_[A-Za-z0-9]{30,}"),
+    _shape("npm token", "npm_", _START + r"npm_[A-Za-z0-9]{36,}"),
+    _issued("PyPI token", "pypi-", 50),
+    _issued("Stripe key", "sk_live_ rk_live_ sk_test_ rk_test_ sk_prod_ rk_prod_", 16, is_filled),
+    _shape("Stripe key", "whsec_", r"(?<![A-Za-z0-9])whsec_[A-Za-z0-9+/]{24,}={0,2}"),
+    _shape("SendGrid key", "SG.", _START + r"SG\.[\w-]{16,32}\.[\w-]{32,64}"),
+    _shape("Twilio key", "SK", rf"{_ALONE}SK[0-9a-f]{{32}}{_END}"),
+    _shape("Telegram token", ":AA", r"(?<=\d{8})(:AA[\w-]{32,36})(?![\w-])"),
+    _issued(  # as the vendors document them, in the order of their names
+        "API key",
+        "AGE-SECRET-KEY-1 api_org_ ATATT3 ATCTT3 bedrock-api-key- bkua_ CCIPAT_ CFPAT- CLOJARS_ "
+        "csk- dckr_oat_ dckr_pat_ doo_v1_ dop_v1_ dor_v1_ dp.audit. dp.ct. dp.pt. dp.sa. dp.scim. "
+        "dp.st. dt0c01. duffel_live_ duffel_test_ fc- figd_ fio-u- FLWSECK_TEST- FLWSECK- fm1_ "
+        "fm1a_ fm1r_ fm2_ fo1_ fw_ glc_ glsa_ gsk_ HRKU- hvb. hvr. hvs. ico- jina_ lin_api_ "
+        "lin_oauth_ lsv2_pt_ lsv2_sk_ napi_ nfp_ NRAK- NRII- NRIQ- NRJS- ntn_ nvapi- ops_eyJ "
+        "ory_at_ ory_pat_ pat-eu1- pat-na1- pcsk_ phx_ PMAK- pnu_ pplx- pscale_oauth_ pscale_pw_ "
+        "pscale_tkn_ pul- r8_ rdme_ re_ rnd_ rubygems_ sb_secret_ sbp_ secret_ sgp_ sha256~ "
+        "shippo_live_ shippo_test_ shpat_ shpca_ shppa_ shpss_ sk_ sm_aat_ sm_pat_ sm_sat_ sntrys_ "
+        "sntryu_ sq0atp- sq0csp- tfp_ tgp_v1_ tk-us- tskey- tvly- vck_ vcp_ wandb_v1_ waka_ xai- "
+        "xkeysib- xsmtpsib- zpka_",
+    ),
+    _shape(  # with so little before them that their length must tell
+        "API key",
+        "AKCp AKID ATBB EAA EZAK EZTK LTAI ABSK cio dapi key- oy2",
+        rf"{_ALONE}(?:AKCp[A-Za-z0-9]{{60,80}}|AKID[A-Za-z0-9]{{32}}|ATBB[A-Za-z0-9]{{32}}|"
+        rf"EAAAE[\w-]{{59}}|EAA[A-Z][A-Za-z0-9]{{100,}}|EZ[AT]K[A-Za-z0-9]{{54}}|"
+        rf"LTAI[A-Za-z0-9]{{12,24}}|ABSK[A-Za-z0-9+/]{{90,}}=*|cio[A-Za-z0-9]{{32}}|"
+        rf"dapi[0-9a-f]{{32}}(?:-\d)?|key-[0-9a-f]{{32}}|oy2[a-z0-9]{{43}}){_END}",
+        is_issued,
+    ),
+    Shape("API key", ("-us",), re.compile(rf"{_ALONE}[0-9a-f]{{32}}-us\d{{1,2}}{_END}"), lead=32),
+    Shape("Azure secret", ("Q~",), re.compile(r"[\w~.]{3}\dQ~[\w~.-]{31,34}"), lead=4),
+    Shape("API key", (".atlasv1.",), re.compile(r"\w{14}\.atlasv1\.[\w=-]{60,70}"), lead=14),
+    _shape("private key", "LS0tLS1CRUdJTi", rf"{_ALONE}LS0t[A-Za-z0-9+/]{{60,}}=*", is_coded_key),
+    _shape("JWT", "eyJ", _START + r"[\w-]{12,}\.[\w-]{8,}(?:\.[\w-]*){0,3}", is_jwt),
+    _shape(
+        "authorization",
+        "uthorization UTHORIZATION",
+        rf"(?i:uthorization){_QUOTE}\]?[ \t]{{0,3}}[:=,][ \t]{{0,3}}{_QUOTE}"
+        r"(?:[A-Za-z][\w-]{1,20} {1,3})?([A-Za-z0-9._~+/-]{8,}={0,2})(?!\()",
+        is_header,
+    ),
+    _shape(
+        "authorization", "earer", r"(?<=[Bb])earer {1,3}([A-Za-z0-9._~+/-]{16,}={0,2})", is_random
+    ),
+    _shape("authorization", "asic", r"(?<=[Bb])asic {1,3}([A-Za-z0-9+/]{8,}={0,2})", is_basic),
+    _shape("authorization", "X-Amz-Signature", r"X-Amz-Signature=([0-9a-f]{64})"),
+    _shape("authorization", "?sig= &sig=", r"[?&]sig=([A-Za-z0-9%+/]{20,}={0,2})"),
+    _shape(
+        "authorization",
+        "auth=( BasicAuth( .login(",
+        r"(?:auth=|BasicAuth|\.login)\([bf]?[\"'][^\"'\n]{1,64}[\"'], {0,2}"
+        r"[bf]?[\"']([^\"'\n]{3,128})",
+        is_url_password,
+    ),
+    _shape(
+        "URL password",
+        "://",
+        r"://[^\s:/@?#\"'<>`\[\]]{0,128}:([^\s/?#\"'<>`]{3,256})@(?=[\w\[${<])",
+        is_url_password,
+    ),
+    _shape("URL password", "://", r"://([\w.~-]{20,128})@(?=\w)", is_random),
+    Shape(
+        "password",
+        ("-u", "--user", "--proxy-user"),
+        re.compile(
+            rf"(?<![\w-])(?:-u|--user|--proxy-user)[ =]{{0,2}}{_QUOTE}"
+            r"([^\s:\"'`\\$<]{1,128}:[^\s\"'`\\$<]{3,128})"
+        ),
+        is_pair,
+        behind=("curl", "wget", "http"),
+    ),
+    Shape(
+        "password",
+        ("-p",),
+        re.compile(rf"(?<![\w-])-p ?{_QUOTE}([^\s\"'`\\$</]{{5,128}})"),
+        is_set_password,
+        behind=("sshpass", "mysql", "mariadb", " login "),
+    ),
+    Shape(
+        "password",
+        ("-a ",),
+        re.compile(rf"(?<![\w-])-a {_QUOTE}([^\s\"'`\\$</]{{5,128}})"),
+        is_bare_password,
+        behind=("redis-cli",),
+    ),
+    Shape(
+        "password",
+        ("password ",),
+        re.compile(r"password {1,3}(\S{4,128})"),
+        is_url_password,
+        behind=("machine ",),
+    ),
+    _shape("password", "requirepass masterauth", r"\w+ {1,3}(\S{6,128})", is_bare_password),
+    _shape("password", "pass:", rf"(?<= )pass:({_QUOTE}[^\s\"'`\\]{{5,128}})", is_bare_password),
+)
+"""The first of two that begin together gives the kind: the particular before the general."""
+_RUN = re.compile(r"(?<![A-Za-z0-9_-])[A-Za-z0-9_-]{16,}")
+"""What may be an issued key: its beginning is looked up, so that many vendors cost no more than
+one."""
+_BEGINS = 2
+_RUNS: dict[str, list[tuple[str, Shape]]] = {}
+_HINTS: list[tuple[str, Shape]] = []
+for _each in SHAPES:
+    for _hint in _each.hints:
+        _known = _RUNS.setdefault(_hint[:_BEGINS], []) if _each.is_run(_hint) else _HINTS
+        _known.append((_hint, _each))
+
+
+def shaped(text: str) -> Iterator[Place]:
+    """What is a secret by its look."""
+    for run in _RUN.finditer(text):
+        start = run.start()
+        for hint, shape in _RUNS.get(text[start : start + _BEGINS], ()):
+            if text.startswith(hint, start):
+                yield from shape.place(text, start)
+    for hint, shape in _HINTS:
+        if hint in text:
+            yield from shape.places(text, hint)
+    if _BEGIN in text:
+        yield from _private_keys(text)
+    if "ookie" in text or "OOKIE" in text:
+        yield from _cookies(text)
+
+
+_BEGIN = "-----BEGIN"
+_KEY_HEAD = re.compile(r"-----BEGIN (?:[A-Z0-9]{1,12} ){0,4}PRIVATE KEY(?: BLOCK)?-----")
+_BETWEEN = r"(?:\s|\\{1,4}[nrt]|[\"'+,|>]|\d{1,6}→){1,24}"
+"""Between two lines of a key: line ends, also escaped ones, quotes, a diff's marks."""
+_KEY_FIELD = re.compile(rf"{_BETWEEN}(?:Proc-Type|DEK-Info|Version|Comment): ?[^\r\n\\]{{0,80}}")
+_KEY_LINE = re.compile(rf"{_BETWEEN}([A-Za-z0-9+/=]{{16,}})")
+_KEY_REST = re.compile(rf"{_BETWEEN}[A-Za-z0-9+/=]{{1,76}}(?={_BETWEEN}-----END|\s{{0,24}}\Z)")
+_KEY_END = re.compile(rf"(?:{_BETWEEN})?-----END [A-Z0-9 ]{{1,48}}-----")
+
+
+def _private_keys(text: str) -> Iterator[Place]:
+    """Blocks of private keys, also cut-off ones; no mention of how such a block begins."""
+    start = text.find(_BEGIN)
+    while start >= 0:
+        end = start + len(_BEGIN)
+        if head := _KEY_HEAD.match(text, start):
+            end, lines = head.end(), 0
+            while field := _KEY_FIELD.match(text, end):
+                end = field.end()
+            while (line := _KEY_LINE.match(text, end)) and not (
+                line[1].islower() or line[1].isupper() or line[1].isdigit()
+            ):
+                end, lines = line.end(), lines + 1
+            for more in (_KEY_REST, _KEY_END) if lines else ():
+                found = more.match(text, end)
+                end = found.end() if found else end
+            if lines:
+                yield Place(start, end, "private key")
+        start = text.find(_BEGIN, end)
+
+
+_COOKIES = re.compile(
+    r"(?:[Cc]ookies?|COOKIES?)(?:[\"'`]\]?)?(?:[ \t]{0,3}[:=]|[ \t]{1,3}[\"'])[^\r\n]{8,4096}"
+)
+_COOKIE = re.compile(r"[=:][ \t]?[\"']?([\w.%~+/-]{12,}={0,2})")
+
+
+def _cookies(text: str) -> Iterator[Place]:
+    """Values of cookies that were generated: whoever has one is whom it was given to."""
+    for line in _COOKIES.finditer(text):
+        for found in _COOKIE.finditer(text, line.start(), line.end()):
+            value = found[1].replace("%", "")
+            if UUID.fullmatch(value) or is_random(value):
+                yield Place(found.start(1), found.end(1), "cookie")
+
+
+# --- named ----------------------------------------------------------------------------------------
+
+_NAMES = (
+    r"passwor[dt]|passwd|passphrase|passcode|pass|pwd|pw|kennwort|contraseña|mot de passe|пароль|"
+    r"identified by|密码|口令|パスワード|secret|token|key|credentials?|auth|密钥"
+)
+_KINDS_OF_ONE = r"(?:[_-]?(?:\d{1,2}|base|prod(?:uction)?|dev|staging|live|test)\b)?"
+_OPENS = r"(?=[bf]?\\{0,3}[\"'`])"
+_ASSIGNS = (
+    r"(?:\\{0,3}[\"'`]\]?|\*\*)?(?:"
+    r"[ \t]{0,4}(?:=>|:=|={1,2}|[:：|])(?:\*\*)?[ \t]{0,4}"
+    r"|[ \t]{1,2}(?:is|was|ist|war|lautet|est|es):?[ \t]{1,2}|[ \t]?[是为][ \t]?"
+    r"|,?\s{1,24}\\{0,3}[\"']?value\\{0,3}[\"']?[ \t]{0,2}[=:][ \t]{0,2}"
+    rf"|[ \t]{{1,3}}(?:{_OPENS}|(?=\S{{0,64}}\d))|\({_OPENS}|,[ \t]?{_OPENS}|>)"
+)
+_NAME = re.compile(f"(?P<name>{_NAMES}){_KINDS_OF_ONE}{_ASSIGNS}")
+"""The end of a telling name, and what assigns. Searched in lower case."""
+_FLAG = re.compile(rf"--(?:[a-z]{{1,16}}-){{0,3}}(?P<name>{_NAMES}) {{1,3}}")
+_KEY_OF = re.compile(
+    r"(?:api|access|secret|private|auth|account|signing|encryption|master|service|shared|client|"
+    r"app|application|server|admin|deploy|webhook|hmac|jwt|aes|storage|subscription|consumer|"
+    r"license|licence)[_ -]?\Z"
+)
+"""What makes a key a secret one; others open tables and maps."""
+_NO_SECRET_OF = re.compile(
+    r"(?:public|publishable|cache|primary|foreign|partition|sort|idempotency|object|host)[_ -]?\Z"
+)
+_AWS = re.compile(r"(?:secret[_ -]?access|aws[_ -]?secret)[_ -]?\Z")
+_NO_TOKEN = re.compile(
+    r"(?:eos|bos|pad|unk|sep|cls|mask|stop|next|page|continuation|cursor|sync|resume|delta)_?\Z"
+)
+"""Tokens of a vocabulary or of a list's pages."""
+_IN_TAG = re.compile(r"<[\w:.-]{0,32}\Z")
+_VARIABLE = re.compile(r"[A-Z0-9_]{3,}")
+_QUOTED = re.compile(r"[bfru]{0,2}\\{0,3}[\"'`]([^\s\"'`\\]{6,})")
+_BARE = re.compile(
+    r"((?:[A-Za-z0-9+/_.~!#%^*$?-]|&(?![A-Za-z_-]{1,32}=)|@(?![A-Za-z0-9-]{1,63}[.:/])){6,}={0,2})"
+)
+"""Ends before the next parameter of a query, and before the host of a URL; at what assigns, so that
+no two names share one."""
+_SET = re.compile(r"([^\s\"'`\\;,&|<>(){}\[\]]{6,256})")
+_PHRASE = re.compile(r"\\{0,3}[\"'`]?([a-z]{2,12}(?:[ -][a-z]{2,12}){3,24})")
+_QUOTED_WORDS, _BARE_WORDS = 4, 12
+_BEFORE = 32
+_FAMILIES: tuple[tuple[str, str, Check, Check], ...] = (
+    ("secret", "secret", is_secret, is_secret),
+    ("token", "token", is_token, is_token),
+    ("key", "key", is_key, is_key),
+    ("密钥", "key", is_key, is_key),
+    ("auth", "authorization", is_auth, is_auth),
+    ("credential", "credentials", is_auth, is_auth),
+    ("", "password", is_password, is_bare_password),
+)
+"""How a name begins, the kind of its value, and what must hold of a quoted and of a bare one."""
+
+
+def named(text: str) -> Iterator[Place]:
+    """Values that stand next to a telling name."""
+    lower = text.replace("\u0130", "I").lower()  # the one letter that grows in lower case
+    patterns = (_NAME, _FLAG) if "--" in text else (_NAME,)
+    for pattern in patterns:
+        for found in pattern.finditer(lower):
+            yield from _value(text, lower, found)
+
+
+def _value(text: str, lower: str, found: re.Match[str]) -> Iterator[Place]:
+    """The value behind a name, where the name and the value make it a secret."""
+    name, start, end = found["name"], found.start("name"), found.end()
+    before, assign = lower[max(0, start - _BEFORE) : start], lower[found.end("name") : end]
+    is_set = assign == "=" and _VARIABLE.fullmatch(text, start - 3, start + len(name)) is not None
+    if not _is_telling(text[start : start + len(name)], before, assign, is_set=is_set):
+        return
+    if assign.endswith(">") and not assign.endswith("=>") and not _IN_TAG.search(before):
+        return
+    kind, of_quoted, of_bare = next(row[1:] for row in _FAMILIES if name.startswith(row[0]))
+    if kind == "key" and _AWS.search(before):
+        kind = "AWS secret key"
+    if name == "passphrase" and (phrase := _PHRASE.match(text, end)):
+        is_quoted = phrase.start(1) > end
+        words = len(re.split("[ -]", phrase[1]))
+        if words >= (_QUOTED_WORDS if is_quoted else _BARE_WORDS):
+            yield Place(phrase.start(1), phrase.end(1), kind)
+            return
+    quoted = _QUOTED.match(text, end)
+    value = quoted or (_SET if is_set else _BARE).match(text, end)
+    if value is None or (not quoted and text[value.end() : value.end() + 1] in tuple("([{=")):
+        return
+    check = of_quoted if quoted else of_bare
+    if kind == "password" and not quoted:
+        is_told = assign.strip() or found.re is _FLAG
+        check = is_set_password if is_set else of_bare if is_told else is_spoken_password
+    elif not (quoted or assign.strip() or found.re is _FLAG):
+        return
+    if check(value[1]):
+        rest = 0 if quoted else len(value[1]) - len(value[1].rstrip(".?"))
+        yield Place(value.start(1), value.end(1) - rest, kind)
+
+
+def _is_telling(name: str, before: str, assign: str, *, is_set: bool) -> bool:
+    """Whether a name says that its value is a secret, given what stands before it."""
+    if assign == ":" == before[-1:]:  # the part of a name that has several
+        return False
+    match name.lower():
+        case "pass":
+            is_told = "=" in assign or (":" in assign and name != "PASS")
+            return is_told or before[-1:] in ("_", "-")
+        case "token":
+            return not _NO_TOKEN.search(before)
+        case "key":
+            return bool(_KEY_OF.search(before)) or (is_set and not _NO_SECRET_OF.search(before))
+        case "pw" | "auth":
+            return not before[-1:].isalpha()
+        case _:
+            return True

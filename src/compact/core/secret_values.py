@@ -1,0 +1,222 @@
+"""What the value of a credential looks like, and what does not: placeholders, words, names in code,
+paths. Where such a value is looked for is told in `core.credentials`.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Callable
+
+_FEW_CHARACTERS = 4
+_RANDOM_CHARACTERS = 8
+_LEAST_CHANGES, _CHANGES = 4, 0.18
+_UPPER_CHANGES, _LETTER_CHANGES, _PATH_CHANGES = 0.12, 0.42, 0.35
+"""Least share of changes where there are no small letters, of letters alone or what may be a name
+in code, and of what may be a path."""
+_KEY_LENGTH, _SHORT_KEY = 16, 8
+_PLACEHOLDER = re.compile(
+    r"^(?:[<{(\[]|\$[A-Za-z_{(]|%[sd]\b|%[({]|%\w{1,64}%$|@\w{1,64}@$|#\{)|\$[{(]|\{\{|\*\*\*|"
+    r"\.\.\.|…|xxxx|"
+    r"redacted|example|placeholder|dummy|fake|mock|sample|your|undefined|\btodo\b|"
+    r"change.?(?:me|it|this)|(?:replace|insert).?(?:me|with|this|here|your)|"
+    r"environ|getenv|process\.env|secrets\.|vault:",
+    re.IGNORECASE,
+)
+"""Stands where a secret will be put, or says where it is to be had."""
+_COUNTED = re.compile("123456|abcdef|(.)\\1{5}", re.IGNORECASE)
+"""Nobody issues a key that counts."""
+_PLACE_NAMES = re.compile(
+    r"^(?:[a-z][a-z0-9+.-]{1,20}:|~?/|\.{1,2}/|[A-Za-z]:\\|arn:|[\w-]{1,64}\.\w{1,4}$)"
+)
+"""A URL, a path or a file: names a place, and is no secret by itself."""
+_REFERENCE = re.compile(
+    r"[A-Za-z_][a-z]*(?:[A-Z_][a-z0-9]*)+|[a-z]+(?:-[a-z0-9]+)+|"
+    r"[A-Za-z_]\w*(?:\??(?:\.|->|::)[A-Za-z_]\w*)+",
+)
+"""camelCase, snake_case, kebab-case, or attributes of something: a name in code."""
+_DIGIT_INSIDE = re.compile(r"[A-Za-z]\d+[a-z]|\d[A-Za-z]+\d")
+_WORD_PARTS = re.compile(
+    r"pass|pwd|secret|token|key|cred|auth|user|conf|value|input|str|arg|param|field|data|env|"
+    r"default|opt|hash|sha\d|md5|base64|crypt|argon|char|int\d|utf|uuid|test",
+    re.IGNORECASE,
+)
+_COMMON = frozenset(
+    """
+    pass password passwd pwd secret user root guest admin test none null true false required
+    optional string prompt empty enabled disabled unset stdin
+    """.split()  # noqa: SIM905 - a table to read
+)
+_PARTS = re.compile("[A-Z]*[a-z]+|[A-Z]+")
+_CODE_WORDS = frozenset(
+    """
+    arg args argon auth base bcrypt char config cred creds crypt data default env field hash id
+    input int key md name number option param pass passwd password pwd scrypt secret sha str
+    string test token type url user username utf uuid value
+    """.split()  # noqa: SIM905 - a table to read
+)
+"""Words of which one makes a value without quotes a name in code."""
+_OF_ITSELF = re.compile("pass|pwd|secret|token|login|prompt", re.IGNORECASE)
+_HEX = re.compile("[0-9a-f]+|[0-9A-F]+")
+_PORT_DIGITS = 5
+UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
+_DIGIT, _LETTER, _SMALL = re.compile(r"\d"), re.compile(r"[A-Za-z]"), re.compile(r"[a-z]")
+_STRONG = re.compile(r"[\d!@#$%^&*?+~=]")
+_CLASSES = str.maketrans(
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789", "a" * 26 + "A" * 26 + "0" * 10
+)
+Check = Callable[[str], bool]
+
+
+def anything(_: str) -> bool:
+    """Whatever stands there."""
+    return True
+
+
+def is_filled(value: str) -> bool:
+    """Whether it is more than a placeholder."""
+    return len(set(value)) > _FEW_CHARACTERS and not _PLACEHOLDER.search(value)
+
+
+def _changes(value: str) -> int:
+    """How often a lower-case letter, an upper-case letter and a digit stand side by side."""
+    kinds = value.translate(_CLASSES)
+    return sum(kinds.count(pair) for pair in ("aA", "Aa", "a0", "0a", "A0", "0A"))
+
+
+def is_issued(value: str) -> bool:
+    """Whether behind a vendor's prefix stands what was generated, and no word or counter."""
+    if len(set(value)) < _RANDOM_CHARACTERS or _COUNTED.search(value) or not is_filled(value):
+        return False
+    share = _CHANGES if _SMALL.search(value) else _UPPER_CHANGES
+    return _changes(value) >= max(_LEAST_CHANGES, share * len(value))
+
+
+def is_random(value: str) -> bool:
+    """Whether letters and digits change as often as in a generated key, and in no word or name."""
+    if len(value) < _KEY_LENGTH or len(set(value)) < _RANDOM_CHARACTERS:
+        return False
+    if not is_filled(value) or _COUNTED.search(value):
+        return False
+    changes = _changes(value)
+    share = changes / len(value)
+    if _HEX.fullmatch(value) or not _SMALL.search(value):
+        return changes > 1 and share >= _UPPER_CHANGES
+    if not _DIGIT.search(value) or (_REFERENCE.fullmatch(value) and not _is_mixed(value)):
+        return share >= _LETTER_CHANGES
+    return changes >= _LEAST_CHANGES and share >= _CHANGES
+
+
+def _is_mixed(value: str) -> bool:
+    """Whether digits stand inside its words, as they do in no name in code."""
+    return _DIGIT_INSIDE.search(value) is not None
+
+
+def is_key(value: str) -> bool:
+    """A generated key, or a short one that is no name in code."""
+    changes = _changes(value)
+    is_path = value[:1] != "/" or changes < _PATH_CHANGES * len(value)
+    if is_path and _PLACE_NAMES.match(value):
+        return False
+    if len(value) >= _KEY_LENGTH:
+        return is_random(value)
+    is_short = len(value) >= _SHORT_KEY and changes >= _LEAST_CHANGES
+    return is_short and not (_is_code(value) or _COUNTED.search(value)) and is_filled(value)
+
+
+def is_token(value: str) -> bool:
+    """A generated key that is no mere id."""
+    return is_key(value) and not UUID.fullmatch(value)
+
+
+def _is_code(value: str) -> bool:
+    """Whether it may be a name in code."""
+    if _REFERENCE.fullmatch(value) and not _is_mixed(value):
+        return True
+    return not _CODE_WORDS.isdisjoint(map(str.lower, _PARTS.findall(value)))
+
+
+def is_password(value: str) -> bool:
+    """Whether a quoted value is a password rather than a word, a label or a selector."""
+    if not _LETTER.search(value) or _PLACE_NAMES.match(value) or not is_filled(value):
+        return False
+    if _DIGIT.search(value) or is_random(value):
+        return True
+    return bool(_STRONG.search(value)) and not _WORD_PARTS.search(value)
+
+
+def is_bare_password(value: str) -> bool:
+    """The same of a value without quotes, which may be a name in code, or end a sentence."""
+    judged = value.rstrip("?.,:;*") if _DIGIT.search(value) else value.rstrip("!?.,:;*")
+    return is_password(judged) and (is_random(judged) or not _is_code(judged))
+
+
+def is_set_password(value: str) -> bool:
+    """The same of a value that a shell's variable is set to: also a mere word, if none of code."""
+    if is_bare_password(value):
+        return True
+    is_word = value.isalpha() and value.lower() not in _COMMON and not _is_code(value)
+    return is_word and is_filled(value) and not _OF_ITSELF.search(value)
+
+
+def is_spoken_password(value: str) -> bool:
+    """The same behind a name and nothing else."""
+    is_strong = _DIGIT.search(value) and _SMALL.search(value) and len(value) >= _SHORT_KEY
+    return bool(is_strong) and is_bare_password(value)
+
+
+def is_secret(value: str) -> bool:
+    """A key, or a shorter password that is no name in code."""
+    return is_key(value) or (len(value) < _KEY_LENGTH and is_bare_password(value))
+
+
+def is_url_password(value: str) -> bool:
+    """Whether it is more than a port or a word that stands for a password."""
+    if value.lower() in _COMMON or (value.isdigit() and len(value) <= _PORT_DIGITS):
+        return False
+    return not _PLACEHOLDER.search(value) and len(set(value)) > 2
+
+
+def is_pair(value: str) -> bool:
+    """Whether a command's `name:password` is one, and no host with its path, no user and group."""
+    name, _, password = value.partition(":")
+    return is_url_password(password) and name != password and password[0] not in "/\\"
+
+
+def _plain(value: str) -> bytes:
+    """What it says as base64; nothing where it is none."""
+    try:
+        bare = value.replace("-", "+").replace("_", "/").rstrip("=")
+        return base64.b64decode(bare + "=" * (-len(bare) % 4), validate=True)
+    except (binascii.Error, ValueError):
+        return b""
+
+
+def is_basic(value: str) -> bool:
+    """Whether it decodes to a name and a password."""
+    pair = _plain(value)
+    name, colon, password = pair.partition(b":")
+    return bool(colon and name and password) and pair.isascii() and pair.decode().isprintable()
+
+
+def is_auth(value: str) -> bool:
+    """Whether it is a name and a password in base64, or a token."""
+    return is_basic(value) or is_token(value)
+
+
+def is_jwt(value: str) -> bool:
+    """Whether its head says how it is signed, or its second part is JSON, too."""
+    head, _, rest = value.partition(".")
+    return rest.startswith("eyJ") or b'"alg"' in _plain(head)
+
+
+def is_coded_key(value: str) -> bool:
+    """Whether it is the base64 of a private key."""
+    return b"PRIVATE KEY" in _plain(value[:64])
+
+
+def is_header(value: str) -> bool:
+    """Of a value that an Authorization header names."""
+    is_mixed = _DIGIT.search(value) and _LETTER.search(value)
+    return bool(is_mixed) and is_filled(value) and not _REFERENCE.fullmatch(value)
