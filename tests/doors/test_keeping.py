@@ -2,11 +2,13 @@
 
 import copy
 import json
+import re
 
 import pytest
 
 from compact import Conversation, Message, PromptParts, SQLiteManager, compress, plan
 from compact.testing import ScriptedModel, ScriptedServer, ScriptedSummarizer
+from tests import checker
 from tests.doors.talking import (
     QUICK,
     STORY,
@@ -126,16 +128,32 @@ def test_progress_is_shown_while_a_model_writes_and_its_failure_is_handled():
 # --- FR-4 -----------------------------------------------------------------------------------------
 
 
+class Telling(ScriptedSummarizer):
+    """Tells of each drawer in turn, as much as it may."""
+
+    async def summarize(self, request):
+        told = ["The user had the drawers of the old ledger emptied, one after the other."]
+        for found in re.finditer(r"Answer (\d+): the (\w+)", "\n".join(m.text for m in request.messages)):
+            told.append(
+                f"The assistant put the {found[2]} drawer into src/harbour/{found[2]}_{found[1]}.py"
+                f" and found {int(found[1]) + 2} entries there."
+            )
+        while checker.tokens(" ".join(told)) > request.max_tokens:
+            told.pop()
+        self._texts = [" ".join(told)]
+        return await super().summarize(request)
+
+
 @pytest.fixture(scope="module")
 def long_lived():
-    """A session of 16 compressions; the number, level and tokens of its checkpoints after each; and
-    what a summarizer was asked for.
+    """A session of 13 compressions; the number, level and tokens of its checkpoints after each; and
+    what its summarizer was asked for.
     """
-    summarizer = ScriptedSummarizer(STORY)
+    summarizer = Telling("")
     ctx, ages = session(window=16_384, summarizer=summarizer), []
-    ctx.add_messages(list(turns(30, words=100)))
-    while ctx.compressions < 16:
-        ctx.add_messages(list(turns(8, start=30 + 8 * len(ages), words=100)))
+    ctx.add_messages(list(turns(30, words=40)))
+    while ctx.compressions < 13:
+        ctx.add_messages(list(turns(12, start=30 + 12 * len(ages), words=40)))
         ctx.compress_conversation()
         ages.append([(c.number, c.level, c.token_count) for c in ctx.checkpoints])
     return ctx, ages, summarizer.requests
@@ -169,13 +187,15 @@ def test_the_sum_of_all_checkpoints_is_bounded_for_ever(long_lived):
     assert any("merged" in [level for _, level, _ in each] for each in ages)
 
 
-def test_what_the_target_leaves_free_is_used(long_lived):
+def test_what_the_target_leaves_free_is_used():
     """FR-4: "what the target leaves free beside the messages in view is used, never left empty
     while something was left out".
     """
-    ctx, _, _ = long_lived
+    ctx = session(window=16_384)
+    ctx.add_messages(list(turns(100)))
     done = ctx.compress_conversation()
-    assert done.tokens_after >= 0.8 * min(ctx.window.target, done.limit)
+    assert done.covered > 50, "something was left out"
+    assert 0.8 * done.limit <= done.tokens_after <= done.limit
 
 
 # --- FR-8 -----------------------------------------------------------------------------------------
@@ -290,7 +310,7 @@ def test_what_is_scored_highest_is_kept_among_equals(role):
             ctx = session(window=3_000, store=store, session_id=name)
             stored = ctx.add_messages(messages)
             if score is not None:
-                store.update_importance_score(stored[at].id, score)
+                store.update_importance_score(stored[at].id, score, session_id=name)
                 ctx = session(window=3_000, store=store, session_id=name)
             shown.append(WANTED in words_of(ctx.get_context_for_model()))
     assert shown == [False, True]
