@@ -1,0 +1,91 @@
+"""Conversations for the tests at the doors, and what is read of prompts: plain dictionaries only."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from compact import ContextManager, Patience
+from compact.testing import Received, ScriptedServer
+from tests import checker
+
+Dict = dict[str, Any]
+THINGS = ("anchor", "barrel", "crane", "dock", "ferry", "gangway", "hawser", "jetty")
+QUICK = Patience(attempts=2, each=5, together=10, first_wait=0.001, longest_wait=0.002)
+"""For servers that fail as they are told."""
+BRIEF = replace(QUICK, each=1)
+"""For servers that hang."""
+STORY = (
+    "The user asked for one drawer after the other to be taken out of the old ledger and put into "
+    "a file of its own: src/harbour/anchor_0.py, src/harbour/crane_2.py, src/harbour/ferry_4.py "
+    "and src/harbour/hawser_6.py. The assistant moved the entries and told what it found there, "
+    "and the new scheduler read them all. The other drawers were not touched, because another "
+    "team was still working on them."
+)
+"""A summary of `turns` that a good model could have written."""
+
+
+def turns(count: int, *, start: int = 0, words: int = 60) -> Iterator[Dict]:
+    """So many questions with their answers, each of about that many words."""
+    for i in range(start, start + count):
+        thing, other = THINGS[i % 8], THINGS[(i * 5 + 3) % 8]
+        question = (
+            f"Question {i}: please take the {thing} drawer out of the old ledger and put it into "
+            f"src/harbour/{thing}_{i}.py, then tell me what you found there."
+        )
+        answer = (
+            f"Answer {i}: the {thing} drawer is in src/harbour/{thing}_{i}.py now; I found "
+            f"{i + 2} entries there and left the {other} drawer alone."
+        )
+        more = f" The {other} stays as it was, the {thing} was counted by the keeper twice."
+        yield {"role": "user", "content": padded(question, more, words)}
+        yield {"role": "assistant", "content": padded(answer, more, words)}
+
+
+def padded(text: str, more: str, words: int) -> str:
+    """The text, followed by more until it has about so many words."""
+    return text + more * max(0, (words - len(text.split())) // len(more.split()))
+
+
+def words_of(messages: Sequence[Mapping[str, Any]]) -> str:
+    """All that a model reads of provider dictionaries."""
+    return "\n".join(text for message in messages for text in checker.visible(message))
+
+
+def size_of(messages: Sequence[Mapping[str, Any]]) -> int:
+    """Tokens of a prompt by a count of our own (o200k)."""
+    return checker.prompt_tokens(messages) + 3
+
+
+def server_size(body: Mapping[str, Any]) -> int:
+    """Tokens of a chat request as an exact server counts them."""
+    return size_of(body["messages"])
+
+
+def verbatim(said: Sequence[Mapping[str, Any]], prompt: Sequence[Mapping[str, Any]]) -> list[Dict]:
+    """Those messages that stand in the prompt as they were said."""
+    there = {checker.freeze(message) for message in prompt}
+    return [dict(message) for message in said if checker.freeze(message) in there]
+
+
+def chat_key(server: ScriptedServer) -> str:
+    """The key of a server's model, spoken to as OpenAI's are."""
+    return f"{server.url}/v1#scripted"
+
+
+def is_summary(request: Received) -> bool:
+    """Whether a request asks for a summary, rather than for the next answer of a conversation."""
+    return "summar" in request.instructions.lower()
+
+
+@contextmanager
+def down() -> Iterator[str]:
+    """The key of a server that is not there any more."""
+    with ScriptedServer() as server:
+        key = chat_key(server)
+    yield key
+
+
+def session(**options: Any) -> ContextManager:
+    """A session whose tokens are counted exactly."""
+    return ContextManager(**{"window": 4_096, "tokenizer": "o200k", **options})

@@ -1,0 +1,446 @@
+"""FR-7, FR-12 to FR-16 as they are written: goals, modes, models, and the prompt they stand in."""
+
+import json
+import re
+
+import pytest
+
+from compact import CannotFit, CompactConfig, CompactError, Goal, PromptParts
+from compact.testing import Overflow, ScriptedModel, ScriptedServer, ScriptedSummarizer
+from tests.doors.talking import QUICK, STORY, session, size_of, turns, words_of
+
+GOALS = ["Empty every drawer before the tenth of May.", "Lose no entry of the old ledger."]
+SPOKEN = {
+    "openai": "{url}/v1#scripted",
+    "responses": "responses+{url}/v1#scripted",
+    "anthropic": "anthropic+{url}#scripted",
+    "ollama": "ollama+{url}#scripted",
+}
+WIRE = {"openai": "chat_completions"}
+
+
+def system_of(body):
+    """What a request says in its system prompt, whichever provider it is for."""
+    said = [m.get("content") for m in (body.get("messages") or body.get("input") or ())
+            if m.get("role") in ("system", "developer")]
+    return json.dumps([body.get("system"), body.get("instructions"), said], ensure_ascii=False)
+
+
+# --- FR-7 -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("spoken", SPOKEN)
+@pytest.mark.parametrize("system", [None, "You keep the ledger."])
+def test_goals_are_always_in_the_system_prompt(spoken, system):
+    """FR-7: "Goals are never compressed: always in the system prompt", of every provider (US-6)."""
+    with ScriptedServer("It is done.") as server:
+        key = SPOKEN[spoken].format(url=server.url)
+        own = {"system": system} if system else {}
+        ctx = session(model=key, format=WIRE.get(spoken, spoken), patience=QUICK, **own)
+        ctx.set_goals(GOALS)
+        for i in range(3):
+            ctx.add_messages([{"role": m["role"], "content": m["content"]}
+                              for m in turns(12, start=12 * i)])
+            ctx.add_message(role="user", content="Go on.")
+            ctx.send()
+        assert ctx.compressions
+        for request in server.prompts:
+            for goal in GOALS:
+                assert goal in system_of(request.body)
+            assert system is None or system in system_of(request.body)
+
+
+def test_those_who_send_anthropics_messages_themselves_find_the_goals_in_system():
+    """FR-7: in the field that Anthropic has for it, and in no message of the person."""
+    ctx = session(format="anthropic", system="You keep the ledger.")
+    ctx.set_goals(GOALS)
+    ctx.add_message(role="user", content="Begin.")
+    served = ctx.active_context()
+    assert "You keep the ledger." in served.system_text
+    assert all(goal in served.system_text for goal in GOALS)
+    assert words_of(ctx.get_context_for_model()) == "Begin."
+
+
+def test_goals_are_counted_as_floor_and_outside_the_tiers_prompt_budget():
+    """FR-7: "counted as floor, outside the tier's prompt budget"."""
+    goal = "Empty every drawer before the tenth of May. " * 60
+    ctx = session(prompt=PromptParts(instructions="Answer in one sentence."))
+    without = ctx.system_prompt
+    ctx.set_goals([goal])
+    assert ctx.system_prompt == without
+    assert without.tokens <= 200
+    ctx.add_messages(list(turns(40)))
+    assert goal.strip() in words_of(ctx.get_context_for_model())
+    ctx.set_goals([goal * 8])
+    with pytest.raises(CannotFit) as caught:
+        ctx.get_context_for_model()
+    assert any("goal" in part and tokens > 3_000 for part, tokens in caught.value.floor.items())
+
+
+def test_goals_guide_what_a_summary_keeps():
+    """FR-7: "They guide what a summary keeps"."""
+    summarizer = ScriptedSummarizer(STORY)
+    ctx = session(summarizer=summarizer)
+    ctx.set_goals(GOALS)
+    ctx.add_message(role="assistant", content="[CHECKPOINT] Count the ropes - PENDING")
+    ctx.add_messages(list(turns(30)))
+    ctx.get_context_for_model()
+    assert set(summarizer.requests[0].goals) == set(GOALS)
+    assert "Count the ropes" in summarizer.requests[0].open_tasks
+
+
+# --- FR-15 ----------------------------------------------------------------------------------------
+
+
+def marked(*lines, goals=("Bring the harbour's ledger into the new store.",)):
+    """The goal of a session after each of these answers."""
+    ctx = session()
+    ctx.set_goals(list(goals))
+    for line in lines:
+        ctx.add_message(role="assistant", content=f"I went on with it.\n{line}\nThat is all.")
+    return ctx.goals[0]
+
+
+@pytest.mark.parametrize(
+    ("written", "status"),
+    [
+        ("COMPLETED", "completed"),
+        ("IN-PROGRESS", "in_progress"),
+        ("IN PROGRESS", "in_progress"),
+        ("PENDING", "pending"),
+        ("BLOCKED", "blocked"),
+    ],
+)
+def test_a_checkpoint_marker_is_parsed(written, status):
+    """FR-15: "`[CHECKPOINT] d - COMPLETED|IN-PROGRESS|PENDING|BLOCKED`" (lenient: "IN PROGRESS")."""
+    (task,) = marked(f"[CHECKPOINT] Count the ropes - {written}").subtasks
+    assert (task.text, task.status) == ("Count the ropes", status)
+
+
+def test_the_other_markers_are_parsed():
+    """FR-15: "`[GOAL] d`, `[DECISION] d - LOCKED`, `[ARTIFACT] Created|Modified|Deleted path`,
+    `[NEXT] t` (lenient: … "UNLOCKED" too)".
+    """
+    goal = marked(
+        "[DECISION] Use SQLite - LOCKED",
+        "[DECISION] Paint it blue - UNLOCKED",
+        "[ARTIFACT] Created src/rope.py",
+        "[ARTIFACT] Modified src/tar.py",
+        "[ARTIFACT] Deleted src/lamp.py",
+        "[NEXT] Look into the crane drawer",
+    )
+    assert [(d.text, d.locked) for d in goal.decisions] == [
+        ("Use SQLite", True),
+        ("Paint it blue", False),
+    ]
+    assert [(a.action, a.path) for a in goal.artifacts] == [
+        ("created", "src/rope.py"),
+        ("modified", "src/tar.py"),
+        ("deleted", "src/lamp.py"),
+    ]
+    assert goal.next_steps == ("Look into the crane drawer",)
+    ctx = session()
+    ctx.add_message(role="assistant", content="[GOAL] Empty every drawer")
+    assert [g.text for g in ctx.goals] == ["Empty every drawer"]
+
+
+def test_progress_is_tracked_by_equal_words_and_nothing_is_swallowed():
+    """FR-15: "progress tracked": an entry is the one of equal words, case and spaces aside; what is
+    not found is a new one.
+    """
+    goal = marked(
+        "[CHECKPOINT] Write tests for the parser module - PENDING",
+        "[CHECKPOINT] Write tests for the lexer module - COMPLETED",
+        "[DECISION] For the cache use Redis - LOCKED",
+        "[DECISION] For the cache use Memcached - LOCKED",
+        "[CHECKPOINT] write  tests for the Parser module. - IN-PROGRESS",
+    )
+    assert [(t.text, t.status) for t in goal.subtasks] == [
+        ("Write tests for the parser module", "in_progress"),
+        ("Write tests for the lexer module", "completed"),
+    ]
+    assert [d.text for d in goal.decisions] == [
+        "For the cache use Redis",
+        "For the cache use Memcached",
+    ]
+
+
+def test_progress_is_in_the_next_prompt():
+    """FR-15, FR-7: what was reached stands beside the goal, word for word."""
+    ctx = session()
+    ctx.set_goals([Goal(text="Bring the ledger into the new store.")])
+    ctx.add_message(role="assistant", content="[CHECKPOINT] Count the ropes - BLOCKED: no light")
+    ctx.add_messages(list(turns(60)))
+    words = words_of(ctx.get_context_for_model()[:2])
+    assert "Count the ropes" in words
+    assert "no light" in words
+
+
+# --- FR-12 ----------------------------------------------------------------------------------------
+
+KINDS = {
+    "developer": [
+        f"I changed src/ledger/part_{i}.py: `def take_{i}(drawer: str) -> list[Entry_{i}]` is what "
+        f"POST /v{i}/drawers calls now." for i in range(30)
+    ],
+    "planning": [
+        f"We decided on plan {i}: requirement R-{i} is met by keeping room {i} open until week {i},"
+        f" and the goal of quarter {i} follows from it." for i in range(30)
+    ],
+    "debugger": [
+        f"Attempt {i} failed.\nTraceback (most recent call last):\n  File \"run_{i}.py\", line {i}\n"
+        f"ValueError: drawer {i} is not open\nIt is reproduced by running it {i + 2} times."
+        for i in range(30)
+    ],
+}
+SIGNS = {
+    "developer": lambda i: (f"part_{i}.py", f"take_{i}(", f"/v{i}/drawers"),
+    "planning": lambda i: (f"plan {i}:", f"R-{i} ", f"quarter {i} "),
+    "debugger": lambda i: (f"Attempt {i} ", f"drawer {i} is not open", f"running it {i + 2} times"),
+}
+
+
+def kept_by(mode):
+    """How many of each kind a prompt tells of, in a session of that mode that is loaded at once."""
+    ctx = session(window=8_192)
+    ctx.set_mode(mode)
+    said = []
+    for i in range(30):
+        for kind in KINDS:
+            said.append({"role": "user", "content": f"Go on with number {i}, please."})
+            said.append({"role": "assistant", "content": KINDS[kind][i]})
+        said += turns(1, start=i, words=80)
+    ctx.add_messages(said)
+    ctx.compress_conversation()
+    words = "\n".join(checkpoint.summary for checkpoint in ctx.checkpoints)
+    words += "\n" + ctx.active_context().render_text()
+    return {
+        kind: sum(sign in words for i in range(25) for sign in SIGNS[kind](i)) for kind in KINDS
+    }
+
+
+def test_each_mode_shapes_what_a_summary_preserves():
+    """FR-12: "each shapes what a summary preserves (developer: code, files, API contracts;
+    planning: goals, requirements, decisions; debugger: errors, stack traces, reproduction,
+    attempts)", without a model and on a session that is loaded at once, too.
+    """
+    kept = {mode: kept_by(mode) for mode in ("assistant", *KINDS)}
+    for mode in KINDS:
+        others = [kept[other][mode] for other in kept if other != mode]
+        assert kept[mode][mode] > max(others), kept
+
+
+def test_each_mode_tells_a_model_what_to_keep():
+    """FR-12: the same, where a model writes."""
+    told = {}
+    for mode in ("assistant", "developer", "planning", "debugger"):
+        with ScriptedServer(STORY) as server:
+            ctx = session(window=8_192, summarizer=f"{server.url}/v1#scripted", patience=QUICK)
+            ctx.set_mode(mode)
+            ctx.add_messages(list(turns(28, words=100)))
+            ctx.get_context_for_model()
+            told[mode] = server.prompts[0].prompt.partition("<<<")[0].lower()
+    assert len(set(told.values())) == 4
+    for mode, words in {
+        "developer": ("code|functions", "files", "api|interfaces"),
+        "planning": ("goals?", "requirements?", "decisions?|decided"),
+        "debugger": ("errors?", "stack traces?", "reproduc", "tried|attempts?"),
+    }.items():
+        assert [word for word in words if not re.search(word, told[mode])] == [], told[mode]
+
+
+def test_changes_of_the_mode_never_break_a_session():
+    """FR-12: "changes never break a session", nor does a mode that is not there."""
+    ctx = session(prompt=PromptParts())
+    ctx.set_goals(GOALS)
+    said = []
+    for i, mode in enumerate(("planning", "developer", "debugger", "user", "assistant") * 2):
+        ctx.set_mode(mode)
+        assert ctx.mode == mode
+        said += list(turns(6, start=6 * i))
+        ctx.add_messages(said[-12:])
+        prompt = ctx.get_context_for_model()
+        assert size_of(prompt) <= ctx.window.usable
+        assert GOALS[0] in words_of(prompt)
+    with pytest.raises(CompactError, match="planning"):
+        ctx.set_mode("dreamer")
+    assert ctx.mode == "assistant"
+    assert [m.text for m in ctx.history] == [m["content"] for m in said]
+
+
+def test_the_mode_user_is_a_persons_own(tmp_path):
+    """FR-12: "Modes assistant, developer, planning, debugger, user"."""
+    file = tmp_path / "mine.md"
+    file.write_text("You are a pilot.\n\n# Summaries\nwinds and tides\n")
+    ctx = session(user_mode=file, prompt=PromptParts())
+    ctx.set_mode("user")
+    assert "You are a pilot." in ctx.system_prompt.text
+
+
+# --- FR-13 ----------------------------------------------------------------------------------------
+
+
+def book(tmp_path, *entries):
+    """What is known of models, with these beside: by a person's own file."""
+    file = tmp_path / "models.json"
+    file.write_text(json.dumps({"models": list(entries)}))
+    return CompactConfig.load(environ={}, models_file=str(file)).book()
+
+
+SIZES = [
+    ("405B", 0.95, 10), ("70.6B", 0.95, 10), ("70B", 0.95, 10),
+    ("32.8B", 0.85, 10), ("30B", 0.85, 10), ("14.8B", 0.70, 10), ("13.0B", 0.70, 7),
+    ("13B", 0.70, 7), ("8B", 0.50, 7), ("7.6B", 0.50, 5), ("7B", 0.50, 5), ("7.2B", 0.50, 5),
+    ("4B", 0.30, 5), ("3.2B", 0.30, 3), ("3B", 0.30, 3), ("1.5B", 0.30, 3),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("size", "factor", "after"), SIZES, ids=[size for size, *_ in SIZES])
+def test_model_size_feeds_the_score_and_the_warning(size, factor, after, tmp_path):
+    """FR-13: "≥70B .95, ≥30B .85, ≥13B .70, ≥7B .50, else .30"; "after 3/5/7/10 compressions for
+    ≤3B/≤7B/≤13B/larger", sizes as people name them.
+    """
+    entry = {"id": "house:1", "parameters": size, "max_context_window": 8_192, "tool_support": True,
+             "context_profiles": [{"size": 8_192, "ollama_context_size": 6_963}]}
+    ctx = session(model="ollama:house:1", window=8_192, models=book(tmp_path, entry))
+    assert ctx.reliability.score == pytest.approx(factor)
+    assert ctx.reliability.warn_after == after
+
+
+def test_each_compression_costs_trust_and_the_warning_comes_in_time(tmp_path):
+    """FR-13: "× 0.9 per compression" and "warning thresholds"."""
+    heard, number = [], 0
+    entry = {"id": "house:1", "parameters": "3B", "max_context_window": 4_096,
+             "context_profiles": [{"size": 4_096, "ollama_context_size": 3_482}]}
+    ctx = session(model="ollama:house:1", models=book(tmp_path, entry), on_event=heard.append)
+    for done in range(1, 5):
+        ctx.add_messages(list(turns(20, start=number)))
+        number += 20
+        ctx.compress_conversation()
+        assert ctx.compressions == done
+        assert ctx.reliability.score == pytest.approx(0.30 * 0.9**done)
+        assert (ctx.reliability.warning is not None) == (done >= 3)
+    assert [event.name for event in heard].count("compact.trust_faded") == 1
+
+
+def test_level_and_cap_of_a_new_checkpoint_depend_on_the_summarizers_size():
+    """FR-13: "level and cap of a new checkpoint depend on the summarizer's size"."""
+    asked = {}
+    for name in ("llama3.2:3b", "llama3.1:8b", "llama3.1:70b"):
+        with ScriptedServer(STORY, model=name) as server:
+            ctx = session(window=8_192, summarizer=f"{server.url}/v1#{name}", patience=QUICK)
+            ctx.add_messages(list(turns(28, words=100)))
+            ctx.compress_conversation(0.4)
+            asked[name] = (ctx.checkpoints[0].level, server.prompts[0].max_tokens)
+    assert [level for level, _ in asked.values()] == ["moderate", "detailed", "detailed"]
+    caps = [cap for _, cap in asked.values()]
+    assert caps == sorted(set(caps)), asked
+
+
+def test_tool_support_may_appear_and_vanish(tmp_path):
+    """FR-13: "tool support may appear or vanish"."""
+    tool = {"type": "function", "function": {"name": "tide", "parameters": {"type": "object"}}}
+    rows = [{"size": 8_192, "ollama_context_size": 6_963}]
+    entries = [
+        {"id": f"house:{i}", "parameters": "8B", "tool_support": able, "context_profiles": rows,
+         "max_context_window": 8_192} for i, able in enumerate((True, False))
+    ]
+    with ScriptedServer("It is high.") as server:
+        keys = [f"ollama+{server.url}#house:{i}" for i in range(2)]
+        ctx = session(model=keys[0], window=8_192, tools=[tool], models=book(tmp_path, *entries))
+        for key in (keys[0], keys[1], keys[0]):
+            ctx.set_model(key)
+            ctx.add_message(role="user", content="How high is the tide?")
+            ctx.send()
+        assert [bool(request.body.get("tools")) for request in server.prompts] == [
+            True, False, True
+        ]
+    assert len(ctx.history) == 6
+
+
+def test_a_model_swap_keeps_the_state():
+    """FR-13: "a model swap keeps the state" (C-9)."""
+    ctx = session(window=8_192)
+    ctx.set_goals(GOALS)
+    ctx.set_mode("planning")
+    ctx.add_messages(list(turns(60)))
+    ctx.get_context_for_model()
+    told = [c.id for c in ctx.checkpoints]
+    for key in ("ollama:llama3.2:3b", "gpt-4o", "claude-sonnet-4-5"):
+        ctx.set_model(key, 8_192)
+        assert ctx.active_context().tokens <= ctx.window.usable
+        assert (len(ctx.history), ctx.mode) == (120, "planning")
+        assert [goal.text for goal in ctx.goals] == GOALS
+    assert told
+
+
+# --- FR-14 ----------------------------------------------------------------------------------------
+
+
+def test_provider_limits_are_read_from_profiles_and_sent(tmp_path):
+    """FR-14: "a file of models with `context_profiles` rows …; the given `ollama_context_size` …
+    (6963 for 8192) is used as is and sent as `num_ctx`".
+    """
+    row = {"size": 8_192, "size_label": "8k", "vram_estimate": "6 GB", "ollama_context_size": 6_963}
+    entry = {"id": "house:1", "parameters": "8B", "max_context_window": 8_192,
+             "context_profiles": [row]}
+    with ScriptedServer("Yes.") as server:
+        key = f"ollama+{server.url}#house:1"
+        ctx = session(model=key, window=8_192, models=book(tmp_path, entry))
+        assert ctx.window.size == 6_963
+        ctx.add_message(role="user", content="Is it so?")
+        ctx.send()
+        assert server.prompts[0].body["options"]["num_ctx"] == 6_963
+
+
+@pytest.mark.parametrize("vendor", ["openai", "anthropic", "llama.cpp", "vllm", "google"])
+def test_a_providers_error_triggers_an_emergency_action(vendor):
+    """FR-14: "provider errors trigger emergency actions; open for other providers"."""
+    with ScriptedServer(Overflow(vendor), "It is done.") as server:
+        ctx = session(model=f"{server.url}/v1#scripted", window=8_192, patience=QUICK)
+        ctx.add_messages(list(turns(28)))
+        ctx.add_message(role="user", content="And now?")
+        assert ctx.send().text == "It is done."
+        first, second = server.prompts
+        assert second.tokens < first.tokens
+    assert [snapshot.purpose for snapshot in ctx.snapshots()] == ["emergency"]
+
+
+def test_other_providers_are_open():
+    """FR-14: "open for other providers": any object of the protocol is a model."""
+    ctx, model = session(), ScriptedModel("Of course.")
+    ctx.add_message(role="user", content="May anybody come in?")
+    assert ctx.send(model).text == "Of course."
+
+
+# --- FR-16 ----------------------------------------------------------------------------------------
+
+
+def test_a_prompt_orchestrator_builds_the_system_prompt():
+    """FR-16: "mode template, mandates, goals, skills, tools, hooks, MCP prompts, extra
+    instructions; checkpoints have their place in the prompt; compression never touches that
+    assembly".
+    """
+    parts = PromptParts(
+        mandates="Never lie.",
+        skills=({"name": "knots", "text": "Tie a bowline."},),
+        tools=({"name": "tide", "text": "Ask it first."},),
+        hooks=({"name": "night", "text": "Put out the lamp."},),
+        mcp_prompts=({"name": "log", "text": "Write it down."},),
+        instructions="Answer in Danish.",
+    )
+    ctx = session(window=32_768, prompt=parts)
+    ctx.set_goals(GOALS)
+    ctx.add_messages(list(turns(20)))
+    before = ctx.get_context_for_model()[0]
+    for text in ("Never lie.", "Tie a bowline.", "Ask it first.", "Put out the lamp.",
+                 "Write it down.", "Answer in Danish."):
+        assert text in before["content"]
+    assert "mode assistant" in ctx.system_prompt.included
+    ctx.add_messages(list(turns(300, start=20)))
+    prompt = ctx.get_context_for_model()
+    assert prompt[0] == before
+    told = [words_of([message]) for message in prompt]
+    goals = next(i for i, words in enumerate(told) if GOALS[0] in words)
+    checkpoint = next(i for i, words in enumerate(told) if words.startswith("[Checkpoint"))
+    assert 0 < goals < checkpoint < len(prompt) - 1
