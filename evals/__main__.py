@@ -167,7 +167,7 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m evals", description=__doc__)
     add = parser.add_argument
     every = ", ".join(EVALUATIONS)
-    add("names", nargs="*", metavar="NAME", help=f"of {every} (default: all), lines, reading")
+    add("names", nargs="*", metavar="NAME", help=f"of {every} (default: all), lines, reading; or attack")
     add("--data", type=Path, metavar="DIR", help="default: $COMPACT_DATA, else ../shared/data")
     add("--json", type=Path, metavar="FILE", help="write the numbers there as well")
     add("--show", metavar="CASE", help="coverage: print the compacted text of cases")
@@ -222,7 +222,11 @@ def _evaluated(name: str, options: argparse.Namespace) -> tuple[str, Any]:
 
 def main(argv: list[str] | None = None) -> int:
     """Run; 0 also where there is nothing to measure, 1 where somebody said there would be."""
-    options = _arguments(argv)
+    given = sys.argv[1:] if argv is None else argv
+    if given[:1] == ["attack"]:
+        code: int = _module("attack.running").main(given[1:])
+        return code
+    options = _arguments(given)
     found: dict[str, Any] = {}
     for name in options.names or EVALUATIONS:
         try:
