@@ -1,5 +1,6 @@
 """A conversation that comes in whole becomes checkpoints as if it had been lived (US-2, FR-4)."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ def assert_lived(ctx: ContextManager, *, least: int) -> None:
     assert len(set(levels)) == len(levels) >= least
     assert levels == sorted(levels, key=LEVELS.index, reverse=True)
     assert sum(each.token_count for each in found) <= caps.together
-    for older, newer in zip(found, found[1:], strict=False):
+    for older, newer in pairwise(found):
         assert newer.span.first == older.span.last + 1
     for each in found[:-1]:
         assert each.token_count <= caps.of(each.level)
