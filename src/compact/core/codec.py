@@ -277,13 +277,11 @@ def _fast(value: object) -> bytes | None:
     """The value by orjson; None where it refuses it. NaN and the infinities are no JSON: it writes
     them as null, so where one stands it is looked whether it was one.
     """
-    with suppress(TypeError, ValueError):
+    with suppress(TypeError, ValueError, RecursionError):
         data = orjson.dumps(value, default=_plain, option=_STRICT)
-        if b"null" not in data:
-            return data
-        with suppress(InvalidMessage):
-            _check(value, "")
-            return data
+        if b"null" in data:
+            json.dumps(value, default=_plain, allow_nan=False)
+        return data
     return None
 
 
