@@ -565,3 +565,35 @@ def test_the_second_question_fits_the_window_too():
             summary_by(model, request(), window=window)
         rows = zip(sizes(model), model.asks, strict=True)
         assert all(size + (ask.max_tokens or 0) <= window for size, ask in rows)
+
+
+def test_a_story_that_is_too_long_is_asked_for_with_fewer_words():
+    """Fewer by as much as it was too long, as who counts badly does so again; once (FR-6)."""
+    pairs = [f"{a} in shop/{a}_{b}.py" for a in SUBJECTS for b in SUBJECTS if a > b]
+    long = f"{GOOD} {MORE} The assistant then gave an order to the {', to the '.join(pairs)}."
+    model = ScriptedModel(long, long, GOOD)
+    asked = request()
+    assert summary_by(model, asked).text == long
+    first, second = (int(re.findall(r"at most (\d+) words", data(c))[-1]) for c in model.contexts)
+    share = asked.max_tokens / COUNTER.text(long)
+    assert second == pytest.approx(first * share, abs=2)
+    assert summary_by(ScriptedModel(long, GOOD), asked).text == GOOD
+
+
+def test_a_story_is_written_though_nobody_says_how_large_the_window_is():
+    """Whoever cannot be asked for the limits fails as if asked for the story: what is sent fits the
+    smallest window, and the limits are asked for again (FR-6)."""
+
+    class Mute(ScriptedModel):
+        limits_asked = 0
+
+        async def limits(self) -> Any:
+            self.limits_asked += 1
+            raise ModelUnavailable("down", model=self.name)
+
+    model = Mute(GOOD)
+    writer = ModelSummarizer(model, COUNTER, window=None)
+    assert asyncio.run(writer.summarize(request())).text == GOOD
+    asyncio.run(writer.summarize(request(max_tokens=140)))
+    assert model.limits_asked == 2
+    assert max(sizes(model)) < 4_096

@@ -51,8 +51,10 @@ class Proposal:
     asked: int = 0
     """Summaries that the summarizer was asked for."""
     replaced: int = 0
-    """Summaries that the gate refused, or that never came, and that the extractive one stands in
+    """Summaries that never came, or that the gate refused, and that the extractive one stands in
     for."""
+    failed: int = 0
+    """Those among them that were not just too long."""
     news: tuple[Event, ...] = ()
     """What whoever puts it in force tells then."""
 
@@ -115,13 +117,22 @@ async def compress(
         kept=tuple(sorted(i for i in selection.layout.held if i < selection.layout.cut)),
         pieces=update.pieces,
         asked=sum(1 for task in tasks if task.request is not None),
-        replaced=sum(1 for _, x in drafts if any(v.rule == STANDS_IN for v in x.verdicts)),
+        replaced=sum(1 for _, x in drafts if _stands_in(x)),
+        failed=sum(1 for _, x in drafts if _stands_in(x) and not _was_too_long(x)),
         news=tuple(_news(selection, plan)),
     )
 
 
 STANDS_IN = "stands in"
 """The rule under which a checkpoint says that the extractive summary took another one's place."""
+
+
+def _stands_in(judged: Judged) -> bool:
+    return any(verdict.rule == STANDS_IN for verdict in judged.verdicts)
+
+
+def _was_too_long(judged: Judged) -> bool:
+    return judged.instead_of is not None and judged.instead_of.is_too_long
 
 
 async def _written(
@@ -147,7 +158,7 @@ def _judged(
         return stages.RECEIPT
     if isinstance(written, Summary) and written.made_by == ExtractiveSummarizer.name:
         return Judged(written, ())
-    request = task.request
+    request, found = task.request, None
     room = request.stand_in_tokens or request.max_tokens
     larger = request.model_copy(update={"max_tokens": max(room, request.max_tokens)})
     extracted = ExtractiveSummarizer(selection.history.counter).extracted(larger)
@@ -162,7 +173,8 @@ def _judged(
     else:
         why = _failure(written) if written is not None else "nothing was written"
     emit(SummaryReplaced(made_by=extracted.made_by, reason=why))
-    return Judged(extracted, (Verdict(rule=STANDS_IN, passed=False, detail=why),))
+    verdict = Verdict(rule=STANDS_IN, passed=False, detail=why)
+    return Judged(extracted, (verdict,), instead_of=found)
 
 
 def _failure(error: Exception) -> str:

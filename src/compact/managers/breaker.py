@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from compact.compression.extraction.extractive import ExtractiveSummarizer
+from compact.compression.pipeline import Proposal
 from compact.core import defaults
 from compact.core.events import BreakerOpened
 from compact.core.protocols import Summarizer
@@ -60,6 +61,15 @@ class Breaker:
             return ExtractiveSummarizer(self._state.counter)
         chosen = self._state.summarizer
         return Timed(chosen, self._state.policy.summary_seconds) if chosen.waits else chosen
+
+    def heard(self, proposal: Proposal) -> None:
+        """Count what came of asking the summarizer. One that writes too long is asked again the
+        next time, as if it had not been.
+        """
+        if proposal.failed:
+            self.failed()
+        elif proposal.asked > proposal.replaced:
+            self.succeeded()
 
     def succeeded(self) -> None:
         """The summarizer has written what the gate accepted."""

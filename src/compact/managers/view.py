@@ -394,8 +394,8 @@ class View:
                 emit=state.emit,
                 standing=standing,
             )
-            if proposal.asked and not isinstance(summarizer, ExtractiveSummarizer):
-                breaker.failed() if proposal.replaced else breaker.succeeded()
+            if not isinstance(summarizer, ExtractiveSummarizer):
+                breaker.heard(proposal)
         except BaseException:
             drafts.end_draft(state, self.size)
             raise

@@ -118,7 +118,8 @@ class ModelSummarizer:
     async def _mended(self, judged: Judged, writing: Writing) -> Judged:
         """The better of two stories, the second one told what was wrong with the first."""
         try:
-            written = await writing.again(judged.wishes)
+            tokens = self._desk.counter.text(judged.summary.text)
+            written = await writing.again(judged.wishes, tokens)
         except (ModelFailed, ContextOverflow):
             return judged
         again = self._judged(written, writing) if written else judged
@@ -137,8 +138,13 @@ class ModelSummarizer:
         return judge(summary, request, counter, extracted=extracted, source_tokens=source)
 
     async def _take_size(self) -> None:
-        """Take the window that the server says the model has."""
-        limits = await self._desk.model.limits()
+        """Take the window that the server says the model has. Where it says nothing now, it is
+        asked the next time; who writes instead of it is asked for no more than its window holds.
+        """
+        try:
+            limits = await self._desk.model.limits()
+        except ModelFailed:
+            return
         sizes = [size for size in (limits.window, limits.trained) if size is not None]
         if sizes:
             self._desk = replace(self._desk, window=min(sizes))

@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from compact.compression.abstraction import briefing, reading
 from compact.compression.abstraction.briefing import Briefing, Words
@@ -98,6 +99,10 @@ Progress = Callable[[int, int], None]
 """Is told which part is asked for next, counted from 1, and how many there are."""
 
 
+Wording = Callable[[int], Briefing]
+"""How a story of so many tokens is asked for."""
+
+
 @dataclass(frozen=True, slots=True)
 class Sent:
     """A request as it was sent."""
@@ -120,6 +125,8 @@ class Writing:
     sent: int = 0
     """Requests that were sent."""
     _last: Sent | None = None
+    _wording: Wording | None = None
+    """How the whole story was asked for."""
     _data: int = 0
     """Tokens of the data of the request that was sent last."""
 
@@ -186,14 +193,16 @@ class Writing:
                 break
         raise refused
 
-    async def again(self, wishes: Sequence[str]) -> Written | None:
-        """The story asked for once more, with what was wrong about it; None where the window has
-        no room for the question.
+    async def again(self, wishes: Sequence[str], tokens: int) -> Written | None:
+        """The story of so many tokens asked for once more, with what was wrong about it, and with
+        fewer words by as much as it was too long; None where the window has no room for the
+        question.
         """
         last, desk = self._last, self.desk
-        if last is None:
+        if last is None or self._wording is None:
             return None
-        told = briefing.again(last.told, wishes)
+        fewer = self.cap * min(1.0, self.cap / max(1, tokens))
+        told = briefing.again(self._wording(int(fewer)), wishes)
         context = told.context(last.blocks, last.marker, desk.counter)
         if context.tokens + last.tokens > desk.usable:
             return None
@@ -236,7 +245,7 @@ class Writing:
         chunks, marker = self._cut(blocks, room, words)
         if len(chunks) <= 1:
             self.progress(1, 1)
-            return await self._whole(words.whole(self.cap), chunks, marker)
+            return await self._whole(words.whole, chunks, marker)
         cap = max(LEAST_PART, min(self.cap, room // PART_SHARE))
         tokens = min(self.answer, math.ceil(cap * self._slack))
         level = 0
@@ -261,11 +270,13 @@ class Writing:
                     f"smaller: they fill {len(chunks):,} requests"
                 )
             self.progress(before + 1, before + 1)
-        told = words.reduction(self.cap, len(chunks[0]) if chunks else 0)
-        return await self._whole(told, chunks, marker)
+        wording = partial(words.reduction, total=len(chunks[0]) if chunks else 0)
+        return await self._whole(wording, chunks, marker)
 
-    async def _whole(self, told: Briefing, chunks: Sequence[list[Block]], marker: str) -> Written:
-        return await self._asked(told, chunks[0] if chunks else [], marker, self.answer)
+    async def _whole(self, wording: Wording, chunks: Sequence[list[Block]], marker: str) -> Written:
+        self._wording = wording
+        blocks = chunks[0] if chunks else []
+        return await self._asked(wording(self.cap), blocks, marker, self.answer)
 
     def _check(self, more: int) -> None:
         if self.sent + more + 1 > self.desk.most_requests:

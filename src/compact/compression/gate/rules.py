@@ -57,11 +57,21 @@ class Judged:
     story at all."""
     rejected_by: tuple[str, ...] = ()
     """The rules for which it may not stand in."""
+    instead_of: Judged | None = None
+    """The story that it stands in for."""
 
     @property
     def accepted(self) -> bool:
         """Whether it may stand in: no rule refuses it."""
         return not self.rejected_by
+
+    @property
+    def is_too_long(self) -> bool:
+        """Whether its maker wrote more than was asked for, and nothing is wrong about it for which
+        asking again would not help.
+        """
+        is_over = "cap" in self.rejected_by or self.summary.finish == "length"
+        return is_over and bool(self.wishes)
 
     @property
     def reason(self) -> str:
