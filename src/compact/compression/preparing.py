@@ -5,6 +5,7 @@ ages.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -19,6 +20,7 @@ from compact.core.history import History
 from compact.core.levels import LEAST, LEVELS, level_at, older
 from compact.core.messages import Message, visible_texts
 from compact.core.policy import CompactPolicy
+from compact.core.telling import cleaned_text
 from compact.core.voices import person_text
 
 MOST_READ = 1_000_000
@@ -78,7 +80,7 @@ def composer_of(selection: Selection) -> Composer | None:
         selection.history.counter,
         "\n".join(visible_texts([*stays, *in_view(selection)])),
         selection.policy.mode,
-        tuple(selection.history[i] for i in shortened(selection.layout)),
+        tuple(map(selection.history.told, shortened(selection.layout))),
     )
 
 
@@ -175,13 +177,13 @@ def _request(
     layout, history = selection.layout, selection.history
     stays = [s.message() for s in selection.ageing.steps if isinstance(s, Checkpoint)]
     return SummaryRequest(
-        messages=[history[i] for i in read],
+        messages=[history.told(i) for i in read],
         kept=[*stays, *in_view(selection)],
         record=record,
         notes=selection.notes,
         reach=reach,
         answers=_answers(layout, history),
-        shortened=[history[i] for i in shortened(layout)],
+        shortened=[history.told(i) for i in shortened(layout)],
         max_tokens=max(1, _asked_of_model(selection, cap)),
         stand_in_tokens=max(1, cap),
         level=level,
@@ -212,12 +214,13 @@ def _room_of_new(selection: Selection, source: int) -> int:
 def _wishes(selection: Selection) -> dict[str, Any]:
     """What every request says of how its summary is wanted."""
     policy, standing = selection.policy, selection.standing
+    clean = partial(cleaned_text, known=selection.history.secrets)
     return {
         "strategy": policy.strategy,
         "mode": policy.mode,
-        "guidance": policy.guidance,
-        "goals": standing.goals if standing else (),
-        "open_tasks": standing.open_tasks if standing else (),
+        "guidance": clean(policy.guidance),
+        "goals": tuple(map(clean, standing.goals)) if standing else (),
+        "open_tasks": tuple(map(clean, standing.open_tasks)) if standing else (),
     }
 
 
@@ -251,11 +254,11 @@ def _rewrite(selection: Selection, rewrite: Rewrite, more: Sequence[int]) -> Tas
     source = sum(c.span.tokens or 0 for c in sources)
     known = all(c.span.tokens is not None for c in sources)
     if known and source <= REBUILD * standing.caps.usable:
-        messages = [history[i] for c in sources for i in c.covered()]
+        messages = [history.told(i) for c in sources for i in c.covered()]
     else:
         messages = [c.message() for c in sources]
         source = sum(c.token_count for c in sources)
-    messages += [history[i] for i in more]
+    messages += [history.told(i) for i in more]
     cap = max(24, rewrite.cap - _heading_tokens(selection))
     first = min(c.span.first for c in sources)
     notes = selection.notes
@@ -284,7 +287,7 @@ def _answers(layout: Layout, history: History) -> dict[str, str]:
             and asked not in layout.held
             and history.is_person(position)
         ):
-            found[history[asked].id] = person_text(history[position])
+            found[history[asked].id] = person_text(history.told(position))
     return found
 
 

@@ -165,7 +165,8 @@ def draft(selection: Selection, task: Task, judged: Judged) -> Checkpoint:
     """The checkpoint of what was asked for and written."""
     history, standing = selection.history, selection.standing
     summary = judged.summary
-    text = redact(_text_of(selection, task, summary)).text  # it outlives what it was read from
+    said = _text_of(selection, task, summary)
+    text = redact(said, history.secrets).text  # it outlives what it was read from
     if task.unread:
         text += f"\n\n{task.unread:,} of the earliest messages were not read for this summary."
     span, kept, released = _reach(selection, task)
@@ -309,7 +310,8 @@ def _record(selection: Selection, checkpoints: Sequence[Checkpoint]) -> Message 
     raised = layout.limit - (selection.budget.limit - selection.budget.aside)  # for a large group
     most = min(free - raised, standing.caps.record * MOST_RECORD)
     room = max(selection.record, most) - RECORD_HEADING
-    text = redact(composer.standing(min(room, free - RECORD_HEADING))).text
+    said = composer.standing(min(room, free - RECORD_HEADING))
+    text = redact(said, history.secrets).text
     if not text:
         return None
     until = history[len(history) - 1].timestamp

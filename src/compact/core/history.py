@@ -18,6 +18,8 @@ from compact.core.formats.wire import WireFormat, copied
 from compact.core.importance import importance
 from compact.core.instructions import find_instructions
 from compact.core.messages import SYSTEM_ROLES, Message
+from compact.core.redaction import Known
+from compact.core.telling import cleaned
 from compact.core.tokens import TokenCounter
 from compact.core.voices import person_text, voice_of
 from compact.errors import InvalidMessage
@@ -56,6 +58,9 @@ class History:
         """Masked forms of messages, made once a session (`compression.shorten`)."""
         self.notes: object = None
         """What was taken down of its first messages, to go on with (`compression.extraction`)."""
+        self.secrets = Known()
+        """Those of what was told of so far, wherever they stand."""
+        self._told: dict[int, tuple[Message, int]] = {}
         self._importance: dict[int, float] = {}
         self._instructions: dict[int, int] = {}
         self._newer: list[int] = []
@@ -143,6 +148,16 @@ class History:
         where none are.
         """
         return ""
+
+    def told(self, position: int) -> Message:
+        """The message there as it may be told of: without secrets, also such as were given away
+        elsewhere in what was told of so far.
+        """
+        message, known = self._told.get(position, (self[position], -1))
+        if known < len(self.secrets):
+            message = cleaned(message, self.secrets)
+            self._told[position] = message, len(self.secrets)
+        return message
 
     def total(self) -> int:
         """Tokens of all messages."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cached_property
 from typing import NamedTuple
 
 from compact.core.credentials import Place, named, shaped
@@ -37,15 +36,25 @@ class Redacted(NamedTuple):
 
 
 class Known(dict[str, str]):
-    """Secrets and their kinds, not changed once one was looked for; to be kept nowhere."""
+    """Secrets and their kinds, only those that are long enough to be no common word; to be kept
+    nowhere.
+    """
 
-    @cached_property
-    def _lengths(self) -> dict[str, list[int]]:
-        lengths: dict[str, set[int]] = {}
-        for secret in self:
-            if _KNOWN_LENGTH <= len(secret) <= _LONGEST_KNOWN:
-                lengths.setdefault(secret[:_KNOWN_LENGTH], set()).add(len(secret))
-        return {k: sorted(each, reverse=True)[:_MOST_LENGTHS] for k, each in lengths.items()}
+    def __init__(self, secrets: Iterable[tuple[str, str]] = ()) -> None:
+        super().__init__()
+        self._lengths: dict[str, list[int]] = {}
+        for secret, kind in secrets:
+            self.learn(secret, kind)
+
+    def learn(self, secret: str, kind: str) -> None:
+        """Take one more."""
+        if not _KNOWN_LENGTH <= len(secret) <= _LONGEST_KNOWN:
+            return
+        self[secret] = kind
+        lengths = self._lengths.setdefault(secret[:_KNOWN_LENGTH], [])
+        if len(secret) not in lengths and len(lengths) < _MOST_LENGTHS:
+            lengths.append(len(secret))
+            lengths.sort(reverse=True)
 
     def places(self, text: str, starts: Iterable[int]) -> Iterator[Place]:
         """Where one of them stands that begins at one of these places, which ascend."""
@@ -75,15 +84,11 @@ def redact(text: str, known: Mapping[str, str] | None = None) -> Redacted:
 
 
 def secrets_of(texts: Iterable[str]) -> Known:
-    """The secrets in some texts and their kinds, to be looked for in what is told of the texts.
-
-    Only those that are long enough to be no common word.
-    """
+    """The secrets in some texts and their kinds, to be looked for in what is told of the texts."""
     return Known(
         (text[place.start : place.end], place.kind)
         for text in texts
         for place in find_secrets(text)
-        if place.end - place.start >= _KNOWN_LENGTH
     )
 
 
@@ -91,7 +96,7 @@ def find_secrets(text: str, known: Mapping[str, str] | None = None) -> list[Plac
     """The places of all secrets, in order; where two overlap, one place that holds both."""
     places = [*shaped(text), *named(text)]
     if known:
-        places += _standing_alone(text, known if isinstance(known, Known) else Known(known))
+        places += _standing_alone(text, known if isinstance(known, Known) else Known(known.items()))
     places.sort(key=lambda place: place.start)
     apart: list[Place] = []
     for place in places:

@@ -255,7 +255,7 @@ def notes_of(history: History, *, known: Message | None = None) -> Notes:
         if start and known is not None:
             notes.read([known])
             notes.position = start
-    notes.read(history[i] for i in range(notes.position, len(history)))
+    notes.read(history.told(i) for i in range(notes.position, len(history)))
     history.notes = notes
     return notes
 

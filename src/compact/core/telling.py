@@ -1,0 +1,79 @@
+"""What may be told of a message: the message without secrets.
+
+The one place where a history is cleaned, before anything is cut from it, taken down, or shown to a
+summarizer. The history itself stays as it was said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from compact.core.messages import (
+    Image,
+    Message,
+    Opaque,
+    Part,
+    Refusal,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+)
+from compact.core.redaction import Known, find_secrets, redact
+
+
+def cleaned_text(text: str, known: Known) -> str:
+    """The text without secrets; what it held is known from then on."""
+    places = find_secrets(text, known)
+    for place in places:
+        known.learn(text[place.start : place.end], place.kind)
+    return redact(text, known).text if places else text
+
+
+def cleaned(message: Message, known: Known) -> Message:
+    """The message without secrets, which are known from then on; the same one where it has none.
+
+    What a provider sent is left out of one that has: it is for telling, not for sending.
+    """
+    said: str | tuple[Part, ...]
+    if isinstance(message.content, str):
+        said = cleaned_text(message.content, known)
+    else:
+        said = tuple(_cleaned_part(part, known) for part in message.content)
+    words = tuple(
+        replace(x, words=cleaned_text(x.words, known), question=cleaned_text(x.question, known))
+        for x in message.metadata.said
+    )
+    if said == message.content and words == message.metadata.said:
+        return message
+    metadata = message.metadata.model_copy(update={"said": words})
+    update = {"content": said, "metadata": metadata, "wire": None, "token_count": None}
+    return message.model_copy(update={**update, "edited": True})
+
+
+def _cleaned_part(part: Part, known: Known) -> Part:
+    match part:
+        case Text() | Refusal() | Thinking() | Opaque():
+            text = cleaned_text(part.text, known)
+            return part if text == part.text else replace(part, text=text, **_bare(part))
+        case ToolResult():
+            text = cleaned_text(part.text, known)
+            return part if text == part.text else replace(part, text=text, raw=_kind(part.raw))
+        case ToolCall():
+            text = cleaned_text(part.arguments, known)
+            if text == part.arguments:
+                return part
+            return replace(part, arguments=text, raw=_kind(part.raw))
+        case Image():
+            return part
+
+
+def _bare(part: Part) -> dict[str, Any]:
+    return {"raw": None} if hasattr(part, "raw") else {}
+
+
+def _kind(raw: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """What says which kind of call it is."""
+    return {"type": raw["type"]} if raw and "type" in raw else None
