@@ -184,8 +184,8 @@ class CompactConfig(CompactPolicy):
         if size is None or named is None:
             try:
                 sizing = self.book().sizing(self.model or "")
-            except LookupError:
-                reason = f"nothing is known of the model {self.model!r}; give max_context_tokens"
+            except LookupError as error:
+                reason = f"{str(error).partition(';')[0]}; give max_context_tokens"
                 raise self.wrong("model", reason) from None
             named, size = sizing.size, sizing.num_ctx
         policy = self.tier(named).applied(self.policy())

@@ -166,7 +166,7 @@ def _model_summarizer(
     try:
         model = asked_model(keys, emit, patience, book)
     except UnknownModel as error:
-        raise UnknownModel(f"no summarizer {keys!r}: {error}; or write 'extractive'") from None
+        raise UnknownModel(f"no such summarizer: {error}; or write 'extractive'") from None
     windows = [book.window_of(key) for key in keys if _window_is_known(key, book)]
     known = min(windows) if len(windows) == len(keys) else None
     counter = token_counter("chat_completions", model=keys[0], otherwise="chars")
@@ -261,6 +261,17 @@ _CHAT_MODELS: Mapping[str, Callable[[ModelKey, float], ChatModel]] = {
     "transformers": _transformers,
 }
 """Who answers for a provider of `core.model_keys`."""
+
+
+def leads_to(key: str) -> str | None:
+    """The address of whoever is asked under a model's key; None for this machine.
+
+    Raises:
+        UnknownModel: no model is known by the key.
+    """
+    from compact.providers import clients
+
+    return clients.leads_to(parse_key(key))
 
 
 async def offered_by(server: str) -> list[Offered]:

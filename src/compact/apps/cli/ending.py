@@ -11,6 +11,7 @@ import sys
 
 import typer
 
+from compact.core.redaction import without_credentials
 from compact.errors import (
     CannotFit,
     CompactError,
@@ -80,7 +81,8 @@ def say(line: str) -> None:
     """Print one line on stderr, whatever the terminal can show; never raises."""
     if sys.stderr is None:
         return
-    clean = "".join(c if c.isprintable() else " " for c in " ".join(line.split()))
+    words = " ".join(map(without_credentials, line.split()))
+    clean = "".join(c if c.isprintable() else " " for c in words)
     try:
         sys.stderr.write(f"compactctl: {clean}\n")
         sys.stderr.flush()
