@@ -20,6 +20,7 @@ from typing import Annotated, Any, Self, get_args, get_origin
 from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_validator
 
 from compact.core.budget import ContextWindow
+from compact.core.calls import checked, got
 from compact.core.policy import CompactPolicy
 from compact.core.profiles import ModelBook, shipped
 from compact.core.tiers import NUMBERS, Tier, TierSettings, tier_of
@@ -90,6 +91,7 @@ class CompactConfig(CompactPolicy):
         return value
 
     @classmethod
+    @checked
     def load(
         cls,
         file: str | Path | None = None,
@@ -362,9 +364,8 @@ def _first_wrong(error: ValidationError, known: Iterable[str]) -> InvalidConfig:
     if first["type"] == "extra_forbidden":
         known = TierSettings.model_fields if inner else known
         return InvalidConfig(field, f"no such setting{did_you_mean(last, known)}")
-    return InvalidConfig(
-        field, f"{_reason(last, first['type'], first['msg'])}, got {first['input']!r}"
-    )
+    reason = _reason(last, first["type"], first["msg"])
+    return InvalidConfig(field, f"{reason}, got {got(first['input'])}")
 
 
 def _reason(name: str, kind: str, message: str) -> str:

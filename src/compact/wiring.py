@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 from compact.compression.extraction.extractive import ExtractiveSummarizer
 from compact.config import CompactConfig
 from compact.core.asking import PATIENCE, Patience
+from compact.core.calls import checked
 from compact.core.events import Event
 from compact.core.messages import Message
 from compact.core.model_keys import ModelKey, parse_key
@@ -31,7 +32,7 @@ from compact.core.tokens import (
     RESPONSES_FRAMING,
     TokenCounter,
 )
-from compact.errors import NotFound, StoreFailed, UnknownModel
+from compact.errors import InvalidArgument, NotFound, StoreFailed, UnknownModel
 from compact.providers import tokenizers
 
 if TYPE_CHECKING:
@@ -144,6 +145,8 @@ def summarizer(
         if list(chosen[:1]) == [EXTRACTIVE]:
             return ExtractiveSummarizer(counter)
         keys = [key for key in chosen if key != EXTRACTIVE]
+        if not keys:
+            raise InvalidArgument("summarizer", "summarizer is an empty list: name a model in it")
         return _model_summarizer(keys, book, emit, patience, policy or CompactPolicy())
     return cast("Summarizer", chosen)
 
@@ -209,6 +212,7 @@ TIMEOUT = 600.0
 """Seconds that a model may take for one answer, where nobody says how patient they are."""
 
 
+@checked
 def chat_model(key: str | ChatModel, *, timeout: float = TIMEOUT) -> ChatModel:
     """The model of that key (`core.model_keys`); one that is a model already is taken as it is.
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from compact.core.formats.wire import WireFormat
+from compact.core.formats.wire import WireFormat, record_at
 from compact.core.importance import importance
 from compact.core.instructions import find_instructions
 from compact.core.messages import SYSTEM_ROLES, Message
@@ -83,7 +83,12 @@ class History:
         item = self._items[position]
         if isinstance(item, Message):
             return item
-        return self.wire.parse(item, position, map(self._items.__getitem__, range(position)[::-1]))
+        before = (self._plain_at(i) for i in range(position)[::-1])
+        return self.wire.parse(item, position, before)
+
+    def _plain_at(self, position: int) -> Item:
+        item = self._items[position]
+        return item if isinstance(item, Message) else record_at(item, f"messages[{position}]")
 
     def __iter__(self) -> Iterator[Message]:
         return (self[i] for i in range(len(self)))

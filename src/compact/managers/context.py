@@ -16,10 +16,12 @@ from typing import Any, TypeVar, Unpack
 from compact.core import recalls
 from compact.core.asking import PATIENCE
 from compact.core.budget import ContextBudget, ContextWindow
+from compact.core.calls import checked_methods
 from compact.core.checkpoints import Checkpoint
 from compact.core.context import ActiveContext
 from compact.core.formats.known import format_named
 from compact.core.formats.tool_schemas import schemas_for
+from compact.core.given import Given, messages_given
 from compact.core.goals import Goal
 from compact.core.messages import Message
 from compact.core.plan import Plan
@@ -28,7 +30,7 @@ from compact.core.prompts import SystemPrompt
 from compact.core.protocols import SessionStore
 from compact.core.recalls import Expansion, Recalled
 from compact.core.sessions import Branch, Purpose, Snapshot
-from compact.errors import InvalidMessage, NotFound, Superseded
+from compact.errors import InvalidArgument, InvalidMessage, NotFound, Superseded
 from compact.managers import blocking, drafts, syncing, telling, travel
 from compact.managers import recall as recalling
 from compact.managers.breaker import Breaker
@@ -44,6 +46,7 @@ from compact.managers.tracking import taken_in, track, track_others
 T = TypeVar("T")
 
 
+@checked_methods
 class ContextManager(Sending):
     """A session: its whole history, and the active context for any window.
 
@@ -146,11 +149,9 @@ class ContextManager(Sending):
 
     # --- what goes in -----------------------------------------------------------------------------
 
-    def add_message(
-        self, message: Message | Mapping[str, Any] | None = None, /, **fields: object
-    ) -> Message:
-        """Append a message to the history: a `Message`, a provider's dictionary, or its fields as
-        keywords.
+    def add_message(self, message: Given | None = None, /, **fields: object) -> Message:
+        """Append a message to the history: a `Message`, a provider's dictionary, an object of its
+        client such as `response.choices[0].message`, or its fields as keywords.
 
         Stores, never compresses. Returns the message with its id and time. Marks such as
         `metadata={"pinned": True}` are ours: they are kept here and never sent to a provider.
@@ -163,16 +164,16 @@ class ContextManager(Sending):
             raise InvalidMessage("message", "give a message or its fields, not both")
         return self.add_messages([fields if message is None else message])[0]
 
-    def add_messages(self, messages: Sequence[Message | Mapping[str, Any]]) -> list[Message]:
+    def add_messages(self, messages: Sequence[Given]) -> list[Message]:
         """Append several messages at once: all of them or none. What an assistant says of the
         goals in them, by markers, brings the goals on.
 
         Raises:
             InvalidMessage, StoreFailed: as `add_message`.
         """
-        return taken_in(self._state, messages, self.window.usable)
+        return taken_in(self._state, messages_given(messages), self.window.usable)
 
-    def sync(self, messages: Sequence[Message | Mapping[str, Any]]) -> Recognized:
+    def sync(self, messages: Sequence[Given]) -> Recognized:
         """Take the list that a client sends whole at every turn: what is known is recognized, only
         what is new is stored. The same list once more, from whomever, adds nothing.
 
@@ -214,7 +215,13 @@ class ContextManager(Sending):
         return self._state.goals
 
     def set_goals(self, goals: Sequence[Goal | str]) -> tuple[Goal, ...]:
-        """Have these goals from now on; a text is an active goal."""
+        """Have these goals from now on; a text is an active goal.
+
+        Raises:
+            InvalidArgument: it is no list of goals and texts, or one is empty.
+        """
+        if "" in goals:
+            raise InvalidArgument("goals", f"goals[{list(goals).index('')}] is an empty text")
         self._state.set_goals([g if isinstance(g, Goal) else Goal(text=g) for g in goals])
         track_others(self._state, self.window.usable)
         self._view.reload()
@@ -294,9 +301,8 @@ class ContextManager(Sending):
     ) -> Plan:
         """`compress_conversation` for async callers."""
         if target_ratio is not None and not 0 < target_ratio <= 1:
-            raise ValueError(
-                f"target_ratio must lie above 0 and be at most 1, got {target_ratio!r}"
-            )
+            reason = f"target_ratio must lie above 0 and be at most 1, got {target_ratio!r}"
+            raise InvalidArgument("target_ratio", reason)
         state, view = self._desk.state, self._view
         return await view.compress(
             lambda: requested_limit(state, view, target_ratio), guidance=guidance
