@@ -267,6 +267,13 @@ _CHAT_MODELS: Mapping[str, Callable[[ModelKey, float], ChatModel]] = {
 """Who answers for a provider of `core.model_keys`."""
 
 
+def how_to_install(extra: str) -> str:
+    """The commands that bring an extra, in words."""
+    from compact.providers import clients
+
+    return clients.how_to_install(extra)
+
+
 def leads_to(key: str) -> str | None:
     """The address of whoever is asked under a model's key; None for this machine.
 

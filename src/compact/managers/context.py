@@ -36,6 +36,7 @@ from compact.managers import recall as recalling
 from compact.managers.breaker import Breaker
 from compact.managers.desk import Desk, Desks
 from compact.managers.history import SessionHistory
+from compact.managers.leading import Lead
 from compact.managers.models import Models
 from compact.managers.opening import SessionOptions, opened
 from compact.managers.recognition import Recognized, recognized
@@ -79,6 +80,7 @@ class ContextManager(Sending):
                 self.store.close()
             raise
         self._view, self._post = self._desk.view(size), self._desk.post
+        self._lead = Lead(self._state)
         self._desks = Desks(self._desk, counted_by)
         self._models = Models(
             self._state,
@@ -153,7 +155,9 @@ class ContextManager(Sending):
         """Append a message to the history: a `Message`, a provider's dictionary, an object of its
         client such as `response.choices[0].message`, or its fields as keywords.
 
-        Stores, never compresses. Returns the message with its id and time. Marks such as
+        Stores, never compresses. Returns the message with its id and time. A program that opens a
+        session again may begin as the first time: the system prompt that the session begins with
+        is recognized, and not stored twice. Marks such as
         `metadata={"pinned": True}` are ours: they are kept here and never sent to a provider.
 
         Raises:
@@ -171,7 +175,11 @@ class ContextManager(Sending):
         Raises:
             InvalidMessage, StoreFailed: as `add_message`.
         """
-        return taken_in(self._state, messages_given(messages), self.window.usable)
+        given = messages_given(messages)
+        known = self._lead.said_again(given)
+        if known and len(known) == len(given):
+            return known
+        return known + taken_in(self._state, given[len(known) :], self.window.usable)
 
     def sync(self, messages: Sequence[Given]) -> Recognized:
         """Take the list that a client sends whole at every turn: what is known is recognized, only

@@ -7,7 +7,9 @@ from __future__ import annotations
 import asyncio
 import importlib
 import os
+import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from importlib.metadata import PackageNotFoundError, requires
 from ipaddress import ip_address
 from types import ModuleType
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -20,6 +22,7 @@ from compact.errors import ModelRefused
 Client = TypeVar("Client")
 NO_KEY = "none"
 """What a client that wants a key is given where none is to be sent."""
+_PACKAGE = re.compile(r"[^;]+")
 _Open = WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[Client, AsyncGenerator[Client, None]]]
 
 
@@ -33,8 +36,22 @@ def package(name: str, *, model: str) -> ModuleType:
         return importlib.import_module(name)
     except ImportError as error:
         raise ModelRefused(
-            f"{model} needs the package {name}: pip install compactctl[{name}]", model=model
+            f"{model} needs the package {name}: {how_to_install(name)}", model=model
         ) from error
+
+
+def how_to_install(extra: str) -> str:
+    """The commands that bring an extra: by its own name, and in a clone of compact."""
+    found = [_PACKAGE.match(each) for each in _requirements() if f'extra == "{extra}"' in each]
+    named = next((each[0].strip() for each in found if each), extra)
+    return f"pip install '{named}', or, in a clone of compact, pip install '.[{extra}]'"
+
+
+def _requirements() -> list[str]:
+    try:
+        return requires("compactctl") or []
+    except PackageNotFoundError:
+        return []
 
 
 class Home(NamedTuple):
