@@ -267,6 +267,8 @@ def _json_of(text: str, path: Path) -> object:
         return json.loads(text, object_pairs_hook=lambda pairs: _once(pairs, path))
     except json.JSONDecodeError as error:
         raise InvalidConfig(f"{path}, line {error.lineno}", f"broken JSON: {error.msg}") from None
+    except ValueError as error:  # a number of thousands of digits
+        raise InvalidConfig(str(path), f"broken JSON: {error}") from None
     except RecursionError:
         raise InvalidConfig(str(path), "nested too deeply") from None
 

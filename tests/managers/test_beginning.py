@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pydoc
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_type_hints
 
 import pytest
 
@@ -91,12 +91,8 @@ def test_help_says_what_every_public_name_is(name: str) -> None:
     """And each public method of it, with its parameters."""
     value = getattr(compact, name)
     assert (value.__doc__ or "").strip()
-    for each in (
-        vars(value)
-        if isinstance(value, type) and value.__module__.startswith("compact.managers")
-        else ()
-    ):
-        if not each.startswith("_"):
-            text = pydoc.plain(pydoc.render_doc(getattr(value, each)))
-            assert "*args, **given" not in text
-            assert get_args(text) == ()
+    if not isinstance(value, type) or not value.__module__.startswith("compact.managers"):
+        return
+    for each in [each for each in vars(value) if not each.startswith("_")]:
+        text = pydoc.plain(pydoc.render_doc(getattr(value, each)))
+        assert "*args, **given" not in text
