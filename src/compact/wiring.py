@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from compact.compression.extraction.extractive import ExtractiveSummarizer
 from compact.config import CompactConfig
@@ -395,6 +395,28 @@ def file_formats() -> dict[str, str]:
     from compact.storage.transcripts import table
 
     return {known.name: known.title for known in table.FORMATS}
+
+
+def read_file(name: str) -> bytes:
+    """What a file of a conversation holds.
+
+    Raises:
+        InvalidTranscript: it cannot be read, or is larger than any conversation.
+    """
+    from compact.storage.transcripts import documents
+
+    return documents.bytes_of(Path(name), name)
+
+
+def read_stream(stream: BinaryIO, name: str) -> bytes:
+    """What a stream holds to its end.
+
+    Raises:
+        InvalidTranscript: it is larger than any conversation.
+    """
+    from compact.storage.transcripts import documents
+
+    return documents.all_of(stream, name)
 
 
 def read_transcript(

@@ -9,6 +9,7 @@ import pytest
 from compact.apps.cli import checkup
 from compact.apps.cli.options import whole_number
 from compact.providers.clients import how_to_install
+from tests.apps.test_cli_bad_input import refused
 
 ROOT = Path(__file__).resolve().parents[2]
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
@@ -49,3 +50,37 @@ def test_the_doctor_lists_every_extra(run):
 def test_a_hint_names_what_works_from_a_clone(extra):
     assert f"pip install '.[{extra}]'" in how_to_install(extra)
     assert "compactctl[" not in how_to_install(extra)
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="a file without end")
+@pytest.mark.parametrize("command", ["tokens", "validate-config", "doctor"])
+def test_a_file_without_end_is_refused_by_its_size(run, command):
+    arguments = {"doctor": ["--store", "/dev/zero"]}.get(command, ["/dev/zero"])
+    done = run(command, *arguments)
+    assert done.code == 2
+    assert "Traceback" not in done.err
+    if command != "doctor":
+        assert "larger than" in refused(done)
+
+
+ODD_FILES = {
+    "a huge number.json": b'{"max_context_tokens": ' + b"9" * 6_000 + b"}",
+    "deep content.json": b'[{"role": "user", "content": [{"type": "x", "v": %s}]}]'
+    % (b"[" * 900 + b"]" * 900),
+    "deep part.json": b'[{"role": "user", "content": [{"type": ["x"], "v": {}}]}]',
+    "deep tools.json": b'{"messages": [{"role": "user", "content": "a"}], "tools": [{"type": '
+    b'"function", "function": {"name": "f", "parameters": %s}}]}'
+    % (b'{"a": ' * 900 + b"1" + b"}" * 900),
+    "a role.json": b'[{"role": {}, "content": "a"}]',
+}
+
+
+@pytest.mark.parametrize("name", ODD_FILES)
+@pytest.mark.parametrize(
+    "command",
+    [["tokens"], ["dry-run", "--max-tokens", "50"], ["validate-config"], ["sessions", "import"]],
+)
+def test_a_file_of_any_kind_is_read_or_refused(run, tmp_path, name, command):
+    (tmp_path / name).write_bytes(ODD_FILES[name])
+    done = run(*command, tmp_path / name)
+    assert done.code in (0, 1, 2), done.err

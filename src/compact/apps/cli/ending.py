@@ -11,7 +11,6 @@ import sys
 
 import typer
 
-from compact.apps.cli.entry import INTERRUPTED, NOBODY_READS
 from compact.core.redaction import without_credentials
 from compact.errors import (
     CannotFit,
@@ -24,7 +23,7 @@ from compact.errors import (
     Superseded,
 )
 
-DONE, CANNOT_FIT, BAD_INPUT, OUR_MISTAKE = 0, 1, 2, 70
+DONE, CANNOT_FIT, BAD_INPUT, OUR_MISTAKE, INTERRUPTED, NOBODY_READS = 0, 1, 2, 70, 130, 141
 TRACEBACK = "COMPACT_TRACEBACK"
 _PACKAGES = {"rs_bpe": "rs-bpe", "bpe_openai": "rs-bpe", "yaml": "pyyaml"}
 """Modules whose package has another name."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 import sys
 
-INTERRUPTED, NOBODY_READS = 130, 141
-"""Exit codes, as shells give them to what a signal has ended."""
+INTERRUPTED = 130
+"""The exit code, as `ending` has it, which cannot be imported yet."""
 
 
 def run() -> None:

@@ -20,7 +20,7 @@ from compact.core.messages import Message
 from compact.core.model_keys import parse_key
 from compact.core.plan import Plan
 from compact.core.tokens import TokenCounter
-from compact.errors import InvalidConfig, InvalidInput, InvalidTranscript, UnknownModel, unreadable
+from compact.errors import InvalidConfig, InvalidInput, InvalidTranscript, UnknownModel
 
 STDIN = "-"
 
@@ -240,10 +240,7 @@ def bytes_of(file: str) -> bytes:
     """
     if file == STDIN:
         return read_stdin()
-    try:
-        return Path(file).read_bytes()
-    except (OSError, ValueError) as error:
-        raise InvalidTranscript(file, unreadable(error)) from None
+    return wiring.read_file(file)
 
 
 def checked_tools(tools: Sequence[Mapping[str, Any]], source: str) -> Sequence[Mapping[str, Any]]:
@@ -270,6 +267,6 @@ def read_stdin() -> bytes:
     if sys.stdin is None:
         raise InvalidInput("standard input is closed")
     try:
-        return sys.stdin.buffer.read()
+        return wiring.read_stream(sys.stdin.buffer, "standard input")
     except OSError as error:
         raise InvalidInput(f"standard input cannot be read: {error.strerror or error}") from None
