@@ -20,6 +20,7 @@ from typing import Annotated, Any, Self, get_args, get_origin
 from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_validator
 
 from compact.core.budget import ContextWindow
+from compact.core.calls import checked, got
 from compact.core.policy import CompactPolicy
 from compact.core.profiles import ModelBook, shipped
 from compact.core.tiers import NUMBERS, Tier, TierSettings, tier_of
@@ -90,6 +91,7 @@ class CompactConfig(CompactPolicy):
         return value
 
     @classmethod
+    @checked
     def load(
         cls,
         file: str | Path | None = None,
@@ -184,8 +186,8 @@ class CompactConfig(CompactPolicy):
         if size is None or named is None:
             try:
                 sizing = self.book().sizing(self.model or "")
-            except LookupError:
-                reason = f"nothing is known of the model {self.model!r}; give max_context_tokens"
+            except LookupError as error:
+                reason = f"{str(error).partition(';')[0]}; give max_context_tokens"
                 raise self.wrong("model", reason) from None
             named, size = sizing.size, sizing.num_ctx
         policy = self.tier(named).applied(self.policy())
@@ -265,6 +267,8 @@ def _json_of(text: str, path: Path) -> object:
         return json.loads(text, object_pairs_hook=lambda pairs: _once(pairs, path))
     except json.JSONDecodeError as error:
         raise InvalidConfig(f"{path}, line {error.lineno}", f"broken JSON: {error.msg}") from None
+    except ValueError as error:  # a number of thousands of digits
+        raise InvalidConfig(str(path), f"broken JSON: {error}") from None
     except RecursionError:
         raise InvalidConfig(str(path), "nested too deeply") from None
 
@@ -362,9 +366,8 @@ def _first_wrong(error: ValidationError, known: Iterable[str]) -> InvalidConfig:
     if first["type"] == "extra_forbidden":
         known = TierSettings.model_fields if inner else known
         return InvalidConfig(field, f"no such setting{did_you_mean(last, known)}")
-    return InvalidConfig(
-        field, f"{_reason(last, first['type'], first['msg'])}, got {first['input']!r}"
-    )
+    reason = _reason(last, first["type"], first["msg"])
+    return InvalidConfig(field, f"{reason}, got {got(first['input'])}")
 
 
 def _reason(name: str, kind: str, message: str) -> str:

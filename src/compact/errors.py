@@ -2,6 +2,7 @@
 
     CompactError
     ├── InvalidInput (ValueError)          what was given cannot be used as it is
+    │   ├── InvalidArgument (TypeError)    a call was given a wrong name, type or value; names it
     │   ├── InvalidMessage                 breaks the message model; names the field's path
     │   ├── InvalidTranscript              a file unknown or broken; names line and reason
     │   ├── InvalidConfig                  a setting has a wrong name or value; names the field
@@ -41,6 +42,15 @@ class CompactError(Exception):
 
 class InvalidInput(CompactError, ValueError):
     """What was given cannot be used as it is."""
+
+
+class InvalidArgument(InvalidInput, TypeError):
+    """An argument of a call has a wrong name, type or value; `name` is its name."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        self.name = name
+        self.reason = reason
+        super().__init__(reason)
 
 
 class InvalidMessage(InvalidInput):

@@ -12,11 +12,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from compact.compression.extraction.extractive import ExtractiveSummarizer
 from compact.config import CompactConfig
 from compact.core.asking import PATIENCE, Patience
+from compact.core.calls import checked
 from compact.core.events import Event
 from compact.core.messages import Message
 from compact.core.model_keys import ModelKey, parse_key
@@ -31,7 +32,7 @@ from compact.core.tokens import (
     RESPONSES_FRAMING,
     TokenCounter,
 )
-from compact.errors import NotFound, StoreFailed, UnknownModel
+from compact.errors import InvalidArgument, NotFound, StoreFailed, UnknownModel
 from compact.providers import tokenizers
 
 if TYPE_CHECKING:
@@ -144,6 +145,8 @@ def summarizer(
         if list(chosen[:1]) == [EXTRACTIVE]:
             return ExtractiveSummarizer(counter)
         keys = [key for key in chosen if key != EXTRACTIVE]
+        if not keys:
+            raise InvalidArgument("summarizer", "summarizer is an empty list: name a model in it")
         return _model_summarizer(keys, book, emit, patience, policy or CompactPolicy())
     return cast("Summarizer", chosen)
 
@@ -166,7 +169,7 @@ def _model_summarizer(
     try:
         model = asked_model(keys, emit, patience, book)
     except UnknownModel as error:
-        raise UnknownModel(f"no summarizer {keys!r}: {error}; or write 'extractive'") from None
+        raise UnknownModel(f"no such summarizer: {error}; or write 'extractive'") from None
     windows = [book.window_of(key) for key in keys if _window_is_known(key, book)]
     known = min(windows) if len(windows) == len(keys) else None
     counter = token_counter("chat_completions", model=keys[0], otherwise="chars")
@@ -209,6 +212,7 @@ TIMEOUT = 600.0
 """Seconds that a model may take for one answer, where nobody says how patient they are."""
 
 
+@checked
 def chat_model(key: str | ChatModel, *, timeout: float = TIMEOUT) -> ChatModel:
     """The model of that key (`core.model_keys`); one that is a model already is taken as it is.
 
@@ -261,6 +265,24 @@ _CHAT_MODELS: Mapping[str, Callable[[ModelKey, float], ChatModel]] = {
     "transformers": _transformers,
 }
 """Who answers for a provider of `core.model_keys`."""
+
+
+def how_to_install(extra: str) -> str:
+    """The commands that bring an extra, in words."""
+    from compact.providers import clients
+
+    return clients.how_to_install(extra)
+
+
+def leads_to(key: str) -> str | None:
+    """The address of whoever is asked under a model's key; None for this machine.
+
+    Raises:
+        UnknownModel: no model is known by the key.
+    """
+    from compact.providers import clients
+
+    return clients.leads_to(parse_key(key))
 
 
 async def offered_by(server: str) -> list[Offered]:
@@ -373,6 +395,28 @@ def file_formats() -> dict[str, str]:
     from compact.storage.transcripts import table
 
     return {known.name: known.title for known in table.FORMATS}
+
+
+def read_file(name: str) -> bytes:
+    """What a file of a conversation holds.
+
+    Raises:
+        InvalidTranscript: it cannot be read, or is larger than any conversation.
+    """
+    from compact.storage.transcripts import documents
+
+    return documents.bytes_of(Path(name), name)
+
+
+def read_stream(stream: BinaryIO, name: str) -> bytes:
+    """What a stream holds to its end.
+
+    Raises:
+        InvalidTranscript: it is larger than any conversation.
+    """
+    from compact.storage.transcripts import documents
+
+    return documents.all_of(stream, name)
 
 
 def read_transcript(

@@ -81,7 +81,7 @@ def process():
     """Run a command as a process of its own; options go to `subprocess.run`."""
 
     def _process(*arguments, env=None, **options):
-        command = [sys.executable, "-m", "compact.apps.cli.main", *map(str, arguments)]
+        command = [sys.executable, "-m", "compact", *map(str, arguments)]
         path = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
         environ = {**os.environ, "PYTHONPATH": path, **(env or {})}
         if "stdout" not in options:

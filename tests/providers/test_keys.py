@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+from compact import CompactConfig, CompactError, ContextManager, compress
 from compact.core.context import ActiveContext
 from compact.core.messages import Message
 from compact.errors import ModelRefused
-from compact.providers.clients import is_sealed
+from compact.providers.clients import HOMES, is_sealed, key_for
 from compact.providers.failures import key_hint
 from compact.providers.offered import offered_by
 from compact.providers.openai_chat import OpenAIChat
@@ -21,6 +22,7 @@ from compact.wiring import chat_model
 
 ELSEWHERE = "models.example"
 KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OLLAMA_API_KEY")
+
 FACES = ("", "responses+", "anthropic+", "ollama+")
 HELLO = ActiveContext(messages=(Message(role="user", content="hello"),), tokens=10)
 
@@ -76,6 +78,52 @@ def test_a_server_on_this_machine_is_sent_its_key(face: str) -> None:
         assert "the-" in _sent(server)
 
 
+@pytest.mark.parametrize("provider", HOMES)
+def test_a_key_belongs_to_its_own_address(provider: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However sealed the way is: another server's key is none of its business."""
+    home = HOMES[provider]
+    assert key_for(provider, "https://models.example/v1") is None
+    assert key_for(provider, home.own) == f"the-{home.key}"
+    for named in ("https://models.example/v1", "HTTPS://models.example:443"):
+        monkeypatch.setenv(home.address, named)
+        assert key_for(provider, "https://models.example/v1") == f"the-{home.key}"
+    for other in ("models.example.org/v1", "models.example:8443", "me.models.example"):
+        assert key_for(provider, f"https://{other}") is None
+    assert key_for(provider, "http://models.example:443") is None
+    monkeypatch.setenv(home.address, "no address: 5:5:5")
+    assert key_for(provider, "https://models.example") is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "https://me:hunter2pass@models.example/v1#m",
+        "https://models.example/v1?api_key=hunter2pass#m",
+        "openai:https://me:hunter2pass@models.example/v1#m",
+        "https://me:hunter2pass@models.example /v1#m",
+        "me:hunter2pass@models.example",
+    ],
+)
+def test_no_error_shows_the_key_of_an_address(text: str) -> None:
+    """Of whatever takes a model, or a server."""
+    asks: list[Any] = [
+        lambda: chat_model(text),
+        lambda: compress([{"role": "user", "content": "a"}], max_tokens=99, summarizer=text),
+        lambda: compress([{"role": "user", "content": "a"}], max_tokens=99, model=text),
+        lambda: ContextManager(text),
+        lambda: ContextManager(fallbacks=[text]),
+        lambda: ContextManager(window=9_000).set_model(text),
+        lambda: ContextManager(window=9_000).get_context_for_model(text),
+        lambda: ContextManager(window=9_000).send(text),
+        lambda: CompactConfig(model=text).window(),
+        lambda: asyncio.run(offered_by(text)),
+    ]
+    for ask in asks:
+        with pytest.raises(CompactError) as refused:
+            ask()
+        assert "hunter2pass" not in str(refused.value)
+
+
 def test_a_list_of_models_costs_no_key() -> None:
     for server_of in ("", "ollama+"):
         with ScriptedServer("hi") as server:
@@ -101,7 +149,10 @@ def test_whoever_is_refused_for_that_reads_why() -> None:
     refused = pytest.raises(ModelRefused, match="is not sent over plain http; ask by https")
     with ScriptedServer(WrongKey()) as server, refused:
         _ask(f"{_elsewhere(server)}#m")
-    assert "set OPENAI_API_KEY" in key_hint("https://models.example/v1#m")
+    assert "set OPENAI_API_KEY" in key_hint("openai:gpt-4o")
+    assert "set OPENAI_BASE_URL to https://models.example/v1, too" in key_hint(
+        "https://models.example/v1#m"
+    )
 
 
 @pytest.mark.parametrize(

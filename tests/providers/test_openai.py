@@ -258,7 +258,7 @@ def test_a_missing_package_is_told_with_how_to_install_it() -> None:
             print(error)
     """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert "pip install compactctl[openai]" in done.stdout, done.stderr
+    assert "pip install '.[openai]'" in done.stdout, done.stderr
 
 
 def test_the_wiring_finds_models_by_their_keys() -> None:

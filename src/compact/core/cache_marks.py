@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
+from compact.core.given import type_of
 from compact.core.own_text import kind_of
 
 MOST = 4
@@ -112,7 +113,7 @@ def _may_carry(place: _Place) -> bool:
     block = place.block
     if place.field == "tools":
         return not block.get("defer_loading")
-    if block.get("type") in _UNMARKABLE:
+    if type_of(block) in _UNMARKABLE:
         return False
     return block.get("type") != "text" or bool(str(block.get("text", "")).strip())
 

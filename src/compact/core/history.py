@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from compact.core.formats.wire import WireFormat, copied
+from compact.core.formats.wire import WireFormat, record_at
 from compact.core.importance import importance
 from compact.core.instructions import find_instructions
 from compact.core.messages import SYSTEM_ROLES, Message
@@ -88,8 +88,12 @@ class History:
         item = self._items[position]
         if isinstance(item, Message):
             return item
-        before = map(self._items.__getitem__, range(position)[::-1])
-        return self.wire.parse(copied(item), position, before)
+        before = (self._plain_at(i) for i in range(position)[::-1])
+        return self.wire.parse(item, position, before)
+
+    def _plain_at(self, position: int) -> Item:
+        item = self._items[position]
+        return item if isinstance(item, Message) else record_at(item, f"messages[{position}]")
 
     def __iter__(self) -> Iterator[Message]:
         return (self[i] for i in range(len(self)))

@@ -15,6 +15,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from compact.core.given import type_of
+
 _HEADER_CHARS = 65_536  # base64 characters read to find a JPEG's frame header
 _SEALED = frozenset(("encrypted_content", "signature", "cache_control"))
 _MEDIA = ("media_type", "mime_type", "mimeType", "format")
@@ -90,7 +92,7 @@ def data_url(raw: Mapping[str, Any]) -> str:
 
 def is_picture(raw: Mapping[str, Any]) -> bool:
     """Whether the block is an image of any provider."""
-    return raw.get("type") in _PICTURES
+    return type_of(raw) in _PICTURES
 
 
 def visible_json(raw: Mapping[str, Any]) -> str:
@@ -111,7 +113,7 @@ def binaries(raw: object) -> Iterator[Binary]:
         found = [binary for key in raw for binary in _binaries_of(raw, key)]
         if is_picture(raw):
             found = [Binary("image", found[0].size if found else None)]
-        elif not found and raw.get("type") in _FILES and not _holds_text(raw):
+        elif not found and type_of(raw) in _FILES and not _holds_text(raw):
             found = [Binary("file")]
         yield from found
     elif isinstance(raw, list | tuple):

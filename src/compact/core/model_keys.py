@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from compact.core.profiles import profile_of
+from compact.core.redaction import without_credentials
 from compact.errors import UnknownModel
 
 PROVIDERS = ("openai", "openai-responses", "anthropic", "ollama", "transformers")
@@ -30,6 +31,7 @@ _MAKERS: Mapping[str, str] = {
 _ADDRESS = re.compile(
     r"(?:(?P<spoken>[a-z-]+)\+)?(?P<url>https?://[^\s#]+)(?:#(?P<name>.*))?", re.IGNORECASE
 )
+_IS_ADDRESS = re.compile(r"(?:^|[:/+])https?://", re.IGNORECASE)
 _WAYS = (
     "write PROVIDER:NAME (ollama:qwen3:8b, openai:gpt-4o, openai-responses:gpt-5, "
     "anthropic:claude-sonnet-4-5, transformers:FOLDER), the address of a server with the model's "
@@ -63,30 +65,32 @@ def parse_key(text: str) -> ModelKey:
         UnknownModel: it means nothing; the text names the ways to write one.
     """
     text = text.strip()
+    if _IS_ADDRESS.search(text):
+        return _at_address(text)
     for separator in (":", "/"):
         provider, found, name = text.partition(separator)
         if found and provider.lower() in PROVIDERS and name.strip():
             return ModelKey(provider.lower(), name.strip())
-    if "://" in text:
-        return _at_address(text)
     for provider, pattern in _MAKERS.items():
         if re.match(pattern, text, re.IGNORECASE) and profile_of(text) is not None:
             return ModelKey(provider, text)
-    raise UnknownModel(f"{text!r} names no model that can be asked; {_WAYS}")
+    raise UnknownModel(f"{without_credentials(text)!r} names no model that can be asked; {_WAYS}")
 
 
 def _at_address(text: str) -> ModelKey:
     found = _ADDRESS.fullmatch(text)
     if found is None:
-        raise UnknownModel(f"{text!r} is no address of a server; {_WAYS}")
+        raise UnknownModel(f"{without_credentials(text)!r} is no address of a server; {_WAYS}")
     spoken, url, name = (found["spoken"] or "openai").lower(), found["url"], found["name"]
-    if "@" in url:
+    if "@" in url or "?" in url:
         raise UnknownModel(
-            "the address holds a name or a password, and keys are shown and kept: leave out what "
-            "stands before the @ and give it as api_key or in the environment"
+            "the address may hold a password, and keys are shown and kept: leave out what stands "
+            "before the @ or after the ?, and give it as api_key or in the environment"
         )
     if spoken not in _SPOKEN:
-        raise UnknownModel(f"{text!r}: no server speaks {spoken!r}; {_WAYS}")
+        raise UnknownModel(f"{without_credentials(text)!r}: no server speaks {spoken!r}; {_WAYS}")
     if not name or not name.strip():
-        raise UnknownModel(f"{text!r} names no model: put it after a #, as {url}#model")
+        raise UnknownModel(
+            f"{without_credentials(text)!r} names no model: put it after a #, as {url}#model"
+        )
     return ModelKey(_SPOKEN[spoken], name.strip(), url.rstrip("/"))

@@ -133,11 +133,11 @@ def _read(text: str) -> Refusal | None:
 
 
 def _text_of(error: object) -> str:
-    if isinstance(error, Mapping):
-        text = str(dict(error))
-    else:
-        body = getattr(error, "body", None) or getattr(error, "response", None)
+    body = getattr(error, "body", None) or getattr(error, "response", None)
+    try:
         text = f"{error} {body}" if body is not None else str(error)
+    except (RecursionError, ValueError):  # nothing that a provider sends
+        return ""
     return " ".join(text.split())
 
 

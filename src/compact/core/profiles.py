@@ -25,6 +25,7 @@ from pydantic import (
 )
 
 from compact.core.parameters import ASSUMED, LARGE, Parameters, billions_in
+from compact.core.redaction import without_credentials
 from compact.core.tool_support import ToolSource, ToolSupport
 from compact.errors import InvalidConfig, UnknownModel
 
@@ -203,8 +204,13 @@ class ModelBook:
 
         Sizes of local models count for local servers and for bare names; another server may be set
         up otherwise, so there no window is known.
+
+        Raises:
+            UnknownModel: the key may hold a secret, and keys are shown and kept.
         """
         key = model.strip().lower()
+        if (clean := without_credentials(model)) != model:
+            raise UnknownModel(f"{clean!r} is no name of a model: it may hold a secret")
         local = _LOCAL.match(key)
         if local is not None:
             name = key[local.end() :].rsplit("/", 1)[-1]

@@ -4,17 +4,17 @@ do and why.
 
 from __future__ import annotations
 
-import difflib
-import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypedDict, Unpack
 
 from compact import wiring
 from compact.compression import pipeline
 from compact.compression.values import Budget
+from compact.core.calls import checked, got, whole_number
 from compact.core.events import ErrorRaised, Event
 from compact.core.formats.known import format_named, format_of
 from compact.core.formats.wire import WireFormat
+from compact.core.given import Given, messages_given
 from compact.core.history import History, Item
 from compact.core.messages import Message
 from compact.core.plan import Plan
@@ -22,7 +22,7 @@ from compact.core.policy import CompactPolicy
 from compact.core.profiles import ModelBook
 from compact.core.protocols import Summarizer, TokenEstimator
 from compact.core.tokens import TokenCounter
-from compact.errors import CompactError, InvalidMessage
+from compact.errors import CompactError, InvalidArgument
 from compact.managers import blocking
 from compact.managers.timed import Timed
 
@@ -44,15 +44,20 @@ class Options(TypedDict, total=False):
     """The wire format, where its content cannot tell: `chat_completions`, `anthropic`, `responses`
     or `ollama`."""
     policy: CompactPolicy | None
+    """What is kept, and how far; `CompactPolicy()` where none is given."""
     summarizer: str | Sequence[str] | Summarizer | None
     """Who writes the summary: `extractive` (the default), the key of a model (`ollama:qwen3:8b`),
     several keys that are asked in this order, an object of yours, or None for a receipt alone."""
     models: ModelBook | None
     """What is known of models; the shipped book where none is given."""
     on_event: Callable[[Event], None] | None
+    """Is called with each event, in the order they happen."""
 
 
-def compress(messages: Sequence[Item], *, max_tokens: int, **options: Unpack[Options]) -> list[Any]:
+@checked
+def compress(
+    messages: Sequence[Given], *, max_tokens: int, **options: Unpack[Options]
+) -> list[Any]:
     """Fit messages into `max_tokens`, in the format they came in; what fits comes back unchanged.
 
     The system prompt, pins and the newest message of a person stay word for word, tool calls keep
@@ -67,15 +72,17 @@ def compress(messages: Sequence[Item], *, max_tokens: int, **options: Unpack[Opt
     return _Task(messages, max_tokens, options).rendered(instead="acompress(…)")
 
 
+@checked
 async def acompress(
-    messages: Sequence[Item], *, max_tokens: int, **options: Unpack[Options]
+    messages: Sequence[Given], *, max_tokens: int, **options: Unpack[Options]
 ) -> list[Any]:
     """`compress` for async callers."""
     task = _Task(messages, max_tokens, options)
     return task.render(await task.work())
 
 
-def plan(messages: Sequence[Item], *, max_tokens: int, **options: Unpack[Options]) -> Plan:
+@checked
+def plan(messages: Sequence[Given], *, max_tokens: int, **options: Unpack[Options]) -> Plan:
     """What `compress` does with these messages, rung by rung, and why; the new context is in the
     plan.
 
@@ -86,55 +93,31 @@ def plan(messages: Sequence[Item], *, max_tokens: int, **options: Unpack[Options
     return blocking.run(task.work(), waits=task.waits, instead="aplan(…)")
 
 
-async def aplan(messages: Sequence[Item], *, max_tokens: int, **options: Unpack[Options]) -> Plan:
+@checked
+async def aplan(messages: Sequence[Given], *, max_tokens: int, **options: Unpack[Options]) -> Plan:
     """`plan` for async callers."""
     return await _Task(messages, max_tokens, options).work()
-
-
-def check_options(given: Mapping[str, object], known: type, what: str) -> None:
-    """Refuse options that do not exist, rather than ignore them.
-
-    Raises:
-        TypeError: naming the option, and the one that may have been meant.
-    """
-    for name in given:
-        if name not in known.__annotations__:
-            close = difflib.get_close_matches(name, known.__annotations__, n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
-            raise TypeError(f"{what} got an unexpected keyword argument {name!r}{hint}")
 
 
 def checked_size(name: str, size: object) -> int:
     """A number of tokens that somebody gave.
 
     Raises:
-        TypeError, ValueError: it is no whole number, or below 1; the text names the argument.
+        InvalidArgument: it is no whole number, or below 1; the text names the argument.
     """
-    number = _whole(size)
+    number = whole_number(size)
     if number is None:
-        raise TypeError(f"{name} must be a whole number of tokens, got {size!r}")
+        raise InvalidArgument(name, f"{name} must be a whole number of tokens, got {got(size)}")
     if number < 1:
-        raise ValueError(f"{name} must be at least 1, got {number}")
+        raise InvalidArgument(name, f"{name} must be at least 1, got {got(number)}")
     return number
-
-
-def _whole(value: object) -> int | None:
-    """The value as an int where it is a whole number of any library; a bool is none."""
-    if isinstance(value, bool):
-        return None
-    try:
-        return operator.index(value)  # type: ignore[arg-type]  # asked to find out
-    except TypeError:
-        return None
 
 
 class _Task:
     """One call, its options resolved."""
 
-    def __init__(self, messages: Sequence[Item], max_tokens: int, options: Options) -> None:
-        check_options(options, Options, "compress()")
-        if isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Sequence):
-            raise InvalidMessage("messages", f"expected a list, got {type(messages).__name__}")
+    def __init__(self, given: Sequence[Given], max_tokens: int, options: Options) -> None:
+        messages = messages_given(given)
         max_tokens = checked_size("max_tokens", max_tokens)
         self._typed = bool(messages) and isinstance(messages[0], Message)
         self._wire = _wire_of(messages, options.get("format"))
@@ -215,26 +198,18 @@ def _wire_of(messages: Sequence[Item], name: str | None) -> WireFormat:
 def _pins_of(given: Iterable[int] | None) -> list[int]:
     if given is None:
         return []
-    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
-        raise TypeError(f"pin must be a list of positions, got {given!r}")
     pins: list[int] = []
     for i, value in enumerate(given):
-        position = _whole(value)
+        position = whole_number(value)
         if position is None:
-            raise TypeError(f"pin[{i}] must be a position, a whole number, got {value!r}")
+            reason = f"pin[{i}] must be a position, a whole number, got {got(value)}"
+            raise InvalidArgument("pin", reason)
         pins.append(position)
     return pins
 
 
 def _policy_of(options: Options) -> CompactPolicy:
-    policy = options.get("policy")
-    if policy is None:
-        policy = CompactPolicy()
-    elif not isinstance(policy, CompactPolicy):
-        raise TypeError(
-            f"policy must be a CompactPolicy, got {type(policy).__name__}: "
-            "give policy=CompactPolicy(…)"
-        )
+    policy = options.get("policy") or CompactPolicy()
     if "summarizer" in options and options["summarizer"] is None:
         return policy.model_copy(update={"strategy": "off"})
     return policy

@@ -16,10 +16,12 @@ from typing import Any, TypeVar, Unpack
 from compact.core import recalls
 from compact.core.asking import PATIENCE
 from compact.core.budget import ContextBudget, ContextWindow
+from compact.core.calls import checked_methods
 from compact.core.checkpoints import Checkpoint
 from compact.core.context import ActiveContext
 from compact.core.formats.known import format_named
 from compact.core.formats.tool_schemas import schemas_for
+from compact.core.given import Given, messages_given
 from compact.core.goals import Goal
 from compact.core.messages import Message
 from compact.core.plan import Plan
@@ -28,12 +30,13 @@ from compact.core.prompts import SystemPrompt
 from compact.core.protocols import SessionStore
 from compact.core.recalls import Expansion, Recalled
 from compact.core.sessions import Branch, Purpose, Snapshot
-from compact.errors import InvalidMessage, NotFound, Superseded
+from compact.errors import InvalidArgument, InvalidMessage, NotFound, Superseded
 from compact.managers import blocking, drafts, syncing, telling, travel
 from compact.managers import recall as recalling
 from compact.managers.breaker import Breaker
 from compact.managers.desk import Desk, Desks
 from compact.managers.history import SessionHistory
+from compact.managers.leading import Lead
 from compact.managers.models import Models
 from compact.managers.opening import SessionOptions, opened
 from compact.managers.recognition import Recognized, recognized
@@ -44,6 +47,7 @@ from compact.managers.tracking import taken_in, track, track_others
 T = TypeVar("T")
 
 
+@checked_methods
 class ContextManager(Sending):
     """A session: its whole history, and the active context for any window.
 
@@ -76,6 +80,7 @@ class ContextManager(Sending):
                 self.store.close()
             raise
         self._view, self._post = self._desk.view(size), self._desk.post
+        self._lead = Lead(self._state)
         self._desks = Desks(self._desk, counted_by)
         self._models = Models(
             self._state,
@@ -146,13 +151,13 @@ class ContextManager(Sending):
 
     # --- what goes in -----------------------------------------------------------------------------
 
-    def add_message(
-        self, message: Message | Mapping[str, Any] | None = None, /, **fields: object
-    ) -> Message:
-        """Append a message to the history: a `Message`, a provider's dictionary, or its fields as
-        keywords.
+    def add_message(self, message: Given | None = None, /, **fields: object) -> Message:
+        """Append a message to the history: a `Message`, a provider's dictionary, an object of its
+        client such as `response.choices[0].message`, or its fields as keywords.
 
-        Stores, never compresses. Returns the message with its id and time. Marks such as
+        Stores, never compresses. Returns the message with its id and time. A program that opens a
+        session again may begin as the first time: the system prompt that the session begins with
+        is recognized, and not stored twice. Marks such as
         `metadata={"pinned": True}` are ours: they are kept here and never sent to a provider.
 
         Raises:
@@ -163,16 +168,20 @@ class ContextManager(Sending):
             raise InvalidMessage("message", "give a message or its fields, not both")
         return self.add_messages([fields if message is None else message])[0]
 
-    def add_messages(self, messages: Sequence[Message | Mapping[str, Any]]) -> list[Message]:
+    def add_messages(self, messages: Sequence[Given]) -> list[Message]:
         """Append several messages at once: all of them or none. What an assistant says of the
         goals in them, by markers, brings the goals on.
 
         Raises:
             InvalidMessage, StoreFailed: as `add_message`.
         """
-        return taken_in(self._state, messages, self.window.usable)
+        given = messages_given(messages)
+        known = self._lead.said_again(given)
+        if known and len(known) == len(given):
+            return known
+        return known + taken_in(self._state, given[len(known) :], self.window.usable)
 
-    def sync(self, messages: Sequence[Message | Mapping[str, Any]]) -> Recognized:
+    def sync(self, messages: Sequence[Given]) -> Recognized:
         """Take the list that a client sends whole at every turn: what is known is recognized, only
         what is new is stored. The same list once more, from whomever, adds nothing.
 
@@ -214,7 +223,13 @@ class ContextManager(Sending):
         return self._state.goals
 
     def set_goals(self, goals: Sequence[Goal | str]) -> tuple[Goal, ...]:
-        """Have these goals from now on; a text is an active goal."""
+        """Have these goals from now on; a text is an active goal.
+
+        Raises:
+            InvalidArgument: it is no list of goals and texts, or one is empty.
+        """
+        if "" in goals:
+            raise InvalidArgument("goals", f"goals[{list(goals).index('')}] is an empty text")
         self._state.set_goals([g if isinstance(g, Goal) else Goal(text=g) for g in goals])
         track_others(self._state, self.window.usable)
         self._view.reload()
@@ -295,9 +310,8 @@ class ContextManager(Sending):
     ) -> Plan:
         """`compress_conversation` for async callers."""
         if target_ratio is not None and not 0 < target_ratio <= 1:
-            raise ValueError(
-                f"target_ratio must lie above 0 and be at most 1, got {target_ratio!r}"
-            )
+            reason = f"target_ratio must lie above 0 and be at most 1, got {target_ratio!r}"
+            raise InvalidArgument("target_ratio", reason)
         state, view = self._desk.state, self._view
         return await view.compress(lambda: wanted_of(state, view, target_ratio), guidance=guidance)
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from compact import forks
 from compact.core import chain
-from compact.core.formats.wire import WireFormat, copied
+from compact.core.formats.wire import WireFormat
 from compact.core.history import NEVER_PRUNED, History, Item
 from compact.core.messages import Message
 from compact.core.protocols import SessionStore
@@ -176,7 +176,7 @@ class SessionHistory(History):
         for position, item in enumerate(items, at):
             before = chained(reversed(made), map(self.__getitem__, range(at)[::-1]))
             if not isinstance(item, Message):
-                item = self.wire.parse(copied(item), position, before)
+                item = self.wire.parse(item, position, before)
             made.append(item)
         return made
 

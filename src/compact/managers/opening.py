@@ -18,6 +18,7 @@ from compact.core.asking import PATIENCE, Patience
 from compact.core.events import Event
 from compact.core.formats.known import format_instead, format_named
 from compact.core.formats.wire import NOTHING_BEFORE, Before, WireFormat, copied
+from compact.core.given import Given, message_given
 from compact.core.history import History
 from compact.core.messages import Message
 from compact.core.policy import CompactPolicy
@@ -29,7 +30,7 @@ from compact.core.sessions import DEFAULT_SCOPE, Session
 from compact.core.tiers import TierSettings
 from compact.core.tokens import TokenCounter
 from compact.errors import InvalidConfig, InvalidMessage, NotFound
-from compact.managers.compress import aside_of, check_options, checked_size
+from compact.managers.compress import aside_of, checked_size
 from compact.managers.prompting import Lead, Prompting, mode_in
 from compact.managers.state import SessionState, new_branch
 
@@ -42,6 +43,7 @@ class SessionOptions(TypedDict, total=False):
     tools: Sequence[Mapping[str, Any]] | None
     """Tool schemas that are sent along: counted, never changed."""
     tokenizer: str | TokenEstimator | None
+    """`o200k`, `cl100k`, `claude`, `chars`, or a tokenizer of your own; else the model's."""
     format: str | None
     """The wire format of message dictionaries: `chat_completions`, `anthropic`, `responses` or
     `ollama`. A session has one for life; opening it in another one is an error."""
@@ -55,6 +57,7 @@ class SessionOptions(TypedDict, total=False):
     models: ModelBook | None
     """What is known of models; the shipped book where none is given."""
     policy: CompactPolicy | None
+    """What is kept, and when and how far to compress; `CompactPolicy()` where none is given."""
     summarizer: str | Sequence[str] | Summarizer | None
     """`extractive` (the default), the key of a model (`ollama:qwen3:8b`), several keys that are
     asked in this order, an object of yours, or None for a receipt alone."""
@@ -63,12 +66,14 @@ class SessionOptions(TypedDict, total=False):
     patience: Patience | None
     """How long models that are given by their keys are asked, for answers and for summaries."""
     on_event: Callable[[Event], None] | None
+    """Is called with each event, in the order they happen."""
     session_id: str
     """Opens the session of that id where the store has one, else makes it."""
     scope: str
     """The user, tenant or project that the session belongs to; `default` where one person uses the
     store. No session of another one is opened."""
     title: str | None
+    """What a new session is called."""
 
 
 class Opened(NamedTuple):
@@ -92,11 +97,10 @@ def opened(
     """The session that is asked for, made where the store has none.
 
     Raises:
-        InvalidConfig, UnknownModel, TypeError, ValueError: an option is wrong, or the session that
+        InvalidConfig, UnknownModel, InvalidArgument: an option is wrong, or the session that
             is there is in another format or scope.
         StoreFailed: the store cannot be opened.
     """
-    check_options(options, SessionOptions, "ContextManager()")
     setting = _setting(model, options)
     size = setting.size(None if window is None else checked_size("window", window))
     setting.policy(options.get("policy") or CompactPolicy(), size)  # refused in time
@@ -235,7 +239,7 @@ def _beside(options: SessionOptions) -> Beside:
 
 def parsed_all(
     wire: WireFormat,
-    given: Sequence[tuple[int, Message | Mapping[str, Any]]],
+    given: Sequence[tuple[int, Given]],
     history: History,
     at: int,
 ) -> list[Message]:
@@ -254,7 +258,7 @@ def parsed_all(
 
 def parsed(
     wire: WireFormat,
-    raw: Message | Mapping[str, Any],
+    raw: Given,
     position: int,
     before: Before = NOTHING_BEFORE,
 ) -> Message:
@@ -263,21 +267,18 @@ def parsed(
     Raises:
         InvalidMessage: it is malformed or of another format; the text names the field.
     """
+    raw = message_given(raw, f"messages[{position}]")
     if isinstance(raw, Message):
         if raw.wire_format is None and raw.wire is None and not isinstance(raw.content, str):
             return raw.model_copy(update={"wire_format": wire.name})  # so it will be sent
         return raw
-    if not isinstance(raw, Mapping):
-        raise InvalidMessage(
-            "message", f"expected a message or a mapping, got {type(raw).__name__}"
-        )
     other = format_instead(raw, wire.name)
     if other is not None:
         raise InvalidMessage(
             f"messages[{position}]",
             f"is in the format {other}, the session is in {wire.name}: give format={other!r}",
         )
-    message = wire.parse(copied(raw), position, before)
+    message = wire.parse(raw, position, before)
     if "metadata" not in raw:
         return message
     sent = {k: v for k, v in (message.wire or {}).items() if k != "metadata"}

@@ -12,6 +12,7 @@ from functools import partial
 from typing import NamedTuple, TypeVar
 
 from compact.core.asking import Ask, Limits
+from compact.core.calls import got
 from compact.core.context import ActiveContext
 from compact.core.events import RatioLearned, ToolsWithdrawn, WindowCapped
 from compact.core.overflow import refusal_of
@@ -22,6 +23,7 @@ from compact.core.tool_support import ToolSource
 from compact.errors import (
     CannotFit,
     ContextOverflow,
+    InvalidArgument,
     ModelFailed,
     ModelRefused,
     ModelUnavailable,
@@ -273,7 +275,7 @@ class Post:
         """Make the context fit after a provider refused it as too large; what was done.
 
         Raises:
-            ValueError: the error says nothing of a context that is too large.
+            InvalidArgument: the error says nothing of a context that is too large.
             CannotFit: what may not be shortened exceeds what the provider allows.
         """
         return await self._made_smaller(
@@ -283,7 +285,8 @@ class Post:
     async def _made_smaller(self, error: object, taken: Taken) -> Plan:
         refusal = refusal_of(error)
         if refusal is None:
-            raise ValueError(f"this error says nothing of a context that is too large: {error}")
+            reason = f"this error says nothing of a context that is too large: {got(error)}"
+            raise InvalidArgument("error", reason)
         state, (view, counted) = self._state, taken
         take_snapshot(state, view, purpose="emergency", note="a provider refused the prompt")
         known, exact = state.calibration, state.counter.exact

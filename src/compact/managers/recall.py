@@ -11,6 +11,7 @@ from typing import Any
 
 from compact.compression import shorten
 from compact.core.checkpoints import Checkpoint
+from compact.core.given import plain
 from compact.core.messages import Message
 from compact.core.recalls import EXPAND, PAGE, RECALL, Expansion, Recalled, told
 from compact.core.terms import looked_for, readable, searchable
@@ -229,7 +230,8 @@ def answer_tool(
 
 def _arguments(arguments: str | Mapping[str, Any]) -> Mapping[str, Any]:
     if isinstance(arguments, Mapping):
-        return arguments
+        read: Mapping[str, Any] = plain(arguments, "arguments")
+        return read
     try:
         value = json.loads(arguments)
     except (ValueError, RecursionError):

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
 
+from compact.core.calls import checked_methods
 from compact.core.events import ModelChanged
 from compact.core.messages import Message
 from compact.core.plan import Plan
@@ -23,6 +24,7 @@ from compact.managers.tracking import taken_in
 from compact.managers.view import View
 
 
+@checked_methods
 class Sending:
     """What a `ContextManager` sends, and what it learns from it."""
 
@@ -95,7 +97,7 @@ class Sending:
         prompt and send that. Returns what was done.
 
         Raises:
-            ValueError: the error says nothing of a context that is too large.
+            InvalidArgument: the error says nothing of a context that is too large.
             CannotFit: what may not be shortened exceeds what the provider allows.
         """
         work = self.areport_overflow(error)

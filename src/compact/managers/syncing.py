@@ -4,12 +4,14 @@ its system prompt. What in it is new is decided in `recognition`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
 from compact.core import chain, defaults
 from compact.core.events import BranchTaken
+from compact.core.given import Given as Anything
+from compact.core.given import messages_given, plain
 from compact.core.messages import SYSTEM_ROLES, Message
 from compact.core.sessions import Branch, Projection, Run, Step
 from compact.errors import InvalidMessage, Superseded
@@ -25,21 +27,20 @@ MOST_BRANCHES = 64
 """Newest branches of which one may say what a list says."""
 
 
-def checked(messages: Sequence[Given]) -> list[Given]:
-    """The list, if every one in it may be a message.
+def checked(messages: Sequence[Anything]) -> list[Given]:
+    """The list, if every one in it may be a message, and plain.
 
     Raises:
         InvalidMessage: one is none, or there are none: an empty list tells nothing, least of all
             that a conversation is to begin again.
     """
-    given = list(messages)
-    if not given:
+    found = messages_given(messages)
+    if not found:
         raise InvalidMessage("messages", "the list is empty; open another session to begin again")
-    for i, message in enumerate(given):
-        if not isinstance(message, Message | Mapping):
-            what = type(message).__name__
-            raise InvalidMessage(f"messages[{i}]", f"expected a message or a mapping, got {what}")
-    return given
+    return [
+        each if isinstance(each, Message) else plain(each, f"messages[{i}]")
+        for i, each in enumerate(found)
+    ]
 
 
 def take(

@@ -12,10 +12,10 @@ branch that begins between two notes begins with what its messages say.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from compact.core.events import GoalsChanged
+from compact.core.given import Given
 from compact.core.goals import Goal
 from compact.core.markers import Marker, markers_in
 from compact.core.messages import Message
@@ -36,9 +36,7 @@ _THOUGHTS = re.compile(r"\A\s*<think>.*?(?:</think>|\Z)", re.DOTALL)
 """What servers that do not tell thoughts from answers leave at an answer's beginning."""
 
 
-def taken_in(
-    state: SessionState, messages: Sequence[Message | Mapping[str, Any]], usable: int
-) -> list[Message]:
+def taken_in(state: SessionState, messages: Sequence[Given], usable: int) -> list[Message]:
     """Append messages to the history, all of them or none, and track what they say of the goals.
 
     Raises:

@@ -208,7 +208,7 @@ class AnthropicMessages:
 
     def _made(self) -> Any:  # noqa: ANN401 - a client of a package that may be missing
         anthropic = package("anthropic", model=self.name)
-        key = self._api_key or key_for("ANTHROPIC_API_KEY", self._base_url)
+        key = self._api_key or key_for("anthropic", self._base_url)
         if not key and self._base_url is not None:
             key = NO_KEY
         client = anthropic.AsyncAnthropic(

@@ -7,18 +7,22 @@ from __future__ import annotations
 import asyncio
 import importlib
 import os
-from collections.abc import AsyncGenerator, Awaitable, Callable
+import re
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from importlib.metadata import PackageNotFoundError, requires
 from ipaddress import ip_address
 from types import ModuleType
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary, finalize
 
+from compact.core.model_keys import ModelKey
 from compact.errors import ModelRefused
 
 Client = TypeVar("Client")
 NO_KEY = "none"
 """What a client that wants a key is given where none is to be sent."""
+_PACKAGE = re.compile(r"[^;]+")
 _Open = WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[Client, AsyncGenerator[Client, None]]]
 
 
@@ -32,27 +36,98 @@ def package(name: str, *, model: str) -> ModuleType:
         return importlib.import_module(name)
     except ImportError as error:
         raise ModelRefused(
-            f"{model} needs the package {name}: pip install compactctl[{name}]", model=model
+            f"{model} needs the package {name}: {how_to_install(name)}", model=model
         ) from error
 
 
-def key_for(variable: str, address: str | None) -> str | None:
+def how_to_install(extra: str) -> str:
+    """The commands that bring an extra: by its own name, and in a clone of compact."""
+    found = [_PACKAGE.match(each) for each in _requirements() if f'extra == "{extra}"' in each]
+    named = next((each[0].strip() for each in found if each), extra)
+    return f"pip install '{named}', or, in a clone of compact, pip install '.[{extra}]'"
+
+
+def _requirements() -> list[str]:
+    try:
+        return requires("compactctl") or []
+    except PackageNotFoundError:
+        return []
+
+
+class Home(NamedTuple):
+    """Where the key of a provider belongs: the variables, and what counts without them."""
+
+    key: str
+    address: str
+    own: str
+    """The provider's own address."""
+    usual: str
+    """Who is asked where no address is named."""
+
+
+_OPENAI = "https://api.openai.com/v1"
+_ANTHROPIC = "https://api.anthropic.com"
+HOMES: Mapping[str, Home] = {
+    "openai": Home("OPENAI_API_KEY", "OPENAI_BASE_URL", _OPENAI, _OPENAI),
+    "openai-responses": Home("OPENAI_API_KEY", "OPENAI_BASE_URL", _OPENAI, _OPENAI),
+    "anthropic": Home("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", _ANTHROPIC, _ANTHROPIC),
+    "ollama": Home("OLLAMA_API_KEY", "OLLAMA_HOST", "https://ollama.com", "http://127.0.0.1:11434"),
+}
+
+
+def key_for(provider: str, address: str | None) -> str | None:
     """The key that the environment holds, for the server at an address; None stands for where the
-    environment or the provider says that it is. None where there is none, or where it would travel
-    readable.
+    environment or the provider says that it is. None where there is none, where it would travel
+    readable, and where it belongs to somebody else (`belongs`).
     """
-    return os.environ.get(variable) or None if is_sealed(address) else None
+    key = os.environ.get(HOMES[provider].key) or None
+    return key if is_sealed(address) and belongs(provider, address) else None
+
+
+def belongs(provider: str, address: str | None) -> bool:
+    """Whether the provider's key of the environment is meant for the server at an address: the
+    provider's own, the one that the environment names beside the key, or one on this machine.
+    """
+    if address is None or is_here(address):
+        return True
+    home = HOMES[provider]
+    return _origin(address) in (
+        _origin(home.own),
+        _origin(os.environ.get(home.address) or home.own),
+    )
+
+
+def leads_to(key: ModelKey) -> str | None:
+    """The address of whoever is asked under a key; None for this machine."""
+    home = HOMES.get(key.provider)
+    if home is None:
+        return None
+    address = key.base_url or os.environ.get(home.address) or home.usual
+    return None if is_here(address) else address
+
+
+def _origin(address: str) -> tuple[str, str, int | None] | None:
+    """Scheme, host and port; None of what is no address."""
+    text = address if "://" in address else f"http://{address}"
+    try:
+        parts = urlsplit(text)
+        port = parts.port or {"https": 443, "http": 80}.get(parts.scheme)
+    except ValueError:
+        return None
+    return parts.scheme, (parts.hostname or "").rstrip("."), port
 
 
 def is_sealed(address: str | None) -> bool:
     """Whether nobody on the way can read what is sent there: not over plain http, unless the server
     is on this machine.
     """
-    if address is None:
-        return True
-    parts = urlsplit(address)
-    host = parts.hostname or ""
-    if parts.scheme.lower() == "https" or host == "localhost" or host.endswith(".localhost"):
+    return address is None or address.lower().startswith("https://") or is_here(address)
+
+
+def is_here(address: str) -> bool:
+    """Whether the server at an address is on this machine."""
+    host = (_origin(address) or ("", "", 0))[1]
+    if host == "localhost" or host.endswith(".localhost"):
         return True
     try:
         return ip_address(host).is_loopback

@@ -27,15 +27,8 @@ from compact.errors import (
     ModelUnavailable,
     UnknownModel,
 )
-from compact.providers.clients import is_sealed
+from compact.providers.clients import HOMES, belongs, is_sealed
 
-KEY_VARIABLES: Mapping[str, str] = {
-    "openai": "OPENAI_API_KEY",
-    "openai-responses": "OPENAI_API_KEY",
-    "anthropic": "ANTHROPIC_API_KEY",
-    "ollama": "OLLAMA_API_KEY",
-}
-"""The environment variable that a provider's key is read from."""
 QUOTED = 300
 """Characters of a server's own words that are repeated."""
 
@@ -278,12 +271,15 @@ def key_hint(model: str) -> str:
     with suppress(UnknownModel):
         named = parse_key(model)
         provider, address = named.provider, named.base_url
-    variable = KEY_VARIABLES.get(provider)
-    if variable is None:
+    home = HOMES.get(provider)
+    if home is None:
         return "give the right api_key"
     if not is_sealed(address):
-        return f"{variable} is not sent over plain http; ask by https, or give api_key"
-    return f"set {variable}, or give api_key"
+        return f"{home.key} is not sent over plain http; ask by https, or give api_key"
+    if not belongs(provider, address):
+        beside = f"set {home.address} to {address}, too"
+        return f"{home.key} is sent to its own address alone; {beside}, or give api_key"
+    return f"set {home.key}, or give api_key"
 
 
 # --- what exceptions carry ------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections.abc import Mapping
 
+from compact.core.redaction import without_credentials
 from compact.errors import InvalidInput, ModelFailed
 from compact.providers.clients import NO_KEY, key_for, package
 from compact.providers.failures import mapped
@@ -13,7 +14,7 @@ from compact.providers.ollama_chat import Offered, OllamaChat
 
 TIMEOUT = 10.0
 """Seconds that a server has for its list."""
-_SERVER = re.compile(r"(?P<ollama>ollama\+)?(?P<url>https?://[^\s#@]+)", re.IGNORECASE)
+_SERVER = re.compile(r"(?P<ollama>ollama\+)?(?P<url>https?://[^\s#@?]+)", re.IGNORECASE)
 
 
 def key_of(server: str, name: str) -> str:
@@ -32,7 +33,7 @@ def _address_of(server: str) -> re.Match[str] | None:
     address = _SERVER.fullmatch(server)
     if address is None:
         raise InvalidInput(
-            f"{server!r} is no server: write ollama, http://host:8080/v1, or "
+            f"{without_credentials(server)!r} is no server: write ollama, http://host:8080/v1, or "
             "ollama+http://host:11434 for an Ollama server somewhere else"
         )
     return address
@@ -61,7 +62,7 @@ async def _listed(server: str) -> list[Offered]:
     base = f"{server.rstrip('/')}/v1" if re.fullmatch(r"https?://[^/]+/?", server) else server
     with mapped(server):
         async with openai.AsyncOpenAI(
-            api_key=key_for("OPENAI_API_KEY", server) or NO_KEY,
+            api_key=key_for("openai", server) or NO_KEY,
             base_url=base,
             max_retries=0,
             timeout=TIMEOUT,

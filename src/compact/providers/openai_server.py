@@ -78,7 +78,7 @@ class OpenAIServer:
 
     def _made(self) -> AsyncOpenAI:
         openai = package("openai", model=self.model)
-        key = self._api_key or key_for("OPENAI_API_KEY", self._address)
+        key = self._api_key or key_for("openai", self._address)
         if not key and self.kind == "openai":
             text = f"there is no key for {self.model}: {key_hint(self.model)}"
             raise ModelRefused(text, model=self.model)

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from compact.core.calls import checked
 from compact.core.characters import carried
 from compact.core.profiles import profile_of
 from compact.errors import UnknownModel
@@ -26,6 +27,7 @@ from compact.errors import UnknownModel
 if TYPE_CHECKING:
     from compact.providers.huggingface import HuggingFaceEstimator
 
+VOCABULARIES = ("o200k", "cl100k")
 CLAUDE_TYPICAL = 1.15
 CLAUDE_LARGEST = 1.30
 CHUNK = 1_000_000
@@ -40,7 +42,11 @@ class TiktokenEstimator:
     exact = True
     margin = 0.0
 
+    @checked
     def __init__(self, vocabulary: str = "o200k") -> None:
+        if vocabulary not in VOCABULARIES:
+            known = " and ".join(VOCABULARIES)
+            raise UnknownModel(f"no vocabulary {vocabulary!r}; there are {known}")
         self.name = vocabulary
         self._count = _vocabulary(vocabulary)
 

@@ -27,6 +27,7 @@ from compact.core.formats.wire import NO_IMAGE
 from compact.core.messages import Message
 from compact.core.replies import Delta, Finish, Reply, Usage
 from compact.errors import ContextOverflow, ModelRefused, ModelUnavailable
+from compact.providers.clients import how_to_install
 from compact.providers.failures import mapped
 
 _WINDOWS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
@@ -257,8 +258,8 @@ class TransformersChat:
             )
         except ImportError as error:
             raise ModelRefused(
-                f"{self.name} needs a package that is missing ({error}): pip install "
-                "compactctl[transformers], and torch as it fits your machine",
+                f"{self.name} needs a package that is missing ({error}): "
+                f"{how_to_install('transformers')}, and torch as it fits your machine",
                 model=self.name,
             ) from error
         except (OSError, ValueError, KeyError) as error:

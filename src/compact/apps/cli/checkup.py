@@ -54,6 +54,27 @@ PACKAGES: Mapping[str, tuple[str, tuple[str, ...]]] = {
 """What is needed: name → what for, and the packages of which one is enough."""
 
 
+EXTRAS: Mapping[str, str] = {
+    "openai": "models of OpenAI, and of all servers that speak so",
+    "anthropic": "models of Anthropic",
+    "ollama": "models of an Ollama server",
+    "transformers": "models in this process",
+    "tokenizers": "exact counts by a model's own tokenizer.json",
+}
+"""What may be installed: the extra, which is the name of its package, and what for."""
+
+
+def extras() -> Iterator[Finding]:
+    """The extras, and how those are installed that are not."""
+    for name, purpose in EXTRAS.items():
+        found = _version(name)
+        if found:
+            yield Finding(name, "ok", f"{found}: {purpose}", {"version": found})
+        else:
+            advice = f"not installed, for {purpose}: {wiring.how_to_install(name)}"
+            yield Finding(name, "note", advice, {"version": None})
+
+
 def installed() -> Iterator[Finding]:
     """Python, compact, and the packages they need."""
     python = f"{platform.python_implementation()} {platform.python_version()}"

@@ -77,6 +77,7 @@ def doctor(options: DoctorOptions) -> None:
         parts: dict[str, list[Finding]] = {}
         for name, looks in (
             ("installed", checkup.installed),
+            ("extras", checkup.extras),
             ("tokens", checkup.vocabularies),
             ("trigger", lambda: checkup.trigger(settings)),
             ("store", lambda: checkup.store(settings, check=options.check or options.repair)),

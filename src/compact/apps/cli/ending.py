@@ -1,7 +1,7 @@
 """How a command ends: its exit code, and the one line on stderr that says why.
 
 0 done · 1 cannot fit · 2 bad input or usage, a store or a model that cannot be used · 70 a mistake
-of ours · 130 interrupted.
+of ours · 130 interrupted · 141 whoever read the output left.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import sys
 
 import typer
 
+from compact.core.redaction import without_credentials
 from compact.errors import (
     CannotFit,
     CompactError,
@@ -22,7 +23,7 @@ from compact.errors import (
     Superseded,
 )
 
-DONE, CANNOT_FIT, BAD_INPUT, OUR_MISTAKE, INTERRUPTED = 0, 1, 2, 70, 130
+DONE, CANNOT_FIT, BAD_INPUT, OUR_MISTAKE, INTERRUPTED, NOBODY_READS = 0, 1, 2, 70, 130, 141
 TRACEBACK = "COMPACT_TRACEBACK"
 _PACKAGES = {"rs_bpe": "rs-bpe", "bpe_openai": "rs-bpe", "yaml": "pyyaml"}
 """Modules whose package has another name."""
@@ -44,7 +45,7 @@ def ending_of(error: BaseException) -> tuple[int, str | None]:
         case Superseded():
             return BAD_INPUT, f"another process was faster, nothing was changed: {error}. Try again"
         case BrokenPipeError() | SystemExit():  # the latter from Rich and Typer, on a closed pipe
-            return BAD_INPUT, None
+            return NOBODY_READS, None
         case KeyboardInterrupt():
             return INTERRUPTED, "interrupted; nothing was written"
         case OSError():
@@ -80,7 +81,8 @@ def say(line: str) -> None:
     """Print one line on stderr, whatever the terminal can show; never raises."""
     if sys.stderr is None:
         return
-    clean = "".join(c if c.isprintable() else " " for c in " ".join(line.split()))
+    words = " ".join(map(without_credentials, line.split()))
+    clean = "".join(c if c.isprintable() else " " for c in words)
     try:
         sys.stderr.write(f"compactctl: {clean}\n")
         sys.stderr.flush()

@@ -37,6 +37,11 @@ def with_env_file(environ: Mapping[str, str], folder: Path) -> dict[str, str]:
     return {**parsed(text), **environ}
 
 
+def is_from_env_file(origin: str, environ: Mapping[str, str]) -> bool:
+    """Whether a setting that came from this place came from `.env`: a variable that is not set."""
+    return origin.startswith(PREFIX) and origin not in environ
+
+
 def parsed(text: str) -> dict[str, str]:
     """The settings among the lines; the last of a name counts."""
     found = {}

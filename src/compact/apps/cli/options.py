@@ -9,6 +9,7 @@ import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from decimal import Decimal
 from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
@@ -23,20 +24,28 @@ LARGEST = 1_000_000_000
 LONGEST_SHOWN = 40
 
 
+_THOUSANDS = {"k": 1_000, "m": 1_000_000}
+
+
 def whole_number(text: str | int) -> int:
-    """The number that a text means, `8_000` and `8,000` included (a default is a number already).
+    """The number that a text means, `8_000`, `8,000`, `8k` and `1.5m` included (a default is a
+    number already). A thousand is 1,000: what is read so fits into a window of 1,024, too.
 
     Raises:
         typer.BadParameter: it is none, less than 1, or more than anything here can have.
     """
+    digits = str(text).strip().lower().replace(",", "_")
+    times = _THOUSANDS.get(digits[-1:], 0)
     try:
-        number = int(str(text).replace(",", "_"))
-    except ValueError:  # no number, or one of thousands of digits
+        number = int(digits) if times == 0 else round(Decimal(digits[:-1]) * times)
+    except (ValueError, ArithmeticError):  # no number, or one of thousands of digits
         number = 0
     if 1 <= number <= LARGEST:
         return number
     shown = repr(text) if len(str(text)) < LONGEST_SHOWN else "this"
-    raise typer.BadParameter(f"{shown} is not a whole number from 1 to {LARGEST:,}, such as 8000")
+    raise typer.BadParameter(
+        f"{shown} is not a whole number from 1 to {LARGEST:,}, such as 8000 or 8k"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

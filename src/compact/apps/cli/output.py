@@ -121,7 +121,7 @@ def _explained(name: str) -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:
-        raise Stop(f"{name}: the reader left before everything was written") from None
+        raise
     except OSError as error:
         raise Stop(f"{name}: cannot be written: {error.strerror or error}") from None
     except ValueError as error:

@@ -11,8 +11,8 @@ from typing import Any
 
 from compact import wiring
 from compact.apps.cli import options as given
-from compact.apps.cli.ending import Stop
-from compact.apps.cli.env_file import with_env_file
+from compact.apps.cli.ending import Stop, say
+from compact.apps.cli.env_file import is_from_env_file, with_env_file
 from compact.apps.cli.pins import positions_of
 from compact.apps.cli.progress import Progress
 from compact.config import CompactConfig, did_you_mean
@@ -20,7 +20,7 @@ from compact.core.messages import Message
 from compact.core.model_keys import parse_key
 from compact.core.plan import Plan
 from compact.core.tokens import TokenCounter
-from compact.errors import InvalidConfig, InvalidInput, InvalidTranscript, UnknownModel, unreadable
+from compact.errors import InvalidConfig, InvalidInput, InvalidTranscript, UnknownModel
 
 STDIN = "-"
 
@@ -74,6 +74,7 @@ def settings_of(options: given.SettingsOptions) -> CompactConfig:
             raise Stop(f"--window: {error.reason}") from None
         raise
     check_summarizers(settings, summarizer)
+    check_hosts(settings, said=hasattr(options, "summarizer"))
     if (settings.max_context_tokens or 0) > given.LARGEST:
         raise settings.wrong("max_context_tokens", f"should be at most {given.LARGEST:,}")
     return settings
@@ -96,6 +97,37 @@ def check_summarizers(settings: CompactConfig, option: str | None) -> None:
                 if key == option:
                     raise Stop(f"--summarizer: {error}; or extractive, or off") from None
                 raise settings.wrong(setting, str(error)) from None
+
+
+def check_hosts(settings: CompactConfig, *, said: bool) -> None:
+    """Refuse models on other machines that only the `.env` of this folder names: whoever made the
+    folder would have the conversation. With `said`, say where summaries are asked for.
+
+    Raises:
+        InvalidConfig: naming the setting.
+    """
+    asked = {
+        "summarizer": [settings.summarizer],
+        "summarizer_fallbacks": settings.summarizers()[1:],
+    }
+    model = [settings.model] if settings.model and "://" in settings.model else []
+    hosts: list[str] = []
+    for setting, keys in {**asked, "model": model}.items():
+        for key in keys:
+            where = None if key == wiring.EXTRACTIVE else wiring.leads_to(key)
+            if where is None:
+                continue
+            if is_from_env_file(settings.origin(setting), os.environ):
+                reason = (
+                    f"{where} is another machine, and the .env of a folder names none: "
+                    "name it by an option, or in the environment itself"
+                )
+                raise settings.wrong(setting, reason)
+            if setting in asked:
+                hosts.append(where)
+    if said and settings.strategy != "off":
+        for where in dict.fromkeys(hosts):
+            say(f"summaries are asked for at {where}")
 
 
 def job_of(options: given.FileOptions) -> Job:
@@ -208,10 +240,7 @@ def bytes_of(file: str) -> bytes:
     """
     if file == STDIN:
         return read_stdin()
-    try:
-        return Path(file).read_bytes()
-    except (OSError, ValueError) as error:
-        raise InvalidTranscript(file, unreadable(error)) from None
+    return wiring.read_file(file)
 
 
 def checked_tools(tools: Sequence[Mapping[str, Any]], source: str) -> Sequence[Mapping[str, Any]]:
@@ -238,6 +267,6 @@ def read_stdin() -> bytes:
     if sys.stdin is None:
         raise InvalidInput("standard input is closed")
     try:
-        return sys.stdin.buffer.read()
+        return wiring.read_stream(sys.stdin.buffer, "standard input")
     except OSError as error:
         raise InvalidInput(f"standard input cannot be read: {error.strerror or error}") from None

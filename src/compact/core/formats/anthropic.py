@@ -23,6 +23,7 @@ from compact.core.formats.wire import (
     own_wire,
     pictures_of,
     read_metadata,
+    record_at,
 )
 from compact.core.messages import (
     SYSTEM_ROLES,
@@ -64,7 +65,8 @@ class Anthropic:
             InvalidMessage: naming the field that is wrong.
         """
         path = f"messages[{position}]"
-        role, content = self.said(object_at(raw, path), path)
+        raw = record_at(raw, path)
+        role, content = self.said(raw, path)
         reply = raw.get("id")
         return Message.trusted(
             role=role,

@@ -25,6 +25,7 @@ from compact.core.formats.wire import (
     own_wire,
     pictures_of,
     read_metadata,
+    record_at,
 )
 from compact.core.messages import (
     INPUT_ROLES,
@@ -69,7 +70,8 @@ class ChatCompletions:
             InvalidMessage: naming the field that is wrong.
         """
         path = f"messages[{position}]"
-        role, content = self.said(object_at(raw, path), path)
+        raw = record_at(raw, path)
+        role, content = self.said(raw, path)
         return Message.trusted(
             role=role,
             content=content,

@@ -15,6 +15,7 @@ from compact.core.formats.responses import OUTPUT_OF, Responses
 from compact.core.formats.served import SERVED
 from compact.core.formats.tool_schemas import schemas_for
 from compact.core.formats.wire import WireFormat, copied
+from compact.core.given import type_of
 from compact.errors import UnknownModel
 
 FORMATS: Mapping[str, WireFormat] = {
@@ -52,7 +53,7 @@ def format_of(messages: Sequence[object]) -> WireFormat:
     for message in ends:
         if not isinstance(message, Mapping):
             continue
-        if message.get("role") in _ALSO and "tool_name" not in message:
+        if _text(message.get("role")) in _ALSO and "tool_name" not in message:
             continue
         if found := told_by(message):
             return FORMATS[found]
@@ -62,14 +63,15 @@ def format_of(messages: Sequence[object]) -> WireFormat:
 def told_by(message: Mapping[str, Any]) -> str | None:
     """The format that a message can only be written in, or None where several could be."""
     role, content = message.get("role"), message.get("content")
-    if role is None and str(message.get("type")) in _ITEMS:
+    role = None if role is None else _text(role)
+    if role is None and type_of(message) in _ITEMS:
         return "responses"
     if "tool_name" in message or _has_bare_calls(message) or _has_bare_images(message):
         return "ollama"
     if role in ("tool", "developer", "function") or message.get("tool_calls"):
         return "chat_completions"
     if isinstance(content, list):
-        kinds = {part.get("type") for part in content if isinstance(part, Mapping)}
+        kinds = {type_of(part) for part in content}
         if kinds & _BLOCKS:
             return "anthropic"
         if kinds & _PARTS:
@@ -82,9 +84,14 @@ def told_by(message: Mapping[str, Any]) -> str | None:
 def format_instead(message: Mapping[str, Any], wire: str) -> str | None:
     """The format that a message is in where it cannot be in this one; None where it may be."""
     told = told_by(message)
-    if told == wire or _ALSO.get(str(message.get("role"))) == wire:
+    if told == wire or _ALSO.get(_text(message.get("role"))) == wire:
         return None
     return told
+
+
+def _text(value: object) -> str:
+    """The value where it is a text; wrong ones are told apart where they are read."""
+    return value if isinstance(value, str) else ""
 
 
 def _has_bare_calls(message: Mapping[str, Any]) -> bool:

@@ -19,10 +19,10 @@ from compact.core.formats.wire import (
     NOTHING_BEFORE,
     Before,
     list_at,
-    object_at,
     own_raw,
     own_wire,
     read_metadata,
+    record_at,
 )
 from compact.core.messages import (
     SYSTEM_ROLES,
@@ -70,7 +70,8 @@ class Ollama:
             InvalidMessage: naming the field that is wrong.
         """
         path = f"messages[{position}]"
-        role, content = _read(object_at(raw, path), path, position)
+        raw = record_at(raw, path)
+        role, content = _read(raw, path, position)
         if role == "tool":
             content = (_paired(content[0], position, before),)
         return Message.trusted(

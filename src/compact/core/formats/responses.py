@@ -22,6 +22,7 @@ from compact.core.formats.wire import (
     own_wire,
     pictures_of,
     read_metadata,
+    record_at,
 )
 from compact.core.messages import (
     Image,
@@ -81,7 +82,8 @@ class Responses:
             InvalidMessage: naming the field that is wrong.
         """
         path = f"messages[{position}]"
-        role, content = self.said(object_at(raw, path), path)
+        raw = record_at(raw, path)
+        role, content = self.said(raw, path)
         own = raw.get("id")
         return Message.trusted(
             role=role,
@@ -205,7 +207,8 @@ def _part(value: object, path: str) -> Part:
 
 
 def _reasoning(raw: Raw) -> Thinking:
-    listed = [*(raw.get("summary") or ()), *(raw.get("content") or ())]
+    said = (raw.get("summary"), raw.get("content"))
+    listed = [each for texts in said if isinstance(texts, list | tuple) for each in texts]
     texts = [str(x.get("text", "")) for x in listed if isinstance(x, Mapping)]
     sealed = raw.get("encrypted_content")
     return Thinking("\n".join(texts), sealed if isinstance(sealed, str) else None, raw=raw)

@@ -8,11 +8,12 @@ are another matter: storage.transcripts.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 from pydantic import ValidationError
 
 from compact.core import images
+from compact.core.given import plain
 from compact.core.messages import (
     NO_METADATA,
     Image,
@@ -114,6 +115,22 @@ def object_at(value: object, path: str) -> Raw:
     if not isinstance(value, Mapping):
         raise InvalidMessage(path, f"expected an object, got {type(value).__name__}")
     return value
+
+
+def record_at(value: object, path: str) -> Raw:
+    """A copy of a dictionary, to be read as a message: `object_at`, and everything in it plain
+    (`core.given`).
+
+    Raises:
+        InvalidMessage: it is none, or holds what JSON cannot carry, or does not say in words who
+            speaks, or what it is.
+    """
+    record = copied(cast("Raw", plain(object_at(value, path), path)))
+    for name in ("role", "type"):
+        if not isinstance(named := record.get(name), str | None):
+            reason = f"expected a text, got {type(named).__name__}"
+            raise InvalidMessage(f"{path}.{name}", reason)
+    return record
 
 
 def content_at(

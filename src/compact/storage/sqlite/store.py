@@ -13,6 +13,7 @@ from typing import Any, Self
 
 import apsw
 
+from compact.core.calls import checked
 from compact.core.checkpoints import Checkpoint
 from compact.core.conversation import Conversation
 from compact.core.sessions import (
@@ -55,6 +56,7 @@ class SQLiteManager:
         StoreDamaged: it is no database, or a damaged one.
     """
 
+    @checked
     def __init__(
         self,
         path: str | Path = MEMORY,
@@ -63,6 +65,8 @@ class SQLiteManager:
         search_index: bool = True,
         busy_timeout: float = 10.0,
     ) -> None:
+        if "\0" in str(path):
+            raise StoreFailed(f"{str(path)!r} is not a file's name")
         name = MEMORY if str(path) == MEMORY else str(Path(path).expanduser())
         self._pool = Pool(name, durability=durability, busy_timeout=busy_timeout)
         self._tails = lines.Tails()

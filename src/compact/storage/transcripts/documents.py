@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, BinaryIO, NoReturn
 
 import orjson
 
@@ -23,6 +23,9 @@ from compact.errors import InvalidTranscript, unreadable
 _HUGE_INTEGER = re.compile(rb"[:,\[\s]-?[0-9]{20}")
 _BOM = b"\xef\xbb\xbf"
 _PREVIEW = 40
+LARGEST_FILE = 500_000_000
+"""Bytes of the largest file that is read."""
+_PIECE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +80,7 @@ def load(data: bytes | str | Path, *, source: str | None = None) -> Document:
             last line of a JSON Lines file.
     """
     name = source or ("<bytes>" if isinstance(data, bytes) else str(data))
-    content = data if isinstance(data, bytes) else _bytes_of(Path(data), name)
+    content = data if isinstance(data, bytes) else bytes_of(Path(data), name)
     if not content.strip():
         raise InvalidTranscript(name, "the file is empty")
     if b"\0" in content[:8192]:
@@ -94,11 +97,35 @@ def load(data: bytes | str | Path, *, source: str | None = None) -> Document:
     return PlainText(name, _text(body, name))
 
 
-def _bytes_of(path: Path, name: str) -> bytes:
+def bytes_of(path: Path, name: str) -> bytes:
+    """What a file holds.
+
+    Raises:
+        InvalidTranscript: it cannot be read, or is larger than any conversation; `name` is its
+            name there.
+    """
     try:
-        return path.read_bytes()
+        with path.open("rb") as stream:
+            return all_of(stream, name)
     except (OSError, ValueError) as error:
+        if isinstance(error, InvalidTranscript):
+            raise
         raise InvalidTranscript(name, unreadable(error)) from None
+
+
+def all_of(stream: BinaryIO, name: str) -> bytes:
+    """What a stream holds to its end; one that has none is given up.
+
+    Raises:
+        InvalidTranscript: it is larger than any conversation.
+    """
+    data = bytearray()
+    while piece := stream.read(_PIECE):
+        data += piece
+        if len(data) > LARGEST_FILE:
+            most = f"{LARGEST_FILE // 1_000_000:,} MB"
+            raise InvalidTranscript(name, f"larger than {most}, or without end: no conversation")
+    return bytes(data)
 
 
 def _objects(content: bytes, body: bytes, name: str) -> Document:

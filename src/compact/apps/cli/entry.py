@@ -1,0 +1,25 @@
+"""The console entry: what must hold before anything else is imported, which takes a moment.
+
+Ctrl-C while modules are imported ends as quietly as later; a reader who left is no mistake.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+INTERRUPTED = 130
+"""The exit code, as `ending` has it, which cannot be imported yet."""
+
+
+def run() -> None:
+    """Run the command line, and end the process with its exit code."""
+    try:
+        from compact.apps.cli.main import main
+
+        code = main()
+    except KeyboardInterrupt:
+        if os.environ.get("COMPACT_TRACEBACK"):
+            raise
+        code = INTERRUPTED
+    sys.exit(code)

@@ -1,0 +1,268 @@
+"""Public calls: their arguments are what their annotations say, and their options show in `help()`.
+
+`checked` stands before a function, `checked_methods` before a class: each argument is compared with
+its annotation when it is called, so that no function looks itself. Options that a function takes as
+`**options: Unpack[Options]` become parameters of its signature, with what `Options` says of each in
+the docstring. Messages have a door of their own (`core.given`).
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import functools
+import inspect
+import itertools
+import math
+import operator
+import reprlib
+import textwrap
+import types
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, TypeVar, Union, cast, get_args, get_origin
+from typing import get_type_hints as hints_of
+
+from compact.core.given import Dumps
+from compact.errors import InvalidArgument
+
+F = TypeVar("F", bound=Callable[..., Any])
+C = TypeVar("C", bound=type)
+LARGEST = 2**63 - 1
+"""The largest number that means something anywhere: stores hold no larger ones."""
+_NONE = frozenset(("self", "fields", "return"))
+"""Names among the annotations that are no arguments."""
+
+
+class _Left:
+    """The default of an option: what its description says happens without it."""
+
+    def __repr__(self) -> str:
+        return "…"
+
+
+LEFT = _Left()
+
+
+class _Known(NamedTuple):
+    """What a function takes."""
+
+    names: list[str]
+    """Parameters in order, the first ones by position."""
+    hints: Mapping[str, Any]
+    takes_any: bool
+    """Whether it has keywords of any name."""
+
+
+def checked(function: F) -> F:
+    """The function, which refuses arguments that are not what their annotations say.
+
+    The call then raises InvalidArgument (a TypeError and a ValueError), which names the argument.
+    """
+    options = _options_of(function)
+    known = functools.cache(lambda: _known(function, options))
+
+    def check(args: tuple[Any, ...], given: Mapping[str, Any]) -> None:
+        names, hints, takes_any = known()
+        for name, value in (*zip(names, args, strict=False), *given.items()):
+            if name in hints:
+                _check(name, value, hints[name])
+            elif name not in names and not takes_any:
+                close = difflib.get_close_matches(name, hints, n=1)
+                hint = f"; did you mean {close[0]!r}?" if close else ""
+                called = function.__qualname__.removesuffix(".__init__")
+                reason = f"{called}() got an unexpected keyword argument {name!r}{hint}"
+                raise InvalidArgument(name, reason)
+
+    if inspect.iscoroutinefunction(function):
+
+        @functools.wraps(function)
+        async def run(*args: Any, **given: Any) -> Any:  # noqa: ANN401 - as the function
+            check(args, given)
+            return await function(*args, **given)
+    else:
+
+        @functools.wraps(function)
+        def run(*args: Any, **given: Any) -> Any:  # noqa: ANN401 - as the function
+            check(args, given)
+            return function(*args, **given)
+
+    if options is not None:
+        run.__signature__ = _shown(function, options)  # type: ignore[attr-defined]  # read by help()
+        run.__doc__ = f"{inspect.getdoc(function) or ''}\n\n{_described(options)}"
+    return cast("F", run)
+
+
+def checked_methods(kind: C) -> C:
+    """The class, whose constructor and public methods are `checked`."""
+    for name, method in list(vars(kind).items()):
+        if inspect.isfunction(method) and (name == "__init__" or not name.startswith("_")):
+            setattr(kind, name, checked(method))
+    return kind
+
+
+# --- what is taken --------------------------------------------------------------------------------
+
+
+def _options_of(function: Callable[..., Any]) -> type | None:
+    """The `Options` of `**options: Unpack[Options]`."""
+    for parameter in inspect.signature(function).parameters.values():
+        is_open = parameter.kind is inspect.Parameter.VAR_KEYWORD
+        if is_open and "Unpack[" in str(parameter.annotation):
+            return cast("type", get_args(hints_of(function)[parameter.name])[0])
+    return None
+
+
+def _known(function: Callable[..., Any], options: type | None) -> _Known:
+    parameters = inspect.signature(function).parameters
+    hints = hints_of(function)
+    takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
+    if options is not None:
+        hints, takes_any = {**hints, **hints_of(options)}, False
+    return _Known(
+        list(parameters),
+        {n: h for n, h in hints.items() if n not in _NONE and not _are_messages(h)},
+        takes_any,
+    )
+
+
+def _are_messages(hint: Any) -> bool:  # noqa: ANN401 - any annotation
+    """Whether messages are meant, which are looked at one by one."""
+    return hint is Dumps or any(map(_are_messages, get_args(hint)))
+
+
+def _shown(function: Callable[..., Any], options: type) -> inspect.Signature:
+    """The signature with the options as parameters."""
+    signature = inspect.signature(function)
+    own = list(signature.parameters.values())[:-1]
+    added = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=LEFT,
+            annotation=getattr(annotation, "__forward_arg__", annotation),
+        )
+        for name, annotation in options.__annotations__.items()
+    ]
+    return signature.replace(parameters=[*own, *added])
+
+
+def _described(options: type) -> str:
+    """The options, each with its type and what its docstring says."""
+    lines = ["Options:"]
+    said = _docstrings(options)
+    for name, annotation in options.__annotations__.items():
+        kind = getattr(annotation, "__forward_arg__", annotation)
+        words = " ".join(said.get(name, "").split())
+        text = f"{name} ({kind}): {words}"
+        lines.append(textwrap.fill(text, 96, initial_indent="    ", subsequent_indent=" " * 8))
+    return "\n".join(lines)
+
+
+def _docstrings(kind: type) -> dict[str, str]:
+    """What stands below each field of a class; nothing where its source is not there."""
+    try:
+        body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
+    except (OSError, SyntaxError):
+        return {}
+    fields = body.body if isinstance(body, ast.ClassDef) else []
+    said: dict[str, str] = {}
+    for field, after in itertools.pairwise(fields):
+        match field, after:
+            case (
+                ast.AnnAssign(target=ast.Name(id=name)),
+                ast.Expr(value=ast.Constant(value=str(text))),
+            ):
+                said[name] = text
+    return said
+
+
+# --- what is given --------------------------------------------------------------------------------
+
+
+def _check(name: str, value: object, hint: Any) -> None:  # noqa: ANN401 - any annotation
+    if fits(value, hint):
+        return
+    if whole_number(value) is not None and fits(0, hint):
+        raise InvalidArgument(name, f"{name} is larger than any number that means something here")
+    raise InvalidArgument(name, f"{name} must be {in_words(hint)}, got {got(value)}")
+
+
+def fits(value: object, hint: Any) -> bool:  # noqa: ANN401 - any annotation, case by case
+    """Whether a value is what an annotation says; containers are looked into as far as that changes
+    nothing.
+    """
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        return any(fits(value, each) for each in inner)
+    if origin is Literal:
+        return isinstance(value, str | int | None) and value in inner
+    if origin is not None:
+        return _fits_container(value, origin, inner)
+    if hint is None or hint is type(None):
+        return value is None
+    if hint is int:
+        number = whole_number(value)
+        return number is not None and abs(number) <= LARGEST
+    if hint is float:
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            return False
+        return abs(value) <= LARGEST and math.isfinite(value)
+    if getattr(hint, "_is_protocol", False):
+        return not isinstance(value, type) and all(hasattr(value, each) for each in _members(hint))
+    return not isinstance(hint, type) or hint is object or isinstance(value, hint)
+
+
+def _fits_container(value: object, origin: Any, inner: tuple[Any, ...]) -> bool:  # noqa: ANN401
+    if not isinstance(origin, type) or not isinstance(value, origin):
+        return False
+    if issubclass(origin, Mapping) or not issubclass(origin, Iterable):
+        return True  # a function, for one
+    if isinstance(value, str | bytes | bytearray | memoryview | Mapping):
+        return False
+    return not isinstance(value, Sequence) or all(fits(each, inner[0]) for each in value)
+
+
+def whole_number(value: object) -> int | None:
+    """The value as an int where it is a whole number of any library; a bool is none."""
+    if isinstance(value, bool):
+        return None
+    try:
+        return operator.index(value)  # type: ignore[arg-type]  # asked to find out
+    except TypeError:
+        return None
+
+
+def _members(protocol: type) -> set[str]:
+    """What a protocol asks for."""
+    kinds = [kind for kind in protocol.__mro__ if getattr(kind, "_is_protocol", False)]
+    return {name for kind in kinds for name in vars(kind) if not name.startswith("_")}
+
+
+def in_words(hint: Any) -> str:  # noqa: ANN401 - any annotation
+    """An annotation as a person reads it: `int or None`."""
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        return " or ".join(map(in_words, inner))
+    if origin is Literal:
+        return " or ".join(map(repr, inner))
+    if hint in (None, type(None)):
+        return "None"
+    if hint is int:
+        return "a whole number"
+    if hint is str:
+        return "a text"
+    if origin is not None and issubclass(origin, Mapping):
+        return "a mapping"
+    if origin is not None and issubclass(origin, Iterable):
+        return f"a list of {in_words(inner[0])}"
+    if origin is not None:
+        return "a function"
+    return f"a {getattr(hint, '__name__', hint)}"
+
+
+def got(value: object) -> str:
+    """A value as it is repeated in an error: short, whatever it is."""
+    try:
+        return repr(value) if isinstance(value, str) else reprlib.repr(value)
+    except (ValueError, TypeError, RecursionError):
+        return f"a {type(value).__name__}"

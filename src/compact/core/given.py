@@ -1,0 +1,164 @@
+"""What callers give as messages: dictionaries, objects of providers' clients, or anything at all.
+
+Clients hand out objects (`response.choices[0].message`, the blocks of an answer's content). They
+are told by what they can do, `model_dump`, and become the dictionaries that their own clients would
+send. Everything else must be what JSON can carry, or is refused here with its place; so the formats
+meet plain values only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from datetime import date
+from typing import Any, Protocol, TypeGuard, runtime_checkable
+
+from compact.core.arguments import DEEPEST
+from compact.core.messages import Message
+from compact.errors import InvalidMessage
+
+MOST_VALUES = 1_000_000
+"""Values that one message may hold; a few lists that hold each other stand for more than any."""
+
+
+@runtime_checkable
+class Dumps(Protocol):
+    """An object of a provider's client that says what it is as a dictionary."""
+
+    def model_dump(self, *, mode: str, exclude_unset: bool) -> dict[str, Any]:
+        """Its fields, those alone that were sent or given."""
+        ...
+
+
+Given = Message | Mapping[str, Any] | Dumps
+"""What may be given as a message."""
+_Step = tuple["_Step", object] | str
+"""A place: the place that it stands in, and its name there."""
+
+
+def messages_given(messages: object) -> Sequence[Message | Mapping[str, Any]]:
+    """The list that somebody gave, if every one in it may be a message; what is in them is looked
+    at when they are read.
+
+    Raises:
+        InvalidMessage: it is no list, or one is none; the text names the place.
+    """
+    if isinstance(messages, str | bytes | bytearray | memoryview | Mapping) or not isinstance(
+        messages, Sequence
+    ):
+        raise InvalidMessage("messages", f"expected a list, got {type(messages).__name__}")
+    if set(map(type, messages)) <= {dict, Message}:
+        return messages
+    return [message_given(each, f"messages[{i}]") for i, each in enumerate(messages)]
+
+
+def message_given(value: object, path: str) -> Message | Mapping[str, Any]:
+    """A message that somebody gave, if it may be one.
+
+    Raises:
+        InvalidMessage: it is none; `path` is its place.
+    """
+    if isinstance(value, Message | Mapping):
+        return value
+    kind = type(value).__name__
+    if not _is_dumped(value):
+        raise InvalidMessage(path, f"expected a message or a mapping, got {kind}")
+    made = plain(value, path)
+    if not isinstance(made, Mapping) or not isinstance(made.get("role", made.get("type")), str):
+        raise InvalidMessage(path, f"a {kind} is no message; give the message that is in it")
+    if "stop_reason" in made:  # the whole answer of Anthropic's client: what of it is the message
+        return {"role": made["role"], "content": made.get("content")}
+    return made
+
+
+def plain(value: object, path: str) -> Any:  # noqa: ANN401 - JSON has no narrower type
+    """The value with all objects in it as dictionaries; itself where there are none.
+
+    Raises:
+        InvalidMessage: it holds what JSON cannot carry, names the place: other objects, NaN, a
+            number of thousands of digits; or it is nested deeper than `DEEPEST`, as what holds
+            itself is, or larger than `MOST_VALUES`.
+    """
+    if isinstance(value, dict) and all(type(each) is str for each in value.values()):
+        return value
+    return _Reading().plain(value, path, 0)
+
+
+def type_of(block: object) -> str:
+    """What a block calls itself by its `type`, also an object of a provider's client; empty where
+    that is no text.
+    """
+    kind = block.get("type") if isinstance(block, Mapping) else getattr(block, "type", None)
+    return kind if isinstance(kind, str) else ""
+
+
+class _Reading:
+    """One value that is read."""
+
+    def __init__(self) -> None:
+        self.left = MOST_VALUES
+
+    def plain(self, value: object, path: _Step, depth: int) -> Any:  # noqa: ANN401 - as `plain`
+        if value is None or isinstance(value, str | bool):
+            return value
+        self.left -= 1
+        if self.left < 0:
+            raise InvalidMessage(_named(path), f"holds more than {MOST_VALUES:,} values")
+        if depth > DEEPEST:
+            raise InvalidMessage(_named(path), f"is nested deeper than {DEEPEST}")
+        if isinstance(value, Mapping):
+            made = {key: self.plain(x, (path, key), depth + 1) for key, x in value.items()}
+            same = type(value) is dict and all(made[key] is value[key] for key in made)
+            return value if same else made
+        if isinstance(value, list | tuple):
+            items = [self.plain(x, (path, i), depth + 1) for i, x in enumerate(value)]
+            return value if all(map(_is, items, value)) else items
+        if _is_dumped(value):
+            return self.plain(_dumped(value, path), path, depth + 1)
+        if (wrong := _what_is_wrong(value)) is not None:
+            raise InvalidMessage(_named(path), wrong)
+        return value
+
+
+def _is(one: object, other: object) -> bool:
+    return one is other
+
+
+def _is_dumped(value: object) -> TypeGuard[Dumps]:
+    return isinstance(value, Dumps) and not isinstance(value, type)
+
+
+def _dumped(value: Dumps, path: _Step) -> object:
+    try:
+        return value.model_dump(mode="json", exclude_unset=True)
+    except (TypeError, ValueError, AttributeError, RecursionError) as error:
+        reason = f"a {type(value).__name__} that cannot be written as JSON: {error}"
+        raise InvalidMessage(_named(path), reason) from None
+
+
+def _what_is_wrong(value: object) -> str | None:
+    """Why JSON cannot carry a value that holds no others; None where it can."""
+    match value:
+        case int():
+            try:
+                str(value)
+            except ValueError:
+                return "a number of thousands of digits"
+        case float():
+            return None if math.isfinite(value) else f"JSON has no {value}"
+        case bytes() | bytearray() | memoryview():
+            return "bytes; give text, or base64 in the provider's own block"
+        case date():  # times of ours: read, or refused, where they mean something
+            return None
+        case _:
+            return f"expected what JSON can carry, got {type(value).__name__}"
+    return None
+
+
+def _named(path: _Step) -> str:
+    """A place in words, such as `messages[3].content[0].text`."""
+    steps: list[str] = []
+    while not isinstance(path, str):
+        path, step = path
+        steps.append(f"[{step}]" if isinstance(step, int) else f".{step}")
+    return path + "".join(reversed(steps))

@@ -1,0 +1,86 @@
+"""What a person meets in the first hour: numbers, hints, what is installed (K-11)."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from compact.apps.cli import checkup
+from compact.apps.cli.options import whole_number
+from compact.providers.clients import how_to_install
+from tests.apps.test_cli_bad_input import refused
+
+ROOT = Path(__file__).resolve().parents[2]
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("8k", 8_000), ("128K", 128_000), ("1m", 1_000_000), ("1.5k", 1_500), ("8_000", 8_000),
+     ("8,000", 8_000), (" 8k ", 8_000), ("0.5m", 500_000)],
+)  # fmt: skip
+def test_numbers_as_people_write_them(text, number):
+    assert whole_number(text) == number
+
+
+@pytest.mark.parametrize("text", ["k", "8kk", "-8k", "nank", "infm", "1e999k", "0k", "9999m", "8g"])
+def test_what_is_no_number_is_refused(text):
+    import typer
+
+    with pytest.raises(typer.BadParameter, match="such as 8000 or 8k"):
+        whole_number(text)
+
+
+def test_every_command_takes_them(run, sample):
+    done = run("dry-run", sample, "--max-tokens", "8k")
+    assert done.code == 0
+    assert done.out == run("dry-run", sample, "--max-tokens", "8000").out
+    assert "at most 8,000 tokens" in done.out
+
+
+def test_the_doctor_lists_every_extra(run):
+    assert set(checkup.EXTRAS) == set(EXTRAS)
+    done = run("doctor")
+    for name in EXTRAS:
+        assert re.search(rf"^ *{name} +(ok|note)", done.out, re.MULTILINE), done.out
+
+
+@pytest.mark.parametrize("extra", EXTRAS)
+def test_a_hint_names_what_works_from_a_clone(extra):
+    assert f"pip install '.[{extra}]'" in how_to_install(extra)
+    assert "compactctl[" not in how_to_install(extra)
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="a file without end")
+@pytest.mark.parametrize("command", ["tokens", "validate-config", "doctor"])
+def test_a_file_without_end_is_refused_by_its_size(run, command):
+    arguments = {"doctor": ["--store", "/dev/zero"]}.get(command, ["/dev/zero"])
+    done = run(command, *arguments)
+    assert done.code == 2
+    assert "Traceback" not in done.err
+    if command != "doctor":
+        assert "larger than" in refused(done)
+
+
+ODD_FILES = {
+    "a huge number.json": b'{"max_context_tokens": ' + b"9" * 6_000 + b"}",
+    "deep content.json": b'[{"role": "user", "content": [{"type": "x", "v": %s}]}]'
+    % (b"[" * 900 + b"]" * 900),
+    "deep part.json": b'[{"role": "user", "content": [{"type": ["x"], "v": {}}]}]',
+    "deep tools.json": b'{"messages": [{"role": "user", "content": "a"}], "tools": [{"type": '
+    b'"function", "function": {"name": "f", "parameters": %s}}]}'
+    % (b'{"a": ' * 900 + b"1" + b"}" * 900),
+    "a role.json": b'[{"role": {}, "content": "a"}]',
+}
+
+
+@pytest.mark.parametrize("name", ODD_FILES)
+@pytest.mark.parametrize(
+    "command",
+    [["tokens"], ["dry-run", "--max-tokens", "50"], ["validate-config"], ["sessions", "import"]],
+)
+def test_a_file_of_any_kind_is_read_or_refused(run, tmp_path, name, command):
+    (tmp_path / name).write_bytes(ODD_FILES[name])
+    done = run(*command, tmp_path / name)
+    assert done.code in (0, 1, 2), done.err

@@ -1,0 +1,89 @@
+"""Where a conversation and a key may go, by the command line (US-3, K-10).
+
+A folder's `.env` names nobody elsewhere; whom a person names is said; no key is shown.
+"""
+
+import pytest
+
+from tests.apps.test_cli_bad_input import refused
+
+PLAN = ("dry-run", "--max-tokens", "8000")
+ELSEWHERE = (
+    "https://models.example/v1#m",
+    "http://192.0.2.7/v1#m",
+    "anthropic+https://models.example#m",
+    "openai:gpt-4o",
+    "gpt-4o-mini",
+)
+HERE = ("extractive", "ollama:qwen3:8b", "http://localhost:1/v1#m", "http://127.0.0.1:1/v1#m")
+
+
+@pytest.fixture(autouse=True)
+def _ollama_is_here(monkeypatch):
+    monkeypatch.delenv("OLLAMA_HOST", raising=False)
+
+
+@pytest.mark.parametrize("setting", ["COMPACT_SUMMARIZER", "COMPACT_SUMMARIZER_FALLBACKS"])
+@pytest.mark.parametrize("key", ELSEWHERE)
+def test_the_folder_names_nobody_elsewhere(run, tmp_path, sample, setting, key):
+    """A cloned repository would have the conversation, and with it a key."""
+    (tmp_path / ".env").write_text(f"{setting}={key}\n")
+    line = refused(run(*PLAN, sample))
+    assert ".env" in line
+    assert setting in line
+    assert "another machine" in line
+
+
+def test_the_folder_names_no_model_elsewhere(run, tmp_path, sample):
+    (tmp_path / ".env").write_text("COMPACT_MODEL=https://models.example/v1#m\n")
+    assert "another machine" in refused(run(*PLAN, sample))
+
+
+@pytest.mark.parametrize("key", HERE)
+def test_the_folder_may_say_what_stays_here(run, tmp_path, sample, key):
+    (tmp_path / ".env").write_text(f"COMPACT_SUMMARIZER={key}\nCOMPACT_MODEL=gpt-4o\n")
+    done = run("validate-config")
+    assert done.code == 0
+    assert ".env" not in done.err
+
+
+def test_ollama_elsewhere_is_elsewhere(run, tmp_path, sample, monkeypatch):
+    monkeypatch.setenv("OLLAMA_HOST", "https://models.example")
+    (tmp_path / ".env").write_text("COMPACT_SUMMARIZER=ollama:qwen3:8b\n")
+    assert "another machine" in refused(run(*PLAN, sample))
+
+
+def test_a_person_may_name_whom_they_like(run, tmp_path, sample, monkeypatch):
+    """What a person says outranks the folder, and where it leads is said, once."""
+    (tmp_path / ".env").write_text("COMPACT_SUMMARIZER=https://other.example/v1#m\n")
+    monkeypatch.setenv("COMPACT_SUMMARIZER", "https://models.example/v1#m")
+    done = run("dry-run", sample, "--max-tokens", "200000")
+    assert done.code == 0
+    assert done.err.count("models.example") == 1
+    assert "other.example" not in done.err
+    done = run("dry-run", sample, "--max-tokens", "200000", "--summarizer", "extractive")
+    assert (done.code, done.err) == (0, "")
+
+
+SECRETS = (
+    "https://me:hunter2pass@models.example/v1#m",
+    "https://models.example/v1?api_key=hunter2pass#m",
+    "openai:https://me:hunter2pass@models.example/v1#m",
+    "https://me:hunter2pass@models.example/v1",
+    "https://me:hunter2pass@models.example /v1#m",
+    "me:hunter2pass@models.example",
+)
+
+
+@pytest.mark.parametrize("key", SECRETS)
+def test_no_error_shows_a_key(run, tmp_path, sample, monkeypatch, key):
+    for arguments in (
+        [*PLAN, sample, "--summarizer", key],
+        [*PLAN, sample, "--model", key],
+        ["models", "--server", key],
+        ["validate-config", "own.yaml"],
+    ):
+        (tmp_path / "own.yaml").write_text(f"summarizer_fallbacks: ['{key}']\nmodel: '{key}'\n")
+        done = run(*arguments)
+        assert done.code == 2, arguments
+        assert "hunter2pass" not in done.out + done.err

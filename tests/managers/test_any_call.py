@@ -1,0 +1,254 @@
+"""Whatever is given to a public call works, or is refused as one of compact's errors (NFR-2)."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import compact
+from compact import CompactConfig, CompactError, ContextManager, SQLiteManager, TiktokenEstimator
+from compact.errors import InvalidArgument, InvalidMessage
+from tests.sizes import size
+
+A = {"role": "user", "content": "Never water the cactus."}
+HELD: list[Any] = [A]
+CYCLE: dict[str, Any] = {"role": "user", "content": []}
+CYCLE["content"].append(CYCLE)
+SHARED: list[Any] = []
+for _ in range(60):
+    SHARED = [SHARED, SHARED]
+
+
+def deep(depth: int) -> Any:
+    """A list in a list in a list."""
+    value: Any = "end"
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+class Dumped:
+    """Something that says that it can be written, and cannot."""
+
+    def __init__(self, fields: Any) -> None:
+        self.fields = fields
+
+    def model_dump(self, **_: Any) -> Any:
+        if isinstance(self.fields, Exception):
+            raise self.fields
+        return self.fields
+
+
+ODD: list[Any] = [
+    None, True, 0, -1, 7, 2**63, 10**5_000, -(10**40), 1.5, float("nan"), float("inf"), 1j, "",
+    "x", "a\0b", "gpt-4o", "no such thing", b"bytes", bytearray(b"b"), memoryview(b"b"), [],
+    [[]], {}, (),
+    {"role": "user"}, {"role": ["user"], "content": "a"}, {"role": {}, "content": "a"},
+    {"role": "user", "content": 5}, {"role": "user", "content": deep(40_000)}, CYCLE,
+    {"role": "user", "content": [{"type": ["text"], "text": 5}]}, deep(40_000), A, HELD, [A, 5],
+    {**A, "x": float("nan")}, {**A, "x": 10**5_000},
+    {"role": "user", "content": "a", "x": object()},
+    {"type": ["message"]}, {"type": {}}, {"role": "assistant", "content": None, "tool_calls": 5},
+    {"role": "assistant", "tool_calls": [{"id": [], "function": {"name": {}, "arguments": []}}]},
+    {"role": "tool", "tool_call_id": {}, "content": {}},
+    {"role": "tool", "tool_name": [], "content": 1},
+    {"role": "user", "content": [{"type": "tool_result", "tool_use_id": [], "content": {"a": 1}}]},
+    {"role": "user", "content": [{"type": "image_url", "image_url": 5}]},
+    {"role": "user", "content": "a", "images": [1]},
+    {"type": "function_call", "name": [], "call_id": 5},
+    {"type": "reasoning", "summary": 5}, {"type": "function_call_output", "output": {"a": []}},
+    {"role": "user", "content": "a", "metadata": 5}, {**A, "metadata": {"pinned": {}}},
+    object(), object, len, iter([A]), (x for x in [A]), range(3), {1, 2}, frozenset((A["role"],)),
+    ValueError("x"), Dumped(None), Dumped({"a": 1}), Dumped(ValueError("no")), Dumped(A), Dumped,
+    Dumped(RecursionError()), inspect,
+]  # fmt: skip
+"""One of each shape; what hypothesis makes is mixed in."""
+
+json_like = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4) | st.just(b"b"),
+    lambda inner: st.lists(inner, max_size=3)
+    | st.dictionaries(
+        st.sampled_from(["role", "content", "type", "text", "tool_calls", "id", "function", "name",
+                         "arguments", "input", "output", "call_id", "summary", "images", "metadata",
+                         "source", "image_url", "url", "tool_use_id", "tool_call_id", "tool_name"]),
+        inner | st.sampled_from(["user", "assistant", "tool", "text", "tool_use", "tool_result",
+                                 "function_call", "function_call_output", "reasoning", "message",
+                                 "image", "thinking", "document", "input_image", "function"]),
+        max_size=5,
+    ),
+    max_leaves=8,
+)  # fmt: skip
+anything = st.sampled_from(ODD) | json_like | st.lists(st.sampled_from(ODD) | json_like, max_size=3)
+
+
+def tried(call: Callable[..., Any], *args: Any, **given: Any) -> None:
+    """Call it; nothing but an error of compact's, or Python's own for a missing argument, may
+    come out.
+    """
+    try:
+        made = call(*args, **given)
+        if inspect.iscoroutine(made):
+            asyncio.run(made)
+    except CompactError as error:
+        said = str(error)
+        assert 0 < len(said) < 40_000
+
+
+def options(call: Callable[..., Any]) -> list[str]:
+    """What a call takes by keyword, as its signature shows it."""
+    return [p.name for p in inspect.signature(call).parameters.values() if p.kind is p.KEYWORD_ONLY]
+
+
+DOORS = [compact.compress, compact.plan, compact.acompress, compact.aplan]
+UNHURRIED = settings(
+    deadline=None, max_examples=size(40, 4_000), suppress_health_check=list(HealthCheck)
+)
+
+
+@pytest.mark.parametrize("odd", range(len(ODD)))
+def test_every_shape_is_refused_by_the_doors_or_works(odd: int) -> None:
+    value = ODD[odd]
+    said: dict[str, Any] = {"role": "user", "content": value}
+    for messages in (value, [value], [A, said], [A, {**A, "x": value}]):
+        for format in FORMATS:
+            tried(compact.compress, messages, max_tokens=100, format=format)
+    for name in options(compact.compress):
+        tried(compact.compress, [A], **{"max_tokens": 100, name: value})
+
+
+@pytest.mark.parametrize("door", DOORS, ids=lambda door: door.__name__)
+@UNHURRIED
+@given(anything, st.data())
+def test_any_shape_is_refused_by_the_doors_or_works(door: Any, value: Any, data: Any) -> None:
+    name = data.draw(st.sampled_from(options(door)))
+    tried(door, value, max_tokens=data.draw(st.sampled_from([10, 100])))
+    tried(door, [A, value], max_tokens=100, format=data.draw(st.sampled_from(FORMATS)))
+    tried(door, [A], **{"max_tokens": 100, name: value})
+
+
+FORMATS = [None, "chat_completions", "anthropic", "responses", "ollama"]
+METHODS = sorted(
+    name
+    for name, method in inspect.getmembers(ContextManager, inspect.isfunction)
+    if not name.startswith("_") and name not in ("close", "stream", "astream")
+)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_shape_is_refused_by_a_session_or_works(name: str) -> None:
+    """Each method with each shape in each of its places; the session is whole afterwards."""
+    parameters = list(inspect.signature(getattr(ContextManager, name)).parameters.values())[1:]
+    for place in parameters:
+        with ContextManager(window=8_192) as ctx:
+            ctx.add_message(A)
+            for value in ODD:
+                args, given_ = _filled(parameters, place, value)
+                tried(getattr(ctx, name), *args, **given_)
+            tried(ctx.active_context)
+
+
+def _filled(parameters: Any, place: Any, value: Any) -> tuple[list[Any], dict[str, Any]]:
+    """Arguments: this value in its place, and what is needed elsewhere."""
+    usual = {"query": "cactus", "id": "ck-1", "name": "recall", "arguments": {}, "usage": 5,
+             "messages": [A], "message": A, "goals": [], "model": "gpt-4o", "text": "a", "at": 0,
+             "error": "no", "snapshot": "s"}  # fmt: skip
+    args: list[Any] = []
+    given_: dict[str, Any] = {}
+    for each in parameters:
+        if each.kind is each.VAR_KEYWORD:
+            given_ |= {"role": "user", "content": value} if each is place else {}
+            continue
+        if each is not place and (each.default is not each.empty or each.kind is each.KEYWORD_ONLY):
+            if each.default is each.empty:
+                given_[each.name] = usual[each.name]
+            continue
+        what = value if each is place else usual[each.name]
+        is_named = each.kind is each.KEYWORD_ONLY
+        if is_named or (each.default is not each.empty and each.kind is each.POSITIONAL_OR_KEYWORD):
+            given_[each.name] = what
+        elif place.kind is not place.VAR_KEYWORD or each.default is each.empty:
+            args.append(what)
+    return args, given_
+
+
+@UNHURRIED
+@given(anything)
+def test_any_shape_is_refused_as_a_message_of_a_session_or_works(value: Any) -> None:
+    for format in FORMATS[1:]:
+        with ContextManager(window=8_192, format=format) as ctx:
+            ctx.add_message(role="user", content="Never water the cactus.")
+            tried(ctx.add_message, value)
+            tried(ctx.sync, [{"role": "user", "content": "Never water the cactus."}, value])
+            tried(ctx.get_context_for_model)
+
+
+OPENED = ["model", "window", "store", *options(ContextManager)]
+
+
+@pytest.mark.parametrize("name", OPENED)
+def test_every_shape_is_refused_when_a_session_is_opened_or_works(
+    name: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for value in ODD:
+        tried(lambda v=value: ContextManager(**{"window": 8_192, name: v}).close())
+
+
+def test_every_shape_is_refused_by_everything_else_or_works(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for value in ODD:
+        tried(lambda v=value: SQLiteManager(v).close())
+        tried(TiktokenEstimator, value)
+        tried(compact.chat_model, value)
+        tried(CompactConfig.load, value)
+        for name in ("model", "store", "tiers", "summarizer", "trigger_pct", "no_such"):
+            tried(CompactConfig, **{name: value})
+            tried(CompactConfig.load, **{name: value})
+
+
+@pytest.mark.parametrize(
+    ("messages", "place"),
+    [
+        ([A, {**A, "x": float("nan")}], "messages[1].x"),
+        ([A, CYCLE], "messages[1].content[0]"),
+        ([A, {"role": "user", "content": [{"text": b"a"}]}], "messages[1].content[0].text"),
+        ([{**A, "x": 10**5_000}], "messages[0].x"),
+        ([{**A, "x": SHARED}], "messages[0].x[0]"),
+        ([A, 5], "messages[1]"),
+        ([A, Dumped({"choices": []})], "messages[1]"),
+    ],
+)  # fmt: skip
+def test_the_error_names_the_place(messages: Any, place: str) -> None:
+    for call in (
+        lambda: compact.compress(messages, max_tokens=100),
+        lambda: ContextManager().sync(messages),
+    ):
+        with pytest.raises(InvalidMessage) as refused:
+            call()
+        assert refused.value.path.startswith(place)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("pin", "1", "pin must be a list"),
+        ("tokenizer", 5, "tokenizer must be a text or"),
+        ("policy", {}, "policy must be a CompactPolicy or None, got {}"),
+        ("on_event", "f", "on_event must be a function"),
+        ("pinn", [1], r"compress\(\) got an unexpected keyword argument 'pinn'; did you mean"),
+    ],
+)
+def test_the_error_names_the_argument(name: str, value: Any, words: str) -> None:
+    with pytest.raises(InvalidArgument, match=words) as refused:
+        compact.compress([A], max_tokens=100, **{name: value})
+    assert refused.value.name == name
+    assert isinstance(refused.value, TypeError)
+    assert isinstance(refused.value, ValueError)

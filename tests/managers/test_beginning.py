@@ -1,0 +1,98 @@
+"""One way to open a session or to begin it, and one place where calls say what they take."""
+
+from __future__ import annotations
+
+import pydoc
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import pytest
+
+import compact
+from compact import ContextManager
+from compact.errors import InvalidArgument
+from compact.managers.compress import Options
+from compact.managers.opening import SessionOptions
+
+SYSTEM = {"role": "system", "content": "You are a gardener's assistant."}
+RULE = {"role": "developer", "content": "Answer in one sentence."}
+ASKED = {"role": "user", "content": "What does the fern need?"}
+
+
+def program(file: Path, *lead: dict[str, str]) -> list[str]:
+    """What a program says at every start; the roles of its history."""
+    with ContextManager(window=8_192, store=file, session_id="garden") as ctx:
+        for message in lead:
+            ctx.add_message(message)
+        ctx.add_message(ASKED)
+        return [message.role for message in ctx.history]
+
+
+def test_a_program_that_starts_again_says_its_system_prompt_once(tmp_path: Path) -> None:
+    file = tmp_path / "chat.db"
+    assert program(file, SYSTEM, RULE) == ["system", "developer", "user"]
+    assert program(file, SYSTEM, RULE) == ["system", "developer", "user", "user"]
+    assert program(file) == ["system", "developer", *["user"] * 3]
+
+
+def test_all_at_once_too(tmp_path: Path) -> None:
+    for _ in range(2):
+        with ContextManager(window=8_192, store=tmp_path / "chat.db", session_id="a") as ctx:
+            added = ctx.add_messages([SYSTEM, RULE, ASKED])
+            assert [message.role for message in added] == ["system", "developer", "user"]
+    assert [message.role for message in ctx.history] == ["system", "developer", "user", "user"]
+
+
+def test_what_is_said_later_is_said(tmp_path: Path) -> None:
+    """A reminder in the same words, and a prompt in other ones."""
+    with ContextManager(window=8_192) as ctx:
+        for message in (SYSTEM, ASKED, SYSTEM, SYSTEM):
+            ctx.add_message(message)
+        assert len(ctx.history) == 4
+    file = tmp_path / "chat.db"
+    program(file, SYSTEM)
+    other = {"role": "system", "content": "You are a cook."}
+    assert program(file, other) == ["system", "user", "system", "user"]
+
+
+def test_goals_are_a_list() -> None:
+    ctx = ContextManager(window=8_192)
+    with pytest.raises(InvalidArgument, match="goals must be a list of a Goal or a text, got 'te"):
+        ctx.set_goals("text")
+    with pytest.raises(InvalidArgument, match=r"goals\[1\] is an empty text"):
+        ctx.set_goals(["a", ""])
+    assert ctx.goals == ()
+
+
+CALLS: list[tuple[Any, type]] = [
+    (compact.compress, Options),
+    (compact.acompress, Options),
+    (compact.plan, Options),
+    (compact.aplan, Options),
+    (ContextManager, SessionOptions),
+]
+
+
+@pytest.mark.parametrize(("call", "options"), CALLS, ids=lambda each: each.__name__)
+def test_help_shows_every_option_with_its_type_and_meaning(call: Any, options: type) -> None:
+    text = pydoc.plain(pydoc.render_doc(call))
+    assert "Unpack" not in text
+    for name in get_type_hints(options):
+        kind = str(options.__annotations__[name].__forward_arg__)
+        assert f"{name}: " in text
+        described = [line for line in text.splitlines() if line.strip(" |").startswith(f"{name} (")]
+        assert described, name
+        assert kind.split()[0] in described[0]
+        assert described[0].rstrip().partition("): ")[2] or len(kind) > 60, described[0]
+
+
+@pytest.mark.parametrize("name", sorted(compact.__all__))
+def test_help_says_what_every_public_name_is(name: str) -> None:
+    """And each public method of it, with its parameters."""
+    value = getattr(compact, name)
+    assert (value.__doc__ or "").strip()
+    if not isinstance(value, type) or not value.__module__.startswith("compact.managers"):
+        return
+    for each in [each for each in vars(value) if not each.startswith("_")]:
+        text = pydoc.plain(pydoc.render_doc(getattr(value, each)))
+        assert "*args, **given" not in text
