@@ -28,7 +28,7 @@ def after(text, *goals):
 
 
 def shown(*goals):
-    message = goals_message(goals, role="system")
+    message = goals_message(goals)
     assert message is not None
     return message.text
 
@@ -107,7 +107,7 @@ def test_the_message_stays_small_and_cuts_nothing_that_is_open():
 
 
 def test_no_active_goal_is_no_message():
-    assert goals_message([Goal(text="x", status="done")], role="user") is None
+    assert goals_message([Goal(text="x", status="done")]) is None
     assert open_tasks([Goal(text="x", status="paused", subtasks=(Subtask(text="y"),))]) == ()
 
 

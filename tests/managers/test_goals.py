@@ -38,7 +38,8 @@ def said(ctx, text):
 
 
 def texts(ctx):
-    return [text for message in ctx.get_context_for_model() for text in checker.visible(message)]
+    shown = [t for message in ctx.get_context_for_model() for t in checker.visible(message)]
+    return [*shown, ctx.active_context().system_text]
 
 
 def statuses(ctx, number=0):

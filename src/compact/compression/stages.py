@@ -104,7 +104,7 @@ def identify(
     try:
         layout = ladder.lay_out(empty, reserve, hard=hard)
     except CannotFit as error:
-        raise CannotFit({**error.floor, "tools and framing": budget.aside}, budget.limit) from None
+        raise CannotFit(budget.floor(error.floor), budget.limit) from None
     if not layout.covers:
         ladder.fill(layout, layout.limit - layout.tokens, clip=budget.fill)
     return Selection(history, policy, ladder, layout, budget, standing, ageing, notes, record)
@@ -362,7 +362,7 @@ def _placed(
 ) -> list[tuple[int | None, Message]]:
     """Messages that are shown of some positions, each with the one it stands for."""
     by_id = {history[i].id: i for i in positions}
-    as_said = {id(history[i]): i for i in positions}
+    as_said = {id(history.shown(i)): i for i in positions}
     return [(as_said.get(id(m), by_id.get(m.id)), m) for m in messages]
 
 

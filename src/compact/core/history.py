@@ -137,6 +137,10 @@ class History:
             self._total += known
         return known
 
+    def shown(self, position: int) -> Message:
+        """The message there as a model is shown it: as it was said."""
+        return self[position]
+
     def total(self) -> int:
         """Tokens of all messages."""
         if len(self._tokens) < len(self):

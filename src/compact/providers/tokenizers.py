@@ -28,21 +28,25 @@ if TYPE_CHECKING:
 
 CLAUDE_TYPICAL = 1.15
 CLAUDE_LARGEST = 1.30
+VOCABULARIES = ("o200k", "cl100k")
 CHUNK = 1_000_000
 """Characters given to the fallback tokenizer at once: it refuses much longer inputs."""
 
 
 class TiktokenEstimator:
-    """Exact counts of an OpenAI vocabulary (`o200k` or `cl100k`); special tokens count as plain
-    text.
+    """Exact counts of an OpenAI vocabulary, named by itself (`o200k` or `cl100k`, with `_base` or
+    without) or by a model that has it (`gpt-4`); special tokens count as plain text.
+
+    Raises:
+        UnknownModel: nothing is known of the model, or it has another tokenizer; names that one.
     """
 
     exact = True
     margin = 0.0
 
-    def __init__(self, vocabulary: str = "o200k") -> None:
-        self.name = vocabulary
-        self._count = _vocabulary(vocabulary)
+    def __init__(self, model: str = "o200k") -> None:
+        self.name = _vocabulary_of(model)
+        self._count = _vocabulary(self.name)
 
     def count(self, text: str) -> int:
         """Tokens of the text. A lone surrogate counts as the replacement character it is sent
@@ -145,6 +149,19 @@ def tokenizer_of_model(model: str) -> str:
     raise UnknownModel(
         f"no tokenizer is known for the model {model!r}; "
         f"give tokenizer= (one of {', '.join(NAMES)})"
+    )
+
+
+def _vocabulary_of(model: str) -> str:
+    """The vocabulary that is named, by itself or by a model."""
+    name = model.removesuffix("_base")
+    if name in VOCABULARIES:
+        return name
+    if (name := tokenizer_of_model(model)) in VOCABULARIES:
+        return name
+    raise UnknownModel(
+        f"{model!r} has none of OpenAI's vocabularies: it is counted by the tokenizer {name!r}, as "
+        "tokenizer= takes it"
     )
 
 
