@@ -29,15 +29,17 @@ def summary(messages: list[Message], mode: str, cap: int = 700, **more: Any) -> 
         record=record.text(),
         max_tokens=max(1, room),
         mode=mode,
+        strategy=composer.strategy,
     )
     return composer.written(ExtractiveSummarizer(COUNTER).extracted(request).text, cap)
 
 
 @cache
-def of_sample(mode: str, cap: int) -> str:
+def of_sample(mode: str, cap: int, strategy: str = "task_state") -> str:
     """The same of the bundled session, made once for all tests."""
     data = SAMPLE.read_bytes()
-    return summary(list(wiring.read_transcript("harbour.jsonl", data=data).messages), mode, cap)
+    messages = list(wiring.read_transcript("harbour.jsonl", data=data).messages)
+    return summary(messages, mode, cap, strategy=strategy)
 
 
 @pytest.mark.parametrize("cap", [300, 1_000, 4_000, 12_000])

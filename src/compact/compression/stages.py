@@ -93,7 +93,8 @@ def identify(
             room=room,
             pressure=standing.pressure,
         )
-        wanted = Composer(notes, history.counter, mode=policy.mode).demand + RECORD_HEADING
+        composer = Composer(notes, history.counter, mode=policy.mode, strategy=policy.strategy)
+        wanted = composer.demand + RECORD_HEADING
         left = max(0, above - ageing.tokens - new - ladder.unseen(empty))
         record = min(standing.caps.record, wanted, int(above * RECORD_SHARE), left)
         return ageing.tokens + new + record
