@@ -266,7 +266,9 @@ class ContextManager(Sending):
     # --- what comes out ---------------------------------------------------------------------------
 
     def get_context_for_model(self, model_key: str | None = None) -> list[dict[str, Any]]:
-        """The prompt for the model, as provider dictionaries that are to be read only.
+        """The prompt for the model, as provider dictionaries that are to be read only. In a format
+        with a field for the system prompt, that stands in `active_context().system`, goals
+        included.
 
         Compresses if the trigger was passed. With a model key, the prompt for that model's window,
         by that model's tokenizer.
