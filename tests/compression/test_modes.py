@@ -246,7 +246,8 @@ def test_a_session_loaded_at_once_is_told_by_its_mode():
     assert wrote["developer"] > wrote["assistant"]
     failed = {mode: about("errors", stories) for mode, (stories, _) in told.items()}
     assert failed["debugger"] > failed["assistant"]
-    for title, mode in (("Decisions", "planning"), ("Errors", "debugger")):
+    shown: dict[str, ModeName] = {"Decisions": "planning", "Errors": "debugger"}
+    for title, mode in shown.items():
         lines = {x: len(section(record, title).splitlines()) for x, (_, record) in told.items()}
         assert lines[mode] > lines["assistant"], title
 
