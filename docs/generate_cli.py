@@ -19,7 +19,7 @@ COMMANDS = (
     *("snapshot", "restore", "undo", "redo", "branch", "doctor"),
 )
 INNER = {
-    "sessions": ("list", "show", "import", "export", "compress", "delete"),
+    "sessions": ("list", "show", "import", "export", "compress", "put-aside", "delete"),
     "goals": ("list", "add", "done", "drop", "pause", "resume"),
 }
 

@@ -188,18 +188,33 @@ class StoreDamaged(StoreFailed):
 class CannotFit(CompactError):
     """What may not be shortened is alone larger than the budget.
 
-    `floor` maps each part of the floor to its tokens; `limit` is the budget in tokens.
+    `floor` maps each part of the floor to its tokens; `limit` is the budget in tokens. The text
+    names the ways out that would be enough, each alone.
     """
 
     def __init__(self, floor: Mapping[str, int], limit: int) -> None:
         self.floor = dict(floor)
         self.limit = limit
         self.total = sum(self.floor.values())
-        parts = ", ".join(f"{name} {tokens:,}" for name, tokens in self.floor.items())
+        taken = sorted(self.floor.items(), key=lambda row: -row[1])
+        parts = ", ".join(f"{name} {tokens:,}" for name, tokens in taken if tokens)
+        enough = [name for name, tokens in taken if tokens >= self.total - limit]
+        ways = [_WAYS[name] for name in enough or dict(taken) if name in _WAYS]
         super().__init__(
             f"cannot fit {limit:,} tokens: what may not be shortened needs {self.total:,} "
-            f"({parts}). Raise the limit, shorten the largest part, or unpin messages."
+            f"({parts}). {', or '.join(['Raise the limit', *ways])}."
         )
+
+
+_WAYS: Mapping[str, str] = {
+    "newest user message": "shorten the newest user message (in a session, put_aside() shows its "
+    "head and tail and keeps the whole for recall)",
+    "pins": "unpin messages (in a session, put_aside(id) shows head and tail of one)",
+    "system prompt": "shorten the system prompt",
+    "goals": "end goals or say less of them",
+    "tools": "offer fewer tools",
+}
+"""What helps where a part of the floor takes too much."""
 
 
 class SummaryRejected(CompactError, ValueError):

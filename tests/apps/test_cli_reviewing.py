@@ -93,6 +93,19 @@ def test_nothing_a_session_holds_steers_the_terminal(run, tmp_path):
         assert not {"\x1b", "\x07"} & set(done.out), command
 
 
+def test_a_system_field_is_shown_too(run, tmp_path):
+    """FR-7: goals stand there in Anthropic's format."""
+    with ContextManager(store=tmp_path / "s.db", session_id="a", format="anthropic") as ctx:
+        ctx.add_message(role="user", content="Good morning.")
+        ctx.set_goals(["Mend the roof\x1b[2J."])
+    at = ("context", "a", "--store", "s.db")
+    assert json.loads(run(*at, "--json").out)["system"].endswith("- Mend the roof\x1b[2J.")
+    assert "- Mend the roof" in run(*at, "--render", "text").out
+    done = run(*at).out
+    assert "Goals · digest" in done
+    assert "\x1b" not in done
+
+
 def test_no_id_steers_the_terminal(run, tmp_path):
     """An application may call its sessions whatever it likes."""
     evil = "\x1b[2J\nFAKE a\u202e"

@@ -42,6 +42,7 @@ READING = (
     ["sessions", "show", "x"],
     ["sessions", "export", "x"],
     ["sessions", "compress", "x"],
+    ["sessions", "put-aside", "x"],
     ["sessions", "delete", "x", "--yes"],
     ["history", "x"],
     ["context", "x"],
@@ -296,6 +297,22 @@ def test_what_cannot_fit_ends_with_1(run, tmp_path):
         ctx.add_message(role="user", content="hi")
     done = run("sessions", "compress", "a", "--store", "s.db", "--window", "1000")
     assert refused(done, "cannot fit", "system prompt", code=1)
+
+
+def test_a_message_that_fits_nowhere_is_put_aside(run, tmp_path):
+    """FR-3: the error names the way out, and the command takes it."""
+    with ContextManager(window=8_192, store=tmp_path / "s.db", session_id="a") as ctx:
+        log = ctx.add_message(role="user", content="A crane lifted a box. " * 2_000)
+    at = ("a", "--store", "s.db", "--window", "2000")
+    assert refused(run("sessions", "compress", *at), "put_aside()", code=1)
+    told = json.loads(run("sessions", "put-aside", *at, "--json").out)
+    assert told["message"] == log.id
+    assert f"the whole text is message {log.id}" in told["shown"]
+    assert told["tokens"] < 2_000
+    assert run("sessions", "put-aside", *at[:3], log.id[:8], "--tokens", "90").out == f"{log.id}\n"
+    assert run("context", *at).code == 0
+    assert log.text in run("expand", "a", log.id, "--store", "s.db").out
+    refused(run("sessions", "put-aside", *at, "nobody"), "no message with the id 'nobody'")
 
 
 # --- delete ---------------------------------------------------------------------------------------

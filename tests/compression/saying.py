@@ -49,7 +49,7 @@ def notes_of(messages: list[Message]) -> Notes:
 
 def story(messages: list[Message], cap: int = 600, **more: object) -> str:
     notes = notes_of(messages)
-    weights = weights_of(notes.ranked())
+    weights = weights_of(notes.ranked(), {})
     return Teller(notes, COUNTER, weights=weights, **more).tell(cap)  # type: ignore[arg-type]
 
 

@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from compact import ExtractiveSummarizer, Message, wiring
+from compact import CompactPolicy, ContextManager, ExtractiveSummarizer, Message, wiring
 from compact.compression.composition import Composer
 from compact.compression.extraction import work
 from compact.compression.extraction.notes import Notes
 from compact.core.checkpoints import SummaryRequest
 from compact.core.modes import MODES, ModeName
+from compact.core.sentences import sentences_of, topic_of
 from compact.core.voices import voice_of
 from tests.compression.saying import COUNTER, edit, fail, run, said, section
 
@@ -29,15 +30,17 @@ def summary(messages: list[Message], mode: str, cap: int = 700, **more: Any) -> 
         record=record.text(),
         max_tokens=max(1, room),
         mode=mode,
+        strategy=composer.strategy,
     )
     return composer.written(ExtractiveSummarizer(COUNTER).extracted(request).text, cap)
 
 
 @cache
-def of_sample(mode: str, cap: int) -> str:
+def of_sample(mode: str, cap: int, strategy: str = "task_state") -> str:
     """The same of the bundled session, made once for all tests."""
     data = SAMPLE.read_bytes()
-    return summary(list(wiring.read_transcript("harbour.jsonl", data=data).messages), mode, cap)
+    messages = list(wiring.read_transcript("harbour.jsonl", data=data).messages)
+    return summary(messages, mode, cap, strategy=strategy)
 
 
 @pytest.mark.parametrize("cap", [300, 1_000, 4_000, 12_000])
@@ -215,3 +218,40 @@ def test_planning_gives_decisions_and_open_work_more_room():
     told = {mode: summary(messages, mode, 2_000) for mode in ("assistant", "planning")}
     decisions = {m: len(section(t, "Decisions").splitlines()) for m, t in told.items()}
     assert decisions["planning"] > decisions["assistant"] > 0
+
+
+# --- a session that was loaded at once ------------------------------------------------------------
+
+
+@cache
+def loaded(mode: str) -> tuple[str, str]:
+    """What stories and record say of the bundled session."""
+    ctx = ContextManager(window=32_000, tokenizer="o200k", policy=CompactPolicy(mode=mode))
+    ctx.add_messages(wiring.read_transcript("harbour.jsonl", data=SAMPLE.read_bytes()).messages)
+    shown = ctx.active_context()
+    ours = [m for m in shown.messages if m.metadata.source == "checkpoint"]
+    stories = "\n".join(checkpoint.summary for checkpoint in shown.checkpoints)
+    (record,) = [m.text for m in ours if m.text.startswith("[Record")]
+    return stories, record
+
+
+def test_a_session_loaded_at_once_is_told_by_its_mode():
+    """FR-12: record and stories; a developer's tell more of what was written, a debugger's more of
+    what failed, planning keeps more decisions.
+    """
+    told = {mode: loaded(mode) for mode in ("assistant", *OWN)}
+    for part in range(2):
+        assert len({texts[part] for texts in told.values()}) == 4
+    wrote = {mode: stories.count("Wrote ") for mode, (stories, _) in told.items()}
+    assert wrote["developer"] > wrote["assistant"]
+    failed = {mode: about("errors", stories) for mode, (stories, _) in told.items()}
+    assert failed["debugger"] > failed["assistant"]
+    shown: dict[str, ModeName] = {"Decisions": "planning", "Errors": "debugger"}
+    for title, mode in shown.items():
+        lines = {x: len(section(record, title).splitlines()) for x, (_, record) in told.items()}
+        assert lines[mode] > lines["assistant"], title
+
+
+def about(topic: str, text: str) -> int:
+    """Sentences of that topic."""
+    return sum(topic_of(x) == topic for line in text.splitlines() for x in sentences_of(line))

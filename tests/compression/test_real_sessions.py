@@ -159,7 +159,7 @@ def is_true(transcript: Transcript, window: int) -> bool:
     system = [m for m in transcript.messages if m.role in ("system", "developer") or m.is_pinned]
     persons = [m for m in transcript.messages if voice_of(m) == "person"]
     floor = checker.prompt_tokens(wire.render([*system, *persons[-1:]]))
-    tools = compressed(transcript, 10**9).floor["tools and framing"]
+    tools = compressed(transcript, 10**9).floor["tools"]
     return floor + tools + judging.MARGIN > window
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from compact.core.goals import Artifact, Decision, Goal, Subtask, goals_message, open_tasks
-from compact.core.markers import markers_in
+from compact.core.markers import TaskMarker, markers_in
 from compact.core.own_text import kind_of
 from compact.core.progress import (
     MOST_ARTIFACTS,
@@ -28,7 +28,7 @@ def after(text, *goals):
 
 
 def shown(*goals):
-    message = goals_message(goals, role="system")
+    message = goals_message(goals)
     assert message is not None
     return message.text
 
@@ -107,7 +107,7 @@ def test_the_message_stays_small_and_cuts_nothing_that_is_open():
 
 
 def test_no_active_goal_is_no_message():
-    assert goals_message([Goal(text="x", status="done")], role="user") is None
+    assert goals_message([Goal(text="x", status="done")]) is None
     assert open_tasks([Goal(text="x", status="paused", subtasks=(Subtask(text="y"),))]) == ()
 
 
@@ -122,7 +122,8 @@ def test_markers_bring_a_goal_on():
     )
     assert len(first.changes) == 6
     second = after(
-        "[CHECKPOINT] order slates - COMPLETED\n[CHECKPOINT] Call the roofer - BLOCKED: closed\n"
+        "[CHECKPOINT] order  the slates. - COMPLETED\n"
+        "[CHECKPOINT] Call the roofer - BLOCKED: closed\n"
         "[DECISION] Slate, not tin - LOCKED\n[ARTIFACT] Modified plan.md\n[NEXT] Wait",
         *first.goals,
     )
@@ -144,33 +145,38 @@ def test_markers_bring_a_goal_on():
 @pytest.mark.parametrize(
     ("known", "said", "is_same"),
     [
-        ("Order the slates", "order slates", True),
-        ("Add tests for the parser", "Add tests for parser module", True),
-        ("Add tests for the parser", "Add tests for the lexer", False),
-        ("Migrate table 12 of the database", "Migrate table 13 of the database", False),
+        ("Order the slates", "order  THE slates.", True),
+        ("Re-order `slates`", "re order slates", True),
+        ("Order the slates", "Order slates", False),
+        ("Write unit tests for the lexer module", "Write unit tests for the parser module", False),
+        ("Migrate table 12 of the database", "Migrate table 1 2 of the database", False),
         ("Do not deploy the parser", "Deploy the parser", False),
-        ("Order the slates", "Pay the roofer", False),
-        ("修复登录页面", "修复登录页面的", True),
+        ("Learn C", "Learn C++", False),
+        ("Bind to port 80", "Bind to port 8080", False),
+        ("修复登录页面", "修复登录页面。", True),
+        ("修复登录页面", "修复登录页面的", False),
         ("!!", "!!", True),
         ("!!", "??", False),
     ],
 )
-def test_what_is_meant_is_found_by_words(known, said, is_same):
-    """FR-7: the same in other words is the same; another number or a `not` is not."""
+def test_what_is_meant_is_found_by_its_words(known, said, is_same):
+    """FR-15: the same words, whatever their case, spaces and marks; others are another entry."""
     goal = ROOF.model_copy(update={"subtasks": (Subtask(text=known),)})
-    (found,) = (
-        after(f"[CHECKPOINT] a {said} - COMPLETED", goal).goals
-        if said[0].isalnum()
-        else (progress((goal,), [marker_of(said)]).goals)
-    )
+    (found,) = progress((goal,), [TaskMarker(said, "completed")]).goals
     assert (len(found.subtasks) == 1) is is_same
     assert found.subtasks[0].status == ("completed" if is_same else "pending")
 
 
-def marker_of(text):
-    from compact.core.markers import TaskMarker
-
-    return TaskMarker(text, "completed")
+def test_no_decision_is_swallowed_by_one_of_like_words():
+    """FR-15."""
+    (goal,) = after(
+        "[DECISION] Use Redis for the shared session cache\n"
+        "[DECISION] Use Memcached for the shared session cache"
+    ).goals
+    assert [each.text for each in goal.decisions] == [
+        "Use Redis for the shared session cache",
+        "Use Memcached for the shared session cache",
+    ]
 
 
 def test_a_subtask_is_not_taken_back_by_being_named_again():
@@ -195,7 +201,7 @@ def test_a_model_sets_a_goal_but_ends_no_persons():
     """
     made = after("[GOAL] Paint the door").goals
     assert [(g.text, g.made_by) for g in made[1:]] == [("Paint the door", "model")]
-    assert after("[GOAL] paint door", *made).goals == made, "known"
+    assert after("[GOAL] paint the door!", *made).goals == made, "known"
     assert after("[GOAL] Mend the roof", *made).goals == made, "a person's is known, too"
     ended = after("GOAL_COMPLETE: Paint the door", *made)
     assert [g.status for g in ended.goals] == ["active", "done"]

@@ -4,7 +4,8 @@ from itertools import combinations
 
 import pytest
 
-from compact.core.modes import MODES, Emphasis, mode_named, user_mode
+from compact.core.modes import MODES, mode_named, user_mode
+from compact.core.outline import PLAIN
 from compact.errors import InvalidConfig
 
 
@@ -18,7 +19,7 @@ def test_every_mode_says_what_it_is_and_what_a_summary_keeps(name):
     assert len(mode.focus.split()) >= 10
     assert "\n" not in mode.focus, "it is the end of a sentence"
     plain = name in ("assistant", "user")
-    assert (mode.weights == Emphasis()) is plain, "the others weigh by themselves"
+    assert (mode.weights == PLAIN) is plain, "the others weigh by themselves"
 
 
 def test_modes_differ():

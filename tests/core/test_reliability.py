@@ -9,7 +9,7 @@ from compact.core.policy import CompactPolicy
 from compact.core.reliability import reliability_of, writing_of
 
 FACTORS = [
-    *((405, 0.95), (70, 0.95), (69.9, 0.85), (30, 0.85), (29.9, 0.70), (13, 0.70)),
+    *((405, 0.95), (70.6, 0.95), (70, 0.95), (69.9, 0.85), (30, 0.85), (29.9, 0.70), (13, 0.70)),
     *((12.9, 0.50), (7, 0.50), (6.9, 0.30), (0.1, 0.30)),
 ]
 
@@ -35,10 +35,14 @@ def test_a_score_has_a_name(billions, times, grade):
 
 
 @pytest.mark.parametrize(
-    ("billions", "after"), [(1, 3), (3, 3), (3.2, 5), (7, 5), (8, 7), (13, 7), (14, 10), (70, 10)]
+    ("billions", "after"),
+    [
+        *((1, 3), (3, 3), (3.2, 3), (4, 5), (7, 5), (7.6, 5), (8, 7), (13.0, 7), (13.9, 7)),
+        *((14, 10), (70.6, 10)),
+    ],
 )
 def test_a_person_is_warned_in_time(billions, after):
-    """FR-13: after 3, 5, 7, 10 compressions."""
+    """FR-13: after 3, 5, 7, 10 compressions, by the size as people name it: 3.2 is a 3B."""
     assert reliability_of(billions, after - 1).warning is None
     warning = reliability_of(billions, after).warning
     assert warning is not None

@@ -116,10 +116,11 @@ def prompt_faults(
     goals or the words at `held` positions missing.
     """
     found = checker.broken_rules(prompt, ctx._state.wire.name)
-    tokens = checker.prompt_tokens(prompt) + PRIMING
+    system = ctx._view.context().system_text  # the goals, where the format has a field for them
+    tokens = checker.prompt_tokens(prompt) + PRIMING + checker.tokens(system)
     if tokens > usable(size):
         found.append(f"{tokens} tokens, {usable(size)} may be")
-    texts = [text for m in prompt for text in checker.visible(m)]
+    texts = [system, *(text for m in prompt for text in checker.visible(m))]
     wanted = {goal.text: "a goal" for goal in ctx.goals if goal.status == "active"}
     wanted |= {words: f"message {i}" for i in held for words in words_at(ctx, i)}
     for words, whose in wanted.items():

@@ -156,6 +156,7 @@ def lived(life: Life, compressions: int) -> None:
         assert not faults, faults[:5]
         assert checker.prompt_tokens(prompt) <= life.ctx.window.usable
         shown = [text for message in prompt for text in checker.visible(message)]
+        shown.append(life.ctx.active_context().system_text)
         assert all(any(goal in text for text in shown) for goal in GOALS)
         again = life.opened(window)
         assert again.checkpoints == life.ctx.checkpoints

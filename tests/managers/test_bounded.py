@@ -275,6 +275,7 @@ class Endless:
         assert checker.prompt_tokens(prompt) <= self.ctx.window.usable
         assert checker.broken_rules(prompt, self.wire) == []
         texts = [text for m in prompt for text in checker.visible(m)]
+        texts.append(self.ctx._view.context().system_text)
         for words in (FIRST, GOAL, *PINS):
             assert any(words in text for text in texts), f"{len(self.cycles)}: lost {words!r}"
 

@@ -38,7 +38,8 @@ def said(ctx, text):
 
 
 def texts(ctx):
-    return [text for message in ctx.get_context_for_model() for text in checker.visible(message)]
+    shown = [t for message in ctx.get_context_for_model() for t in checker.visible(message)]
+    return [*shown, ctx.active_context().system_text]
 
 
 def statuses(ctx, number=0):
@@ -87,7 +88,10 @@ def test_markers_of_an_assistant_bring_goals_on(store: SessionStore):
     ctx = session(store, on_event=events.append)
     ctx.set_goals(["Mend the roof."])
     said(ctx, "I begin.\n[CHECKPOINT] Order the slates - IN-PROGRESS\n[CHECKPOINT] Sweep")
-    said(ctx, "**[CHECKPOINT]** order slates — completed\n[DECISION] Slate - LOCKED\nGOAL_COMPLETE")
+    said(
+        ctx,
+        "**[CHECKPOINT]** order the slates — completed\n[DECISION] Slate - LOCKED\nGOAL_COMPLETE",
+    )
     assert statuses(ctx) == {"Order the slates": "completed", "Sweep": "pending"}
     assert ctx.goals[0].decisions[0].locked
     assert ctx.goals[0].is_active

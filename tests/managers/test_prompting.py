@@ -3,7 +3,9 @@
 import pytest
 
 from compact import ContextManager, SQLiteManager
+from compact.core.events import Event, PromptOverBudget
 from compact.core.modes import mode_named
+from compact.core.plain_words import sentence
 from compact.core.policy import CompactPolicy
 from compact.core.prompts import Note, PromptParts
 from compact.errors import InvalidConfig
@@ -92,6 +94,40 @@ def test_another_window_has_another_budget():
     large = ctx.get_context_for_model("gpt-4o")
     assert "Reef early" in checker.visible(large[0])[0]
     assert mode_named("assistant").text("long") in checker.visible(large[0])[0]
+
+
+@pytest.mark.parametrize("wire", ["chat_completions", "anthropic"])
+def test_what_has_no_room_in_the_prompt_is_said_once(wire):
+    """FR-11: what is left out of the assembled one, and the caller's own that is larger than its
+    tier's budget; with tokens and budget.
+    """
+    events: list[Event] = []
+    skill = Note(name="sailing", text="Reef early. " * 200)
+    rules = "Never paint a boat in the rain. " * 100
+    ctx = ContextManager(
+        window=8_192,
+        format=wire,
+        tokenizer="o200k",
+        prompt=PromptParts(skills=(skill,)),
+        on_event=events.append,
+        system=rules if wire == "anthropic" else None,
+    )
+    if wire != "anthropic":
+        ctx.add_message(role="system", content=rules)
+    for i in range(3):
+        ctx.add_message(role="user", content=f"Hello {i}.")
+        ctx.get_context_for_model()
+    left, own = (event for event in events if isinstance(event, PromptOverBudget))
+    assert (left.part, left.budget, left.is_left_out) == ("Skill sailing", 500, True)
+    assert left.tokens == pytest.approx(600, abs=20)
+    assert (own.part, own.budget, own.is_left_out) == ("system prompt", 500, False)
+    assert own.tokens == pytest.approx(800, abs=20)
+    assert left.session_id == own.session_id == ctx.id
+    assert sentence(left).startswith("The system prompt leaves out Skill sailing of 6")
+    assert sentence(own).endswith("500 are meant for it in a window of 8,192; it is sent whole")
+    ctx.set_mode("planning")
+    ctx.get_context_for_model()
+    assert len([event for event in events if isinstance(event, PromptOverBudget)]) == 2
 
 
 def test_a_mode_is_changed_and_kept(tmp_path):

@@ -27,6 +27,23 @@ def test_known_counts(name: str) -> None:
     assert {text: estimator.count(text) for text in KNOWN[name]} == KNOWN[name]
 
 
+@pytest.mark.parametrize("name", ["gpt-4", "openai:gpt-4", "cl100k_base", "cl100k"])
+def test_a_model_names_its_vocabulary(name: str) -> None:
+    """K-3: offline, by the names that people know."""
+    estimator = tokenizers.TiktokenEstimator(name)
+    assert estimator.name == "cl100k"
+    assert estimator.count("お誕生日おめでとう") == 9
+    assert tokenizers.TiktokenEstimator("gpt-4o-mini").count("お誕生日おめでとう") == 8
+
+
+def test_a_model_of_another_tokenizer_has_no_vocabulary_of_openai() -> None:
+    """K-3: counts that would not be exact are refused."""
+    with pytest.raises(UnknownModel, match="tokenizer 'claude'"):
+        tokenizers.TiktokenEstimator("claude-sonnet-4-5")
+    with pytest.raises(UnknownModel, match="nonesuch"):
+        tokenizers.TiktokenEstimator("nonesuch")
+
+
 LEGACY = "ignore:open_binary is deprecated:DeprecationWarning"  # of bpe-openai, not of ours
 
 

@@ -21,7 +21,7 @@ from compact.compression.page import HEADING_TOKENS, LINE_TOKENS, Page, Row
 from compact.core import anchors
 from compact.core.instructions import Instruction
 from compact.core.messages import Message, short_id
-from compact.core.modes import Emphasis, emphasis_of
+from compact.core.modes import emphasis_of
 from compact.core.outline import (
     DECISIONS,
     ERRORS,
@@ -33,6 +33,7 @@ from compact.core.outline import (
     RULES,
     STATE,
     STORY,
+    Emphasis,
 )
 from compact.core.sentences import topic_of
 from compact.core.tokens import TokenCounter
@@ -89,11 +90,12 @@ class Composer:
     mode: str = "assistant"
     shortened: Sequence[Message] = ()
     """The originals of what the reader sees shortened: what it lost may be worth naming."""
+    strategy: str = "task_state"
 
     @cached_property
     def emphasis(self) -> Emphasis:
-        """What the mode gives more room."""
-        return emphasis_of(self.mode)
+        """What mode and strategy give more room."""
+        return emphasis_of(self.mode, self.strategy)
 
     @cached_property
     def listing(self) -> Listing:
@@ -113,11 +115,11 @@ class Composer:
             FACTS: self._facts,
             ERRORS: self._errors,
         }
-        return {title: list(fill()) for title, fill in fillers.items()}
+        return {x: list(fill()) if self.emphasis.of(x) else [] for x, fill in fillers.items()}
 
     def record(self, room: int) -> Page:
-        """The record within so many tokens: each section up to its share, those first that the mode
-        gives more; then what is left over by what gives way last.
+        """The record within so many tokens: each section up to its share, those first that are
+        given more; then what is left over by what gives way last.
         """
         page, kept = self._laid(room)
         page.left += kept
@@ -131,10 +133,10 @@ class Composer:
         named = REFERENCE_ROOM + ID_TOKENS * len(said) * too_much // max(1, cost)
         kept = min(named, max(REFERENCE_ROOM, int(REFERENCE_SHARE * room))) if too_much else 0
         page = Page(self.counter, room - kept)
-        weights = self.emphasis.sections
+        weight = self.emphasis.of
         sections = [s for s in OUTLINE if s.part == "record"]
-        for section in sorted(sections, key=lambda s: -weights.get(s.title, 1.0)):
-            share = section.most * weights.get(section.title, 1.0)
+        for section in sorted(sections, key=lambda s: -weight(s.title)):
+            share = section.most * weight(section.title)
             most = max(section.least, int(share * room))
             page.fill(section.title, self.rows[section.title], most)
         self._fill(page)
@@ -168,6 +170,7 @@ class Composer:
         """The standing record of a session within so much room; where people only talk, what they
         said that matters is in it.
         """
+        room = int(room * self.emphasis.room)
         if not self.notes.is_plain_talk:
             return self._fitted("", room - REFERENCE_TOKENS)
         page = self.record(int(room * PLAIN_PART))

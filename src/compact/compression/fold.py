@@ -120,7 +120,7 @@ class Fold:
         self.seen = max(self.seen, stop)
 
     def _append(self, position: int) -> None:
-        message, tokens = self._history[position], self._history.tokens(position)
+        message, tokens = self._history.shown(position), self._history.tokens(position)
         if isinstance(message.content, str):
             if self._open:
                 self._close()
@@ -222,7 +222,7 @@ def _placed(projection: Projection, history: History) -> Iterator[tuple[int | No
     for piece in projection.pieces:
         match piece:
             case Run(first, last):
-                yield from ((i, history[i]) for i in range(first, last + 1))
+                yield from ((i, history.shown(i)) for i in range(first, last + 1))
             case Shown(message, position):
                 yield position, message
             case Stand(checkpoint_id):
@@ -236,7 +236,7 @@ def pieces_of(
     pieces: list[Run | Shown | Stand] = []
     for position, message in shown:
         last = pieces[-1] if pieces else None
-        if position is not None and history[position] is message:
+        if position is not None and history.shown(position) is message:
             if isinstance(last, Run) and last.last == position - 1:
                 pieces[-1] = Run(last.first, position)
             else:

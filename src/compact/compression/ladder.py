@@ -151,7 +151,7 @@ class Ladder:
             return 0
         most = int(COMPANION_SHARE * layout.limit)
         if piece.tokens - self._history.tokens(position) > most or self._is_mixed(position, most):
-            piece.spared = self._history[position]
+            piece.spared = self._history.shown(position)
             self._mask(piece)
         layout.hold(piece)
         return piece.tokens
@@ -286,7 +286,7 @@ class Ladder:
         """What of a group is not held yet, word for word."""
         history = self._history
         positions = tuple(i for i in group if i not in layout.held)
-        messages = [history[i] for i in positions]
+        messages = [history.shown(i) for i in positions]
         shown = messages if _is_plain(messages) else shorten.closed(messages)
         if shown == messages:
             tokens = sum(map(history.tokens, positions))
@@ -366,7 +366,7 @@ class Ladder:
             layout.reshape(piece, other.messages, other.tokens, "clipped")
 
     def _verbatim(self, piece: Piece) -> list[Message]:
-        return shorten.closed([self._history[i] for i in piece.positions])
+        return shorten.closed([self._history.shown(i) for i in piece.positions])
 
     def extend(self, layout: Layout, room: int) -> int:
         """Take groups at the cut into the view while they fit, the last one clipped; step over what

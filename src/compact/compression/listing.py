@@ -16,8 +16,7 @@ from compact.core import anchors
 from compact.core.anchors import Ledger
 from compact.core.commands import as_told
 from compact.core.messages import Message
-from compact.core.modes import Emphasis
-from compact.core.outline import COMMANDS, FILES, NAMES, OUTLINE
+from compact.core.outline import COMMANDS, FILES, NAMES, OUTLINE, Emphasis
 from compact.core.tokens import TokenCounter
 
 MOST_FILES, MOST_COMMANDS, MOST_NAMES = 40, 5, 120
@@ -58,7 +57,7 @@ class Listing:
         left = 0 if self.notes.is_plain_talk else min(room, page.left)
         known = anchors.texts_of(anchors.find_all(f"{self.seen}\n{page.text()}"))
         known |= {path.rsplit("/", 1)[1] for path in known if "/" in path}
-        floor = page.left - int(_MOST[COMMANDS] * left)
+        floor = page.left - int(self._most(COMMANDS) * left)
         for order, command in enumerate(self._commands(page.text())):
             left -= page.add(COMMANDS, Row(f"- `{command}`", order), page.left - floor)
         work = self.notes.work
@@ -66,14 +65,14 @@ class Listing:
         written = _relative({f: n for f, (n, _) in reversed(work.files.items())}, root)
         read = _relative(dict.fromkeys(reversed(work.read), 1), root)
         left -= self.counter.text(root) + 2 * HEADING_TOKENS
-        most = int(_MOST[FILES] * left)
+        most = int(self._most(FILES) * left)
         files = self._taken(list(written)[:MOST_FILES], known, most)
         files += self._taken(list(read)[:MOST_FILES], known, most - self._cost(files))
         left -= self._cost(files)
         untold = (x for x in self._likeliest if x not in known)
         likely = [x for x in untold if not self._is_told_file(x, known, root)]
         most = int(MOST_NAMES * max(1.0, self.emphasis.listed))
-        names = self._taken(likely[:most], known, left)
+        names = self._taken(likely[:most] if self._most(NAMES) else (), known, left)
         beside, others = _beside(names, self._homes(root, [*written, *read]), files)
         rows = _file_rows(beside, written)
         for row in [Row(f"- all under {root}", -1), *rows] if root and rows else rows:
@@ -81,6 +80,10 @@ class Listing:
         others = [_below(name, root) for name in others]
         while others and not page.add(NAMES, Row(", ".join(others))):
             others = others[: len(others) * 9 // 10]
+
+    def _most(self, title: str) -> float:
+        """The largest share of the lists' room that one of them may take."""
+        return _MOST[title] * self.emphasis.of(title)
 
     def _homes(self, root: str, files: Sequence[str]) -> dict[str, str]:
         """The file that a name belongs to: where it was defined, else where it was seen last."""
@@ -116,7 +119,7 @@ class Listing:
     @cached_property
     def _likeliest(self) -> list[str]:
         """Names by their weight for their room, those of messages that are shown shortened among
-        them; the mode says which kinds weigh more.
+        them; the emphasis says which kinds weigh more.
         """
         rows = {text: (use, weight) for text, use, weight in self.notes.ranked()}
         if self.shortened:

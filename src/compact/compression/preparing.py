@@ -19,6 +19,7 @@ from compact.core.checkpoints import Checkpoint, Level, SummaryRequest
 from compact.core.history import History
 from compact.core.levels import LEAST, LEVELS, level_at, older
 from compact.core.messages import Message, visible_texts
+from compact.core.modes import emphasis_of
 from compact.core.policy import CompactPolicy
 from compact.core.telling import cleaned_text
 from compact.core.voices import person_text
@@ -81,6 +82,7 @@ def composer_of(selection: Selection) -> Composer | None:
         "\n".join(visible_texts([*stays, *in_view(selection)])),
         selection.policy.mode,
         tuple(map(selection.history.told, shortened(selection.layout))),
+        selection.policy.strategy,
     )
 
 
@@ -138,9 +140,9 @@ def _summaries_of_new(selection: Selection, new: list[int]) -> list[Task]:
 def _summary_of_call(selection: Selection, new: list[int]) -> Task:
     """The one checkpoint of a single call."""
     layout, source = selection.layout, counted(selection.history, new)
-    room = _room_of_new(selection, source)
     composer = composer_of(selection)
     assert composer is not None, "a summary is asked for"
+    room = max(24, int(_room_of_new(selection, source) * composer.emphasis.room))
     record, cap = composer.planned(room)
     request = _request(selection, new, record.text(), "detailed", cap, (0, layout.cut))
     return Task("detailed", request, source, positions=new, room=room)
@@ -154,6 +156,7 @@ def _summary_of_part(
     composer = composer_of(selection)
     assert composer is not None, "a summary is asked for"
     assert standing is not None, "only a session's is told in parts"
+    cap = max(24, int(cap * composer.emphasis.room))
     read, source = _newest(selection.history, new, MOST_READ)
     record = composer.record(selection.record).text()
     reach = part or (standing.cut, selection.layout.cut)
@@ -259,7 +262,8 @@ def _rewrite(selection: Selection, rewrite: Rewrite, more: Sequence[int]) -> Tas
         messages = [c.message() for c in sources]
         source = sum(c.token_count for c in sources)
     messages += [history.told(i) for i in more]
-    cap = max(24, rewrite.cap - _heading_tokens(selection))
+    room = emphasis_of(selection.policy.mode, selection.policy.strategy).room
+    cap = max(24, int(room * (rewrite.cap - _heading_tokens(selection))))
     first = min(c.span.first for c in sources)
     notes = selection.notes
     if notes is not None and notes.turns.detailed_from > first:

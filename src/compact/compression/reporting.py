@@ -27,7 +27,7 @@ def report(selection: Selection, context: ActiveContext) -> Plan:
         tokens_before=before,
         tokens_after=context.tokens,
         messages_before=len(history),
-        floor={**selection.layout.floor, "tools and framing": budget.aside},
+        floor=budget.floor(selection.layout.floor),
         rungs=tuple(_rungs(selection, context)),
         fates=_fates(selection),
         parts=partition(history, selection.policy, since=selection.layout.cut).sizes(),
@@ -45,7 +45,7 @@ def unchanged(history: History, budget: Budget, total: int) -> Plan | None:
     before, notes = total, 0
     messages: list[Message] = []
     for group in groups_of(history):
-        whole = [history[i] for i in group]
+        whole = [history.shown(i) for i in group]
         shown = shorten.closed(whole)
         if shown != whole:
             total -= sum(history.tokens(i) for i in group)
@@ -61,7 +61,7 @@ def unchanged(history: History, budget: Budget, total: int) -> Plan | None:
         tokens_before=before,
         tokens_after=total,
         messages_before=len(history),
-        floor={"tools and framing": budget.aside},
+        floor=budget.floor({}),
         rungs=(closing,) if notes else (),
         context=ActiveContext(messages=tuple(messages), tokens=total),
         fates=dict.fromkeys(range(len(history)), "kept"),

@@ -94,7 +94,8 @@ def identify(
             room=room,
             pressure=standing.pressure,
         )
-        wanted = Composer(notes, history.counter, mode=policy.mode).demand + RECORD_HEADING
+        composer = Composer(notes, history.counter, mode=policy.mode, strategy=policy.strategy)
+        wanted = composer.demand + RECORD_HEADING
         left = max(0, above - ageing.tokens - new - ladder.unseen(empty))
         record = min(standing.caps.record, wanted, int(above * RECORD_SHARE), left)
         return ageing.tokens + new + record
@@ -107,7 +108,7 @@ def identify(
     except CannotFit as error:
         if budget.limit < (most := budget.hard or 0):
             return identify(history, policy, replace(budget, limit=most), standing)
-        raise CannotFit({**error.floor, "tools and framing": budget.aside}, budget.limit) from None
+        raise CannotFit(budget.floor(error.floor), budget.limit) from None
     if not layout.covers:
         ladder.fill(layout, layout.limit - layout.tokens, clip=budget.fill)
     return Selection(history, policy, ladder, layout, budget, standing, ageing, notes, record)
@@ -367,7 +368,7 @@ def _placed(
 ) -> list[tuple[int | None, Message]]:
     """Messages that are shown of some positions, each with the one it stands for."""
     by_id = {history[i].id: i for i in positions}
-    as_said = {id(history[i]): i for i in positions}
+    as_said = {id(history.shown(i)): i for i in positions}
     return [(as_said.get(id(m), by_id.get(m.id)), m) for m in messages]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from compact.compression.aging import Ageing
@@ -22,8 +22,9 @@ class Budget:
     """The tokens of a prompt, and how many of them are taken by what stands beside the messages."""
 
     limit: int
-    aside: int
-    """Tool schemas, a system prompt in a field of its own, goals, the priming of the reply."""
+    beside: Mapping[str, int]
+    """By part: tool schemas, a system prompt in a field of its own, goals, the priming of the
+    reply."""
     hard: int | None = None
     """What the prompt may grow to for the sake of its newest group; None where the limit is all
     there is. A session aims at a limit below: it will grow again, so that there is no need to use
@@ -32,6 +33,15 @@ class Budget:
     words: int = 0
     """What the newest messages of a person may take before everything else; 0 where they have no
     such claim."""
+
+    @property
+    def aside(self) -> int:
+        """Tokens of what stands beside the messages."""
+        return sum(self.beside.values())
+
+    def floor(self, parts: Mapping[str, int]) -> dict[str, int]:
+        """Parts of the history's floor together with what stands beside it."""
+        return {k: parts.get(k, 0) + self.beside.get(k, 0) for k in {**parts, **self.beside}}
 
     @property
     def fill(self) -> bool:

@@ -42,7 +42,9 @@ class ActiveContext(BaseModel):
 
     def render_text(self) -> str:
         """The model-visible text of the context: what tokens mean here."""
-        return render_text(self.messages)
+        system = self.system_text
+        before = [Message(role="system", content=system)] if system else []
+        return render_text([*before, *self.messages])
 
 
 def sendable(value: object) -> ActiveContext:

@@ -267,6 +267,24 @@ class ToolsWithdrawn(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PromptOverBudget(Event):
+    """A part has no room in the system prompt of a window's tier: it is left out of the assembled
+    one; the caller's own words are sent whole.
+    """
+
+    name: ClassVar[str] = "compact.prompt_over_budget"
+    window: int
+    part: str
+    """What it is, such as `Skill sailing`; the caller's own words are the part `system prompt`."""
+    tokens: int
+    """Of the part."""
+    budget: int
+    """Tokens that the system prompt may have."""
+    is_left_out: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GoalsChanged(Event):
     """A model's answer changed the goals by its markers (`core.markers`)."""
 

@@ -94,9 +94,9 @@ def open_tasks(goals: Sequence[Goal]) -> tuple[str, ...]:
     )
 
 
-def goals_message(goals: Sequence[Goal], *, role: Literal["system", "user"]) -> Message | None:
-    """The active goals as the message that stands before everything but the system prompt; None
-    where there are none. The same goals give the same bytes.
+def goals_message(goals: Sequence[Goal]) -> Message | None:
+    """The active goals as the message that ends the system prompt; None where there are none. The
+    same goals give the same bytes.
     """
     active = [goal for goal in goals if goal.is_active]
     if not active:
@@ -104,7 +104,7 @@ def goals_message(goals: Sequence[Goal], *, role: Literal["system", "user"]) -> 
     body = "\n".join(line for goal in active for line in _lines(goal))
     named = digest(body)
     return Message(
-        role=role,
+        role="system",
         content=f"[Goals · digest {named}]\n{body}",
         id=f"goals-{named}",
         timestamp=max(goal.created_at for goal in active),

@@ -163,6 +163,10 @@ class History:
             self._told[position] = message, len(self.secrets)
         return message
 
+    def shown(self, position: int) -> Message:
+        """The message there as a model is shown it: as it was said."""
+        return self[position]
+
     def total(self) -> int:
         """Tokens of all messages."""
         if len(self._tokens) < len(self):

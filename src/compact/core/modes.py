@@ -9,12 +9,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from types import MappingProxyType
+from dataclasses import dataclass
 from typing import Literal
 
-from compact.core.anchors import AnchorKind
-from compact.core.outline import DECISIONS, ERRORS, OPEN
+from compact.core.outline import (
+    COMMANDS,
+    DECISIONS,
+    ERRORS,
+    FILES,
+    GOAL,
+    OPEN,
+    PLAIN,
+    RULES,
+    STRATEGIES,
+    Emphasis,
+)
 from compact.core.templates import template
 from compact.errors import InvalidConfig
 
@@ -26,40 +35,24 @@ _SUMMARIES = re.compile(r"^#{1,6}[ \t]*summaries[ \t]*:?[ \t]*$", re.IGNORECASE 
 """The heading in a person's file below which it says what a summary keeps."""
 
 
-@dataclass(frozen=True, slots=True)
-class Emphasis:
-    """What the extractive summarizer gives more room, by weights; 1 is as it is without a mode."""
-
-    sections: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
-    """By the title of a section: its share of the room; 1 where it is not named."""
-    anchors: Mapping[AnchorKind, float] = field(default_factory=lambda: MappingProxyType({}))
-    """By the kind of a fact that is kept word for word; 1 where it is not named."""
-    listed: float = 1.0
-    """Of the room for files and names, and of how many there are; the story gets what is left."""
-    attempts: bool = False
-    """Whether all that failed is told: every line that says so, by what was tried, and what came of
-    it; else only the newest line of what was checked."""
-    decided: bool = False
-    """Whether what the assistant said that it decided stands among the decisions."""
-
-
 _EMPHASIS: Mapping[ModeName, Emphasis] = {
-    "assistant": Emphasis(),
+    "assistant": PLAIN,
     "developer": Emphasis(
-        anchors=MappingProxyType({"path": 1.5, "file": 1.5, "identifier": 1.5}),
+        sections={FILES: 1.5},
+        anchors={"path": 1.5, "file": 1.5, "identifier": 1.5},
         listed=1.4,
     ),
     "planning": Emphasis(
-        sections=MappingProxyType({DECISIONS: 2.0, OPEN: 1.5}),
+        sections={GOAL: 1.5, RULES: 1.5, DECISIONS: 2.0, OPEN: 1.5},
         listed=0.75,
         decided=True,
     ),
     "debugger": Emphasis(
-        sections=MappingProxyType({ERRORS: 3.0}),
+        sections={ERRORS: 3.0, COMMANDS: 1.5},
         listed=0.7,
         attempts=True,
     ),
-    "user": Emphasis(),
+    "user": PLAIN,
 }
 
 
@@ -71,7 +64,7 @@ class Mode:
     title: str
     focus: str
     """What a summary must preserve, as the end of the sentence `Keep first: …`."""
-    weights: Emphasis = Emphasis()
+    weights: Emphasis = PLAIN
     own_text: str = ""
     """What a person's file says in place of a template."""
 
@@ -82,11 +75,12 @@ class Mode:
         return template(f"modes/{_template_of(self.name)}.{length}.md")
 
 
-def emphasis_of(name: str) -> Emphasis:
-    """What the extractive summarizer gives more room in the mode of that name; in one that is not
-    known, what it gives in `assistant`.
+def emphasis_of(mode: str, strategy: str) -> Emphasis:
+    """What a checkpoint gives more room where nobody but code writes it, by mode and strategy; of
+    a name that is not known, what `assistant` and `task_state` give.
     """
-    return next((_EMPHASIS[known] for known in MODES if known == name), Emphasis())
+    asked = next((_EMPHASIS[known] for known in MODES if known == mode), PLAIN)
+    return asked.with_other(STRATEGIES.get(strategy, PLAIN))
 
 
 def mode_named(name: str) -> Mode:

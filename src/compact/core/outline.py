@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
+
+from compact.core.anchors import AnchorKind
+from compact.core.sentences import Topic
 
 Part = Literal["record", "story", "lists"]
 
@@ -130,6 +133,74 @@ OUTLINE: Sequence[Section] = (
 )
 """In the order of a checkpoint."""
 
+
+@dataclass(frozen=True, slots=True)
+class Emphasis:
+    """What is given more room than else, by weights; 1 is as it is, 0 leaves a section out."""
+
+    sections: Mapping[str, float] = field(default_factory=dict)
+    """By the title of a section: its share of the room, and what a line of the story counts that is
+    about the same (`ABOUT`)."""
+    anchors: Mapping[AnchorKind, float] = field(default_factory=dict)
+    """By the kind of a fact that is kept word for word: what it counts among names."""
+    listed: float = 1.0
+    """Of the room for files and names, and of how many there are; the story gets what is left."""
+    room: float = 1.0
+    """Of the room for the whole: below 1, the rest stays free."""
+    attempts: bool = False
+    """Whether all that failed is told: every line that says so, by what was tried, and what came of
+    it; else only the newest line of what was checked."""
+    decided: bool = False
+    """Whether what the assistant said that it decided stands among the decisions."""
+
+    def of(self, title: str) -> float:
+        """The weight of a section."""
+        return self.sections.get(title, 1.0)
+
+    def with_other(self, other: Emphasis) -> Emphasis:
+        """Both at once."""
+        return Emphasis(
+            sections={x: self.of(x) * other.of(x) for x in {**self.sections, **other.sections}},
+            anchors={
+                x: self.anchors.get(x, 1.0) * other.anchors.get(x, 1.0)
+                for x in {**self.anchors, **other.anchors}
+            },
+            listed=self.listed * other.listed,
+            room=self.room * other.room,
+            attempts=self.attempts or other.attempts,
+            decided=self.decided or other.decided,
+        )
+
+
+PLAIN = Emphasis()
+"""All as it is."""
+STRATEGIES: Mapping[str, Emphasis] = {
+    "task_state": PLAIN,
+    "brief": Emphasis(
+        sections={FACTS: 0.5, ERRORS: 0.0, FILES: 0.5, COMMANDS: 0.0, NAMES: 0.0}, room=0.5
+    ),
+    "decision_log": Emphasis(
+        sections={RULES: 1.5, DECISIONS: 3.0, FACTS: 0.5, FILES: 0.5, COMMANDS: 0.0, NAMES: 0.0},
+        listed=0.5,
+        decided=True,
+    ),
+    "code_delta": Emphasis(
+        sections={STATE: 1.5, DECISIONS: 0.5, FACTS: 0.5, FILES: 2.0, NAMES: 0.5},
+        anchors={"path": 1.5, "file": 1.5, "identifier": 1.5},
+        listed=1.5,
+    ),
+}
+"""What each strategy dwells on, in the words of its template: a short account, what was decided and
+why, what changed in which file. Rules, open work and what comes next stand in all of them."""
+ABOUT: Mapping[Topic, str] = {
+    "decisions": DECISIONS,
+    "errors": ERRORS,
+    "facts": FACTS,
+    "done": STATE,
+    "open": OPEN,
+    "plan": NEXT,
+}
+"""The section that is about the same as a sentence of that topic."""
 TITLES: Sequence[str] = tuple(section.title for section in OUTLINE)
 LISTS = frozenset(s.title for s in OUTLINE if s.part == "lists")
 """Sections that hold no sentences."""

@@ -14,6 +14,7 @@ from compact.core.events import (
     Event,
     ModelAskedAgain,
     ModelReplaced,
+    PromptOverBudget,
     StoryAsked,
     SummaryReplaced,
     ToolsWithdrawn,
@@ -67,6 +68,13 @@ def _of_session(event: Event) -> str:
             return f"{model} is asked without tools from now on: {_line(reason)}"
         case TrustFaded(warning=warning):
             return warning
+        case PromptOverBudget(part=part, tokens=tokens, is_left_out=True, reason=reason):
+            return f"The system prompt leaves out {part} of {tokens:,} tokens: {_line(reason)}"
+        case PromptOverBudget(tokens=tokens, budget=budget, window=window):
+            return (
+                f"The system prompt has {tokens:,} tokens, {budget:,} are meant for it in a window "
+                f"of {window:,}; it is sent whole"
+            )
         case _:
             return ""
 

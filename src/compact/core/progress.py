@@ -1,13 +1,15 @@
 """What a model's markers do to the goals: pure, deterministic, and bounded (FR-7).
 
-A marker finds what it speaks of by its words; what it does not find is added to the newest active
-goal. Counts are bounded, so that no model makes the floor of a prompt grow without end, and a model
-ends no goal that a person set. What was left out is said.
+A marker speaks of the entry that has its very words; what it does not find is added to the newest
+active goal: an entry too many is read past, one that is swallowed is lost. Counts are bounded, so
+that no model makes the floor of a prompt grow without end, and a model ends no goal that a person
+set. What was left out is said.
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeVar, assert_never
 
@@ -23,19 +25,15 @@ from compact.core.markers import (
     TaskMarker,
     marker_line,
 )
-from compact.core.terms import STOP_WORDS, pieces_of
 
-ALIKE = 0.6
-"""Share of their words, taken together, that two texts have in common that mean the same."""
 MOST_MADE, MOST_ENDED = 5, 20
 """Active goals that a model set, and others of it that are kept."""
 MOST_SUBTASKS, MOST_DECISIONS, MOST_ARTIFACTS, MOST_NEXT = 50, 30, 50, 5
 """Of one goal. The oldest that is finished, or not locked, goes first."""
 
 T = TypeVar("T")
-_TELLING = re.compile(r".*\d|(?:not|no|never|without|nicht|kein\w*|ohne|nie|不|没|无|未)$")
-"""Words by which two texts that are otherwise alike differ: numbers, and what says no."""
-_PLAIN = STOP_WORDS - {"no", "not", "nicht"}
+_WORDS = re.compile(r"[^\W_]+|[+#@%&*=<>~^$€£|/\\]+")
+"""Words, and marks that make other words of them: C, C++ and C# are three."""
 
 
 class Progress(NamedTuple):
@@ -107,7 +105,7 @@ def apply(goals: tuple[Goal, ...], marker: Marker) -> tuple[Goal, ...]:
 
 
 def _set(goals: tuple[Goal, ...], marker: GoalMarker) -> tuple[Goal, ...]:
-    if _closest(marker.text, [goal.text for goal in goals]) is not None:
+    if _found(marker.text, [goal.text for goal in goals]) is not None:
         return goals
     made = [goal for goal in goals if goal.made_by == "model"]
     if sum(goal.is_active for goal in made) >= MOST_MADE:
@@ -122,7 +120,7 @@ def _own(goals: tuple[Goal, ...], text: str) -> int:
     at = _newest(goals)
     if text:
         active = _active(goals)
-        found = _closest(text, [goals[i].text for i in active])
+        found = _found(text, [goals[i].text for i in active])
         if found is None:
             raise _LeftOut("no active goal says this")
         at = active[found]
@@ -168,7 +166,7 @@ def _size(goals: Sequence[Goal]) -> int:
 def _task(goals: tuple[Goal, ...], marker: TaskMarker) -> tuple[Goal, ...]:
     active = _active(goals)
     places = [(i, j) for i in active for j in range(len(goals[i].subtasks))]
-    found = _closest(marker.text, [goals[i].subtasks[j].text for i, j in places])
+    found = _found(marker.text, [goals[i].subtasks[j].text for i, j in places])
     if found is not None:
         at, number = places[found]
         tasks = list(goals[at].subtasks)
@@ -176,7 +174,7 @@ def _task(goals: tuple[Goal, ...], marker: TaskMarker) -> tuple[Goal, ...]:
             changed = {"status": marker.status, "note": marker.note}
             tasks[number] = tasks[number].model_copy(update=changed)
         return _with(goals, at, subtasks=tuple(tasks))
-    if _closest(marker.text, [goals[i].text for i in active]) is not None:
+    if _found(marker.text, [goals[i].text for i in active]) is not None:
         if marker.status != "completed":
             return goals
         return _with(goals, _own(goals, marker.text), status="done")
@@ -192,7 +190,7 @@ def _fields(marker: TaskMarker) -> dict[str, str]:
 
 def _decided(goals: tuple[Goal, ...], marker: DecisionMarker) -> tuple[Goal, ...]:
     places = [(i, j) for i in _active(goals) for j in range(len(goals[i].decisions))]
-    found = _closest(marker.text, [goals[i].decisions[j].text for i, j in places])
+    found = _found(marker.text, [goals[i].decisions[j].text for i, j in places])
     if found is not None:
         at, number = places[found]
         decisions = list(goals[at].decisions)
@@ -229,26 +227,18 @@ def _bounded(items: list[T], most: int, may_go: Callable[[T], bool]) -> tuple[T,
     return tuple(items[:oldest] + items[oldest + 1 :])
 
 
-# --- alike ----------------------------------------------------------------------------------------
+# --- the same words -------------------------------------------------------------------------------
 
 
-def _closest(text: str, others: Sequence[str]) -> int | None:
-    """Which of the others says the same; the first of those that are most alike."""
-    wanted = _words(text)
-    shares = [_alike(text, wanted, other) for other in others]
-    best = max(shares, default=0.0)
-    return shares.index(best) if best >= ALIKE else None
+def _found(text: str, others: Sequence[str]) -> int | None:
+    """Where among the others the same words stand first."""
+    wanted = _plain(text)
+    return next((i for i, other in enumerate(others) if _plain(other) == wanted), None)
 
 
-def _alike(text: str, words: frozenset[str], other: str) -> float:
-    """How much two texts say the same, 0 to 1."""
-    if " ".join(text.split()).casefold() == " ".join(other.split()).casefold():
-        return 1.0
-    known = _words(other)
-    if not words or not known or any(map(_TELLING.match, words ^ known)):
-        return 0.0
-    return 0.99 * len(words & known) / len(words | known)
-
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(pieces_of(text)) - _PLAIN
+def _plain(text: str) -> str:
+    """A text's words without case, spaces and the marks between them; the text where it has no
+    words.
+    """
+    words = _WORDS.findall(unicodedata.normalize("NFC", text).casefold())
+    return " ".join(words) or text

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from compact.core.checkpoints import Checkpoint, Summary, SummaryRequest
     from compact.core.context import ActiveContext
     from compact.core.events import Event
+    from compact.core.messages import Message
     from compact.core.replies import Delta, Reply
     from compact.core.sessions import (
         Branch,
@@ -84,6 +85,28 @@ class Exporter(Protocol):
 
     def close(self) -> None:
         """Send what is still queued and let go of resources."""
+        ...
+
+
+@runtime_checkable
+class StorageAdapter(Protocol):
+    """Keeps outside of the session's store what a compression leaves behind. Each says where it
+    kept it, as a path or an address.
+
+    Raises, from each method:
+        StoreFailed: it could not be kept.
+    """
+
+    def save_transcript(self, session_id: str, messages: Sequence[Message]) -> str:
+        """Keep the full history as it was before a compression."""
+        ...
+
+    def save_summary(self, session_id: str, step: int, summary: str) -> str:
+        """Keep what a compression said, by its number in the session, counted from 1."""
+        ...
+
+    def save_event(self, session_id: str, event: Event) -> str:
+        """Keep one event."""
         ...
 
 

@@ -31,7 +31,8 @@ GRADES: Sequence[tuple[float, Grade]] = (
 )
 """Scores from which on a name counts."""
 WARN_AFTER: Sequence[tuple[float, int]] = ((3, 3), (7, 5), (13, 7))
-"""Billions up to which so many compressions are enough for a warning."""
+"""Whole billions up to which so many compressions are enough for a warning: what people call a 3B
+has 3.2, a 7B 7.6."""
 WARN_LARGER_AFTER = 10
 
 
@@ -94,7 +95,7 @@ def reliability_of(billions: float, compressions: int) -> Reliability:
     if compressions < 0:
         raise ValueError(f"no session was compressed {compressions} times")
     score = _from(FACTORS, billions) * KEPT**compressions
-    after = next((times for most, times in WARN_AFTER if billions <= most), WARN_LARGER_AFTER)
+    after = next((times for most, times in WARN_AFTER if int(billions) <= most), WARN_LARGER_AFTER)
     return Reliability(score, _from(GRADES, score), compressions, after)
 
 

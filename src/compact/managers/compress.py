@@ -125,8 +125,8 @@ class _Task:
             self._wire.name, tokenizer=options.get("tokenizer"), model=options.get("model")
         )
         self._policy = _policy_of(options)
-        aside = aside_of(self._counter, options.get("system"), options.get("tools"))
-        self._budget = Budget(max_tokens, aside)
+        beside = parts_beside(self._counter, options.get("system"), options.get("tools"))
+        self._budget = Budget(max_tokens, beside)
         self._history = History(
             messages,
             self._wire,
@@ -174,16 +174,22 @@ def aside_of(
     system: str | Sequence[Mapping[str, Any]] | None,
     tools: Sequence[Mapping[str, Any]] | None,
 ) -> int:
-    """Tokens of what stands beside the messages: a system field, tool schemas, the priming of the
-    reply.
-    """
-    total = counter.framing.priming + counter.tools(tools or ())
-    if isinstance(system, str):
-        total += counter.framing.per_message + counter.text(system)
-    elif system:
-        total += counter.framing.per_message
-        total += sum(counter.text(str(block.get("text", ""))) for block in system)
-    return total
+    """Tokens of what stands beside the messages."""
+    return sum(parts_beside(counter, system, tools).values())
+
+
+def parts_beside(
+    counter: TokenCounter,
+    system: str | Sequence[Mapping[str, Any]] | None,
+    tools: Sequence[Mapping[str, Any]] | None,
+) -> dict[str, int]:
+    """The same by part: a system field, tool schemas, the priming of the reply."""
+    field = 0
+    if system:
+        texts = [system] if isinstance(system, str) else [str(x.get("text", "")) for x in system]
+        field = counter.framing.per_message + sum(map(counter.text, texts))
+    schemas = counter.tools(tools or ())
+    return {"system prompt": field, "tools": schemas, "framing": counter.framing.priming}
 
 
 def _wire_of(messages: Sequence[Item], name: str | None) -> WireFormat:

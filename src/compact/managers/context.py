@@ -211,11 +211,35 @@ class ContextManager(Sending):
         Raises:
             NotFound: the session has no such message.
         """
-        wanted = message if isinstance(message, str) else message.id
-        position = self._state.history.position_of(wanted)
+        self._state.pin(self._position_of(message))
+
+    def put_aside(
+        self, message: Message | str | None = None, *, tokens: int | None = None
+    ) -> Message:
+        """Show models no more than head and tail of a message from now on, with its id; without
+        one, of the newest message of a person. Its whole text stays in the history, where `recall`
+        and `expand` read it. So a session goes on after a message that fits in no window.
+
+        `tokens` are those that are shown; without, as many as let the next prompt fit into the
+        window that was asked for last. Returns the message as it is shown.
+
+        Raises:
+            NotFound: the session has no such message.
+        """
+        return self._asked.put_aside(self._position_of(message), tokens)
+
+    def _position_of(self, message: Message | str | None) -> int:
+        """Where a message stands; without one, the newest message of a person."""
+        history = self._state.history
+        history.catch_up()
+        if message is None:
+            position, wanted = next(history.persons(), None), "of a person"
+        else:
+            wanted = message if isinstance(message, str) else message.id
+            position, wanted = history.position_of(wanted), f"with the id {wanted!r}"
         if position is None:
-            raise NotFound(f"this session has no message with the id {wanted!r}")
-        self._state.pin(position)
+            raise NotFound(f"this session has no message {wanted}")
+        return position
 
     @property
     def goals(self) -> tuple[Goal, ...]:
@@ -258,6 +282,9 @@ class ContextManager(Sending):
 
     def get_context_for_model(self, model_key: str | None = None) -> list[dict[str, Any]]:
         """The prompt for the model, as provider dictionaries that are whoever asked's own.
+
+        In a format with a field for the system prompt, that stands in `active_context().system`,
+        goals included.
 
         Compresses if the trigger was passed. With a model key, the prompt for that model's window,
         by that model's tokenizer.

@@ -13,6 +13,7 @@ from itertools import chain as chained
 from typing import Any
 
 from compact import forks
+from compact.compression import shorten
 from compact.core import chain
 from compact.core.formats.wire import WireFormat
 from compact.core.history import NEVER_PRUNED, History, Item
@@ -59,6 +60,8 @@ class SessionHistory(History):
         self._lock = forks.Lock(forks.HISTORY)
         self._instead: dict[int, tuple[Message, int]] = {}
         """Other words for the leading system messages, and their tokens."""
+        self._aside: dict[int, tuple[Message, int]] = {}
+        """Head and tail of messages that were put aside, and their tokens."""
         self.take_system(store.notes(branch.session_id).get(SYSTEM_NOTE))
         fixed = store.marked(branch.id, FIXED, before=self._length, most=MOST_FIXED)
         self.fixed = fixed[::-1]
@@ -198,9 +201,32 @@ class SessionHistory(History):
                 del self._person_positions[:-MOST_PERSONS]
                 self._persons_from = self._person_positions[0]
 
+    def put_aside(self, position: int, most: int) -> None:
+        """Show of the message there no more than head and tail from now on, about so many tokens;
+        what was said stays.
+        """
+        short = shorten.clipped(self[position], most, self.counter)
+        self._aside[position] = (short, self.counter.message(short))
+
+    def shown(self, position: int) -> Message:
+        """The message there as a model is shown it: as it was said, or what is shown of it where it
+        was put aside.
+        """
+        aside = self._aside.get(position)
+        return self[position] if aside is None else aside[0]
+
+    def is_aside_before(self, position: int) -> bool:
+        """Whether a message before that position was put aside."""
+        return any(each < position for each in self._aside)
+
     def tokens(self, position: int) -> int:
-        """Tokens of the message there as sent. What the message itself says of them counts for
-        nothing: another tokenizer may have said so.
+        """Tokens of the message there as sent."""
+        aside = self._aside.get(position)
+        return self.said_tokens(position) if aside is None else aside[1]
+
+    def said_tokens(self, position: int) -> int:
+        """Tokens of the message there as it was said. What the message itself says of them counts
+        for nothing: another tokenizer may have said so.
         """
         known = self._tokens.get(position)
         if known is None:
@@ -218,6 +244,8 @@ class SessionHistory(History):
             self._counts = False
             self._tokens.clear()
             self._instructions.clear()
+            for position, (short, _) in self._aside.items():
+                self._aside[position] = (short, self.counter.message(short))
 
     def counted(self) -> int:
         """How many messages have been counted: all, as the store keeps their sums."""

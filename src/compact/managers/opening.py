@@ -30,7 +30,7 @@ from compact.core.sessions import DEFAULT_SCOPE, Session
 from compact.core.tiers import TierSettings
 from compact.core.tokens import TokenCounter
 from compact.errors import InvalidConfig, InvalidMessage, NotFound
-from compact.managers.compress import aside_of, checked_size
+from compact.managers.compress import checked_size, parts_beside
 from compact.managers.prompting import Lead, Prompting, mode_in
 from compact.managers.state import SessionState, new_branch
 
@@ -219,11 +219,11 @@ def _state(
 
 
 def _prompting(wire: WireFormat, counter: TokenCounter, options: SessionOptions) -> Prompting:
-    tokens = aside_of(counter, options.get("system"), options.get("tools"))
+    parts = parts_beside(counter, options.get("system"), options.get("tools"))
     return Prompting(
         wire,
         counter,
-        Lead(_beside(options), tokens),
+        Lead(_beside(options), parts),
         parts=options.get("prompt"),
         own_mode=mode_in(options.get("user_mode")),
         tiers=options.get("tiers"),

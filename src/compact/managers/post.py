@@ -15,6 +15,7 @@ from compact.core.asking import Ask, Limits
 from compact.core.calls import got
 from compact.core.context import ActiveContext
 from compact.core.events import RatioLearned, ToolsWithdrawn, WindowCapped
+from compact.core.messages import Message
 from compact.core.overflow import refusal_of
 from compact.core.plan import Plan
 from compact.core.protocols import ChatModel
@@ -28,7 +29,9 @@ from compact.errors import (
     ModelRefused,
     ModelUnavailable,
 )
+from compact.managers.compress import aside_of
 from compact.managers.drafts import Wanted
+from compact.managers.requested import shown_of_aside
 from compact.managers.rescue import rescue
 from compact.managers.state import SessionState
 from compact.managers.travel import take_snapshot
@@ -69,10 +72,12 @@ class Post:
         """The models of which was said that they are asked without tools."""
         self._taken: Taken | None = None
         """The prompt that was taken last."""
+        self._wanted = view
+        """The view that somebody asked for last, whether it fitted or not."""
 
     def serve(self, view: View) -> None:
         """Send what is in that view from now on."""
-        self._main = view
+        self._main = self._wanted = view
         self._known.clear()
 
     async def fitted(self, view: View, take: Callable[[], T]) -> T:
@@ -82,12 +87,24 @@ class Post:
         Raises:
             CannotFit: what may not be shortened exceeds the usable window.
         """
+        self._wanted = view
 
         def taken() -> T:
             self._taken = Taken(view, view.tokens)
             return take()
 
         return await view.fit(taken, partial(rescue, self._state, view))
+
+    def put_aside(self, position: int, tokens: int | None) -> Message:
+        """Show head and tail of a message from now on, so many tokens, or as many as let the view
+        that was asked for last fit; the message as it is shown.
+        """
+        state = self._state
+        with state.lock:
+            most = tokens or shown_of_aside(state, self._wanted, position)
+            state.put_aside(position, most)
+            self._main.reload()
+            return state.history.shown(position)
 
     async def sent(self, model: ChatModel) -> Reply:
         """The model's answer to the active context.
@@ -244,18 +261,25 @@ class Post:
         if (counted := self.count(context)) > view.window.usable:
             self._state.history.recount()
             async with view.alone():
-                error = CannotFit({"prompt": counted}, view.window.usable)
+                error = self._too_large(counted)
                 await rescue(self._state, view, error)
             context = await self.fitted(view, view.context)
             if (counted := self.count(context)) > view.window.usable:
-                raise CannotFit({"prompt": counted}, view.window.usable)
+                raise self._too_large(counted)
         self._taken = Taken(view, counted)
         return context, self._taken
 
+    def _too_large(self, counted: int) -> CannotFit:
+        """The error of a prompt that was counted as too large, by what it consists of."""
+        parts = self._state.lead(self._main.size, self._state.goals).parts
+        parts = {**parts, "messages": counted - sum(parts.values())}
+        return CannotFit(parts, self._main.window.usable)
+
     def count(self, context: ActiveContext) -> int:
         """Tokens of a whole prompt."""
-        beside = self._state.lead(self._main.size).tokens
-        return beside + sum(map(self._state.counter.message, context.messages))
+        counter = self._state.counter
+        beside = aside_of(counter, context.system, context.tools)
+        return beside + sum(map(counter.message, context.messages))
 
     def reported(self, tokens: int) -> None:
         """Learn from what a provider counted for the prompt that was taken last."""

@@ -2,18 +2,20 @@
 and a window's tier, and what the caller sends beside the messages (FR-16).
 
 Where a format has a field of its own for the system prompt it stands there, before the caller's own
-words; else it is the first message.
+words; else it is the first message. Goals end the system prompt, in the same field or as a message.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from compact.compression.fold import Beside
+from compact.core.events import PromptOverBudget
 from compact.core.formats.wire import WireFormat
+from compact.core.goals import Goal, goals_message
 from compact.core.messages import Message
 from compact.core.modes import Mode, mode_named, user_mode
 from compact.core.policy import CompactPolicy
@@ -21,6 +23,10 @@ from compact.core.prompts import PromptParts, SystemPrompt, assemble, heading, p
 from compact.core.tiers import TierSettings, tier_of
 from compact.core.tokens import TokenCounter
 from compact.errors import InvalidConfig, unreadable
+from compact.managers.compress import aside_of
+
+System = str | tuple[Mapping[str, Any], ...] | None
+"""A system prompt in a field of its own, as text or as the provider's blocks."""
 
 
 class Lead(NamedTuple):
@@ -28,12 +34,23 @@ class Lead(NamedTuple):
 
     beside: Beside
     """What is sent beside the messages."""
-    tokens: int
-    """Tokens of that."""
+    parts: Mapping[str, int]
+    """Tokens of all of it, by part."""
     message: Message | None = None
     """The system prompt, in formats whose system prompt is a message."""
+    goals: Message | None = None
+    """The active goals, in such formats."""
     prompt: SystemPrompt | None = None
     """How it was assembled; None where nothing is."""
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of what stands before the history."""
+        return sum(self.parts.values())
+
+    def with_part(self, name: str, tokens: int) -> Mapping[str, int]:
+        """The parts, of which that one has so many tokens more."""
+        return {**self.parts, name: self.parts.get(name, 0) + tokens}
 
 
 class Prompting:
@@ -66,8 +83,8 @@ class Prompting:
     @cached_property
     def _bare(self) -> Lead:
         """What the caller sends but for tools."""
-        beside, tokens, *_ = self._given
-        return Lead(beside._replace(tools=()), tokens - self._counter.tools(beside.tools))
+        beside, parts, *_ = self._given
+        return Lead(beside._replace(tools=()), {**parts, "tools": 0})
 
     def mode(self, name: str) -> Mode:
         """The mode of that name, `user` by the person's own file.
@@ -104,26 +121,73 @@ class Prompting:
 
     def _assembled(self, parts: PromptParts, given: Lead, mode: str, budget: int) -> Lead:
         count = self._counter.text
-        has_field = self._wire.name == "anthropic"
-        own = 0 if has_field else count(heading(""))
+        own = 0 if self._has_field else count(heading(""))
         prompt = assemble(
             parts, mode=self.mode(mode), tier_budget=budget, count=lambda text: count(text) + own
         )
-        if not has_field:
-            return given._replace(message=prompt_message(prompt), prompt=prompt)
+        lead = given._replace(prompt=prompt)
         if not prompt.text:
-            return given._replace(prompt=prompt)
-        before = given.beside.system
-        tokens = given.tokens + prompt.tokens
-        if before is None:
-            system: str | tuple[Mapping[str, object], ...] = prompt.text
-            tokens += self._counter.framing.per_message
-        elif isinstance(before, str):
-            system = f"{prompt.text}\n\n{before}"
-            tokens += count("\n\n")
-        else:
-            system = ({"type": "text", "text": prompt.text}, *before)
-        return Lead(given.beside._replace(system=system), tokens, prompt=prompt)
+            return lead
+        if self._has_field:
+            return self._in_field(lead, "system prompt", prompt.text, given.beside.system)
+        message = prompt_message(prompt)
+        assert message is not None, "it says something"
+        taken = lead.with_part("system prompt", self._counter.message(message))
+        return lead._replace(message=message, parts=taken)
+
+    def over_budget(self, mode: str, size: int, own: int) -> Iterator[PromptOverBudget]:
+        """What has no room in the system prompt of a window of that size, the caller's own words
+        among it, of which so many tokens stand in the history.
+        """
+        budget, prompt = tier_of(size, self._tiers).prompt_tokens, self.lead(mode, size).prompt
+        own += self._given.parts["system prompt"]
+        rows = [(*left, True) for left in (prompt.left_out if prompt else ())]
+        if own > budget:
+            rows.append(("system prompt", own, "the caller's own words are never cut", False))
+        for part, tokens, reason, is_left_out in rows:
+            yield PromptOverBudget(
+                window=size,
+                part=part,
+                tokens=tokens,
+                budget=budget,
+                is_left_out=is_left_out,
+                reason=reason,
+            )
+
+    def with_goals(self, lead: Lead, goals: Sequence[Goal]) -> Lead:
+        """The lead with the active goals: the end of the system prompt, wherever that stands."""
+        message = goals_message(goals)
+        if message is None:
+            return lead
+        if self._has_field:
+            return self._in_field(lead, "goals", lead.beside.system, message.text)
+        parts = lead.with_part("goals", self._counter.message(message))
+        return lead._replace(goals=message, parts=parts)
+
+    @property
+    def _has_field(self) -> bool:
+        """Whether the format has a field of its own for the system prompt."""
+        return self._wire.name == "anthropic"
+
+    def _in_field(self, lead: Lead, part: str, first: System, second: System) -> Lead:
+        """The lead with these two as its system field; what it grows by is that part's."""
+        system = _joined(first, second)
+        before = aside_of(self._counter, lead.beside.system, ())
+        parts = lead.with_part(part, aside_of(self._counter, system, ()) - before)
+        return lead._replace(beside=lead.beside._replace(system=system), parts=parts)
+
+
+def _joined(first: System, second: System) -> System:
+    """Two system prompts as one: texts as a text, else as blocks."""
+    if not first or not second:
+        return first or second
+    if isinstance(first, str) and isinstance(second, str):
+        return f"{first}\n\n{second}"
+    return (*_blocks(first), *_blocks(second))
+
+
+def _blocks(system: str | tuple[Mapping[str, Any], ...]) -> tuple[Mapping[str, Any], ...]:
+    return ({"type": "text", "text": system},) if isinstance(system, str) else system
 
 
 def mode_in(file: str | Path | None) -> Mode | None:

@@ -110,7 +110,7 @@ def expand(
     taken: list[Message] = []
     tokens, clipped = 0, False
     for position in positions[start:]:
-        size = history.tokens(position)
+        size = history.said_tokens(position)
         if max_tokens is not None and tokens + size > max_tokens:
             clipped = not taken
             break

@@ -1,4 +1,4 @@
-"""What a compression that somebody asks for comes down to."""
+"""What a compression that somebody asks for comes down to, or a message that is put aside."""
 
 from compact.compression.ladder import Ladder
 from compact.managers.drafts import Wanted
@@ -9,6 +9,11 @@ ASKED_SHARE = 0.6
 """Largest share of what lies above the floor that is left where no other is asked for (K-16)."""
 NOTHING_NEW = "nothing was said since the last compression"
 FLOOR_ALONE = "the system prompt, pins and the newest message of a person are all there is"
+
+
+LEAST_SHOWN, SHOWN_SHARE = 64, 0.25
+"""Tokens that are shown at least of a message that is put aside; and the largest share of the
+usable window."""
 
 
 def wanted_of(state: SessionState, view: View, ratio: float | None) -> Wanted:
@@ -26,3 +31,13 @@ def wanted_of(state: SessionState, view: View, ratio: float | None) -> Wanted:
         return Wanted(floor, FLOOR_ALONE)
     share = ASKED_SHARE if ratio is None else ratio
     return Wanted(min(most, floor + int(share * (tokens - floor))))
+
+
+def shown_of_aside(state: SessionState, view: View, position: int) -> int:
+    """Tokens that a message may be shown with so that a prompt fits: half of what the rest of the
+    floor leaves of the window, and no more than a share of it.
+    """
+    state.history.put_aside(position, LEAST_SHOWN)
+    floor = Ladder(state.history, state.policy).floor() + view.aside
+    free = (view.window.usable - floor) // 2
+    return max(LEAST_SHOWN, min(free, int(SHOWN_SHARE * view.window.usable)))

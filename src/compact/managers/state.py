@@ -6,7 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from itertools import takewhile
+from typing import Any, NamedTuple
 
 from compact import forks
 from compact.compression.fold import Fold
@@ -15,9 +16,9 @@ from compact.core.budget import ContextWindow
 from compact.core.calibration import Calibration
 from compact.core.events import TrustFaded
 from compact.core.formats.wire import WireFormat
-from compact.core.goals import Goal, goals_message
+from compact.core.goals import Goal
 from compact.core.levels import aged
-from compact.core.messages import Message
+from compact.core.messages import SYSTEM_ROLES
 from compact.core.policy import CompactPolicy
 from compact.core.protocols import Emit, SessionStore, Summarizer
 from compact.core.resolving import Setting
@@ -27,10 +28,10 @@ from compact.errors import NotFound
 from compact.managers.history import SYSTEM_NOTE, SessionHistory
 from compact.managers.prompting import Lead, Prompting
 
-GOALS, MODE, PIN = "goals:", "mode:", "pin:"
+GOALS, MODE, PIN, ASIDE = "goals:", "mode:", "pin:", "aside:"
 CALIBRATION, COUNTED = "calibration:", "counted:"
-"""How the names of the session's notes begin. Each pin is a note of its own: of two writers that
-pin at once, neither undoes the other."""
+"""How the names of the session's notes begin. Each pin, and each message put aside, is a note of
+its own: of two writers that pin at once, neither undoes the other."""
 TRACKED = ":tracked"
 """How the names of goals' notes end that a model's markers led to (`managers.tracking`). Prompts
 show them from the next compression on: until then the markers are in view themselves, and what
@@ -45,7 +46,7 @@ EVER = 2**62
 """A position that no session reaches."""
 NOTHING_SET = f"{GOALS}{0:06}:none"
 """The name that progress goes on from where nobody has set goals: before that of every note."""
-_TAKEN = (GOALS, MODE, PIN, CALIBRATION, COUNTED, SYSTEM_NOTE)
+_TAKEN = (GOALS, MODE, PIN, ASIDE, CALIBRATION, COUNTED, SYSTEM_NOTE)
 
 
 class NotedGoals(NamedTuple):
@@ -92,6 +93,8 @@ class SessionState:
     which branch is open is one thing for all of them."""
     _first_mode: str = field(init=False)
     """The mode before anybody has set one."""
+    _told: set[tuple[int, str, int]] = field(default_factory=set)
+    """Of which parts of which window's system prompt it was said that they have no room."""
     _resolved: tuple[object, CompactPolicy] | None = None
     _noted: Mapping[str, Any] = field(default_factory=dict)
     """The notes that goals, pins and calibration were taken from."""
@@ -136,10 +139,11 @@ class SessionState:
         if found == self._noted:
             return
         with self.lock:
-            for name in found.keys() - self._noted.keys():
-                branch_id, _, position = name.removeprefix(PIN).rpartition(":")
-                if name.startswith(PIN) and self.covers(branch_id, int(position) + 1):
-                    self.history.pin(int(position))
+            new = {k: v for k, v in found.items() if self._noted.get(k) != v}
+            for position, _ in self._placed(PIN, new):
+                self.history.pin(position)
+            for position, note in self._placed(ASIDE, new):
+                self.history.put_aside(position, note["tokens"])
             if found.get(SYSTEM_NOTE) != self._noted.get(SYSTEM_NOTE):
                 self.history.take_system(found.get(SYSTEM_NOTE))
             unseen, calibrated = (self._calibration_name, COUNTED), self.calibration
@@ -152,6 +156,15 @@ class SessionState:
             known = Calibration.model_validate(found.get(self._calibration_name, {}))
             if known != calibrated:
                 self.calibration = known
+
+    def _placed(
+        self, prefix: str, notes: Mapping[str, Mapping[str, Any]]
+    ) -> Iterator[tuple[int, Mapping[str, Any]]]:
+        """Positions of the open branch of which notes of that kind say something."""
+        for name in filter(lambda name: name.startswith(prefix), notes):
+            branch_id, _, position = name.removeprefix(prefix).rpartition(":")
+            if self.covers(branch_id, int(position) + 1):
+                yield int(position), notes[name]
 
     @property
     def _calibration_name(self) -> str:
@@ -200,6 +213,17 @@ class SessionState:
                 )
             )
 
+    def tell_prompt(self, window: int) -> None:
+        """Say once what has no room in the system prompt of that window."""
+        leading = takewhile(
+            lambda i: self.history[i].role in SYSTEM_ROLES, range(len(self.history))
+        )
+        own = sum(map(self.history.tokens, leading))
+        for event in self.prompting.over_budget(self.policy.mode, window, own):
+            if (told := (window, event.part, event.tokens)) not in self._told:
+                self._told.add(told)
+                self.emit(event)
+
     def counted_by(self, projection: Projection) -> str:
         """The tokenizer that a projection's tokens were counted by: the session's, unless a note
         says another one.
@@ -221,6 +245,11 @@ class SessionState:
     def pin(self, position: int) -> None:
         """Keep a message word for word from now on, on this branch."""
         self.store.note(self.id, f"{PIN}{self.branch_id}:{position}", {})
+        self._take_notes()
+
+    def put_aside(self, position: int, tokens: int) -> None:
+        """Show of a message no more than head and tail from now on, on this branch."""
+        self.store.note(self.id, f"{ASIDE}{self.branch_id}:{position}", {"tokens": tokens})
         self._take_notes()
 
     def set_goals(self, goals: Sequence[Goal]) -> None:
@@ -341,11 +370,6 @@ class SessionState:
         live = tuple(aged(c, found.number) for c in found.checkpoints)
         return found.model_copy(update={"checkpoints": live})
 
-    def preface(self, goals: Sequence[Goal]) -> Message | None:
-        """The message that carries goals, in the role that the wire format has for it."""
-        role: Literal["system", "user"] = "user" if self.wire.name == "anthropic" else "system"
-        return goals_message(goals, role=role)
-
     def give_tools(self, given: bool) -> None:
         """Send the caller's tools along from now on, or none."""
         with self.lock:
@@ -353,21 +377,20 @@ class SessionState:
                 self.gives_tools = given
                 self.revision += 1
 
-    def lead(self, size: int) -> Lead:
-        """What stands before the history in the window of that size."""
-        return self.prompting.lead(self.policy.mode, size, tools=self.gives_tools)
+    def lead(self, size: int, goals: Sequence[Goal] = ()) -> Lead:
+        """What stands before the history in the window of that size, these goals with it."""
+        lead = self.prompting.lead(self.policy.mode, size, tools=self.gives_tools)
+        return self.prompting.with_goals(lead, goals)
 
-    def fold(self, preface: Message | None, lead: Lead) -> Fold:
+    def fold(self, lead: Lead) -> Fold:
         """The bare history as a context to which messages are appended."""
-        aside = self.aside(preface, lead)
         return Fold(
-            self.history, aside=aside, goals=preface, opening=lead.message, beside=lead.beside
+            self.history,
+            aside=lead.tokens,
+            goals=lead.goals,
+            opening=lead.message,
+            beside=lead.beside,
         )
-
-    def aside(self, preface: Message | None, lead: Lead) -> int:
-        """Tokens of what stands beside the messages of the history."""
-        ours = (message for message in (lead.message, preface) if message is not None)
-        return lead.tokens + sum(map(self.counter.message, ours))
 
     def moves(self, window: int | None = None, *, most: int = NEWEST_MOVES) -> Iterator[Move]:
         """The moves that lie on the open branch, for a window or for all, newest first, among so

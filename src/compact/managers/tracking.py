@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 
 from compact.core.events import GoalsChanged
 from compact.core.given import Given
-from compact.core.goals import Goal
+from compact.core.goals import Goal, goals_message
 from compact.core.markers import Marker, markers_in
 from compact.core.messages import Message
 from compact.core.progress import Progress, progress
@@ -119,8 +119,8 @@ def _room(state: SessionState, usable: int) -> Fits:
     """Whether goals leave enough of a window to everything else."""
 
     def fits(goals: Sequence[Goal]) -> bool:
-        preface = state.preface(goals)
-        return preface is None or state.counter.message(preface) <= SHARE * usable
+        shown = goals_message(goals)
+        return shown is None or state.counter.message(shown) <= SHARE * usable
 
     return fits
 

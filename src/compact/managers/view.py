@@ -132,8 +132,8 @@ class View:
         projection = None if name is None else state.projection(name)
         tracked = projection.at if projection else 0
         goals = goals_by(state, length, self.window.usable, tracked=tracked)
-        preface = state.preface(goals)
-        fold = state.fold(preface, state.prompting.lead(state.mode_before(length), self.size))
+        lead = state.prompting.lead(state.mode_before(length), self.size)
+        fold = state.fold(state.prompting.with_goals(lead, goals))
         if projection is not None:
             fold.take(projection)
         fold.follow(length)
@@ -164,11 +164,12 @@ class View:
         """
         state = self._state
         goals = state.goals_shown(projection, len(state.history))
-        self._fold = state.fold(state.preface(goals), state.lead(self.size))
+        self._fold = state.fold(state.lead(self.size, goals))
         self.projection = projection
         if projection is not None:
             own = state.counted_by(projection) == state.counter.estimator.name
-            self._fold.take(projection, counted=own and not settled)
+            changed = settled or state.history.is_aside_before(projection.at)
+            self._fold.take(projection, counted=own and not changed)
         self._trigger = self.window.trigger
         settled = settled and self._tokens_until(self.window.usable) <= self.window.usable
         if settled:
@@ -368,7 +369,8 @@ class View:
         state, breaker = self._state, self._breaker
         with state.lock:
             ground, history = self.ground(), state.history
-            aside = state.aside(state.preface(state.goals), state.lead(self.size))
+            beside = state.lead(self.size, state.goals).parts
+            aside = sum(beside.values())
             goals = tuple(goal.text for goal in state.goals if goal.is_active)
             given = {"size": self.size, "aside": aside, "tokens": tokens}
             standing = standing_in(state, self.projection, self.window, **given)
@@ -389,7 +391,7 @@ class View:
             proposal = await pipeline.compress(
                 history,
                 policy,
-                budget=Budget(limit, aside, hard=hard, words=self.window.words),
+                budget=Budget(limit, beside, hard=hard, words=self.window.words),
                 summarizer=summarizer,
                 emit=state.emit,
                 standing=standing,
@@ -488,6 +490,7 @@ class View:
     def _decided(self, tokens: int, reason: str, *, triggered: bool = False) -> None:
         if self._state.emit is nobody:  # asked at every turn
             return
+        self._state.tell_prompt(self.size)
         trigger = self._trigger
         self._state.emit(
             TriggerDecision(triggered=triggered, tokens=tokens, trigger=trigger, reason=reason)

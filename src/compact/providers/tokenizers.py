@@ -35,8 +35,11 @@ CHUNK = 1_000_000
 
 
 class TiktokenEstimator:
-    """Exact counts of an OpenAI vocabulary (`o200k` or `cl100k`); special tokens count as plain
-    text.
+    """Exact counts of an OpenAI vocabulary, named by itself (`o200k` or `cl100k`, with `_base` or
+    without) or by a model that has it (`gpt-4`); special tokens count as plain text.
+
+    Raises:
+        UnknownModel: nothing is known of the model, or it has another tokenizer; names that one.
     """
 
     exact = True
@@ -151,6 +154,19 @@ def tokenizer_of_model(model: str) -> str:
     raise UnknownModel(
         f"no tokenizer is known for the model {model!r}; "
         f"give tokenizer= (one of {', '.join(NAMES)})"
+    )
+
+
+def _vocabulary_of(model: str) -> str:
+    """The vocabulary that is named, by itself or by a model."""
+    name = model.removesuffix("_base")
+    if name in VOCABULARIES:
+        return name
+    if (name := tokenizer_of_model(model)) in VOCABULARIES:
+        return name
+    raise UnknownModel(
+        f"{model!r} has none of OpenAI's vocabularies: it is counted by the tokenizer {name!r}, as "
+        "tokenizer= takes it"
     )
 
 

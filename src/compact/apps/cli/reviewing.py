@@ -122,6 +122,7 @@ def context(options: ContextOptions) -> None:
     """
     from compact.apps.cli import drawing, output, shown, stores
     from compact.core.formats.known import format_named
+    from compact.core.messages import Message
 
     with stores.opened(options) as shelf:
         session = shelf.find(options.session)
@@ -135,6 +136,8 @@ def context(options: ContextOptions) -> None:
         sent = format_named(session.wire).render(seen.messages)
         ids = [checkpoint.id for checkpoint in seen.checkpoints]
         place = {"session": session.id, "branch": ctx.branch_id, "at": at}
+        if seen.system:
+            place["system"] = seen.system_text
         sizes = {"window": ctx.window.size, "usable": ctx.window.usable, "tokens": seen.tokens}
         output.print_json({**place, **sizes, "checkpoints": ids, "messages": sent})
         return
@@ -147,6 +150,9 @@ def context(options: ContextOptions) -> None:
         older = drawing.counted(total, "older message")
         verb = "is" if total == 1 else "are"
         out.print(f"{older} {verb} not shown: --most {len(seen.messages)} shows all\n")
+    if system := seen.system_text:
+        message = Message(role="system", content=system)
+        rows.insert(0, (None, message, ctx.estimate_tokens(system)))
     (shown.show_whole if options.render == "full" else shown.show_rows)(out, rows)
 
 

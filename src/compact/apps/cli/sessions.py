@@ -1,4 +1,4 @@
-"""`compactctl sessions`: which there are, what one consists of, compressing and deleting one.
+"""`compactctl sessions`: which there are, what one consists of, compressing, deleting one.
 
 Bringing them in from files lives in `exchange`, out to files in `exporting`.
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from compact.apps.cli.stores import Shelf
     from compact.core.sessions import Session
 
-HELP = """Conversations that are kept: list, show, import, export, compress, delete.
+HELP = """Conversations that are kept: list, show, import, export, compress, put-aside, delete.
 
 They live in one file: --store FILE, the setting `store` (COMPACT_STORE), else .compact/sessions.db
 in this folder, which only import makes. A session is named by its id, or by how it begins.
@@ -246,6 +246,49 @@ def compress(options: CompressOptions) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
+class AsideOptions(OpenOptions):
+    """What `sessions put-aside` takes."""
+
+    message: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="MESSAGE",
+            help="A message's id, or its first eight characters. Default: your newest message.",
+            show_default=False,
+        ),
+    ] = None
+    tokens: Annotated[
+        int | None,
+        typer.Option(
+            parser=whole_number,
+            metavar="N",
+            help="Tokens that are shown of it. Default: as many as let the next prompt fit.",
+        ),
+    ] = None
+
+
+@taking(AsideOptions)
+def put_aside(options: AsideOptions) -> None:
+    """Show a model only head and tail of a message that fits in no window.
+
+    Its whole text stays in the history, where recall and expand read it by the id that is shown.
+
+    Examples:
+      compactctl sessions put-aside harbour
+      compactctl sessions put-aside harbour 3f2a81b0 --tokens 500
+    """
+    from compact.apps.cli import drawing, output, shown, stores
+
+    with stores.entered(options) as ctx:
+        message = ctx.put_aside(options.message, tokens=options.tokens)
+        told = {"message": message.id, "shown": message.text, **shown.standing_json(ctx)}
+    if options.json:
+        output.print_json(told)
+    else:
+        output.print_data(f"{drawing.one_line(message.id)}\n")
+
+
+@dataclass(frozen=True, kw_only=True)
 class DeleteOptions(SessionOptions):
     """What `sessions delete` takes."""
 
@@ -320,4 +363,5 @@ group.command("show")(show)
 group.command("import")(exchange.import_session)
 group.command("export")(exporting.export_session)
 group.command("compress")(compress)
+group.command("put-aside")(put_aside)
 group.command("delete")(delete)

@@ -10,6 +10,7 @@ from compact.compression.extraction.notes import Notes, weights_of
 from compact.compression.extraction.story import FADE_TURNS, Teller
 from compact.core.checkpoints import Summary, SummaryRequest
 from compact.core.messages import visible_texts
+from compact.core.modes import emphasis_of
 from compact.core.tokens import TokenCounter
 
 
@@ -32,9 +33,14 @@ class ExtractiveSummarizer:
         if not isinstance(notes, Notes):
             notes = Notes().read(request.messages)
         beside = "\n".join((*visible_texts(request.kept), request.record))
-        weights = weights_of(notes.ranked())
-        fade = FADE_TURNS[request.level]
+        emphasis = emphasis_of(request.mode, request.strategy)
         teller = Teller(
-            notes, self._counter, *request.reach, seen=beside, weights=weights, fade=fade
+            notes,
+            self._counter,
+            *request.reach,
+            seen=beside,
+            weights=weights_of(notes.ranked(), emphasis.anchors),
+            fade=FADE_TURNS[request.level],
+            emphasis=emphasis,
         )
         return Summary(text=teller.tell(request.max_tokens), made_by=self.name)

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from compact.compression.extraction.turns import LONGEST_QUESTION, Statement, Turns, statements
 from compact.compression.extraction.work import EDIT_KEYS, WorkLog
 from compact.core import anchors
-from compact.core.anchors import Anchor, Ledger, Use
+from compact.core.anchors import Anchor, AnchorKind, Ledger, Use
 from compact.core.checkpoints import REFERENCE_LINE, summary_of
 from compact.core.history import History
 from compact.core.instructions import Instruction, find_instructions, score_of
@@ -236,10 +236,15 @@ class Notes:
         return OLD + math.exp((position - self.position) / FADE)
 
 
-def weights_of(ranked: Sequence[tuple[str, Use, float]]) -> dict[str, float]:
-    """What a name counts, about 1 for a typical one."""
+def weights_of(
+    ranked: Sequence[tuple[str, Use, float]], kinds: Mapping[AnchorKind, float]
+) -> dict[str, float]:
+    """What a name counts, about 1 for a typical one; those of some kinds more."""
     typical = ranked[min(len(ranked) - 1, TYPICAL)][2] if ranked else 1.0
-    return {text: weight / (typical or 1.0) for text, _, weight in ranked[:WEIGHED]}
+    return {
+        text: weight / (typical or 1.0) * kinds.get(use.kind, 1.0)
+        for text, use, weight in ranked[:WEIGHED]
+    }
 
 
 def notes_of(history: History, *, known: Message | None = None) -> Notes:

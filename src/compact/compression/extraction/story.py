@@ -22,7 +22,8 @@ from compact.compression.extraction.turns import NAMED, Statement, Turn
 from compact.core.checkpoints import Level
 from compact.core.facts import Said, select
 from compact.core.messages import short_id
-from compact.core.sentences import SHORTEST
+from compact.core.outline import ABOUT, FILES, PLAIN, RULES, Emphasis
+from compact.core.sentences import SHORTEST, topic_of
 from compact.core.tokens import TokenCounter
 
 FADE_TURNS: Mapping[Level, float] = {
@@ -54,6 +55,9 @@ HEAD_TOKENS, HEAD_SEEN = 40, 16
 """Tokens of what was asked in the line that opens a turn, and where the words stand in view."""
 ALIKE = 0.7
 """Share of common words from which a statement says nothing new."""
+LEAST_DWELT = 0.2
+"""What a line counts at least that is about what the reader is to be told nothing of elsewhere: it
+may say why."""
 LINE_TOKENS = 3
 VOICES = {"person": "User", "assistant": "Assistant"}
 SPOKEN = frozenset(f"{name}: " for name in (*VOICES.values(), "System", "Tool"))
@@ -119,6 +123,8 @@ class Teller:
     """What a name counts, about 1 for a typical one."""
     fade: float = FADE_TURNS["detailed"]
     """Turns after which what was said counts 1/e of the newest (above `OLD_TURNS`)."""
+    emphasis: Emphasis = PLAIN
+    """What a line counts, by the section that is about the same."""
 
     def tell(self, cap: int) -> str:
         """The story within so many tokens; empty where nothing fits or there is nothing."""
@@ -254,7 +260,17 @@ class Teller:
         text = f"“{said.text}”" if kind == "quoted" else said.text
         cost = cost or self.counter.text(text) + LINE_TOKENS
         weight *= 0.5 if said.asks or said.is_plan else 1.0
+        weight *= self._dwelt_on(said, kind)
         return Line(turn, (said.position, order), text, weight, cost, said.names, said.under, kind)
+
+    def _dwelt_on(self, said: Statement, kind: Literal["said", "quoted", "done"]) -> float:
+        """What a statement counts by what it is about: a person's words, what was written, or what
+        an assistant said.
+        """
+        if not (self.emphasis.sections and said.text):
+            return 1.0
+        about = {"quoted": RULES, "done": FILES}.get(kind) or ABOUT[topic_of(said.text)]
+        return max(LEAST_DWELT, self.emphasis.of(about))
 
     def _outcomes(self, turn: Turn, told: set[str]) -> Iterator[Statement]:
         """What a turn was about and left behind, as far as code can tell, the newest first; names

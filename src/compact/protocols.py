@@ -1,0 +1,30 @@
+"""What you may bring of your own: the protocols that compact asks of the outside world, and the
+values that they exchange. Their conformance suites are in `compact.testing`.
+
+    from compact.protocols import TokenEstimator
+"""
+
+from __future__ import annotations
+
+from compact.core.checkpoints import Summary, SummaryRequest
+from compact.core.events import Event
+from compact.core.protocols import (
+    ChatModel,
+    Exporter,
+    SessionStore,
+    StorageAdapter,
+    Summarizer,
+    TokenEstimator,
+)
+
+__all__ = [
+    "ChatModel",
+    "Event",
+    "Exporter",
+    "SessionStore",
+    "StorageAdapter",
+    "Summarizer",
+    "Summary",
+    "SummaryRequest",
+    "TokenEstimator",
+]

@@ -1,0 +1,151 @@
+"""A message that fits in no window: the error names the way out, and one call takes it (FR-3)."""
+
+import pytest
+
+from compact import CannotFit, ContextManager, SQLiteManager
+from compact.core.formats.known import format_named
+from compact.core.protocols import SessionStore
+from compact.errors import NotFound
+from compact.storage.inmemory import InMemoryStore
+from tests import checker
+from tests.managers.asking import fill, session
+
+LOG = "\n".join(f"{i:05} harbour: crane {i * 7} lifted box {i * 13}" for i in range(3_000))
+
+
+@pytest.fixture(params=["in memory", "SQLite"])
+def store(request, tmp_path):
+    if request.param == "in memory":
+        yield InMemoryStore()
+        return
+    with SQLiteManager(tmp_path / "sessions.db") as opened:
+        yield opened
+
+
+def pasted(store: SessionStore, **options) -> ContextManager:
+    ctx = session(store, window=4_096, **options)
+    fill(ctx, 0, 5)
+    ctx.add_message(role="user", content=f"Why is this slow?\n{LOG}\nThat was all.")
+    with pytest.raises(CannotFit, match=r"put_aside\(\) shows its head and tail"):
+        ctx.get_context_for_model()
+    return ctx
+
+
+def test_a_pasted_log_is_put_aside_in_one_call(store):
+    """FR-3, FR-10: the next prompt fits; head, tail and an id are shown; recall reads the whole; so
+    it stays when the session is opened again, compressed, or served elsewhere.
+    """
+    ctx = pasted(store)
+    shown = ctx.put_aside()
+    whole = ctx.history[-1]
+    prompt = ctx.get_context_for_model()
+    assert checker.prompt_tokens(prompt) <= ctx.window.usable
+    assert checker.visible(prompt[-1]) == [shown.text]
+    assert shown.text.startswith("Why is this slow?\n00000 harbour")
+    assert shown.text.endswith("That was all.")
+    assert f"the whole text is message {whole.id}" in shown.text
+    assert whole.text == f"Why is this slow?\n{LOG}\nThat was all."
+    assert ctx.expand(whole.id).messages == (whole,)
+    assert "lifted box 19500" in ctx.recall("10500 19500")[0].text
+    again = session(store, window=4_096)
+    assert again.get_context_for_model() == prompt
+    fill(again, 5, 60)
+    again.get_context_for_model()
+    assert again.compressions
+    assert again.expand(whole.id).messages[0].text == whole.text
+    assert again.context_at(len(ctx.history)).messages[-1].text == shown.text
+
+
+def test_what_is_shown_is_for_the_window_that_was_asked_for_last():
+    """FR-3, C-9: a smaller window than the session's own has less room; a person may say how much
+    is shown, of any message.
+    """
+    ctx = session(InMemoryStore(), window=32_000)
+    ctx.add_message(role="user", content=LOG[:60_000])
+    ctx.get_context_for_model()
+    with pytest.raises(CannotFit):
+        ctx.get_context_for_model("gpt-4")
+    ctx.put_aside()
+    ctx.get_context_for_model("gpt-4")
+    first = ctx.history[0]
+    ctx.add_message(role="assistant", content="I see.")
+    short = ctx.put_aside(first.id[:8], tokens=100)
+    counter = ctx._state.counter
+    assert 60 <= counter.message(short) <= 100
+    assert ctx.active_context().messages[0] == short
+    assert ctx.active_context().tokens == checker_tokens(ctx)
+    with pytest.raises(NotFound, match="'nobody'"):
+        ctx.put_aside("nobody")
+
+
+def checker_tokens(ctx):
+    return ctx._post.count(ctx.active_context())
+
+
+def test_a_client_that_sends_its_list_whole_may_show_either():
+    """K-6, FR-3: the message as it was said, or as it is shown, is the one that is known."""
+    ctx = pasted(InMemoryStore())
+    render = format_named("chat_completions").render
+    said = render(list(ctx.history))
+    ctx.put_aside()
+    shown = ctx.get_context_for_model()
+    for each in (said, shown):
+        ctx.sync(each)
+        assert len(ctx.history) == len(said)
+        assert len(ctx.branches()) == 1
+    assert ctx.history[-1].text.endswith("That was all.")
+
+
+def test_the_error_names_each_part_and_only_what_helps():
+    """FR-3: goals, system prompt and tools each by its name; nothing is to be unpinned where
+    nothing is pinned.
+    """
+    tools = [{"type": "function", "function": {"name": "look", "description": "word " * 900}}]
+    ctx = ContextManager(window=2_048, tokenizer="o200k", tools=tools)
+    ctx.add_message(role="system", content="word " * 300)
+    ctx.set_goals(["Mend the roof. " * 100])
+    ctx.add_message(role="user", content="word " * 500)
+    with pytest.raises(CannotFit) as caught:
+        ctx.get_context_for_model()
+    floor, text = caught.value.floor, str(caught.value)
+    assert floor["system prompt"] == pytest.approx(300, abs=8)
+    assert floor["goals"] == pytest.approx(420, abs=30)
+    assert floor["tools"] == pytest.approx(910, abs=30)
+    assert floor["newest user message"] == pytest.approx(500, abs=8)
+    assert sum(floor.values()) == caught.value.total
+    assert "pin" not in text
+    assert "or offer fewer tools" in text
+    ctx.pin(ctx.add_message(role="user", content="word " * 3_000))
+    ctx.add_message(role="user", content="And now?")
+    with pytest.raises(CannotFit, match="or unpin messages"):
+        ctx.get_context_for_model()
+    ctx.put_aside(ctx.history[-2], tokens=50)
+    with pytest.raises(CannotFit, match="offer fewer tools"):
+        ctx.get_context_for_model()
+
+
+@pytest.mark.parametrize(
+    "system", [None, "My own words.", [{"type": "text", "text": "Mine.", "cache_control": {}}]]
+)
+def test_goals_end_the_system_field_where_there_is_one(system):
+    """FR-7, FR-16: in Anthropic's format too they are system, behind the caller's own words, and a
+    part of the floor by their own name.
+    """
+    ctx = ContextManager(window=2_048, format="anthropic", tokenizer="o200k", system=system)
+    ctx.add_message(role="user", content="Good morning.")
+    bare = ctx.active_context().tokens
+    ctx.set_goals(["Mend the roof."])
+    context = ctx.active_context()
+    assert context.system_text.endswith("- Mend the roof.")
+    assert [message.text for message in context.messages] == ["Good morning."]
+    if isinstance(system, list):
+        assert (context.system or ())[:-1] == tuple(system)
+    else:
+        assert context.system_text.startswith(system or "[Goals")
+    assert context.tokens == ctx._post.count(context) > bare
+    assert ctx.context_at(1).system == context.system
+    ctx.set_goals(["Mend the roof. " * 500])
+    with pytest.raises(CannotFit) as caught:
+        ctx.get_context_for_model()
+    assert caught.value.floor["goals"] > 1_900
+    assert "end goals" in str(caught.value)
