@@ -8,11 +8,11 @@ words; else it is the first message.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
 from compact.compression.fold import Beside
+from compact.core.cached import cached_property
 from compact.core.formats.wire import WireFormat
 from compact.core.messages import Message
 from compact.core.modes import Mode, mode_named, user_mode
