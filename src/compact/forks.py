@@ -82,7 +82,7 @@ class Lock:
 _shared: WeakSet[Shared] = WeakSet()
 _forking: list[Shared] = []
 """What the fork that is going on has waited for."""
-_sharing = PlainLock()
+_sharing, _one_fork = PlainLock(), PlainLock()
 
 
 def share(each: Shared) -> None:
@@ -92,17 +92,24 @@ def share(each: Shared) -> None:
 
 
 def _before_fork() -> None:
-    _sharing.acquire()
+    _one_fork.acquire()
     until = time.monotonic() + WAITS
-    for each in sorted(_shared, key=lambda shared: shared.rank):
-        each.before_fork(until)
-        _forking.append(each)
+    while True:
+        _sharing.acquire()
+        new = [each for each in _shared if each not in _forking]
+        if not new:
+            return  # and until the fork is over, nothing more is shared
+        _sharing.release()  # a thread that is waited for may have to share what it makes
+        for each in sorted(new, key=lambda shared: shared.rank):
+            each.before_fork(until)
+            _forking.append(each)
 
 
 def _after_fork(*, in_child: bool) -> None:
     while _forking:
         _forking.pop().after_fork(in_child=in_child)
     _sharing.release()
+    _one_fork.release()
 
 
 if hasattr(os, "register_at_fork"):

@@ -2,6 +2,7 @@
 
 import io
 import json
+import signal
 import threading
 import time
 
@@ -11,6 +12,7 @@ from compact.core.events import STAGES, Event, StageStarted, TokenEstimate
 from compact.telemetry import bus as bus_module
 from compact.telemetry.console import ConsoleExporter
 from tests.compression.test_edge_cases import long_loop
+from tests.storage.test_sqlite_processes import forking, in_a_fork
 
 EVENT = TokenEstimate(tokens=5, limit=10, messages=1, tokenizer="o200k", exact=True)
 PATIENCE = 20.0
@@ -157,3 +159,23 @@ def test_every_event_has_a_name_of_its_own():
     assert {"compact.token_estimate", "compact.pruned_messages", "compact.error"} <= set(names)
     assert all(name.startswith("compact.") for name in names)
     assert len(set(names)) == len(names)
+
+
+@forking
+def test_a_forked_child_exports_by_itself() -> None:
+    """The exporter's thread stays with the parent, and so does what it had to do."""
+    listener = Listener()
+    bus = EventBus()
+    bus.export_to(listener)
+
+    def work() -> None:
+        signal.alarm(30)
+        bus.emit(EVENT)
+        bus.close()
+        assert listener.got == [EVENT]
+        assert listener.closed.is_set()
+
+    assert in_a_fork(work) == 0
+    bus.emit(EVENT)
+    bus.close()
+    assert listener.got == [EVENT]

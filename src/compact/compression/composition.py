@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from compact.compression.extraction.notes import Exchange, Notes
 from compact.compression.extraction.story import Teller, shortened
@@ -19,6 +18,7 @@ from compact.compression.extraction.work import Attempt
 from compact.compression.listing import Listing
 from compact.compression.page import HEADING_TOKENS, LINE_TOKENS, Page, Row
 from compact.core import anchors
+from compact.core.cached import cached_property
 from compact.core.instructions import Instruction
 from compact.core.messages import Message, short_id
 from compact.core.modes import emphasis_of

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from compact.compression.extraction.notes import Notes, note_all
 from compact.compression.page import HEADING_TOKENS, Page, Row
 from compact.core import anchors
 from compact.core.anchors import Ledger
+from compact.core.cached import cached_property
 from compact.core.commands import as_told
 from compact.core.messages import Message
 from compact.core.outline import COMMANDS, FILES, NAMES, OUTLINE, Emphasis

@@ -8,11 +8,11 @@ words; else it is the first message. Goals end the system prompt, in the same fi
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from compact.compression.fold import Beside
+from compact.core.cached import cached_property
 from compact.core.events import PromptOverBudget
 from compact.core.formats.wire import WireFormat
 from compact.core.goals import Goal, goals_message

@@ -10,11 +10,11 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 from compact.core import anchors
 from compact.core.anchors import searched
+from compact.core.cached import cached_property
 from compact.core.checkpoints import Summary, SummaryRequest
 from compact.core.languages import CHARACTERS, FUNCTION_WORDS
 from compact.core.messages import visible_texts

@@ -1,0 +1,34 @@
+"""Properties that are worked out once.
+
+As `functools.cached_property`, which up to Python 3.11 has one lock for all instances and holds it
+while it works: other threads wait, and a child that is forked meanwhile waits for ever. Here two
+threads may both work it out; what they come to is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, Self, TypeVar, overload
+
+T = TypeVar("T")
+
+
+class cached_property(Generic[T]):
+    """The method's result for an object, kept in its dictionary."""
+
+    def __init__(self, work: Callable[[Any], T]) -> None:
+        self._work = work
+        self.__doc__ = work.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, instance: object, owner: type) -> T: ...
+    def __get__(self, instance: object | None, owner: type) -> Self | T:
+        if instance is None:
+            return self
+        found = instance.__dict__[self._name] = self._work(instance)
+        return found
