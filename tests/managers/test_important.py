@@ -53,16 +53,20 @@ def test_what_is_marked_stays_word_for_word(role: str, mark: str) -> None:
 
 
 @pytest.mark.parametrize("mark", MARKS)
-def test_where_it_cannot_stay_the_story_tells_it_first(mark: str) -> None:
-    """A marked message that is too large for what may stay, and says little by itself (C-4)."""
+@pytest.mark.parametrize("works", [False, True])
+def test_where_it_cannot_stay_the_story_tells_it_first(mark: str, works: bool) -> None:
+    """Too large for what may stay, and dull without the mark; in talk and in an agent's work
+    (C-4).
+    """
     long = f"{DULL} " + "So it was, and so it went on all the while. " * 60
-    for marks, is_told in ((MARKS[mark], True), ({}, False)):
+    for marks in (MARKS[mark], {}):
         given = talk("assistant", {})
         at = next(i for i, m in enumerate(given) if FACT in m.text)
         given[at] = Message(role="assistant", content=long, **marks)
-        for name in ("first.py", "second.py"):  # an agent's work, no plain talk
-            call = ToolCall(name, "read_file", f'{{"path": "{name}"}}')
-            given.insert(1, Message(role="tool", content=(ToolResult(name, "x = 1"),)))
-            given.insert(1, Message(role="assistant", content=(call,)))
-        told = "\n".join(m.text for m in compress(given, max_tokens=1_500))
-        assert (DULL in told) == is_told
+        for i in range(len(given) - 2 if works else 0, 0, -2):
+            call = ToolCall(f"c{i}", "bash", f'{{"command": "look {i}"}}')
+            result = ToolResult(call.id, "x")
+            given.insert(i, Message(role="tool", content=(result,)))
+            given.insert(i, Message(role="assistant", content=(call,)))
+        told = "\n".join(m.text for m in compress(given, max_tokens=700))
+        assert (DULL in told) == bool(marks)
