@@ -5,9 +5,10 @@
 
 1. The floor: system prompt, pins and the newest message of a person, word for word. It must fit,
    or `CannotFit`. Results that cannot be parted from it are masked if they are large.
-2. The newest 20 messages of a person, or 10, where they take no more than a window has for them
-   (`words`); then the first request, and of what a person said last 20 messages, 10, 6, 3, 1, and
-   of the others the most important that still fit (`lower keep counts`).
+2. What is marked important, whoever said it, as far as it fits. The newest 20 messages of a
+   person, or 10, where they take no more than a window has for them (`words`); then the first
+   request, and of what a person said last 20 messages, 10, 6, 3, 1, and of the others the most
+   important that still fit (`lower keep counts`).
 3. The newest groups, as far as they reach: recent turns and the newest tool pairs word for word
    while they take no more than half of the room, older tool output masked (`mask`). A turn that
    is too large is cut between its groups.
@@ -58,6 +59,10 @@ KEEP_STEPS = (1.0, 0.5, 0.3, 0.15, 0.05)
 """The steps by which keep counts are lowered: 20 messages become 10, 6, 3, 1."""
 LEADING = 4
 """Messages at the beginning among which an earlier checkpoint is looked for."""
+MARKED_SHARE = 0.25
+"""Share of what lies above the floor that messages which are marked important may take first."""
+MOST_LOOKED_AT = 10_000
+"""Messages at the end among which those that are marked important are looked for."""
 MOST_STEPS = 512
 """Groups that are looked at to use room up."""
 FILL_LEAST = 40
@@ -95,6 +100,8 @@ class Ladder:
         if above < LEAST_CHECKPOINT and len(layout.held) < len(self._history):
             floor = {**layout.floor, "room for a checkpoint": LEAST_CHECKPOINT}
             raise CannotFit(floor, layout.limit)
+        if self._policy.strategy != "off":
+            above -= self._hold_marked(layout, int(above * MARKED_SHARE))
         self._hold_words(layout, above, words)
         above = layout.limit - layout.tokens
         kept = reserve(above)
@@ -241,6 +248,20 @@ class Ladder:
             if sum(map(self._history.tokens, chosen)) <= budget:
                 return sum(self._hold(layout, position) for position in chosen)
         return 0
+
+    def _hold_marked(self, layout: Layout, budget: int) -> int:
+        """Keep what is marked important and not covered yet, the most important and the newest
+        first, as far as it fits; the tokens that took.
+        """
+        end = len(self._history)
+        within = (*layout.spared, *range(max(layout.since, end - MOST_LOOKED_AT), end))
+        marked = [p for p in within if self._history.is_important(p)]
+        left = budget
+        for position in sorted(marked, key=lambda p: (-self._history.importance(p), -p)):
+            piece = self._piece(self._inseparable(position), layout)
+            if position not in layout.held and piece.tokens <= left:
+                left -= self._hold(layout, position)
+        return budget - left
 
     def _hold_important(self, layout: Layout, newest: Sequence[int], budget: int) -> None:
         """Keep of the others what is most important and still fits."""

@@ -210,6 +210,13 @@ class History:
             known = self._importance[position] = importance(self[position], age=math.inf)
         return known
 
+    def is_important(self, position: int) -> bool:
+        """Whether the message there is marked important (`Message.is_important`); a dictionary
+        without marks is not parsed for it.
+        """
+        item = self._items[position] if self._items else self[position]
+        return (isinstance(item, Message) or "metadata" in item) and self[position].is_important
+
     def instruction_tokens(self, position: int) -> int:
         """Tokens of what a person said there that may be an instruction; asked once."""
         known = self._instructions.get(position)

@@ -264,6 +264,11 @@ class Message(BaseModel):
         """Whether it must stay word for word."""
         return self.metadata.pinned or self.metadata.protected
 
+    @property
+    def is_important(self) -> bool:
+        """Whether somebody marked it so, or scored it as high as can be."""
+        return self.metadata.important or self.importance_score == 1
+
     def with_parts(self, parts: Iterable[Part]) -> Self:
         """The same message with other content."""
         return self.model_copy(

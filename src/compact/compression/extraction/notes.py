@@ -82,9 +82,14 @@ class Notes:
     carried: list[str] = field(default_factory=list)
     """Open work that an earlier checkpoint named."""
 
+    marked: set[int] = field(default_factory=set)
+    """Positions of messages that are marked important."""
+
     def read(self, messages: Iterable[Message]) -> Notes:
         """Take down what the next messages hold; the notes themselves."""
         for message in messages:
+            if message.is_important:
+                self.marked.add(self.position)
             self._read(message)
             self.position += 1
             if self.position % TRIM_EVERY == 0:  # by position, so that pauses change nothing
@@ -216,6 +221,7 @@ class Notes:
         if len(self.facts) > 2 * MOST_FACTS:
             telling = sorted(self.facts, key=lambda x: (-x.score, -x.position))
             self.facts = sorted(telling[:MOST_FACTS], key=lambda x: x.position)
+        self.marked = set(sorted(self.marked)[-MOST_FACTS:])
         del self.exchanges[:-MOST_EXCHANGES]
         del self.earlier[:-MOST_FACTS]
 

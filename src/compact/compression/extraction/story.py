@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from itertools import groupby
@@ -67,6 +67,8 @@ _ENDS = (".", "!", "?", "…", ":", ";", "。", "！", "？", "”", ".)", ".`")
 """How a statement ends that needs no mark before the next one."""
 VOICE_TOKENS = 8
 """Tokens of a line's voice, at most."""
+MARKED = 1_000.0
+"""What a line of a message that is marked important counts: more than any that is not."""
 MOST_OF_FILE = 5
 """Names that are told of one file."""
 EARLIER = -1
@@ -205,12 +207,22 @@ class Teller:
         named |= {said.position: "" for said in told}  # it says itself who spoke
         left = cap
         while left > LEAST_TOKENS and new:
-            lines = "\n".join(_talked(select(new, left, cost), named))
+            lines = "\n".join(_talked(self._select(new, left, cost), named))
             over = self.counter.text(lines) - cap
             if over <= 0:
                 return lines
             left -= over + VOICE_TOKENS
         return ""
+
+    def _select(
+        self, said: Sequence[Said], budget: int, cost: Callable[[str], int]
+    ) -> Sequence[Said]:
+        """What tells most within the budget, of messages that are marked important first."""
+        marked = [x for x in said if x.position in self.notes.marked]
+        first = select(marked, budget, cost) if marked else []
+        left = budget - sum(cost(x.text) for x in first)
+        rest = select([x for x in said if x not in marked], left, cost)
+        return sorted((*first, *rest), key=said.index) if first else rest
 
     def _head(self, turn: Turn) -> str:
         words = turn.said
@@ -261,6 +273,7 @@ class Teller:
         cost = cost or self.counter.text(text) + LINE_TOKENS
         weight *= 0.5 if said.asks or said.is_plan else 1.0
         weight *= self._dwelt_on(said, kind)
+        weight *= MARKED if said.position in self.notes.marked else 1.0
         return Line(turn, (said.position, order), text, weight, cost, said.names, said.under, kind)
 
     def _dwelt_on(self, said: Statement, kind: Literal["said", "quoted", "done"]) -> float:
