@@ -84,3 +84,49 @@ def test_a_file_of_any_kind_is_read_or_refused(run, tmp_path, name, command):
     (tmp_path / name).write_bytes(ODD_FILES[name])
     done = run(*command, tmp_path / name)
     assert done.code in (0, 1, 2), done.err
+
+
+LONG = "rollout-2026-11-22T19-07-52-0199a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b"
+
+
+def test_no_key_is_cut_in_80_columns(run, tmp_path, monkeypatch):
+    """Of sessions and settings: what one came for is there to the last letter, or folded."""
+    from compact.apps.cli import drawing
+
+    monkeypatch.setattr(drawing, "NARROW", 80)
+    name = f"{LONG}.yaml"
+    key = "transformers:/srv/models/an-organisation/a-long-name-with-a-quantization-Q4_K_M"
+    (tmp_path / name).write_text(f"summarizer: {key}\n")
+    (tmp_path / f"{LONG}.json").write_text('[{"role": "user", "content": "Never water it."}]')
+    assert run("sessions", "import", f"{LONG}.json").out.strip() == LONG
+    for arguments, wanted in (
+        (["validate-config", name], [key, name]),
+        (["sessions", "list"], [LONG]),
+        (["sessions", "show", LONG], [LONG]),
+        (["history", LONG], [LONG]),
+        (["checkpoints", LONG], [LONG]),
+    ):
+        lines = run(*arguments).out.splitlines()
+        assert max(map(len, lines)) <= 80 or "validate" not in arguments[0]
+        columns = {len(line) - len(line.lstrip()) for line in lines}
+        for each in wanted:
+            assert any(each in _read_down(lines, start) for start in _starts(lines, each)), (
+                f"{each} is cut in {arguments}: {columns}"
+            )
+
+
+def _starts(lines, key):
+    """Where the beginning of a key stands in a line."""
+    return [(i, line.index(key[:8])) for i, line in enumerate(lines) if key[:8] in line]
+
+
+def _read_down(lines, start):
+    """The text of a cell from there on: what follows, and the same column of later lines."""
+    row, column = start
+    found = ""
+    for line in lines[row:]:
+        piece = line[column:].split("  ")[0].strip()
+        if not piece:
+            break
+        found += piece
+    return found

@@ -70,7 +70,7 @@ def checkpoints(options: CheckpointOptions) -> None:
         return
     out = drawing.console()
     count = f"{len(live)} in the context for a window of {window:,}, {len(known)} ever made"
-    out.print(drawing.Text(f"{drawing.one_line(name, 60)}: {count}", style="bold"))
+    out.print(drawing.Text(f"{drawing.whole(name)}: {count}", style="bold"))
     drawn = _show(out, "", live, known)
     if options.all:
         parents = {parent for each in known.values() for parent in each.parents}

@@ -155,7 +155,7 @@ def _show(out: Console, parts: Iterable[tuple[str, list[Finding]]]) -> None:
 
 def _show_repair(out: Console, repaired: RepairReport) -> None:
     """What was saved of each branch, and what was not."""
-    from compact.apps.cli.drawing import Text, one_line, table, visible
+    from compact.apps.cli.drawing import Text, one_line, table, visible, whole
 
     if repaired.kept_as is None:
         out.print("repair: nothing is wrong with the store, and nothing was done\n")
@@ -167,7 +167,7 @@ def _show_repair(out: Console, repaired: RepairReport) -> None:
     for branch in repaired.branches:
         wrong = (branch.altered, branch.unproven)
         which = _spans(sorted({*branch.missing, *branch.altered}))
-        name = Text(one_line(branch.branch_id, 60))
+        name = Text(whole(branch.branch_id))
         lost = _lost(branch.lost, len(branch.missing))
         counts = (f"{branch.saved:,}", lost, *(f"{len(each):,}" for each in wrong))
         rows.add_row(name, *counts, which)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from rich import box
 from rich.console import Console
@@ -18,6 +19,7 @@ from rich.text import Text as Text
 from compact.apps.cli.words import counted as counted
 from compact.apps.cli.words import one_line as one_line
 from compact.apps.cli.words import visible as visible
+from compact.apps.cli.words import whole as whole
 
 NARROW = 100
 """Columns where the output is no terminal."""
@@ -57,11 +59,14 @@ def tell(text: str, *, style: str = "") -> None:
 
 
 def table(*columns: str, right: Sequence[str] = ()) -> Table:
-    """A plain table; the columns named in `right` hold numbers."""
+    """A plain table; the columns named in `right` hold numbers. What is wider than its column goes
+    on in the next line: nothing is cut.
+    """
     made = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", show_edge=False)
     for name in columns:
         numeric = name in right
-        made.add_column(name, justify="right" if numeric else "left", no_wrap=numeric)
+        justify: Literal["left", "right"] = "right" if numeric else "left"
+        made.add_column(name, justify=justify, no_wrap=numeric, overflow="fold")
     return made
 
 

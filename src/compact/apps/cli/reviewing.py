@@ -78,7 +78,7 @@ def history(options: HistoryOptions) -> None:
         return
     out = drawing.console()
     shown_ones = f"{start + 1:,} to {start + len(rows):,}" if rows else "none"
-    name = drawing.one_line(session.title or session.id, 60)
+    name = drawing.whole(session.title or session.id)
     line = f"{name} · branch {branch.id} · messages {shown_ones} of {branch.messages:,}"
     out.print(drawing.Text(drawing.one_line(line, 400), style="bold"), soft_wrap=True)
     (shown.show_whole if options.full else shown.show_rows)(out, rows)
@@ -234,7 +234,7 @@ def recall(options: RecallOptions) -> None:
         line = f"nothing in session {ctx.id!r} shares words with {query!r}"
         out.print(drawing.Text(drawing.one_line(line, 400)), soft_wrap=True)
     for each in found:
-        head = f"{each.position + 1:,} · {drawing.one_line(each.id)} · {each.role}"
+        head = f"{each.position + 1:,} · {drawing.whole(each.id)} · {each.role}"
         out.print(drawing.Text(head, style="bold"), soft_wrap=True)
         out.print(drawing.Text(drawing.visible(each.text)), soft_wrap=True)
         out.print()

@@ -86,7 +86,7 @@ def list_sessions(options: ListOptions) -> None:
     )
     for session in page:
         rows.add_row(
-            drawing.Text(drawing.one_line(session.id, WIDE)),
+            drawing.Text(drawing.whole(session.id)),
             drawing.Text(drawing.one_line(session.title or "", 60)),
             f"{session.branch.messages:,}",
             f"{session.branch.tokens:,}",
@@ -168,7 +168,7 @@ def _show_places(told: dict[str, Any]) -> None:
         for branch in told["branches"]:
             start = f"{branch['parent']} at {branch['fork']:,}" if branch["parent"] else ""
             mark = " (open)" if branch["id"] == told["branch"] else ""
-            name = drawing.Text(drawing.one_line(branch["id"], WIDE) + mark)
+            name = drawing.Text(drawing.whole(branch["id"]) + mark)
             rows.add_row(name, f"{branch['messages']:,}", drawing.Text(drawing.one_line(start)))
         out.print()
         out.print(rows)
@@ -176,7 +176,7 @@ def _show_places(told: dict[str, Any]) -> None:
         rows = drawing.table("snapshot", "at", "what for", "note", right=("at",))
         for snapshot in told["snapshots"]:
             note = drawing.Text(drawing.one_line(snapshot["note"], 60))
-            name = drawing.Text(drawing.one_line(snapshot["id"], WIDE))
+            name = drawing.Text(drawing.whole(snapshot["id"]))
             rows.add_row(name, f"{snapshot['at']:,}", snapshot["purpose"], note)
         out.print()
         out.print(rows)

@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from compact.apps.cli.drawing import counted, one_line, visible
+from compact.apps.cli.drawing import counted, one_line, visible, whole
 from compact.core.checkpoints import Checkpoint
 from compact.core.context import render_text
 from compact.core.messages import Message
@@ -130,7 +130,7 @@ def show_whole(out: Console, rows: Iterable[Row]) -> None:
     """Messages word for word, each under its heading."""
     for number, message, tokens in rows:
         count = "" if tokens is None else f" · {counted(tokens, 'token')}"
-        named = one_line(message.id) if number is None else f"{number:,} · {one_line(message.id)}"
+        named = whole(message.id) if number is None else f"{number:,} · {whole(message.id)}"
         head = f"{named} · {message.role} · {time_of(message.timestamp)}{count}"
         out.print(Text(head, style="bold"), soft_wrap=True)
         out.print(Text(visible(words_of(message))), soft_wrap=True)

@@ -42,7 +42,7 @@ def snapshot(options: SnapshotOptions) -> None:
     if options.json:
         output.print_json(told)
     else:
-        output.print_data(f"{drawing.one_line(made.id)}\n")
+        output.print_data(f"{drawing.whole(made.id)}\n")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,6 +10,11 @@ def one_line(text: str, limit: int = 80) -> str:
     return clean if len(clean) <= limit else clean[: limit - 1].rstrip() + "…"
 
 
+def whole(key: str) -> str:
+    """What somebody came for, an id or a name, on one line and never cut."""
+    return one_line(key, max(len(key), 1))
+
+
 def visible(text: str) -> str:
     """The text without control characters; line ends and tabs stay."""
     return "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in text)
