@@ -1,6 +1,7 @@
 """No secret of a history is told of: not in a checkpoint, not in pieces, not to a summarizer."""
 
 import base64
+import json
 
 import pytest
 
@@ -40,7 +41,7 @@ def said_by(role: str, words: str) -> list[dict]:
     call = {"id": "c1", "type": "function", "function": {"name": "run", "arguments": "{}"}}
     match role:
         case "arguments":
-            call["function"]["arguments"] = '{"command": "%s"}' % words.replace('"', '\\"')
+            call["function"]["arguments"] = json.dumps({"command": words})
             result = {"role": "tool", "tool_call_id": "c1", "content": "ok"}
             return [{"role": "assistant", "content": None, "tool_calls": [call]}, result]
         case "result":

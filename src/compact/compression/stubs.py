@@ -11,8 +11,8 @@ import re
 from compact.core.messages import ToolCall, ToolResult
 from compact.core.outcomes import command_of, outcome_of, target_of
 
-TARGET_CHARS, OUTCOME_CHARS = 48, 80
-"""Characters that may say what was done, and what came of it."""
+TARGET_CHARS, OUTCOME_CHARS, LINE_CHARS = 48, 80, 800
+"""Characters that may say what was done, and what came of it, and of a line that is read for it."""
 _PATH = re.compile(r"[\w.@:+-]*[/\\][\w.@:+/\\-]+")
 _FOLDERS = re.compile(r"(?:[\w.@-]+/)+")
 
@@ -25,7 +25,7 @@ def stub(result: ToolResult, call: ToolCall | None, tokens: int) -> str:
     name, target = call.name if call else result.name or "tool", target_of(call) if call else ""
     outcome = str(outcome_of(result, call) or "")
     if not outcome and (call is None or not target or command_of(call)):
-        outcome = f"begins: {lines[0].strip()}" if lines else "(no text)"
+        outcome = f"begins: {lines[0].strip()[:LINE_CHARS]}" if lines else "(no text)"
     if len(outcome) > OUTCOME_CHARS:
         outcome = _FOLDERS.sub("", outcome)
     is_path = bool(_PATH.fullmatch(target))

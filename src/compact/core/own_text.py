@@ -13,7 +13,7 @@ import re
 from collections.abc import Collection, Sequence
 
 _HEADING = re.compile(
-    r"\[(?P<kind>Checkpoint|Record|Goals|Prompt|Recalled)\b[^\]\n]* "
+    r"\[(?P<kind>Checkpoint|Record|Goals|Prompt|Recalled)\b[^\]\n]{0,200} "
     r"digest (?P<digest>[0-9a-f]{12})\]\r?\n"
 )
 

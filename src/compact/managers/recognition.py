@@ -42,8 +42,8 @@ _OURS = ("Checkpoint", "Record", *_STANDING)
 ALIKE = 0.8
 """Share of their words that two system prompts have in common of which one is newer words for the
 other."""
-_NUMBERED = re.compile(r"\S*\d\S*")
-"""What changes in a system prompt from turn to turn: times, dates, counts."""
+_NUMBERED = re.compile(r"\d")
+"""In what changes in a system prompt from turn to turn: times, dates, counts."""
 _BETWEEN_SENTENCES = re.compile(r"(?<=[.!?])\s+(?![a-z])|(?<=[。！？])|\n")
 _HEADING = re.compile(r"\[Checkpoint (?P<id>ck-[0-9a-f]+) · [^\]\n]* to (?P<last>[\d,]+)")
 
@@ -287,7 +287,9 @@ def _are_alike(one: str, other: str) -> bool:
     """Whether one text is newer words for another: each has most of the other's words, numbers
     left aside.
     """
-    words, others = (set(_NUMBERED.sub("", text).split()) for text in (one, other))
+    words, others = (
+        {word for word in text.split() if not _NUMBERED.search(word)} for text in (one, other)
+    )
     return len(words & others) >= ALIKE * max(len(words), len(others))
 
 

@@ -23,6 +23,8 @@ _WRAPPED = re.compile(
 )
 _CODE_FENCE = re.compile(r"\A```[\w-]{0,20}\n(.*?)\n?(?:```)?\Z", re.DOTALL)
 _STOP_TOKEN = re.compile(r"(?:<\|[^|>\n]{1,30}\|>|</s>|<eos>|<end_of_turn>|\[/INST\])\Z", re.I)
+LONGEST_STOP = 40
+"""Characters of a token that ends an answer, at most."""
 _ANNOUNCEMENT = re.compile(
     r"(?:#{1,6} |\*\*)(?:the )?(?:story|summary)(?: of [^\n*]{1,40})?:?(?:\*\*)?:?"
     r"|(?:the )?(?:story|summary):|here(?:['’]s| is) [^\n]{1,80}:",
@@ -42,8 +44,12 @@ def story_of(answer: str) -> str:
 def undressed(text: str) -> str:
     """The answer without reasoning, wrapping, announcement and the tokens that end it."""
     text = _without_reasoning(text).strip()
-    while found := _STOP_TOKEN.search(text):
-        text = text[: found.start()].rstrip()
+    end = len(text)
+    while found := _STOP_TOKEN.search(text, max(0, end - LONGEST_STOP), end):
+        end = found.start()
+        while end and text[end - 1].isspace():
+            end -= 1
+    text = text[:end]
     for shape in (_WRAPPED, _CODE_FENCE):
         if found := shape.match(text):
             text = found[found.lastindex or 0].strip()

@@ -44,7 +44,7 @@ _DEFINES = re.compile(
 )
 """How source code of the common languages defines a name."""
 _COMMITTED = re.compile(
-    r"^\[(?P<branch>[^\s\]]+)(?: \([^)]*\))? (?P<hash>[0-9a-f]{7,40})\] (?P<title>.+)$", re.M
+    r"^\[(?P<branch>[^\s\]]+)(?: \([^)\n]{0,80}\))? (?P<hash>[0-9a-f]{7,40})\] (?P<title>.+)$", re.M
 )
 _BRANCH = re.compile(
     r"^(?:On branch |\* |Switched to (?:a new )?branch ')(?P<branch>[\w./-]+)'?\s*$", re.M

@@ -23,11 +23,13 @@ LONG_SENTENCE = 20
 _ENDS = frozenset(".!?…。！？；;:)]}\"'`»”*_")
 _PAGE = re.compile(r"\s*(?:<(?:!doctype|html|head|body|\?xml)\b|Traceback \(most recent)", re.I)
 _MARKDOWN_TITLE = re.compile(
-    r"^[ \t>*+-]{0,8}#{1,6}[ \t]*(?P<hash>[^\n#]{1,60}?)[ \t#:]*$"
-    r"|^[ \t>*+-]{0,8}(?:\*\*|__)(?P<bold>[^\n*_]{1,60})(?:\*\*|__):?[ \t]*$"
-    r"|^(?P<under>[^\n]{1,60})\n(?:={3,}|-{3,})[ \t]*$",
+    r"^[ >*+-]{0,8}#{1,6} ?(?P<hash>[^\n#]{1,60}?)[ #:]{0,16}$"
+    r"|^[ >*+-]{0,8}(?:\*\*|__)(?P<bold>[^\n*_]{1,60})(?:\*\*|__):? ?$"
+    r"|^(?P<under>[^\n]{1,60})\n(?:={3,}|-{3,}) ?$",
     re.MULTILINE,
 )
+"""In a text whose blanks were made one each."""
+_BLANKS = re.compile(r"[ \t]+")
 _OUR_HEADING = re.compile(
     r"^[^\w\n]{0,8}[\[\uff3b\u3010][^\w\n]{0,4}(?:Checkpoint|Record|Goals|Prompt|Recalled)\b",
     re.MULTILINE,
@@ -124,7 +126,7 @@ def headings(story: Summary, matter: Matter) -> Finding:
     del matter
     if found := _OUR_HEADING.search(story.text):
         return Finding(False, f"a heading of ours: {found[0].strip()}")
-    for title in _MARKDOWN_TITLE.finditer(story.text):
+    for title in _MARKDOWN_TITLE.finditer(_BLANKS.sub(" ", story.text)):
         words = next(filter(None, title.groups()))
         section = section_named(words)
         if section is not None and section.title != STORY:

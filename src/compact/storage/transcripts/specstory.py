@@ -15,6 +15,7 @@ import html
 import json
 import re
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from compact.core import defaults
@@ -36,10 +37,9 @@ from compact.storage.transcripts.transcript import Row, Transcript
 NAME = "specstory"
 _TOOL = re.compile(
     r'<tool-use data-tool-type="(?P<type>[^"]*)" data-tool-name="(?P<name>[^"]*)">\s*<details>\s*'
-    r"<summary>Tool use: \*\*[^\n]*?\*\*(?P<summary>[^\n]*?)</summary>\n?"
-    r"(?P<body>.*?)\n?</details>\s*</tool-use>(?=\s*(?:<tool-use |\Z))",
-    re.DOTALL,
+    r"<summary>Tool use: \*\*(?P<titled>[^\n]*?)</summary>\n?"
 )
+_TOOL_END = re.compile(r"\n?</details>\s*</tool-use>(?=\s*(?:<tool-use |\Z))")
 _THINK = re.compile(
     r"<think>(?:<details><summary>[^<]*</summary>)?\n?(?P<text>.*?)\n?(?:</details>)?</think>",
     re.DOTALL,
@@ -49,9 +49,9 @@ _CONTINUED = re.compile(
     r"This session is being continued from a previous conversation that ran out"
 )
 _NAMED = re.compile(r"Tool use: \*\*(?P<name>[^*\n]+)\*\* ?(?P<rest>.*)", re.DOTALL)
-_OUTPUT = re.compile(r"(?:\A|\n\n|(?<=</summary>)\n)```(?:text)?\n(?P<text>.*)\n```\Z", re.DOTALL)
+_OUTPUT = re.compile(r"(?:\A|\n\n|(?<=</summary>)\n)```(?:text)?(?=\n)")
+_OUTPUT_END = "\n```"
 _ANSWER = re.compile(r"(?:\A|\n)\*\*Answer:\*\* ?(?P<text>.*)\Z", re.DOTALL)
-_WHOLE_SPAN = re.compile(r"(?:(?P<description>.*)\n\s*)?\s*`(?P<span>[^\n]*)`\s*", re.DOTALL)
 _SCRIPT = re.compile(r"(?P<description>[^\n]*)\n\n```(?:bash|sh|zsh)\n(?P<span>.*)\n```", re.DOTALL)
 
 
@@ -147,7 +147,8 @@ class _Session:
             self._thinking.append((Thinking(think["text"]), turn))
             body = body[think.end() :].strip("\n")
         start = body.find('<tool-use data-tool-type="') if "<tool-use " in body else -1
-        if start >= 0 and (start == 0 or body[start - 1] == "\n") and _TOOL.match(body, start):
+        is_line = start == 0 or body[start - 1 : start] == "\n"
+        if start >= 0 and is_line and any(_blocks(body[start:])):
             if body[:start].strip():
                 self._say(turn, body[:start].strip("\n"))
             self._take_tools(turn, body[start:])
@@ -157,11 +158,8 @@ class _Session:
     def _take_tools(self, turn: Turn, body: str) -> None:
         """The tool blocks of a turn. Cursor writes a second, empty block for each: left out."""
         previous: tuple[str, str] | None = None
-        for block in _TOOL.finditer(body):
-            inside = block["body"].strip("\n")
-            if self.escaped:
-                inside = html.unescape(inside)
-            summary = block["summary"].strip().removeprefix("•").strip()
+        for block, summary, within in _blocks(body):
+            inside = html.unescape(within) if self.escaped else within
             if not inside.strip() and not summary and previous == (block["type"], block["name"]):
                 continue
             previous = (block["type"], block["name"])
@@ -181,8 +179,8 @@ class _Session:
         if "```text\n" not in body or not (not asked or asked.rstrip().endswith("`")):
             return False
         self._counts["call whose tool name is a guess|calls whose tool name is a guess"] += 1
-        span = _WHOLE_SPAN.fullmatch(asked)
-        is_shell = _SCRIPT.fullmatch(asked) or (span and (span["description"] or "").strip())
+        span = _whole_span(asked)
+        is_shell = _SCRIPT.fullmatch(asked) or (span and span[0])
         name = "shell" if is_shell else "tool"
         self._call(turn, name, _arguments("", asked, name), answered)
         return True
@@ -231,26 +229,50 @@ def _split(inside: str, *, is_write: bool) -> tuple[str, str | None]:
     answer = _ANSWER.search(inside)
     if answer:
         return inside[: answer.start()].strip("\n"), answer["text"]
-    found = _OUTPUT.search(inside)
-    while is_write and found:
-        later = _OUTPUT.search(inside, found.start() + 1)
-        if later is None:
-            break
-        found = later
-    if found is None:
+    end = len(inside) - len(_OUTPUT_END)
+    is_closed = inside.endswith(_OUTPUT_END)
+    found = [x for x in _OUTPUT.finditer(inside) if x.end() < end] if is_closed else []
+    if not found:
         return inside, None
-    return inside[: found.start()].strip("\n"), found["text"]
+    begin = found[-1 if is_write else 0]
+    return inside[: begin.start()].strip("\n"), inside[begin.end() + 1 : end]
+
+
+def _blocks(body: str) -> Iterator[tuple[re.Match[str], str, str]]:
+    """The tool blocks of a text: how each opens, its summary and what stands in it."""
+    end = 0
+    for block in _TOOL.finditer(body):
+        _, is_titled, summary = block["titled"].partition("**")
+        if block.start() < end or not is_titled:
+            continue
+        closed = _TOOL_END.search(body, block.end())
+        if closed is None:
+            return
+        end = closed.end()
+        told = summary.strip().removeprefix("•").strip()
+        yield block, told, body[block.end() : closed.start()].strip("\n")
+
+
+def _whole_span(text: str) -> tuple[str, str] | None:
+    """What stands above a last line that is one span of code, and the span; None where it is
+    none.
+    """
+    above, _, line = text.rstrip().rpartition("\n")
+    line = line.lstrip()
+    is_span = len(line) > 1 and line[0] == line[-1] == "`"
+    return (above.strip(), line[1:-1]) if is_span else None
 
 
 def _arguments(summary: str, asked: str, kind: str) -> str:
     """The arguments as JSON: the command of a shell, else what the export shows of them."""
     values: dict[str, str] = {}
     text = "\n".join(x for x in (summary, asked) if x.strip())
-    found = _SCRIPT.fullmatch(text) or _WHOLE_SPAN.fullmatch(text) if kind == "shell" else None
-    if found:
-        values["command"] = found["span"]
-        if (found["description"] or "").strip():
-            values["description"] = found["description"].strip()
+    script = _SCRIPT.fullmatch(text)
+    found = (script["description"].strip(), script["span"]) if script else _whole_span(text)
+    if found and kind == "shell":
+        description, values["command"] = found
+        if description:
+            values["description"] = description
     elif text.strip():
         values["input"] = text.strip()
     return json.dumps(values, ensure_ascii=False)

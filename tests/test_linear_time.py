@@ -1,0 +1,167 @@
+"""No text takes more than linear time, whoever said it and through whichever door it comes (FR-6).
+
+Each input is an opener, and something small many times; whatever takes long is measured again at
+half and at twice the size: its time may grow as the text does.
+"""
+
+import json
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from itertools import pairwise
+
+import pytest
+
+from compact import ContextManager, compress, plan
+from compact.compression.abstraction.reading import story_of
+from compact.compression.gate.rules import judge
+from compact.core.checkpoints import Summary, SummaryRequest
+from compact.core.disguises import undisguised
+from compact.core.messages import Message
+from compact.core.redaction import redact, secrets_of
+from compact.core.tokens import TokenCounter
+from compact.errors import CannotFit
+from compact.providers.tokenizers import tokenizer
+from compact.storage.transcripts.reading import read
+
+MOST_GROWTH, FLOOR = 2.2, 0.25
+"""Of the time when the text doubles, and seconds below which nobody asks."""
+LENGTH, LONG = 12_000, 48_000
+OPENERS = (
+    *("", "<", "[", "(", "{", "`", "```\n", '"', "'", "\\", "#", "**", "- ", "1. ", "| ", "> "),
+    *("<think>", "<system-reminder>", "<system-reminder", "[Checkpoint ", "[GOAL] ", "User: "),
+    *("Error: ", "https://a", "/a", "a@", "password=", "-----BEGIN PRIVATE KEY-----", "cd "),
+    *("{,", "![", "«", "$", "We decided. ", "Option A. "),
+)
+REPEATED = (
+    *(" ", "\n", "\t", " \n", "a", "A", "1", ".", "-", "_", "/", "\\", '"', "'", "`", "#", "*"),
+    *(
+        "<",
+        ">",
+        "(",
+        ")",
+        "[",
+        "]",
+        "{",
+        "}",
+        "|",
+        "=",
+        ":",
+        "a ",
+        "A ",
+        "Aa",
+        "a_",
+        "a-",
+        "a.",
+        "1.",
+    ),
+    *("中", "é", "\u3000", "。", "?", '\\"', "<a>", "</a>", "<a ", "<think>", "</think>", "</s>"),
+    *("<system-reminder>", "<command-args>a", "[Goals ", "[Checkpoint ck-0 · ", "```\n", "- a\n"),
+    *("| a ", "> a\n", "**a", "[a](", '{"a":', "[a (\n", "key: a", "eyJ", "sk-a", "://a:", "a=b&"),
+    *("Cookie: a=", "curl -u a:", "</details>", "\n\n```text\n", "Error: a\n", "1. a\n", "a, "),
+)
+
+
+def texts(*, every: int) -> list[tuple[str, str]]:
+    """What is repeated by itself, and behind each opener one of it in turn."""
+    pairs = [("", each) for each in REPEATED]
+    pairs += [
+        (o, REPEATED[(7 * i + k) % len(REPEATED)]) for i, o in enumerate(OPENERS) for k in (0, 3)
+    ]
+    pairs += [(o, " ") for o in OPENERS]
+    return pairs[::every]
+
+
+def of_length(opener: str, piece: str, length: int) -> str:
+    return opener + piece * (length // len(piece)) + "!"
+
+
+def talk(role: str, text: str) -> list[dict]:
+    call = {"id": "c1", "type": "function", "function": {"name": "run", "arguments": "{}"}}
+    if role == "arguments":
+        call["function"]["arguments"] = json.dumps({"command": text, "path": "a.py"})
+    asked = {"role": "assistant", "content": None, "tool_calls": [call]}
+    came = {"role": "tool", "tool_call_id": "c1", "content": text if role == "tool" else "ok"}
+    said = [asked, came] if role in ("arguments", "tool") else [{"role": role, "content": text}]
+    after = {"role": "assistant", "content": "Done, and it works. " * 20}
+    return [
+        {"role": "user", "content": "Set up a.py"},
+        *said,
+        *[{"role": "user", "content": "Go on"}, after] * 4,
+    ]
+
+
+def compressed(role: str) -> Callable[[str], object]:
+    return lambda text: compress(talk(role, text), max_tokens=600)
+
+
+def added(text: str) -> None:
+    ctx = ContextManager(window=200_000)
+    for row in (*talk("user", text)[1:2], *talk("assistant", text)[1:2]):
+        ctx.add_message(row)
+
+
+def judged(text: str) -> object:
+    counter = TokenCounter(tokenizer("o200k"))
+    request = SummaryRequest(messages=[Message(role="user", content="Go on.")], max_tokens=500)
+    summary = Summary(text=story_of(text), made_by="a model")
+    return judge(summary, request, counter, extracted=None, source_tokens=900)
+
+
+def unmasked(text: str) -> object:
+    return undisguised(redact(text).text, secrets_of([text, "password=hun" + "ter2xy"]))
+
+
+SPECSTORY = "<!-- Claude Code Session 1 (2025-01-01 00:00:00Z) -->\n\n_**User**_\n\ngo\n\n---\n\n"
+SPECSTORY += "_**Agent**_\n\n"
+DOORS: dict[str, Callable[[str], object]] = {
+    "redact": unmasked,
+    "add_message": added,
+    "plan": lambda text: plan(talk("user", text), max_tokens=600),
+    "compress what a person says": compressed("user"),
+    "compress what an assistant says": compressed("assistant"),
+    "compress what a tool says": compressed("tool"),
+    "compress what a tool is told": compressed("arguments"),
+    "gate": judged,
+    "transcript": lambda text: read((SPECSTORY + text).encode()),
+    "JSON transcript": lambda text: read(json.dumps([{"role": "user", "content": text}]).encode()),
+}
+
+
+def seconds(door: Callable[[str], object], text: str, tries: int = 1) -> float:
+    """Of this thread, the least of some tries; what is refused takes its time, too."""
+    best = float("inf")
+    for _ in range(tries):
+        start = time.thread_time()
+        with suppress(CannotFit):
+            door(text)
+        best = min(best, time.thread_time() - start)
+    return best
+
+
+def grows(door: Callable[[str], object], opener: str, piece: str, length: int) -> bool:
+    """Whether twice the text takes clearly more than twice the time, at two sizes in a row."""
+    if seconds(door, of_length(opener, piece, length)) < FLOOR:
+        return False
+    times = [
+        seconds(door, of_length(opener, piece, n), 3) for n in (length // 2, length, 2 * length)
+    ]
+    return all(more > FLOOR / 2 and more > MOST_GROWTH * less for less, more in pairwise(times))
+
+
+@pytest.mark.timing
+@pytest.mark.parametrize("name", DOORS)
+def test_time_grows_as_the_text_does(name):
+    """A part of the texts by day; small, so that only what is far from linear is seen."""
+    cases = texts(every=4)
+    assert [case for case in cases if grows(DOORS[name], *case, LENGTH)] == []
+
+
+@pytest.mark.slow
+@pytest.mark.timing
+@pytest.mark.parametrize("name", DOORS)
+def test_time_grows_as_long_texts_do(name):
+    """All of them, four times as long."""
+    cases = texts(every=1)
+    assert len(cases) > 100
+    assert [case for case in cases if grows(DOORS[name], *case, LONG)] == []
