@@ -19,7 +19,7 @@ from compact.core.history import History
 from compact.core.levels import LEAST, LEVELS, level_at, older
 from compact.core.messages import Message, visible_texts
 from compact.core.policy import CompactPolicy
-from compact.core.voices import person_text
+from compact.core.voices import own_words_of
 
 MOST_READ = 1_000_000
 """Tokens of a session that are read for one checkpoint, the newest ones; a session that was
@@ -284,7 +284,7 @@ def _answers(layout: Layout, history: History) -> dict[str, str]:
             and asked not in layout.held
             and history.is_person(position)
         ):
-            found[history[asked].id] = person_text(history[position])
+            found[history[asked].id] = own_words_of(history[position])
     return found
 
 

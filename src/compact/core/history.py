@@ -19,7 +19,7 @@ from compact.core.importance import importance
 from compact.core.instructions import find_instructions
 from compact.core.messages import SYSTEM_ROLES, Message
 from compact.core.tokens import TokenCounter
-from compact.core.voices import person_text, voice_of
+from compact.core.voices import own_words_of, voice_of
 from compact.errors import InvalidMessage
 
 Item = Message | Mapping[str, Any]
@@ -184,7 +184,8 @@ class History:
         """Tokens of what a person said there that may be an instruction; asked once."""
         known = self._instructions.get(position)
         if known is None:
-            found = find_instructions(person_text(self[position]), "", position)
+            words = own_words_of(self[position], opens=position == self.first_request())
+            found = find_instructions(words, "", position)
             known = sum(self.counter.text(x.text) + 2 for x in found)
             self._instructions[position] = known
         return known

@@ -24,7 +24,7 @@ from compact.core.outline import DECISIONS, FACTS, LISTS, OPEN, RULES, sections_
 from compact.core.own_text import kind_of
 from compact.core.recalls import asks
 from compact.core.said_within import verdict_of, words_within
-from compact.core.voices import person_text, voice_of
+from compact.core.voices import own_words_of, person_text, voice_of
 
 MOST_READ, FEW_MESSAGES = 1_000_000, 1_000
 """Tokens of a history that are read where nothing of it was read yet, the newest ones; and messages
@@ -119,8 +119,8 @@ class Notes:
             self._read_result(result)
 
     def _read_person(self, message: Message) -> None:
-        words = person_text(message)
-        self.ledger.note(words, "person", self.position)
+        self.ledger.note(person_text(message), "person", self.position)
+        words = own_words_of(message, opens=not self.turns.rows)
         turn, _ = self.turns.said_by_person(words, message.id, self.position)
         if turn.question:
             answer = " ".join(words.split())[:LONGEST_QUESTION]
