@@ -9,8 +9,9 @@ import pytest
 from compact import ContextManager
 from compact.core.cache_marks import MARK, MOST, with_marks
 from compact.core.checkpoints import Checkpoint, Span
+from compact.core.history import NOBODYS
 from compact.core.formats.known import prompt_of
-from compact.core.own_text import kind_of
+from compact.core.own_text import headed
 
 Dict = dict[str, Any]
 HOUR = {"type": "ephemeral", "ttl": "1h"}
@@ -21,7 +22,7 @@ SYSTEM = "Be brief.\n\nGoals:\n- ship it"
 def checkpoint(text: str = "What was said.") -> Dict:
     span = Span(first=0, last=3, messages=4)
     made = Checkpoint(id="ck-0123456789ab", span=span, summary=text)
-    return {"role": "user", "content": made.text}
+    return {"role": "user", "content": made.text(NOBODYS)}
 
 
 def talk(turns: int) -> list[Dict]:
@@ -210,4 +211,4 @@ def test_two_turns_share_their_beginning_up_to_a_mark() -> None:
 
 def checkpoints(sent: Dict) -> list[str]:
     texts = [str(block.get("text", "")) for _, block in blocks(sent)]
-    return [text for text in texts if kind_of(text) == "Checkpoint"]
+    return [text for text in texts if headed(text) == "Checkpoint"]

@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from compact import ContextManager
-from compact.core.own_text import kind_of
+from compact.core.own_text import headed
 from compact.core.protocols import SessionStore
 from compact.storage.inmemory import InMemoryStore
 from tests import checker
@@ -43,7 +43,7 @@ def lived(ctx: ContextManager, turns: int = 60) -> list[Dict]:
 
 def records(prompt: list[Dict]) -> list[str]:
     texts = [text for message in prompt for text in checker.visible(message)]
-    return [text for text in texts if kind_of(text) == "Record"]
+    return [text for text in texts if headed(text) == "Record"]
 
 
 def test_what_must_hold_stands_in_it_after_many_compressions() -> None:
@@ -58,7 +58,7 @@ def test_what_must_hold_stands_in_it_after_many_compressions() -> None:
 def test_it_stands_behind_the_checkpoints_and_before_the_newest_messages() -> None:
     """What stood before it stays as it was, so that a provider's cache holds (FR-4)."""
     prompt = lived(session(InMemoryStore()))
-    kinds = [kind_of(str(m.get("content") or "")) for m in prompt]
+    kinds = [headed(str(m.get("content") or "")) for m in prompt]
     at = kinds.index("Record")
     assert "Checkpoint" in kinds[:at]
     assert "Checkpoint" not in kinds[at:]
@@ -69,9 +69,9 @@ def test_it_stands_behind_the_checkpoints_and_before_the_newest_messages() -> No
 def test_nothing_of_it_is_stored_searched_or_summarized() -> None:
     ctx = session(InMemoryStore())
     prompt = lived(ctx)
-    assert not any(kind_of(m.text) for m in ctx.history)
+    assert not any(headed(m.text) for m in ctx.history)
     assert not any("[Record" in c.summary for c in ctx.checkpoints)
-    assert not any(kind_of(r.text) for r in ctx.recall("mooring harbour", limit=50))
+    assert not any(headed(r.text) for r in ctx.recall("mooring harbour", limit=50))
     count = len(ctx.history)
     ctx.sync([*prompt, {"role": "user", "content": "And now?"}])
     assert len(ctx.history) == count + 1

@@ -72,7 +72,8 @@ def composer_of(selection: Selection) -> Composer | None:
     """What composes the record for what is in view; None where nothing is summarized."""
     if selection.notes is None:
         return None
-    stays = [s.message() for s in selection.ageing.steps if isinstance(s, Checkpoint)]
+    own = selection.history.own
+    stays = [s.message(own) for s in selection.ageing.steps if isinstance(s, Checkpoint)]
     return Composer(
         selection.notes,
         selection.history.counter,
@@ -173,7 +174,8 @@ def _request(
     reach: tuple[int, int],
 ) -> SummaryRequest:
     layout, history = selection.layout, selection.history
-    stays = [s.message() for s in selection.ageing.steps if isinstance(s, Checkpoint)]
+    own = selection.history.own
+    stays = [s.message(own) for s in selection.ageing.steps if isinstance(s, Checkpoint)]
     return SummaryRequest(
         messages=[history[i] for i in read],
         kept=[*stays, *in_view(selection)],
@@ -253,7 +255,7 @@ def _rewrite(selection: Selection, rewrite: Rewrite, more: Sequence[int]) -> Tas
     if known and source <= REBUILD * standing.caps.usable:
         messages = [history[i] for c in sources for i in c.covered()]
     else:
-        messages = [c.message() for c in sources]
+        messages = [c.message(history.own) for c in sources]
         source = sum(c.token_count for c in sources)
     messages += [history[i] for i in more]
     cap = max(24, rewrite.cap - _heading_tokens(selection))

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from compact.core.own_text import kind_of
+from compact.core.own_text import headed
 
 MOST = 4
 """Marks that a request may carry."""
@@ -87,7 +87,7 @@ def _stable_ends(places: Sequence[_Place]) -> list[int | None]:
     return [
         newest,
         _last(i for i in able if places[i].field == "system"),
-        _last(i for i in said if kind_of(str(places[i].block.get("text", ""))) == "Checkpoint"),
+        _last(i for i in said if headed(str(places[i].block.get("text", ""))) == "Checkpoint"),
         _last(i for i in able if places[i].field == "tools"),
         _end_before_reply(places, said),
     ]

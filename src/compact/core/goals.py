@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from compact.core import defaults
 from compact.core.markers import Action, Priority, SubtaskStatus
 from compact.core.messages import Message, MessageMetadata
-from compact.core.own_text import digest
+from compact.core.own_text import OwnText
 
 GoalStatus = Literal["active", "paused", "done", "dropped"]
 
@@ -103,15 +103,17 @@ def open_tasks(goals: Sequence[Goal]) -> tuple[str, ...]:
     )
 
 
-def goals_message(goals: Sequence[Goal], *, role: Literal["system", "user"]) -> Message | None:
+def goals_message(
+    goals: Sequence[Goal], *, role: Literal["system", "user"], own: OwnText
+) -> Message | None:
     """The active goals as the message that stands before everything but the system prompt; None
-    where there are none. The same goals give the same bytes.
+    where there are none. The same goals give the same bytes by the same key.
     """
     active = [goal for goal in goals if goal.is_active]
     if not active:
         return None
     body = "\n".join(line for goal in active for line in _lines(goal))
-    named = digest(body)
+    named = own.digest(body)
     return Message(
         role=role,
         content=f"[Goals · digest {named}]\n{body}",

@@ -18,13 +18,16 @@ from compact.core.formats.wire import WireFormat
 from compact.core.importance import importance
 from compact.core.instructions import find_instructions
 from compact.core.messages import SYSTEM_ROLES, Message
+from compact.core.own_text import OwnText, keyed
 from compact.core.tokens import TokenCounter
-from compact.core.voices import own_words_of, voice_of
+from compact.core.voices import marked, own_words_of, voice_of
 from compact.errors import InvalidMessage
 
 Item = Message | Mapping[str, Any]
 
 NEVER_PRUNED = SYSTEM_ROLES
+NOBODYS = keyed(b"compact")
+"""For histories that nobody goes on with."""
 FLAGS = ("pinned", "protected")
 _BOOL = TypeAdapter(bool)
 GAP = 256
@@ -44,7 +47,10 @@ class History:
         *,
         never_pruned: Collection[str] = NEVER_PRUNED,
         pinned: Iterable[int] = (),
+        own: OwnText = NOBODYS,
     ) -> None:
+        self.own = own
+        """By which text of ours is made and recognized."""
         self.wire = wire
         self.counter = counter
         self._never_pruned = frozenset(never_pruned)
@@ -81,9 +87,10 @@ class History:
 
     def _message_at(self, position: int) -> Message:
         item = self._items[position]
-        if isinstance(item, Message):
-            return item
-        return self.wire.parse(item, position, map(self._items.__getitem__, range(position)[::-1]))
+        if not isinstance(item, Message):
+            before = map(self._items.__getitem__, range(position)[::-1])
+            item = self.wire.parse(item, position, before)
+        return marked(item, self.own)
 
     def __iter__(self) -> Iterator[Message]:
         return (self[i] for i in range(len(self)))

@@ -6,8 +6,8 @@ observations of text-protocol agents, and our own checkpoints. The rules, in ord
 1. What a reader of a file knew (`metadata.source`) decides.
 2. System and developer messages are `system`; assistant messages `assistant`; a message with tool
    results `tool`, unless a person's text stands beside them.
-3. A user message that is text of ours (`core.own_text`) is a `checkpoint`, or `injected` where it
-   carries goals or recalled messages.
+3. What was recognized as text of ours (`marked`) is a `checkpoint`, or `injected` where it carries
+   goals or recalled messages; what only looks so is plain text of whoever said it.
 4. A user message that consists of nothing but text a tool is known to inject is
    `injected`, but what was typed behind a slash command is a person's; one that opens with what a
    tool said (`core.passages`) and holds nobody's own words is an `observation`.
@@ -24,7 +24,7 @@ import re
 from typing import Literal
 
 from compact.core.messages import Image, Message, Opaque, Text
-from compact.core.own_text import kind_of
+from compact.core.own_text import OwnText
 from compact.core.passages import own_words, said_in
 
 Voice = Literal["system", "person", "assistant", "tool", "observation", "injected", "checkpoint"]
@@ -35,6 +35,8 @@ _SOURCES: dict[str, Voice] = {
     "observation": "observation",
     "checkpoint": "checkpoint",
 }
+OURS = "ours"
+"""The source of text of ours that is no checkpoint."""
 
 _INJECTED = re.compile(
     r"<(?P<tag>system-reminder|local-command-caveat|local-command-stdout|local-command-stderr|"
@@ -69,12 +71,24 @@ def voice_of(message: Message) -> Voice:
     return _voice_of_user(message)
 
 
+def marked(message: Message, own: OwnText) -> Message:
+    """The message with what of it is recognized as text of ours, so that its voice is told."""
+    known, changed = message.metadata, dict[str, object]()
+    if known.source is None and message.role == "user" and (kind := own.kind_of(message.text)):
+        changed["source"] = "checkpoint" if kind in ("Checkpoint", "Record") else OURS
+    if recalled := [r.call_id for r in message.tool_results if own.kind_of(r.text)]:
+        changed["recalled"] = tuple(recalled)
+    if not changed:
+        return message
+    return message.model_copy(update={"metadata": known.model_copy(update=changed)})
+
+
 def _voice_of_user(message: Message) -> Voice:
+    if message.metadata.source in (OURS, "goals", "prompt"):
+        return "injected"
     text = message.text
     if not text.strip():
         return "tool" if message.tool_results else "person"
-    if text[:1] == "[" and (ours := kind_of(text)):
-        return "checkpoint" if ours in ("Checkpoint", "Record") else "injected"
     if _LEFT_OUT.match(text):
         return "observation"
     if not spoken_text(text) and not any(isinstance(p, Image | Opaque) for p in message.parts):

@@ -17,6 +17,7 @@ from compact.core.formats.wire import WireFormat
 from compact.core.messages import Message
 from compact.core.modes import Mode, mode_named, user_mode
 from compact.core.policy import CompactPolicy
+from compact.core.history import NOBODYS
 from compact.core.prompts import PromptParts, SystemPrompt, assemble, heading, prompt_message
 from compact.core.tiers import TierSettings, tier_of
 from compact.core.tokens import TokenCounter
@@ -57,6 +58,8 @@ class Prompting:
         self._own_mode = own_mode
         self._tiers = tiers
         self._made: dict[tuple[str, int, bool], Lead] = {}
+        self.own = NOBODYS
+        """By which the prompt's heading is made."""
 
     @property
     def has_tools(self) -> bool:
@@ -105,12 +108,12 @@ class Prompting:
     def _assembled(self, parts: PromptParts, given: Lead, mode: str, budget: int) -> Lead:
         count = self._counter.text
         has_field = self._wire.name == "anthropic"
-        own = 0 if has_field else count(heading(""))
+        own = 0 if has_field else count(heading("", self.own))
         prompt = assemble(
             parts, mode=self.mode(mode), tier_budget=budget, count=lambda text: count(text) + own
         )
         if not has_field:
-            return given._replace(message=prompt_message(prompt), prompt=prompt)
+            return given._replace(message=prompt_message(prompt, self.own), prompt=prompt)
         if not prompt.text:
             return given._replace(prompt=prompt)
         before = given.beside.system

@@ -168,7 +168,7 @@ def _history_of(state: SessionState, checkpoint: Checkpoint) -> SessionHistory:
         if state.covers(move.branch_id, move.at):
             break
         branch = state.store.branch(move.branch_id)
-        return SessionHistory(state.store, branch, state.wire, state.counter, counts=False)
+        return SessionHistory(state.store, branch, state.wire, state.counter, counts=False, own=state.own)
     return state.history
 
 
@@ -264,7 +264,8 @@ def _told_page(state: SessionState, id: str, start: int, room: int) -> str:
         return f"{which} of the {page.total} of {id}{more}"
 
     if start >= page.total:
-        return told(f"{id} has {page.total} messages", [f"none from start={start} on"])
+        none = f"none from start={start} on"
+        return told(f"{id} has {page.total} messages", [none], state.own)
     return _fitted(state, title, lines, room)
 
 
@@ -274,7 +275,7 @@ def _fitted(
     """As many of the lines as fit, but at least one, clipped; `title` says how many they are."""
 
     def page(shown: Sequence[str]) -> str:
-        return told(" ".join(title(len(shown)).replace("]", ")").split()), shown)
+        return told(" ".join(title(len(shown)).replace("]", ")").split()), shown, state.own)
 
     shown = list(lines)
     while len(shown) > 1 and state.counter.text(page(shown)) > room:

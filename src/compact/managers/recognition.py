@@ -21,8 +21,8 @@ from compact.compression import shorten
 from compact.compression.fold import Fold
 from compact.core import chain
 from compact.core.messages import SYSTEM_ROLES, Message, Text
-from compact.core.own_text import kind_of, rejoined, without
-from compact.core.sessions import Projection
+from compact.core.own_text import OwnText, below, headed, rejoined
+from compact.core.sessions import Projection, Shown
 from compact.errors import InvalidMessage
 from compact.managers.state import ALL_MOVES, SessionState
 from compact.managers.view import View
@@ -88,7 +88,8 @@ class _List:
 
     def __init__(self, state: SessionState, given: Sequence[Given]) -> None:
         self.given = list(given)
-        self.kinds = [kind_of(_text(m)) for m in given]
+        self.own = state.own
+        self.kinds = [_kind(state, _text(m)) for m in given]
         has_ours = self._take_out_ours() or any(self.kinds)
         self.lead = _stored_lead(state)
         """The leading system messages of the history, as they are stored."""
@@ -108,7 +109,7 @@ class _List:
         """
         has_ours = False
         for i in _lead(self.given, self.kinds):
-            words = _own_words(self.given[i])
+            words = _own_words(self.given[i], self.own)
             if words is not self.given[i]:
                 has_ours = True
                 self.given[i] = words or self.given[i]
@@ -184,6 +185,32 @@ def recognized(state: SessionState, view: View, given: Sequence[Given]) -> Recog
     )
 
 
+def _kind(state: SessionState, text: str) -> str | None:
+    """Its kind where the text is ours: by the session's key, or because the store holds it, which
+    was made by another key or by none.
+    """
+    if kind := state.own.kind_of(text):
+        return kind
+    match headed(text):
+        case "Checkpoint":
+            said, known = _plain_words(below(text)), state.store.checkpoints(state.id)
+            is_held = any(f" {c.id} " in text[:60] and _plain_words(c.summary) == said for c in known)
+            return "Checkpoint" if is_held else None
+        case "Record":
+            moves = state.store.moves(state.id, None, most=MOST_PROMPTS)
+            shown = (state.projection(m.projection_id) for m in moves if m.projection_id)
+            pieces = (piece for each in shown for piece in each.pieces if isinstance(piece, Shown))
+            said = _plain_words(text)
+            is_held = any(_plain_words(piece.message.text) == said for piece in pieces)
+            return "Record" if is_held else None
+        case _:
+            return None
+
+
+def _plain_words(text: str) -> str:
+    return text.replace("\r\n", "\n").strip()
+
+
 # --- the system prompt ----------------------------------------------------------------------------
 
 
@@ -209,19 +236,19 @@ def _lead(given: Sequence[Given], kinds: Sequence[str | None]) -> list[int]:
     return found
 
 
-def _own_words(message: Given) -> Given | None:
+def _own_words(message: Given, own: OwnText) -> Given | None:
     """A message without what of ours was melted into it; itself where nothing was, None where it
     has no other words.
     """
     content = _content(message)
     if isinstance(content, str):
-        words: str | list[Mapping[str, Any]] = without(content, _STANDING)
+        words: str | list[Mapping[str, Any]] = own.without(content, _STANDING)
         if words is content:
             return message
     else:
         blocks = _blocks(message)
         texts = [b["text"] if isinstance(b.get("text"), str) else None for b in blocks]
-        left = [text and without(text, _STANDING) for text in texts]
+        left = [text and own.without(text, _STANDING) for text in texts]
         if all(a is b for a, b in zip(left, texts, strict=True)):
             return message
         words = [

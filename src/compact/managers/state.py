@@ -5,6 +5,7 @@ its prompts are made.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import RLock
 from typing import Any, Literal, NamedTuple
@@ -18,15 +19,19 @@ from compact.core.formats.wire import WireFormat
 from compact.core.goals import Goal, goals_message
 from compact.core.levels import aged
 from compact.core.messages import Message
+from compact.core.own_text import OwnText
 from compact.core.policy import CompactPolicy
 from compact.core.protocols import Emit, SessionStore, Summarizer
 from compact.core.resolving import Setting
 from compact.core.sessions import Branch, Move, Projection, free_branch_id
 from compact.core.tokens import TokenCounter
+from compact.errors import StoreFailed
 from compact.managers.history import SYSTEM_NOTE, SessionHistory
 from compact.managers.prompting import Lead, Prompting
 
 GOALS, MODE, PIN = "goals:", "mode:", "pin:"
+KEY = "key:"
+"""How the names of the notes begin that hold the keys of the session's own text."""
 CALIBRATION, COUNTED = "calibration:", "counted:"
 """How the names of the session's notes begin. Each pin is a note of its own: of two writers that
 pin at once, neither undoes the other."""
@@ -75,6 +80,8 @@ class SessionState:
     tokenizer: str
     """The tokenizer that the store's counts were made with."""
     history: SessionHistory = field(init=False)
+    own: OwnText = field(init=False)
+    """By which the session's own text is made and recognized."""
     goals: tuple[Goal, ...] = ()
     calibration: Calibration = field(default_factory=Calibration)
     lineage: tuple[tuple[str, int], ...] = ()
@@ -97,7 +104,21 @@ class SessionState:
 
     def __post_init__(self) -> None:
         self._first_mode = self.policy.mode
+        self.own = self.prompting.own = OwnText(self._keys, self._first_key)
         self.together.append(self)
+
+    def _keys(self) -> list[bytes]:
+        notes = self.store.notes(self.id)
+        return [bytes.fromhex(notes[name]["key"]) for name in sorted(notes) if name[:4] == KEY]
+
+    def _first_key(self) -> bytes:
+        """The session's key from now on, as the store keeps it; of two writers the one counts whose
+        note stands first, and what the other made is recognized as well.
+        """
+        key = f"{defaults.new_id()}{defaults.new_id()}".encode()
+        with suppress(StoreFailed):  # a file that is only read: the key lasts as long as it is open
+            self.store.note(self.id, f"{KEY}{defaults.new_id()}", {"key": key.hex()})
+        return next(iter(self._keys()), key)
 
     def join(self, other: SessionState) -> None:
         """Be another tokenizer's count of the same session from now on, by the same policy."""
@@ -119,6 +140,7 @@ class SessionState:
             self.counter,
             never_pruned=self.policy.roles_never_pruned,
             counts=self.tokenizer == self.counter.estimator.name,
+            own=self.own,
         )
         self.lineage = _lineage(self.store.branches(self.id), branch)
         self._noted = {}
@@ -344,7 +366,7 @@ class SessionState:
     def preface(self, goals: Sequence[Goal]) -> Message | None:
         """The message that carries goals, in the role that the wire format has for it."""
         role: Literal["system", "user"] = "user" if self.wire.name == "anthropic" else "system"
-        return goals_message(goals, role=role)
+        return goals_message(goals, role=role, own=self.own)
 
     def give_tools(self, given: bool) -> None:
         """Send the caller's tools along from now on, or none."""

@@ -21,7 +21,6 @@ from compact.core.history import History
 from compact.core.instructions import Instruction, find_instructions, score_of
 from compact.core.messages import Message, ToolCall, ToolResult
 from compact.core.outline import DECISIONS, FACTS, LISTS, OPEN, RULES, sections_of
-from compact.core.own_text import kind_of
 from compact.core.recalls import asks
 from compact.core.said_within import verdict_of, words_within
 from compact.core.voices import own_words_of, person_text, voice_of
@@ -116,7 +115,8 @@ class Notes:
                 self.ledger.edited(file)
         self._read_words_within(message)
         for result in message.tool_results:
-            self._read_result(result)
+            if result.call_id not in message.metadata.recalled:  # else it was said before
+                self._read_result(result)
 
     def _read_person(self, message: Message) -> None:
         self.ledger.note(person_text(message), "person", self.position)
@@ -145,8 +145,6 @@ class Notes:
         self.turns.said_by_assistant(text, self.position)
 
     def _read_result(self, result: ToolResult) -> None:
-        if kind_of(result.text):  # it was said before, and taken down there
-            return
         if result.is_error:
             self.turns.not_written(self.work.writes(result.call_id))
         if verdict_of(result, self.work.tool(result.call_id)) == "refused":
@@ -287,12 +285,6 @@ def note_call(ledger: Ledger, call: ToolCall, position: int) -> list[Anchor]:
     return written
 
 
-def note_result(ledger: Ledger, result: ToolResult, position: int) -> None:
-    """Note the anchors of a tool's output; not of what was recalled, which was said before."""
-    if kind_of(result.text) is None:
-        ledger.note(result.text, "result", position)
-
-
 def note_all(ledger: Ledger, messages: Iterable[Message], position: int) -> None:
     """Note every anchor of messages that a reader sees shortened only, as of one position."""
     for message in messages:
@@ -300,4 +292,5 @@ def note_all(ledger: Ledger, messages: Iterable[Message], position: int) -> None
         for call in message.tool_calls:
             note_call(ledger, call, position)
         for result in message.tool_results:
-            note_result(ledger, result, position)
+            if result.call_id not in message.metadata.recalled:
+                ledger.note(result.text, "result", position)
