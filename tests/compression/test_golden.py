@@ -15,8 +15,8 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from itertools import count
 from functools import cache
+from itertools import count
 from pathlib import Path
 from typing import get_args
 
@@ -105,8 +105,8 @@ def checkpoint(path: Path, size: int, strategy: Strategy) -> str:
     """The checkpoint of a whole compression, its heading included."""
     policy = CompactPolicy(strategy=strategy)
     messages = read(path)
-    asked = {"tokenizer": "o200k", "policy": policy, "key": KEY}
-    found = plan(messages, max_tokens=size, **asked).checkpoint
+    made = plan(messages, max_tokens=size, tokenizer="o200k", policy=policy, key=KEY)
+    found = made.checkpoint
     assert found is not None
     return found.text(keyed(KEY))
 

@@ -98,19 +98,10 @@ def test_lines_are_told_apart():
 @pytest.mark.parametrize(
     "piece",
     [
-        "<a>\n",
-        "</a>\n",
-        "<a></a\n",
-        "[",
-        "[1,\n",
-        '{"a":\n',
-        '"\n',
-        ': "x\n',
-        "> ",
-        "```\n",
-        "    x\n",
-    ]
-    + ["[tool result", "Tool result: x\n\n", "--- end ", "*" * 12 + " ", ", " * 9, "<|a", "_", " "],
+        *("<a>\n", "</a>\n", "<a></a\n", "[", "[1,\n", '{"a":\n', '"\n', ': "x\n', "> ", "```\n"),
+        *("    x\n", "[tool result", "Tool result: x\n\n", "--- end ", "*" * 12 + " ", ", " * 9),
+        *("<|a", "_", " "),
+    ],
 )
 def test_long_texts_are_read_in_linear_time(piece):
     start = process_time()

@@ -283,7 +283,9 @@ def test_an_aged_one_is_written_from_history_while_that_can_be_read() -> None:
                 assert not from_checkpoints
             elif from_checkpoints:
                 assert len(from_checkpoints) == len(request.messages)
-                assert [m.text for m in request.messages] == [c.text(life.ctx.history.own) for c in from_checkpoints]
+                assert [m.text for m in request.messages] == [
+                    c.text(life.ctx.history.own) for c in from_checkpoints
+                ]
                 assert sum(c.span.tokens or 0 for c in from_checkpoints) > 2 * usable
                 seen[f"{request.level} from checkpoints"] += 1
             else:

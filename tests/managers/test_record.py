@@ -7,8 +7,10 @@ import itertools
 import pytest
 
 from compact import ContextManager
+from compact.core.messages import Message
 from compact.core.own_text import headed
 from compact.core.protocols import SessionStore
+from compact.managers.state import KEY
 from compact.storage.inmemory import InMemoryStore
 from tests import checker
 from tests.compression.saying import section
@@ -80,7 +82,10 @@ def test_nothing_of_it_is_stored_searched_or_summarized() -> None:
 
 def test_the_same_session_gives_the_same_bytes_however_often_it_was_opened() -> None:
     """Notes that were carried on, and notes that are read anew, say the same."""
-    whole, store = session(InMemoryStore()), InMemoryStore()
+    stores = InMemoryStore(), InMemoryStore()
+    whole, _ = map(session, stores)
+    for store in stores:
+        store.note("s", f"{KEY}0", {"key": "00" * 32})
     opened = itertools.count()
     for i in range(60):
         worked(whole, i, 1)
@@ -128,15 +133,16 @@ def test_a_record_in_a_list_that_fits_is_left_alone(size: int) -> None:
     """And carried on where the list is compressed once more (K-6, C-8)."""
     from compact import compress
 
-    prompt = lived(session(InMemoryStore()))
-    most = int(1.2 * checker.prompt_tokens(prompt))
+    ctx = session(InMemoryStore())
+    most = int(1.2 * checker.prompt_tokens(lived(ctx)))
+    prompt = list(ctx.active_context().messages)
     assert compress(prompt, max_tokens=most, tokenizer="o200k") == prompt
     more = [
-        {"role": "user", "content": f"Part {i}: " + "it is so. " * 40} for i in range(size // 40)
+        Message(role="user", content=f"Part {i}: " + "it is so. " * 40) for i in range(size // 40)
     ]
     again = compress([*prompt, *more], max_tokens=2_000, tokenizer="o200k")
-    shown = "\n".join(text for m in again for text in checker.visible(m))
-    assert checker.prompt_tokens(again) <= 2_000
+    shown = "\n".join(message.text for message in again)
+    assert checker.tokens(shown) <= 2_000
     assert all(rule in shown for rule in RULES)
 
 

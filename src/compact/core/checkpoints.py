@@ -2,8 +2,8 @@
 
 A checkpoint stands at its span's start as a user-role message. Its first line carries an id and a
 digest of the text below (`core.own_text`); a text whose digest matches is ours when it comes back,
-and is never taken for something a person said. Whoever else writes such a heading does not match. (LangGraph's
-*checkpoint* is our snapshot.)
+and is never taken for something a person said. Whoever else writes such a heading does not match.
+(LangGraph's *checkpoint* is our snapshot.)
 """
 
 from __future__ import annotations

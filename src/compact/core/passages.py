@@ -21,8 +21,23 @@ MOST_TRIED = 50
 """Lines of one text that are tried as the beginning of JSON."""
 
 _OUTPUT = frozenset(
-    "output outputs result results response responses observation observations return returns "
-    "returncode stdout stderr error errors".split()  # noqa: SIM905 - a table to read
+    [
+        "output",
+        "outputs",
+        "result",
+        "results",
+        "response",
+        "responses",
+        "observation",
+        "observations",
+        "return",
+        "returns",
+        "returncode",
+        "stdout",
+        "stderr",
+        "error",
+        "errors",
+    ]
 )
 """What tools give: a tag whose name ends so is a tool's."""
 _MAY_BE_OUTPUT = re.compile("|".join(_OUTPUT), re.IGNORECASE)

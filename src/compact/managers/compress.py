@@ -28,7 +28,6 @@ from compact.errors import InvalidMessage
 from compact.managers import blocking
 from compact.managers.timed import Timed
 
-
 SHORTEST_KEY = 16
 _PROCESS_KEY = secrets.token_bytes(32)
 

@@ -17,7 +17,7 @@ from compact.core import chain
 from compact.core.formats.wire import WireFormat
 from compact.core.history import NEVER_PRUNED, History, Item
 from compact.core.messages import Message
-from compact.core.own_text import OwnText, headed
+from compact.core.own_text import headed
 from compact.core.protocols import SessionStore
 from compact.core.sessions import FIXED, PERSON, Branch, Entry
 from compact.core.tokens import TokenCounter
@@ -49,10 +49,9 @@ class SessionHistory(History):
         *,
         never_pruned: Collection[str] = NEVER_PRUNED,
         counts: bool = True,
-        own: OwnText,
     ) -> None:
         self._length = 0
-        super().__init__((), wire, counter, never_pruned=never_pruned, own=own)
+        super().__init__((), wire, counter, never_pruned=never_pruned)
         self.branch_id = branch.id
         self._store = store
         self._length = branch.messages

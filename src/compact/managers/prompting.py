@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 from compact.compression.fold import Beside
 from compact.core.formats.wire import WireFormat
+from compact.core.history import NOBODYS
 from compact.core.messages import Message
 from compact.core.modes import Mode, mode_named, user_mode
 from compact.core.policy import CompactPolicy
-from compact.core.history import NOBODYS
 from compact.core.prompts import PromptParts, SystemPrompt, assemble, heading, prompt_message
 from compact.core.tiers import TierSettings, tier_of
 from compact.core.tokens import TokenCounter

@@ -168,7 +168,9 @@ def _history_of(state: SessionState, checkpoint: Checkpoint) -> SessionHistory:
         if state.covers(move.branch_id, move.at):
             break
         branch = state.store.branch(move.branch_id)
-        return SessionHistory(state.store, branch, state.wire, state.counter, counts=False, own=state.own)
+        found = SessionHistory(state.store, branch, state.wire, state.counter, counts=False)
+        found.own = state.own
+        return found
     return state.history
 
 

@@ -21,9 +21,10 @@ from compact.compression import shorten
 from compact.compression.fold import Fold
 from compact.core import chain
 from compact.core.messages import SYSTEM_ROLES, Message, Text
-from compact.core.own_text import OwnText, below, headed, rejoined
-from compact.core.sessions import Projection, Shown
+from compact.core.own_text import OwnText, rejoined
+from compact.core.sessions import Projection
 from compact.errors import InvalidMessage
+from compact.managers.held import kind_of
 from compact.managers.state import ALL_MOVES, SessionState
 from compact.managers.view import View
 
@@ -89,7 +90,7 @@ class _List:
     def __init__(self, state: SessionState, given: Sequence[Given]) -> None:
         self.given = list(given)
         self.own = state.own
-        self.kinds = [_kind(state, _text(m)) for m in given]
+        self.kinds = [kind_of(state, _text(m)) for m in given]
         has_ours = self._take_out_ours() or any(self.kinds)
         self.lead = _stored_lead(state)
         """The leading system messages of the history, as they are stored."""
@@ -183,32 +184,6 @@ def recognized(state: SessionState, view: View, given: Sequence[Given]) -> Recog
         asked.system if _differs(state, asked) else (),
         is_lost=any(asked.kinds[i] in ("Checkpoint", "Record") for i in rest),
     )
-
-
-def _kind(state: SessionState, text: str) -> str | None:
-    """Its kind where the text is ours: by the session's key, or because the store holds it, which
-    was made by another key or by none.
-    """
-    if kind := state.own.kind_of(text):
-        return kind
-    match headed(text):
-        case "Checkpoint":
-            said, known = _plain_words(below(text)), state.store.checkpoints(state.id)
-            is_held = any(f" {c.id} " in text[:60] and _plain_words(c.summary) == said for c in known)
-            return "Checkpoint" if is_held else None
-        case "Record":
-            moves = state.store.moves(state.id, None, most=MOST_PROMPTS)
-            shown = (state.projection(m.projection_id) for m in moves if m.projection_id)
-            pieces = (piece for each in shown for piece in each.pieces if isinstance(piece, Shown))
-            said = _plain_words(text)
-            is_held = any(_plain_words(piece.message.text) == said for piece in pieces)
-            return "Record" if is_held else None
-        case _:
-            return None
-
-
-def _plain_words(text: str) -> str:
-    return text.replace("\r\n", "\n").strip()
 
 
 # --- the system prompt ----------------------------------------------------------------------------

@@ -140,8 +140,8 @@ class SessionState:
             self.counter,
             never_pruned=self.policy.roles_never_pruned,
             counts=self.tokenizer == self.counter.estimator.name,
-            own=self.own,
         )
+        self.history.own = self.own
         self.lineage = _lineage(self.store.branches(self.id), branch)
         self._noted = {}
         self._take_notes()

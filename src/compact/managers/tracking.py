@@ -1,8 +1,9 @@
 """Tracking: what a model says of the goals in its answers, taken in with them (FR-7).
 
 Only what an assistant said counts; tools, users and quotes set no goal, nor does what a model
-thinks before it speaks, or says over of what it was told of markers or of what a tool said. Progress is noted at the
-position it was said at, so that branches, undo and `context_at` see the goals of their time.
+thinks before it speaks, or says over of what it was told of markers or of what a tool said.
+Progress is noted at the position it was said at, so that branches, undo and `context_at` see the
+goals of their time.
 
 The history is the record of every step: what is noted is what its messages say up to a position. A
 writer so takes in also what others said before it and have not noted yet, and none loses a step; a

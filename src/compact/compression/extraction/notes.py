@@ -114,6 +114,9 @@ class Notes:
             for file, _ in written:
                 self.ledger.edited(file)
         self._read_words_within(message)
+        self._read_results(message)
+
+    def _read_results(self, message: Message) -> None:
         for result in message.tool_results:
             if result.call_id not in message.metadata.recalled:  # else it was said before
                 self._read_result(result)
