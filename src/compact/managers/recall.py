@@ -18,6 +18,8 @@ from compact.errors import InvalidInput, NotFound
 from compact.managers.history import SessionHistory
 from compact.managers.state import ALL_MOVES, SessionState
 
+DIGESTS_DIFFER = 8
+"""Tokens that one digest may take more than another."""
 AROUND = 240
 """Characters that are shown before and after what was looked for."""
 TOLD_TOKENS = 1_500
@@ -284,7 +286,7 @@ def _fitted(
         shown.pop()
     whole = page(shown)
     if shown and state.counter.text(whole) > room:
-        left = room - state.counter.text(page([""]))
+        left = room - state.counter.text(page([""])) - DIGESTS_DIFFER
         about = "in the history"
         shown = [shorten.clip_text(shown[0], max(0, left), about, state.counter)]
     return page(shown or ["it does not fit: ask for more tokens"])
