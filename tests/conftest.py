@@ -3,10 +3,15 @@
 At night (`make nightly`, see tests/sizes.py) they are others, and more of them.
 """
 
+import os
+from tempfile import mkdtemp
+
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests import sizes
+
+os.environ["XDG_STATE_HOME"] = mkdtemp(prefix="compact-state-")  # the user's own is left alone
 
 settings.register_profile(
     "night",

@@ -6,6 +6,7 @@ import pytest
 
 from compact.compression.composition import LISTS_SHARE, Composer
 from compact.core.checkpoints import record_message
+from compact.core.history import NOBODYS
 from compact.core.outline import LISTS, TITLES
 from tests.compression.saying import (
     COUNTER,
@@ -186,7 +187,7 @@ def test_a_record_that_is_read_again_carries_on() -> None:
     ]
     first += [call("t", "TodoWrite", {"todos": todos}), result("t", "ok")]
     text = composed(first)
-    again = record_message(text, messages=len(first), until=first[-1].timestamp)
+    again = record_message(text, messages=len(first), until=first[-1].timestamp, own=NOBODYS)
     after = composed([again, said("user", "Now the post."), *run(3, "ls", "")])
     for title in ("Rules", "Decisions", "Open", "Facts"):
         assert section(text, title), title

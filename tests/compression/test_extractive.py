@@ -10,6 +10,7 @@ import pytest
 
 from compact import ExtractiveSummarizer, Message, compress, plan
 from compact.core.checkpoints import Checkpoint, Span, Summary, SummaryRequest
+from compact.core.history import NOBODYS
 from compact.testing import check_summarizer
 from tests.compression.saying import COUNTER, edit, notes_of, run, said, story
 
@@ -226,7 +227,7 @@ def test_what_an_earlier_checkpoint_told_is_carried_on(is_talk: bool) -> None:
     """Read in place of its messages, alone or before others (K-6, FR-4)."""
     told = summary(TALK if is_talk else piers(6)).text
     span = Span(first=0, last=9, messages=10)
-    made = Checkpoint(id="ck-0123456789ab", span=span, summary=told).message()
+    made = Checkpoint(id="ck-0123456789ab", span=span, summary=told).message(NOBODYS)
     more = [said("user", "The lanterns are lit."), said("assistant", "All 12 of them.")]
     for messages in ([made], [made, *more]):
         text = summary(messages).text

@@ -16,6 +16,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cache
+from itertools import count
 from pathlib import Path
 from typing import get_args
 
@@ -25,11 +26,12 @@ from compact import CompactPolicy, ContextManager, plan
 from compact.compression.composition import Composer
 from compact.compression.extraction.extractive import ExtractiveSummarizer
 from compact.compression.extraction.notes import Notes
+from compact.core import defaults
 from compact.core.checkpoints import Level, SummaryRequest
 from compact.core.levels import LEVELS, Caps
 from compact.core.messages import Message
 from compact.core.modes import MODES
-from compact.core.own_text import kind_of
+from compact.core.own_text import headed, keyed
 from compact.core.policy import Strategy
 from compact.wiring import read_transcript, token_counter
 from evals import generated
@@ -63,6 +65,7 @@ def history(name: str) -> tuple[Message, ...]:
     return tuple(m for m in messages if not m.metadata.pinned)
 
 
+KEY = b"the key of golden files"
 HISTORIES = ("harbour", "kiln", "scattered")
 
 
@@ -88,21 +91,24 @@ def whole(name: str, mode: str, room: int = WHOLE) -> str:
 
 def lived() -> str:
     """What a session of the sample shows of its past at the end: checkpoints and record."""
-    ctx = ContextManager(window=8_192, tokenizer="o200k")
-    for message in read(SAMPLE):
-        ctx.add_message(message)
-        ctx.get_context_for_model()
-    shown = ctx.active_context().messages
-    return "\n\n".join(m.text for m in shown if kind_of(m.text))
+    ids = (f"id-{i}" for i in count())
+    with defaults.using(new_id=lambda: next(ids)):
+        ctx = ContextManager(window=8_192, tokenizer="o200k")
+        for message in read(SAMPLE):
+            ctx.add_message(message)
+            ctx.get_context_for_model()
+        shown = ctx.active_context().messages
+    return "\n\n".join(m.text for m in shown if headed(m.text))
 
 
 def checkpoint(path: Path, size: int, strategy: Strategy) -> str:
     """The checkpoint of a whole compression, its heading included."""
     policy = CompactPolicy(strategy=strategy)
     messages = read(path)
-    found = plan(messages, max_tokens=size, tokenizer="o200k", policy=policy).checkpoint
+    made = plan(messages, max_tokens=size, tokenizer="o200k", policy=policy, key=KEY)
+    found = made.checkpoint
     assert found is not None
-    return found.text
+    return found.text(keyed(KEY))
 
 
 def texts() -> Iterator[tuple[str, str]]:

@@ -10,7 +10,8 @@ from compact import ContextManager
 from compact.core.cache_marks import MARK, MOST, with_marks
 from compact.core.checkpoints import Checkpoint, Span
 from compact.core.formats.known import prompt_of
-from compact.core.own_text import kind_of
+from compact.core.history import NOBODYS
+from compact.core.own_text import headed
 
 Dict = dict[str, Any]
 HOUR = {"type": "ephemeral", "ttl": "1h"}
@@ -21,7 +22,7 @@ SYSTEM = "Be brief.\n\nGoals:\n- ship it"
 def checkpoint(text: str = "What was said.") -> Dict:
     span = Span(first=0, last=3, messages=4)
     made = Checkpoint(id="ck-0123456789ab", span=span, summary=text)
-    return {"role": "user", "content": made.text}
+    return {"role": "user", "content": made.text(NOBODYS)}
 
 
 def talk(turns: int) -> list[Dict]:
@@ -76,7 +77,7 @@ def shared(one: Dict, other: Dict) -> int:
 def test_the_four_stable_ends() -> None:
     """Tools, system prompt, checkpoint, newest message: one mark each (issue 4)."""
     kept = checkpoint()
-    sent = with_marks(request(kept, *talk(2), system=SYSTEM, tools=TOOLS))
+    sent = with_marks(request(kept, *talk(2), system=SYSTEM, tools=TOOLS), [kept["content"]])
     assert marks(sent) == ["b", SYSTEM, kept["content"], "and now?"]
     assert all(b["cache_control"] == MARK for _, b in blocks(sent) if "cache_control" in b)
 
@@ -90,15 +91,19 @@ def test_a_mark_that_is_left_goes_where_the_request_before_ended() -> None:
 def test_the_newest_of_several_checkpoints() -> None:
     """A later checkpoint closes a longer stable beginning (issue 4)."""
     newer = checkpoint("And then this.")
-    sent = with_marks(request(checkpoint(), newer, *talk(1), system=SYSTEM, tools=TOOLS))
+    sent = with_marks(
+        request(checkpoint(), newer, *talk(1), system=SYSTEM, tools=TOOLS),
+        [checkpoint()["content"], newer["content"]],
+    )
     assert newer["content"] in marks(sent)
     assert checkpoint()["content"] not in marks(sent)
 
 
 def test_a_heading_that_a_person_typed_is_no_checkpoint() -> None:
-    """Only a text whose digest is right is ours (FR-3)."""
+    """Only what the context says is a checkpoint is one (FR-3)."""
     typed = {"role": "user", "content": checkpoint()["content"] + " and more"}
-    sent = with_marks(request(typed, *talk(1), system=SYSTEM, tools=TOOLS))
+    ours = [checkpoint()["content"]]
+    sent = with_marks(request(typed, *talk(1), system=SYSTEM, tools=TOOLS), ours)
     assert typed["content"] not in marks(sent)
 
 
@@ -188,7 +193,8 @@ def test_two_turns_share_their_beginning_up_to_a_mark() -> None:
         ctx.add_message(role="user", content=[seen])
         context = ctx.active_context()
         said = prompt_of(context, "anthropic")
-        sent = with_marks({"system": context.system, "tools": TOOLS, "messages": said})
+        ours = [m.text for m in context.messages if m.id in {c.id for c in context.checkpoints}]
+        sent = with_marks({"system": context.system, "tools": TOOLS, "messages": said}, ours)
         if before is not None:
             common, at = shared(before, sent), mark_positions(before)
             known = checkpoints(before)
@@ -210,4 +216,4 @@ def test_two_turns_share_their_beginning_up_to_a_mark() -> None:
 
 def checkpoints(sent: Dict) -> list[str]:
     texts = [str(block.get("text", "")) for _, block in blocks(sent)]
-    return [text for text in texts if kind_of(text) == "Checkpoint"]
+    return [text for text in texts if headed(text) == "Checkpoint"]

@@ -11,7 +11,11 @@ from compact.core.checkpoints import (
     is_checkpoint_text,
     summary_of,
 )
+from compact.core.own_text import keyed
 from compact.core.voices import voice_of
+
+OWN, OTHER = keyed(b"of this store" * 2), keyed(b"of another one" * 2)
+
 
 SPAN = Span(first=2, last=40, messages=37, tokens=12_345)
 
@@ -24,9 +28,12 @@ def made(summary: str, span: Span = SPAN) -> Checkpoint:
 def test_our_text_is_recognized(summary):
     """K-6: whatever the summary says, and the summary comes back as it was."""
     checkpoint = made(summary)
-    assert is_checkpoint_text(checkpoint.text)
-    assert summary_of(checkpoint.text) == summary
-    assert voice_of(checkpoint.message()) == "checkpoint"
+    text = checkpoint.text(OWN)
+    assert is_checkpoint_text(text)
+    assert OWN.kind_of(text) == "Checkpoint"
+    assert OTHER.kind_of(text) is None
+    assert summary_of(text) == summary
+    assert voice_of(checkpoint.message(OWN)) == "checkpoint"
 
 
 EDITS = {
@@ -43,13 +50,13 @@ EDITS = {
 @pytest.mark.parametrize("name", EDITS)
 def test_an_edited_text_is_not_ours(name):
     """K-6: a person who changes it, quotes it or types such a heading is a person."""
-    text = EDITS[name](made("The parser was fixed.").text)
-    assert not is_checkpoint_text(text)
+    text = EDITS[name](made("The parser was fixed.").text(OWN))
+    assert OWN.kind_of(text) is None
 
 
 def test_the_heading_says_what_is_covered():
     """C-6: a reader sees how many messages are not shown, which, and what they took."""
-    assert "37 of messages 3 to 41, 12,345 tokens" in made("x").text.splitlines()[0]
+    assert "37 of messages 3 to 41, 12,345 tokens" in made("x").text(OWN).splitlines()[0]
 
 
 def test_the_same_span_and_summary_have_the_same_id():

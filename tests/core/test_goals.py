@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from compact.core.goals import Artifact, Decision, Goal, Subtask, goals_message, open_tasks
 from compact.core.markers import TaskMarker, markers_in
-from compact.core.own_text import kind_of
+from compact.core.own_text import keyed
 from compact.core.progress import (
     MOST_ARTIFACTS,
     MOST_DECISIONS,
@@ -21,6 +21,8 @@ from compact.core.progress import (
 
 ROOF = Goal(text="Mend the roof.", id="roof")
 
+OWN = keyed(b"of this store")
+
 
 def after(text, *goals):
     """The goals after one message."""
@@ -28,7 +30,7 @@ def after(text, *goals):
 
 
 def shown(*goals):
-    message = goals_message(goals)
+    message = goals_message(goals, OWN)
     assert message is not None
     return message.text
 
@@ -78,7 +80,7 @@ def test_a_goal_is_shown_with_what_was_reached():
         "  - created: plan.md",
         "  - next: Ring at eight",
     ]
-    assert kind_of(text) == "Goals"
+    assert OWN.kind_of(text) == "Goals"
     assert text == shown(Goal.model_validate(goal.model_dump(mode="json"))), "the same bytes"
     assert open_tasks((goal,)) == ("Call the roofer", "Pay", "Sweep")
 
@@ -107,7 +109,7 @@ def test_the_message_stays_small_and_cuts_nothing_that_is_open():
 
 
 def test_no_active_goal_is_no_message():
-    assert goals_message([Goal(text="x", status="done")]) is None
+    assert goals_message([Goal(text="x", status="done")], OWN) is None
     assert open_tasks([Goal(text="x", status="paused", subtasks=(Subtask(text="y"),))]) == ()
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from compact.core.modes import MODES, mode_named, user_mode
-from compact.core.own_text import kind_of
+from compact.core.own_text import keyed
 from compact.core.prompts import Note, PromptParts, assemble, prompt_message
 from compact.core.tiers import TIERS
 from compact.providers.tokenizers import tokenizer
@@ -110,17 +110,17 @@ def test_mandates_may_be_ones_own_or_none():
 def test_the_message_is_recognized_when_it_comes_back():
     """C-9: by its digest, and not where somebody changed a word."""
     prompt = assemble(ALL, mode=mode_named("assistant"), tier_budget=500, count=words)
-    message = prompt_message(prompt)
+    own = keyed(b"of this store")
+    message = prompt_message(prompt, own)
     assert message is not None
     assert message.role == "system"
     assert message.text.endswith(prompt.text)
-    assert kind_of(message.text) == "Prompt"
-    assert kind_of(message.text + " too") is None
-    assert message == prompt_message(prompt)
+    assert own.kind_of(message.text) == "Prompt"
+    assert own.kind_of(message.text + " too") is None
+    assert message == prompt_message(prompt, own)
     empty = PromptParts(mandates="", markers=False)
-    assert (
-        prompt_message(assemble(empty, mode=mode_named("user"), tier_budget=1, count=words)) is None
-    )
+    nothing = assemble(empty, mode=mode_named("user"), tier_budget=1, count=words)
+    assert prompt_message(nothing, own) is None
 
 
 NOTES = st.lists(st.builds(Note, name=st.text(min_size=1), text=st.text(min_size=1)), max_size=4)

@@ -2,6 +2,7 @@
 result,
 an observation or an injected reminder)."""
 
+import hashlib
 from time import perf_counter
 
 import pytest
@@ -9,7 +10,8 @@ import pytest
 from compact.core.checkpoints import Checkpoint, Span
 from compact.core.formats.known import format_named
 from compact.core.messages import Message, MessageMetadata
-from compact.core.voices import person_text, spoken_text, voice_of
+from compact.core.own_text import keyed
+from compact.core.voices import marked, own_words_of, person_text, spoken_text, voice_of
 
 REMINDER = "<system-reminder>\nThe list is empty.\n</system-reminder>"
 CHECKPOINT = Checkpoint(
@@ -68,8 +70,6 @@ CASES = [
         "person",
         "My observation: it fails.",
     ),
-    ("our checkpoint", "user", CHECKPOINT.text, "checkpoint", ""),
-    ("our checkpoint, edited", "user", CHECKPOINT.text + "!", "person", CHECKPOINT.text + "!"),
     ("an adopted result", "user", ADOPTED, "observation", ""),
     ("a system prompt", "system", "Be brief.", "system", ""),
     ("a developer", "developer", "Be brief.", "system", ""),
@@ -131,3 +131,44 @@ def test_long_texts_are_read_in_linear_time(text):
     start = perf_counter()
     assert spoken_text(text) == text.strip()
     assert perf_counter() - start < 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<tool_response>\nNever push.\n</tool_response>",
+        "Tool result:\nNever push.",
+        "[Function output]\nNever push.",
+        "<returncode>0</returncode>\n<output_head>\nNever push.\n</output_head>",
+    ],
+)
+def test_what_a_tool_said_in_a_users_message_is_an_observation(text):
+    """K-4: whatever the scaffold wraps it in."""
+    message = Message(role="user", content=text)
+    assert voice_of(message) == "observation"
+    assert person_text(message) == ""
+
+
+def test_text_of_ours_is_told_by_its_key():
+    """K-6: a heading that somebody else wrote, or changed the words of, is their text."""
+    own, other = keyed(b"of this store"), keyed(b"of another one")
+
+    def voice(text):
+        return voice_of(marked(Message(role="user", content=text), own))
+
+    text = CHECKPOINT.text(own)
+    assert voice(text) == "checkpoint"
+    assert voice(text + "!") == "person"
+    assert voice(CHECKPOINT.text(other)) == "person"
+    words = hashlib.sha256(CHECKPOINT.summary.encode()).hexdigest()[:12]
+    assert voice(text.replace(own.digest(CHECKPOINT.summary), words)) == "person"
+
+
+def test_own_words_are_what_nobody_else_said():
+    """C-8: a quoted page is in the message, and is not what its person says."""
+    page = "<page>\nNever push.\n</page>"
+    assert own_words_of(Message(role="user", content=f"{page}\nIs that so?")) == "Is that so?"
+    alone = Message(role="user", content=page)
+    assert voice_of(alone) == "person"
+    assert own_words_of(alone) == ""
+    assert own_words_of(alone, opens=True) == page, "nobody has called a tool: it is the request"

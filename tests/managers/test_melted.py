@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from compact import ContextManager
 from compact.core.messages import Message
-from compact.core.own_text import digest, kind_of, without
+from compact.core.own_text import headed, keyed
 from compact.core.prompts import PromptParts
 from compact.storage.inmemory import InMemoryStore
 from tests import checker
@@ -19,6 +19,7 @@ from tests.sizes import size
 
 TURNS = 30
 STANDING = ("Goals", "Prompt")
+KEYED = keyed(b"of this store")
 OWN = "You are a roofer.\n\nNever say 'slate' < 3 times; see [Goals · digest of the house]."
 BESIDE = "Own words of the client,\nsaid at each turn."
 PARTS = PromptParts(instructions='Always answer in rhymes.\n\nNo "nails".')
@@ -73,7 +74,7 @@ class Client(NamedTuple):
         elif self.order == "another each turn":
             dice.shuffle(texts)
         if self.wraps:
-            texts = [f"<rules>{text}</rules>" if kind_of(text) else text for text in texts]
+            texts = [f"<rules>{text}</rules>" if headed(text) else text for text in texts]
         texts[:0] = [BESIDE] * ("before" in self.places)
         texts[len(texts) // 2 : len(texts) // 2] = [BESIDE] * ("between" in self.places)
         texts += [BESIDE] * ("after" in self.places)
@@ -104,8 +105,8 @@ def test_no_melting_client_makes_the_prompt_grow(client: Client, window: int) ->
         content = client.melted(texts, dice)
         tokens.append(sent_back(ctx, turn, [{"role": "system", "content": content}]))
         now, _ = parted(ctx.get_context_for_model())
-        assert [kind_of(text) for text in now].count("Prompt") == 1
-        assert [kind_of(text) for text in now].count("Goals") == 1
+        assert [headed(text) for text in now].count("Prompt") == 1
+        assert [headed(text) for text in now].count("Goals") == 1
         assert sum(text.count("- Mend the roof") for text in now) == 1
         assert client.own in "\n".join(now)
         assert (BESIDE in "\n".join(now)) == bool(client.places)
@@ -275,7 +276,7 @@ def talk() -> list[Dict]:
 
 OURS = st.tuples(
     st.sampled_from(STANDING), st.text(min_size=1).filter(lambda t: t.strip() and "[" not in t)
-).map(lambda pair: f"[{pair[0]} · digest {digest(pair[1])}]\n{pair[1].strip()}")
+).map(lambda pair: f"[{pair[0]} · digest {KEYED.digest(pair[1])}]\n{pair[1].strip()}")
 THEIRS = st.text(min_size=1).filter(lambda text: text.strip() and "digest" not in text)
 
 
@@ -284,7 +285,7 @@ THEIRS = st.text(min_size=1).filter(lambda text: text.strip() and "digest" not i
 def test_only_what_is_ours_is_taken_out(parts: list[tuple[bool, str, str]]) -> None:
     """C-9: of any texts, ours between theirs."""
     texts = [ours if is_ours else theirs for is_ours, ours, theirs in parts]
-    left = without("\n\n".join(texts), STANDING)
+    left = KEYED.without("\n\n".join(texts), STANDING)
     if any(is_ours for is_ours, _, _ in parts):
         theirs = [text for is_ours, _, text in parts if not is_ours]
         assert left.split() == " ".join(theirs).split()
@@ -294,5 +295,5 @@ def test_only_what_is_ours_is_taken_out(parts: list[tuple[bool, str, str]]) -> N
 
 def test_of_other_kinds_nothing_is_taken_out() -> None:
     """C-9: a checkpoint holds what nobody else says."""
-    text = f"Mine.\n\n[Checkpoint ck-1 · digest {digest('Words.')}]\nWords."
-    assert without(text, STANDING) is text
+    text = f"Mine.\n\n[Checkpoint ck-1 · digest {KEYED.digest('Words.')}]\nWords."
+    assert KEYED.without(text, STANDING) is text

@@ -12,7 +12,7 @@ from uuid import UUID
 import pytest
 
 from compact import CompactPolicy, ContextManager, Message
-from compact.core.own_text import kind_of
+from compact.core.own_text import headed
 from compact.core.protocols import SessionStore
 from compact.core.recalls import Expansion
 from compact.errors import NotFound
@@ -112,7 +112,7 @@ def test_any_question_is_answered(store: SessionStore, query: str) -> None:
         assert found == [said.id]
     else:
         assert found == []
-    assert kind_of(ctx.call_tool("recall", {"query": query})) == "Recalled"
+    assert headed(ctx.call_tool("recall", {"query": query})) == "Recalled"
 
 
 @pytest.mark.timing

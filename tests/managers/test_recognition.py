@@ -10,7 +10,7 @@ from compact import ContextManager, Message
 from compact.core.checkpoints import is_checkpoint_text
 from compact.core.events import BranchTaken, Event
 from compact.core.messages import Text, ToolCall, ToolResult
-from compact.core.own_text import kind_of
+from compact.core.own_text import headed
 from compact.storage.inmemory import InMemoryStore
 
 Dict = dict[str, Any]
@@ -108,12 +108,12 @@ def test_a_client_may_send_the_compressed_prompt_back(rounds: int) -> None:
     want = stored(ctx)
     for i in range(rounds):
         prompt = ctx.get_context_for_model()
-        assert any(kind_of(str(m["content"])) == "Goals" for m in prompt)
+        assert any(headed(str(m["content"])) == "Goals" for m in prompt)
         new = talk(100 + 4 * i, 104 + 4 * i)
         found = ctx.sync([*prompt, *new])
         want += new
         assert found.new == new
-        assert found.ours == sum(kind_of(str(m["content"])) is not None for m in prompt)
+        assert found.ours == sum(headed(str(m["content"])) is not None for m in prompt)
         assert stored(ctx) == want
     assert len(ctx.branches()) == 1
 

@@ -7,8 +7,10 @@ import itertools
 import pytest
 
 from compact import ContextManager
-from compact.core.own_text import kind_of
+from compact.core.messages import Message
+from compact.core.own_text import headed
 from compact.core.protocols import SessionStore
+from compact.managers.state import KEY
 from compact.storage.inmemory import InMemoryStore
 from tests import checker
 from tests.compression.saying import section
@@ -43,7 +45,7 @@ def lived(ctx: ContextManager, turns: int = 60) -> list[Dict]:
 
 def records(prompt: list[Dict]) -> list[str]:
     texts = [text for message in prompt for text in checker.visible(message)]
-    return [text for text in texts if kind_of(text) == "Record"]
+    return [text for text in texts if headed(text) == "Record"]
 
 
 def test_what_must_hold_stands_in_it_after_many_compressions() -> None:
@@ -58,7 +60,7 @@ def test_what_must_hold_stands_in_it_after_many_compressions() -> None:
 def test_it_stands_behind_the_checkpoints_and_before_the_newest_messages() -> None:
     """What stood before it stays as it was, so that a provider's cache holds (FR-4)."""
     prompt = lived(session(InMemoryStore()))
-    kinds = [kind_of(str(m.get("content") or "")) for m in prompt]
+    kinds = [headed(str(m.get("content") or "")) for m in prompt]
     at = kinds.index("Record")
     assert "Checkpoint" in kinds[:at]
     assert "Checkpoint" not in kinds[at:]
@@ -69,9 +71,9 @@ def test_it_stands_behind_the_checkpoints_and_before_the_newest_messages() -> No
 def test_nothing_of_it_is_stored_searched_or_summarized() -> None:
     ctx = session(InMemoryStore())
     prompt = lived(ctx)
-    assert not any(kind_of(m.text) for m in ctx.history)
+    assert not any(headed(m.text) for m in ctx.history)
     assert not any("[Record" in c.summary for c in ctx.checkpoints)
-    assert not any(kind_of(r.text) for r in ctx.recall("mooring harbour", limit=50))
+    assert not any(headed(r.text) for r in ctx.recall("mooring harbour", limit=50))
     count = len(ctx.history)
     ctx.sync([*prompt, {"role": "user", "content": "And now?"}])
     assert len(ctx.history) == count + 1
@@ -80,7 +82,10 @@ def test_nothing_of_it_is_stored_searched_or_summarized() -> None:
 
 def test_the_same_session_gives_the_same_bytes_however_often_it_was_opened() -> None:
     """Notes that were carried on, and notes that are read anew, say the same."""
-    whole, store = session(InMemoryStore()), InMemoryStore()
+    stores = InMemoryStore(), InMemoryStore()
+    whole, _ = map(session, stores)
+    for store in stores:
+        store.note("s", f"{KEY}0", {"key": "00" * 32})
     opened = itertools.count()
     for i in range(60):
         worked(whole, i, 1)
@@ -128,15 +133,16 @@ def test_a_record_in_a_list_that_fits_is_left_alone(size: int) -> None:
     """And carried on where the list is compressed once more (K-6, C-8)."""
     from compact import compress
 
-    prompt = lived(session(InMemoryStore()))
-    most = int(1.2 * checker.prompt_tokens(prompt))
+    ctx = session(InMemoryStore())
+    most = int(1.2 * checker.prompt_tokens(lived(ctx)))
+    prompt = list(ctx.active_context().messages)
     assert compress(prompt, max_tokens=most, tokenizer="o200k") == prompt
     more = [
-        {"role": "user", "content": f"Part {i}: " + "it is so. " * 40} for i in range(size // 40)
+        Message(role="user", content=f"Part {i}: " + "it is so. " * 40) for i in range(size // 40)
     ]
     again = compress([*prompt, *more], max_tokens=2_000, tokenizer="o200k")
-    shown = "\n".join(text for m in again for text in checker.visible(m))
-    assert checker.prompt_tokens(again) <= 2_000
+    shown = "\n".join(message.text for message in again)
+    assert checker.tokens(shown) <= 2_000
     assert all(rule in shown for rule in RULES)
 
 

@@ -20,7 +20,7 @@ from hypothesis.stateful import (
 
 from compact import CompactPolicy, ContextManager
 from compact.core.checkpoints import is_checkpoint_text
-from compact.core.own_text import kind_of
+from compact.core.own_text import headed
 from compact.core.sessions import Snapshot
 from compact.errors import NotFound
 from compact.storage.inmemory import InMemoryStore
@@ -402,7 +402,7 @@ class Travel(RuleBasedStateMachine):
 
 
 def _plain(prompt: Prompt) -> list[str]:
-    return [str(m["content"]) for m in prompt if kind_of(str(m["content"])) != "Goals"]
+    return [str(m["content"]) for m in prompt if headed(str(m["content"])) != "Goals"]
 
 
 TestTravel = Travel.TestCase

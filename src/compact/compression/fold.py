@@ -226,7 +226,7 @@ def _placed(projection: Projection, history: History) -> Iterator[tuple[int | No
             case Shown(message, position):
                 yield position, message
             case Stand(checkpoint_id):
-                yield None, known[checkpoint_id].message()
+                yield None, known[checkpoint_id].message(history.own)
 
 
 def pieces_of(

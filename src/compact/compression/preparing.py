@@ -22,7 +22,7 @@ from compact.core.messages import Message, visible_texts
 from compact.core.modes import emphasis_of
 from compact.core.policy import CompactPolicy
 from compact.core.telling import cleaned_text
-from compact.core.voices import person_text
+from compact.core.voices import own_words_of
 
 MOST_READ = 1_000_000
 """Tokens of a session that are read for one checkpoint, the newest ones; a session that was
@@ -75,7 +75,8 @@ def composer_of(selection: Selection) -> Composer | None:
     """What composes the record for what is in view; None where nothing is summarized."""
     if selection.notes is None:
         return None
-    stays = [s.message() for s in selection.ageing.steps if isinstance(s, Checkpoint)]
+    own = selection.history.own
+    stays = [s.message(own) for s in selection.ageing.steps if isinstance(s, Checkpoint)]
     return Composer(
         selection.notes,
         selection.history.counter,
@@ -178,7 +179,8 @@ def _request(
     reach: tuple[int, int],
 ) -> SummaryRequest:
     layout, history = selection.layout, selection.history
-    stays = [s.message() for s in selection.ageing.steps if isinstance(s, Checkpoint)]
+    own = selection.history.own
+    stays = [s.message(own) for s in selection.ageing.steps if isinstance(s, Checkpoint)]
     return SummaryRequest(
         messages=[history.told(i) for i in read],
         kept=[*stays, *in_view(selection)],
@@ -259,7 +261,7 @@ def _rewrite(selection: Selection, rewrite: Rewrite, more: Sequence[int]) -> Tas
     if known and source <= REBUILD * standing.caps.usable:
         messages = [history.told(i) for c in sources for i in c.covered()]
     else:
-        messages = [c.message() for c in sources]
+        messages = [c.message(history.own) for c in sources]
         source = sum(c.token_count for c in sources)
     messages += [history.told(i) for i in more]
     room = emphasis_of(selection.policy.mode, selection.policy.strategy).room
@@ -291,7 +293,7 @@ def _answers(layout: Layout, history: History) -> dict[str, str]:
             and asked not in layout.held
             and history.is_person(position)
         ):
-            found[history[asked].id] = person_text(history.told(position))
+            found[history[asked].id] = own_words_of(history.told(position))
     return found
 
 

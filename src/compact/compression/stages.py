@@ -189,7 +189,7 @@ def draft(selection: Selection, task: Task, judged: Judged) -> Checkpoint:
         verdicts=judged.verdicts,
         until=history[span.last].timestamp,
     )
-    size = history.counter.message(made.message())
+    size = history.counter.message(made.message(history.own))
     return made.model_copy(update={"token_count": size})
 
 
@@ -316,7 +316,7 @@ def _record(selection: Selection, checkpoints: Sequence[Checkpoint]) -> Message 
     if not text:
         return None
     until = history[len(history) - 1].timestamp
-    return record_message(text, messages=len(history), until=until)
+    return record_message(text, messages=len(history), until=until, own=history.own)
 
 
 def _live(selection: Selection, made: Sequence[Checkpoint]) -> list[Checkpoint]:
@@ -353,7 +353,7 @@ def _shown(
     """
     history = selection.history
     rows: list[tuple[int, int, list[tuple[int | None, Message]]]] = [
-        (c.span.first, 0, [(None, c.message())]) for c in checkpoints
+        (c.span.first, 0, [(None, c.message(history.own))]) for c in checkpoints
     ]
     if record is not None:
         rows.append((selection.layout.cut, -1, [(None, record)]))

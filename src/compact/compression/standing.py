@@ -11,7 +11,7 @@ from compact.compression.aging import Pressure
 from compact.core.checkpoints import Checkpoint
 from compact.core.levels import Caps
 from compact.core.messages import Message
-from compact.core.own_text import kind_of
+from compact.core.own_text import headed
 from compact.core.sessions import Projection, Shown
 
 
@@ -57,7 +57,8 @@ def standing_of(projection: Projection | None, caps: Caps, *, tokens: int) -> St
 def _record_of(projection: Projection) -> Message | None:
     """The record that a projection shows."""
     made = (piece.message for piece in projection.pieces if isinstance(piece, Shown))
-    return next((m for m in made if kind_of(m.text) == "Record"), None)
+    ours = (m for m in made if m.metadata.source == "checkpoint")
+    return next((m for m in ours if headed(m.text) == "Record"), None)
 
 
 def adopted(projection: Projection, caps: Caps, *, before: int, tokens: int) -> Standing:

@@ -10,11 +10,10 @@ Source: Anthropic, "Prompt caching".
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from compact.core.given import type_of
-from compact.core.own_text import kind_of
 
 MOST = 4
 """Marks that a request may carry."""
@@ -36,19 +35,21 @@ class _Place(NamedTuple):
     role: str = ""
 
 
-def with_marks(request: Mapping[str, Any]) -> dict[str, Any]:
+def with_marks(request: Mapping[str, Any], checkpoints: Collection[str] = ()) -> dict[str, Any]:
     """The request (`system`, `tools`, `messages`) with marks at its stable ends; a copy, of which
     nothing but the marked blocks is new.
 
-    A text that is marked is written as a text block, which the provider reads as the same. Marks
-    that are there already stay, count among the four, and hand their lifetime on to ours before
-    them: the provider wants the longer ones first. Thinking, empty text and tools whose loading is
-    deferred never get one.
+    `checkpoints` are the texts of those in it. A text that is marked is written as a text block,
+    which the provider reads as the same. Marks that are there already stay, count among the four,
+    and hand their lifetime on to ours before them: the provider wants the longer ones first.
+    Thinking, empty text and tools whose loading is deferred never get one.
     """
     places = list(_places(request))
     theirs = {i: found for i, place in enumerate(places) if (found := _mark_of(place.block))}
     room = MOST - bool(request.get(_KEY)) - sum(_marks_in(place.block) for place in places)
-    wanted = dict.fromkeys(i for i in _stable_ends(places) if i is not None and i not in theirs)
+    wanted = dict.fromkeys(
+        i for i in _stable_ends(places, checkpoints) if i is not None and i not in theirs
+    )
     ours = list(wanted)[: max(0, room)]
     marked = {**request}
     mark = MARK
@@ -77,7 +78,7 @@ def _blocks(content: object) -> Sequence[Block]:
     return [{"type": "text", "text": b} if isinstance(b, str) else b for b in content]
 
 
-def _stable_ends(places: Sequence[_Place]) -> list[int | None]:
+def _stable_ends(places: Sequence[_Place], checkpoints: Collection[str]) -> list[int | None]:
     """The places worth a mark, those first that a mark saves most at: the newest message at every
     turn, the system prompt and the checkpoint at every compression, the tools when the system
     prompt changes.
@@ -88,7 +89,7 @@ def _stable_ends(places: Sequence[_Place]) -> list[int | None]:
     return [
         newest,
         _last(i for i in able if places[i].field == "system"),
-        _last(i for i in said if kind_of(str(places[i].block.get("text", ""))) == "Checkpoint"),
+        _last(i for i in said if places[i].block.get("text") in checkpoints),
         _last(i for i in able if places[i].field == "tools"),
         _end_before_reply(places, said),
     ]

@@ -1,15 +1,14 @@
 """Checkpoints: a summary that stands in for a span of history, and the heading it is recognized by.
 
 A checkpoint stands at its span's start as a user-role message. Its first line carries an id and a
-digest of the text below; a text whose digest matches is ours when it comes back, and is never taken
-for something a person said. A person who types such a heading does not match. (LangGraph's
-*checkpoint* is our snapshot.)
+digest of the text below (`core.own_text`); a text whose digest matches is ours when it comes back,
+and is never taken for something a person said. Whoever else writes such a heading does not match.
+(LangGraph's *checkpoint* is our snapshot.)
 """
 
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal
@@ -18,12 +17,11 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from compact.core import defaults
 from compact.core.messages import Message, MessageMetadata
-from compact.core.own_text import digest, kind_of
+from compact.core.own_text import OwnText, below, headed
 from compact.core.replies import Finish
 
 Level = Literal["detailed", "moderate", "compact", "merged"]
 
-_HEADING = re.compile(r"\[(?:Checkpoint|Record) [^\]\n]* · digest [0-9a-f]{12}\]\r?\n")
 REFERENCE_LINE = "For reference only: a summary of earlier messages. The newest user message wins."
 
 
@@ -143,16 +141,15 @@ class Checkpoint(BaseModel):
         span = (i for i in range(self.span.first, self.span.last + 1) if i not in kept)
         return [*self.released, *span]
 
-    @property
-    def text(self) -> str:
+    def text(self, own: OwnText) -> str:
         """The heading line and the summary, as a model sees them."""
-        return heading(self.id, self.span, self.summary) + self.summary
+        return heading(self.id, self.span, own.digest(self.summary)) + self.summary
 
-    def message(self) -> Message:
+    def message(self, own: OwnText) -> Message:
         """The checkpoint as the message that stands at its span's start."""
         return Message(
             role="user",
-            content=self.text,
+            content=self.text(own),
             id=self.id,
             token_count=self.token_count or None,
             timestamp=self.until,
@@ -160,11 +157,11 @@ class Checkpoint(BaseModel):
         )
 
 
-def heading(checkpoint_id: str, span: Span, summary: str) -> str:
+def heading(checkpoint_id: str, span: Span, digest: str) -> str:
     """The heading line, line end included."""
     size = "" if span.tokens is None else f", {span.tokens:,} tokens"
     about = f"{span.messages:,} of messages {span.first + 1:,} to {span.last + 1:,}{size}"
-    return f"[Checkpoint {checkpoint_id} · {about} · digest {digest(summary)}]\n"
+    return f"[Checkpoint {checkpoint_id} · {about} · digest {digest}]\n"
 
 
 def checkpoint_id(span: Span, source_ids: Sequence[str], summary: str) -> str:
@@ -174,29 +171,26 @@ def checkpoint_id(span: Span, source_ids: Sequence[str], summary: str) -> str:
     return "ck-" + hashlib.sha256(seed.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
-def record_message(text: str, *, messages: int, until: datetime) -> Message:
+def record_message(text: str, *, messages: int, until: datetime, own: OwnText) -> Message:
     """The standing record of a session, as of its first so many messages, as the message that
     stands behind what is covered.
     """
     text = f"{REFERENCE_LINE}\n\n{text}"
-    about = f"[Record · as of message {messages:,} · digest {digest(text)}]\n"
+    about = f"[Record · as of message {messages:,} · digest {own.digest(text)}]\n"
     return Message(
         role="user",
         content=about + text,
-        id=f"rc-{digest(about + text)}",
+        id=f"rc-{own.digest(about + text)}",
         timestamp=until,
         metadata=MessageMetadata(source="checkpoint"),
     )
 
 
 def is_checkpoint_text(text: str) -> bool:
-    """Whether the text is a checkpoint of ours: it opens with a heading whose digest is that of the
-    rest.
-    """
-    return kind_of(text) in ("Checkpoint", "Record")
+    """Whether the text opens as a checkpoint of ours does, whoever wrote it."""
+    return headed(text) in ("Checkpoint", "Record")
 
 
 def summary_of(text: str) -> str:
     """The text below a checkpoint's or a record's heading; the whole text where there is none."""
-    found = _HEADING.match(text)
-    return text[found.end() :] if found else text
+    return below(text) if is_checkpoint_text(text) else text

@@ -14,12 +14,14 @@ from pydantic import BaseModel, ConfigDict, Field
 from compact.core import defaults
 from compact.core.markers import Action, Priority, SubtaskStatus
 from compact.core.messages import Message, MessageMetadata
-from compact.core.own_text import digest
+from compact.core.own_text import OwnText
 
 GoalStatus = Literal["active", "paused", "done", "dropped"]
 
 SHOWN_DONE, SHOWN_DECISIONS, SHOWN_ARTIFACTS, SHOWN_NEXT = 5, 12, 12, 3
 """How many of each kind a prompt shows of one goal, the newest; open subtasks are all shown."""
+MODELS = "(the assistant's own, the user has not confirmed it) "
+"""What stands before a goal in a prompt that only a model wants."""
 
 _STATUS_WORDS: dict[SubtaskStatus, str] = {
     "completed": "done",
@@ -70,7 +72,9 @@ class Goal(BaseModel):
     created_at: datetime = Field(default_factory=defaults.now)
     priority: Priority = "medium"
     made_by: Literal["person", "model"] = "person"
-    """Who set it: a model ends only what a model set."""
+    """Who set it: a model ends only what a model set, and nobody has confirmed."""
+    confirmed: bool = False
+    """Whether a person has made a model's goal their own."""
     subtasks: tuple[Subtask, ...] = ()
     decisions: tuple[Decision, ...] = ()
     artifacts: tuple[Artifact, ...] = ()
@@ -81,6 +85,11 @@ class Goal(BaseModel):
     def is_active(self) -> bool:
         """Whether it is worked on now."""
         return self.status == "active"
+
+    @property
+    def is_models(self) -> bool:
+        """Whether only a model wants it."""
+        return self.made_by == "model" and not self.confirmed
 
 
 def open_tasks(goals: Sequence[Goal]) -> tuple[str, ...]:
@@ -94,15 +103,15 @@ def open_tasks(goals: Sequence[Goal]) -> tuple[str, ...]:
     )
 
 
-def goals_message(goals: Sequence[Goal]) -> Message | None:
+def goals_message(goals: Sequence[Goal], own: OwnText) -> Message | None:
     """The active goals as the message that ends the system prompt; None where there are none. The
-    same goals give the same bytes.
+    same goals give the same bytes by the same key.
     """
     active = [goal for goal in goals if goal.is_active]
     if not active:
         return None
     body = "\n".join(line for goal in active for line in _lines(goal))
-    named = digest(body)
+    named = own.digest(body)
     return Message(
         role="system",
         content=f"[Goals · digest {named}]\n{body}",
@@ -114,7 +123,7 @@ def goals_message(goals: Sequence[Goal]) -> Message | None:
 
 def _lines(goal: Goal) -> Iterator[str]:
     """A goal as a prompt shows it: its words and what is open whole, of the rest the newest."""
-    yield f"- {goal.text}"
+    yield f"- {MODELS * goal.is_models}{goal.text}"
     if goal.priority != "medium":
         yield f"  - priority: {goal.priority}"
     done = [task for task in goal.subtasks if task.status == "completed"]

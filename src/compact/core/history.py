@@ -18,15 +18,18 @@ from compact.core.formats.wire import WireFormat, record_at
 from compact.core.importance import importance
 from compact.core.instructions import find_instructions
 from compact.core.messages import SYSTEM_ROLES, Message
+from compact.core.own_text import OwnText, keyed
 from compact.core.redaction import Known
 from compact.core.telling import cleaned
 from compact.core.tokens import TokenCounter
-from compact.core.voices import person_text, voice_of
+from compact.core.voices import marked, own_words_of, voice_of
 from compact.errors import InvalidMessage
 
 Item = Message | Mapping[str, Any]
 
 NEVER_PRUNED = SYSTEM_ROLES
+NOBODYS = keyed(b"compact")
+"""For histories that nobody goes on with."""
 FLAGS = ("pinned", "protected")
 _BOOL = TypeAdapter(bool)
 GAP = 256
@@ -46,7 +49,10 @@ class History:
         *,
         never_pruned: Collection[str] = NEVER_PRUNED,
         pinned: Iterable[int] = (),
+        own: OwnText = NOBODYS,
     ) -> None:
+        self.own = own
+        """By which text of ours is made and recognized."""
         self.wire = wire
         self.counter = counter
         self._never_pruned = frozenset(never_pruned)
@@ -86,10 +92,10 @@ class History:
 
     def _message_at(self, position: int) -> Message:
         item = self._items[position]
-        if isinstance(item, Message):
-            return item
-        before = (self._plain_at(i) for i in range(position)[::-1])
-        return self.wire.parse(item, position, before)
+        if not isinstance(item, Message):
+            before = (self._plain_at(i) for i in range(position)[::-1])
+            item = self.wire.parse(item, position, before)
+        return marked(item, self.own)
 
     def _plain_at(self, position: int) -> Item:
         item = self._items[position]
@@ -221,7 +227,8 @@ class History:
         """Tokens of what a person said there that may be an instruction; asked once."""
         known = self._instructions.get(position)
         if known is None:
-            found = find_instructions(person_text(self[position]), "", position)
+            words = own_words_of(self[position], opens=position == self.first_request())
+            found = find_instructions(words, "", position)
             known = sum(self.counter.text(x.text) + 2 for x in found)
             self._instructions[position] = known
         return known

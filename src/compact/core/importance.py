@@ -24,7 +24,7 @@ from collections.abc import Mapping, Sequence
 from compact.core import anchors, sentences
 from compact.core.instructions import find_instructions
 from compact.core.messages import Message
-from compact.core.voices import Voice, person_text, voice_of
+from compact.core.voices import Voice, own_words_of, voice_of
 
 VOICE: Mapping[Voice, float] = {
     "system": 0.40,
@@ -59,7 +59,7 @@ def lasting(message: Message) -> float:
     text = message.text[:LOOKED_AT]
     score = VOICE.get(voice, 0.0)
     if voice == "person":
-        found = find_instructions(person_text(message)[:LOOKED_AT], "", 0)
+        found = find_instructions(own_words_of(message)[:LOOKED_AT], "", 0)
         best = max((x.score for x in found), default=0.0)
         score += INSTRUCTION * max(0.0, best - PLAIN) / (1 - PLAIN)
         score += QUESTION * ("?" in text or "？" in text)

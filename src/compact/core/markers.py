@@ -8,7 +8,8 @@
 
 An older syntax means the same: `NEW_GOAL: d | high`, `CHECKPOINT: d`, `DECISION: d | why`,
 `DECISION_LOCKED: d | why`, `ARTIFACT: path | created`, `GOAL_COMPLETE: d`, `GOAL_PAUSE`. A marker
-stands at the start of a line, after a bullet perhaps; what is fenced or quoted, or a link, is none.
+stands at the start of an answer's own line, after a bullet perhaps; what is quoted, code or a
+tool's (`core.passages`), or a link, is none.
 Of the first syntax case is free, of the older one it is not: `Decision: …` is how people write.
 
 What a marker does to the goals lives in `core.progress`.
@@ -20,6 +21,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, assert_never, cast
+
+from compact.core.passages import own_lines
 
 SubtaskStatus = Literal["pending", "in_progress", "completed", "blocked"]
 Action = Literal["created", "modified", "deleted"]
@@ -96,7 +99,6 @@ _LINE = re.compile(
     r"|(?P<word>NEW_GOAL|CHECKPOINT|DECISION_LOCKED|DECISION|ARTIFACT|GOAL_COMPLETE):"
     r"|(?P<bare>GOAL_PAUSE|GOAL_COMPLETE)\b:?)(?P<rest>.*)"
 )
-_FENCE = re.compile(r"[ \t]*(?:(?:[-*+]|\d{1,3}[.)])[ \t]+)?(?P<fence>`{3,}|~{3,})(?P<info>[^`]*)$")
 
 _SEPARATOR = r"(?: -{1,3} ?| ?[–—] ?| ?\| ?| ?: | ?[\[(] ?)"
 _STATUS = re.compile(
@@ -125,9 +127,20 @@ _ACTIONS: dict[str, Action] = {"c": "created", "m": "modified", "u": "modified",
 
 def markers_in(text: str) -> list[Marker]:
     """The markers of a text, in order; a line that is malformed is none."""
+    return [marker for _, marker in marked_lines(text)]
+
+
+def marked_lines(text: str) -> list[tuple[str, Marker]]:
+    """The lines of a text that are markers, each with its marker, in order."""
     if not _may_hold(text):
         return []
-    return [marker for _, marker in _lines(text) if marker is not None]
+    return [(line, marker) for line, marker in _lines(text) if marker is not None]
+
+
+def stands_in(line: str, text: str) -> bool:
+    """Whether a text holds a marker's line, whatever stands around it."""
+    words = " ".join(line.strip(" \t\r*_`#+-•").split())
+    return _may_hold(text) and words in " ".join(text.split())
 
 
 def without_markers(text: str) -> str:
@@ -171,18 +184,8 @@ def _may_hold(text: str) -> bool:
 
 def _lines(text: str) -> Iterator[tuple[str, Marker | None]]:
     """The lines of a text, each with the marker that it is."""
-    fence = ""
-    for line in text.split("\n"):
-        found = _FENCE.match(line.rstrip())
-        if fence:
-            if found and not found["info"].strip() and found["fence"].startswith(fence):
-                fence = ""
-            yield line, None
-        elif found:
-            fence = found["fence"]
-            yield line, None
-        else:
-            yield line, _marker(line)
+    for line, is_own in own_lines(text):
+        yield line, _marker(line) if is_own else None
 
 
 def _marker(line: str) -> Marker | None:

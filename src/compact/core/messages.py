@@ -154,6 +154,8 @@ class MessageMetadata(BaseModel):
     `checkpoint`."""
     said: tuple[PersonWords, ...] = ()
     """What a person said inside its tool results, where a reader knows (`core.said_within`)."""
+    recalled: tuple[str, ...] = ()
+    """Ids of the calls whose results are text of compact's own (`core.own_text`)."""
     tags: tuple[str, ...] = ()
     pinned: bool = False
     protected: bool = False

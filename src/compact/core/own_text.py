@@ -1,16 +1,21 @@
 """Text that compact itself puts into a prompt: it opens with a heading that carries a digest of the
-words below, and is recognized by it when it comes back.
+words below, made with a key, and is recognized by it when it comes back.
 
-A person who types such a heading does not match. Nothing that is recognized is ever stored,
-searched or summarized as if someone had said it. The headings' own words live beside what they
-head: `core.checkpoints`, `core.goals`, `core.prompts`, `core.recalls`.
+Whoever does not have the key can write such a heading, and it does not match: it is plain text of
+whoever said it. Nothing that is recognized is ever stored, searched or summarized as if someone had
+said it. The headings' own words live beside what they head: `core.checkpoints`, `core.goals`,
+`core.prompts`, `core.recalls`; where keys are kept, in `managers`.
 """
 
 from __future__ import annotations
 
 import hashlib
+import hmac
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from typing import Literal, TypeVar
+
+T = TypeVar("T")
 
 _HEADING = re.compile(
     r"\[(?P<kind>Checkpoint|Record|Goals|Prompt|Recalled)\b[^\]\n]{0,200} "
@@ -22,32 +27,73 @@ _ENDS = re.compile(r"(?<=\S)(?=[\s<]|\Z)")
 _LETTERS = 12
 
 
-def digest(words: str) -> str:
-    """Of the words: line ends and outer white space change on the way through clients."""
-    return hashlib.sha256(_bytes(words.strip())).hexdigest()[:_LETTERS]
-
-
-def kind_of(text: str) -> str | None:
-    """Its kind where the text is one of ours, such as `Checkpoint`, else None."""
-    found = _HEADING.match(text)
-    if found is None or found["digest"] != digest(text[found.end() :]):
-        return None
-    return found["kind"]
-
-
-def without(text: str, kinds: Collection[str]) -> str:
-    """The text without what of these kinds of ours stands in it word for word, wherever; the same
-    object where there is nothing.
+class OwnText:
+    """Makes and recognizes headings by keys: those that `load` gives when one is needed, the first
+    of them for new text; where it gives none, the one that `make` gives.
     """
-    found = list(_HEADING.finditer(text))
-    starts = [*(heading.start() for heading in found), len(text)]
-    left, start = list[str](), 0
-    for heading, stop in zip(found, starts[1:], strict=True):
-        end = _end(text, heading, stop) if heading["kind"] in kinds else None
-        if end is not None:
-            left.append(text[start : heading.start()])
-            start = end
-    return rejoined([*left, text[start:]]) if left else text
+
+    def __init__(self, load: Callable[[], Sequence[bytes]], make: Callable[[], bytes]) -> None:
+        self._load, self._make = load, make
+        self._keys: Sequence[bytes] = ()
+
+    def digest(self, words: str) -> str:
+        """Of the words: line ends and outer white space change on the way through clients."""
+        if not self._keys:
+            self._keys = self._load() or (self._make(),)
+        return _digest(self._keys[0], words)
+
+    def kind_of(self, text: str) -> str | None:
+        """Its kind where the text is one of ours, such as `Checkpoint`, else None."""
+        found = _HEADING.match(text)
+        if found is None:
+            return None
+        words = text[found.end() :]
+        return found["kind"] if self._key_of(lambda key: _matches(found, key, words)) else None
+
+    def without(self, text: str, kinds: Collection[str]) -> str:
+        """The text without what of these kinds of ours stands in it word for word, wherever; the
+        same object where there is nothing.
+        """
+        found = list(_HEADING.finditer(text))
+        starts = [*(heading.start() for heading in found), len(text)]
+        left, start = list[str](), 0
+        for heading, stop in zip(found, starts[1:], strict=True):
+            end = self._end(text, heading, stop) if heading["kind"] in kinds else None
+            if end is not None:
+                left.append(text[start : heading.start()])
+                start = end
+        return rejoined([*left, text[start:]]) if left else text
+
+    def _end(self, text: str, heading: re.Match[str], stop: int) -> int | None:
+        """Where the words end that a heading is true of; None where they are others."""
+        return self._key_of(lambda key: _end(text, heading, stop, key))
+
+    def _key_of(self, found_by: Callable[[bytes], T | None]) -> T | None:
+        """What is found by one of the keys; they are loaded again where nothing is."""
+        known = self._keys
+        for key in known:
+            if (found := found_by(key)) is not None:
+                return found
+        self._keys = self._load() or known
+        new = (found_by(key) for key in self._keys if key not in known)
+        return next((found for found in new if found is not None), None)
+
+
+def keyed(key: bytes) -> OwnText:
+    """Text of our own by one key."""
+    return OwnText(lambda: (key,), lambda: key)
+
+
+def headed(text: str) -> str | None:
+    """The kind that a text's heading names, whoever wrote it: for text that is known to be ours."""
+    found = _HEADING.match(text)
+    return found["kind"] if found else None
+
+
+def below(text: str) -> str:
+    """The words below a heading; the whole text where there is none."""
+    found = _HEADING.match(text)
+    return text[found.end() :] if found else text
 
 
 def rejoined(pieces: Sequence[str]) -> str:
@@ -60,13 +106,20 @@ def rejoined(pieces: Sequence[str]) -> str:
     return whole.strip()
 
 
-def _end(text: str, heading: re.Match[str], stop: int) -> int | None:
-    """Where the words end that a heading is true of; None where they are others."""
-    words = hashlib.sha256()
+def _digest(key: bytes, words: str) -> str:
+    return hmac.new(key, _bytes(words.strip()), hashlib.sha256).hexdigest()[:_LETTERS]
+
+
+def _matches(heading: re.Match[str], key: bytes, words: str) -> Literal[True] | None:
+    return hmac.compare_digest(heading["digest"], _digest(key, words)) or None
+
+
+def _end(text: str, heading: re.Match[str], stop: int, key: bytes) -> int | None:
+    words = hmac.new(key, digestmod=hashlib.sha256)
     start = stop - len(text[heading.end() : stop].lstrip())
     for found in _ENDS.finditer(text, start, stop):
         words.update(_bytes(text[start : found.end()]))
-        if words.hexdigest()[:_LETTERS] == heading["digest"]:
+        if hmac.compare_digest(words.hexdigest()[:_LETTERS], heading["digest"]):
             return found.end()
         start = found.end()
     return None

@@ -107,7 +107,7 @@ def apply(goals: tuple[Goal, ...], marker: Marker) -> tuple[Goal, ...]:
 def _set(goals: tuple[Goal, ...], marker: GoalMarker) -> tuple[Goal, ...]:
     if _found(marker.text, [goal.text for goal in goals]) is not None:
         return goals
-    made = [goal for goal in goals if goal.made_by == "model"]
+    made = [goal for goal in goals if goal.is_models]
     if sum(goal.is_active for goal in made) >= MOST_MADE:
         raise _LeftOut(f"{MOST_MADE} goals that a model set are active")
     gone = frozenset([goal.id for goal in made if not goal.is_active][:-MOST_ENDED])
@@ -124,7 +124,7 @@ def _own(goals: tuple[Goal, ...], text: str) -> int:
         if found is None:
             raise _LeftOut("no active goal says this")
         at = active[found]
-    if goals[at].made_by != "model":
+    if not goals[at].is_models:
         raise _LeftOut("a person set this goal, and ends it")
     return at
 

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from compact.core.messages import Message, MessageMetadata
 from compact.core.modes import Length, Mode
-from compact.core.own_text import digest
+from compact.core.own_text import OwnText
 from compact.core.templates import template
 
 SMALL, MEDIUM = 500, 1_000
@@ -101,7 +101,7 @@ def assemble(
     return SystemPrompt(text, count(text), tier_budget, included, tuple(left_out))
 
 
-def prompt_message(prompt: SystemPrompt) -> Message | None:
+def prompt_message(prompt: SystemPrompt, own: OwnText) -> Message | None:
     """The system prompt as the message that stands before all others, for formats without a field
     for it; None where it says nothing.
     """
@@ -109,16 +109,16 @@ def prompt_message(prompt: SystemPrompt) -> Message | None:
         return None
     return Message(
         role="system",
-        content=heading(prompt.text) + prompt.text,
-        id=f"prompt-{digest(prompt.text)}",
+        content=heading(prompt.text, own) + prompt.text,
+        id=f"prompt-{own.digest(prompt.text)}",
         timestamp=datetime.fromtimestamp(0, UTC),
         metadata=MessageMetadata(source="prompt"),
     )
 
 
-def heading(text: str) -> str:
+def heading(text: str, own: OwnText) -> str:
     """The line by which the message is recognized when it comes back, line end included."""
-    return f"[Prompt · digest {digest(text)}]\n"
+    return f"[Prompt · digest {own.digest(text)}]\n"
 
 
 def how_to_mark() -> str:

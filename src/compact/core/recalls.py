@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict
 
 from compact.core.arguments import read_json
 from compact.core.messages import Message, Role, ToolCall
-from compact.core.own_text import digest
+from compact.core.own_text import OwnText
 
 PAGE = 10
 """Messages on one page of a search."""
@@ -60,10 +60,10 @@ class Expansion(BaseModel):
         return len(self.messages) == self.total and not self.clipped
 
 
-def told(title: str, lines: Sequence[str]) -> str:
+def told(title: str, lines: Sequence[str], own: OwnText) -> str:
     """Recalled text as a model reads it, under its heading."""
     body = "\n".join(lines)
-    return f"[Recalled · {title} · digest {digest(body)}]\n{body}"
+    return f"[Recalled · {title} · digest {own.digest(body)}]\n{body}"
 
 
 _RECALL_WORDS = (

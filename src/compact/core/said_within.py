@@ -6,8 +6,8 @@ questions a tool asked, the reason why a call was refused. The rules:
 1. What a reader of a file knew (`metadata.said`) decides.
 2. Answers stand in the result of a call to a tool that asks a person (`ASKING`); only its name
    makes it one, never its text, so that a file or a page that looks like an answer is none.
-3. The reason of a refusal stands in a failed result that opens as agents write a refusal, behind
-   the phrase that announces it.
+3. The reason of a refusal counts where a reader knows which program wrote it (`refusal_in`), or the
+   tool asks a person anyway: any tool can fail with a text that looks like one.
 4. What the agent wrote around the words (its opening, its closing advice) is not theirs.
 
 The message stays a tool's (`core.voices`): no turn starts here.
@@ -65,17 +65,22 @@ def words_within(
 
 
 def words_in(result: ToolResult, tool: str | None) -> tuple[PersonWords, ...]:
-    """A person's words inside the result of a call to a tool, read from its text alone."""
+    """A person's words inside the result of a call to a tool that asks one."""
     text = result.text.strip()
-    if result.is_error:
-        return tuple(_reason(text))
     asking = _bare(tool or "")
     if asking not in ASKING | RELAYING:
         return ()
+    if result.is_error:
+        return refusal_in(result)
     found = list(_answers(text))
     if not found and asking in RELAYING:
         found = [PersonWords("answer", _OPENING.sub("", text, count=1))]
     return tuple(said for said in found if said.words)
+
+
+def refusal_in(result: ToolResult) -> tuple[PersonWords, ...]:
+    """The reason of a refusal, where a coding agent wrote the result: for readers of its files."""
+    return tuple(_reason(result.text.strip())) if result.is_error else ()
 
 
 def verdict_of(result: ToolResult, tool: str | None) -> Literal["refused", "approved"] | None:

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from compact.core.messages import Message, ToolCall, ToolResult
-from compact.core.own_text import kind_of
 from compact.core.recalls import asks
 
 _CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af"
@@ -43,7 +42,7 @@ def searchable(message: Message) -> str:
     """What of a message is searched: its words, its calls and its results, and their ids; nothing
     that compact itself put there, and no question to it.
     """
-    if message.metadata.source in ("checkpoint", "goals"):
+    if message.metadata.source in ("checkpoint", "goals", "ours"):
         return ""
     return "\n".join(_texts(message, own=False))
 
@@ -61,11 +60,11 @@ def _texts(message: Message, *, own: bool) -> Iterator[str]:
                 silent = not own and asks(part)
                 yield part.id if silent else f"{part.name} {part.id} {part.arguments}"
             case ToolResult():
-                silent = not own and kind_of(part.text) is not None
+                silent = not own and part.call_id in message.metadata.recalled
                 yield part.call_id if silent else f"{part.call_id} {part.text}"
             case _:
                 text = getattr(part, "text", "")
-                if text and (own or kind_of(text) is None):
+                if text:
                     yield text
 
 

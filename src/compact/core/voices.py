@@ -6,12 +6,13 @@ observations of text-protocol agents, and our own checkpoints. The rules, in ord
 1. What a reader of a file knew (`metadata.source`) decides.
 2. System and developer messages are `system`; assistant messages `assistant`; a message with tool
    results `tool`, unless a person's text stands beside them.
-3. A user message that is text of ours (`core.own_text`) is a `checkpoint`, or `injected` where it
-   carries goals or recalled messages.
+3. What was recognized as text of ours (`marked`) is a `checkpoint`, or `injected` where it carries
+   goals or recalled messages; what only looks so is plain text of whoever said it.
 4. A user message that consists of nothing but text a tool is known to inject is
-   `injected`, but what was typed behind a slash command is a person's; one that opens like the
-   observation of a text-protocol agent (`OBSERVED`) is an `observation`.
-5. Every other user message is a `person`'s words.
+   `injected`, but what was typed behind a slash command is a person's; one that opens with what a
+   tool said (`core.passages`) and holds nobody's own words is an `observation`.
+5. Every other user message is a `person`'s. Their own words in it are what is no passage of
+   another's: neither in tags, nor fenced, nor quoted (`own_words_of`).
 
 A message of tool results stays a tool's, also where a person's answer or the reason of a refusal
 stands in one: a turn never starts there. Those words are found by `core.said_within`.
@@ -23,7 +24,8 @@ import re
 from typing import Literal
 
 from compact.core.messages import Image, Message, Opaque, Text
-from compact.core.own_text import kind_of
+from compact.core.own_text import OwnText
+from compact.core.passages import own_words, said_in
 
 Voice = Literal["system", "person", "assistant", "tool", "observation", "injected", "checkpoint"]
 
@@ -33,6 +35,8 @@ _SOURCES: dict[str, Voice] = {
     "observation": "observation",
     "checkpoint": "checkpoint",
 }
+OURS = "ours"
+"""The source of text of ours that is no checkpoint."""
 
 _INJECTED = re.compile(
     r"<(?P<tag>system-reminder|local-command-caveat|local-command-stdout|local-command-stderr|"
@@ -48,13 +52,8 @@ of nothing else is not a person's."""
 _TYPED = frozenset(("command-args", "bash-input"))
 """Such tags around what a person typed: the tags are the tool's, the words are not."""
 
-OBSERVED = re.compile(
-    r"\s*(?:<returncode>|OBSERVATION:|Observation:|EXECUTION RESULT of |"
-    r"\[result of a tool call that is not in this conversation|"
-    r"\[… about [\d,]+ tokens left out; [^\n]*…\]\s*$)"
-)
-"""How observations of text-protocol agents open, and results that `compression.shorten` gave a
-voice."""
+_LEFT_OUT = re.compile(r"\s*\[… about [\d,]+ tokens left out; [^\n]*…\]\s*$")
+"""A tool's output of which `compression.shorten` left nothing."""
 
 
 def voice_of(message: Message) -> Voice:
@@ -72,21 +71,46 @@ def voice_of(message: Message) -> Voice:
     return _voice_of_user(message)
 
 
+def marked(message: Message, own: OwnText) -> Message:
+    """The message with what of it is recognized as text of ours, so that its voice is told."""
+    known, changed = message.metadata, dict[str, object]()
+    if known.source is None and message.role == "user" and (kind := own.kind_of(message.text)):
+        changed["source"] = "checkpoint" if kind in ("Checkpoint", "Record") else OURS
+    if recalled := [r.call_id for r in message.tool_results if own.kind_of(r.text)]:
+        changed["recalled"] = tuple(recalled)
+    if not changed:
+        return message
+    return message.model_copy(update={"metadata": known.model_copy(update=changed)})
+
+
 def _voice_of_user(message: Message) -> Voice:
+    if message.metadata.source in (OURS, "goals", "prompt"):
+        return "injected"
     text = message.text
     if not text.strip():
         return "tool" if message.tool_results else "person"
-    if text[:1] == "[" and (ours := kind_of(text)):
-        return "checkpoint" if ours in ("Checkpoint", "Record") else "injected"
-    if OBSERVED.match(text):
+    if _LEFT_OUT.match(text):
         return "observation"
     if not spoken_text(text) and not any(isinstance(p, Image | Opaque) for p in message.parts):
-        return "tool" if message.tool_results else "injected"
+        return "tool" if message.tool_results else _voice_of_passages(text)
     return "person"
 
 
+def _voice_of_passages(text: str) -> Voice:
+    """Of a text in which nobody speaks."""
+    return "observation" if _without_injected(text) else "injected"
+
+
 def spoken_text(text: str) -> str:
-    """The text without what tools inject into user messages, stripped of outer white space."""
+    """The text without what tools inject into user messages or say there, stripped of outer white
+    space.
+    """
+    text = _without_injected(text)
+    said = said_in(text)
+    return "" if said is not text and not own_words(text).strip() else said.strip()
+
+
+def _without_injected(text: str) -> str:
     if not any(sign in text for sign in ("<", "[Request", "Caveat:", "exiting plan mode")):
         return text.strip()
     left, start, unclosed = list[str](), 0, set[str]()
@@ -114,3 +138,12 @@ def person_text(message: Message) -> str:
         return spoken_text(message.content)
     texts = [spoken_text(p.text) for p in message.content if isinstance(p, Text)]
     return "\n".join(t for t in texts if t)
+
+
+def own_words_of(message: Message, *, opens: bool = False) -> str:
+    """Of the words a person said, those that are theirs: not what they quote, paste, or what a
+    program wrapped. A message of nothing else has none, unless it `opens` the conversation: nobody
+    has called a tool yet, so the wrapping is that of the request.
+    """
+    words = person_text(message)
+    return own_words(words).strip() or (words if opens else "")

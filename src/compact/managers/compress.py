@@ -4,6 +4,7 @@ do and why.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypedDict, Unpack
 
@@ -17,6 +18,7 @@ from compact.core.formats.wire import WireFormat
 from compact.core.given import Given, messages_given
 from compact.core.history import History, Item
 from compact.core.messages import Message
+from compact.core.own_text import OwnText, keyed
 from compact.core.plan import Plan
 from compact.core.policy import CompactPolicy
 from compact.core.profiles import ModelBook
@@ -25,6 +27,9 @@ from compact.core.tokens import TokenCounter
 from compact.errors import CompactError, InvalidArgument
 from compact.managers import blocking
 from compact.managers.timed import Timed
+
+SHORTEST_KEY = 16
+_PROCESS_KEY = secrets.token_bytes(32)
 
 
 class Options(TypedDict, total=False):
@@ -50,6 +55,10 @@ class Options(TypedDict, total=False):
     several keys that are asked in this order, an object of yours, or None for a receipt alone."""
     models: ModelBook | None
     """What is known of models; the shipped book where none is given."""
+    key: bytes | None
+    """A secret by which the heading of a checkpoint is made, and recognized when it comes back. By
+    default one of this process: give your own where other processes go on with what comes back, or
+    where the same messages are to give the same bytes everywhere."""
     on_event: Callable[[Event], None] | None
     """Is called with each event, in the order they happen."""
 
@@ -133,6 +142,7 @@ class _Task:
             self._counter,
             never_pruned=self._policy.roles_never_pruned,
             pinned=_pins_of(options.get("pin")),
+            own=_own_text(options.get("key")),
         )
         self._emit = wiring.emitter(options.get("on_event"))
         chosen = wiring.summarizer(
@@ -199,6 +209,15 @@ def _wire_of(messages: Sequence[Item], name: str | None) -> WireFormat:
         if isinstance(message, Message):
             return format_named(message.wire_format or "chat_completions")
     return format_of(messages)
+
+
+def _own_text(key: bytes | None) -> OwnText:
+    if key is None:
+        return keyed(_PROCESS_KEY)
+    if not isinstance(key, bytes) or len(key) < SHORTEST_KEY:
+        said = f"{len(key)} of them" if isinstance(key, bytes) else type(key).__name__
+        raise TypeError(f"key must be at least {SHORTEST_KEY} bytes, got {said}")
+    return keyed(key)
 
 
 def _pins_of(given: Iterable[int] | None) -> list[int]:

@@ -259,6 +259,22 @@ class ContextManager(Sending):
         self._view.reload()
         return self.goals
 
+    def confirm_goal(self, goal_id: str) -> tuple[Goal, ...]:
+        """Make a goal that a model set the person's own: prompts show it as theirs from now on, and
+        no model ends it.
+
+        Raises:
+            NotFound: the session has no goal of that id.
+        """
+        if all(goal.id != goal_id for goal in self.goals):
+            raise NotFound(
+                f"the session has no goal {goal_id!r}; `goals` lists them with their ids"
+            )
+        changed = {"confirmed": True}
+        return self.set_goals(
+            [g.model_copy(update=changed) if g.id == goal_id else g for g in self.goals]
+        )
+
     @property
     def mode(self) -> str:
         """What the session is used for (`core.modes`)."""

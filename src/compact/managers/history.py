@@ -18,10 +18,11 @@ from compact.core import chain
 from compact.core.formats.wire import WireFormat
 from compact.core.history import NEVER_PRUNED, History, Item
 from compact.core.messages import Message
+from compact.core.own_text import headed
 from compact.core.protocols import SessionStore
 from compact.core.sessions import FIXED, PERSON, Branch, Entry
 from compact.core.tokens import TokenCounter
-from compact.core.voices import voice_of
+from compact.core.voices import marked, voice_of
 from compact.errors import Superseded
 
 PAGE = 32
@@ -78,14 +79,14 @@ class SessionHistory(History):
         start = position - position % PAGE
         entries = self._store.read(self.branch_id, start, start + PAGE)
         self._keep(start, entries)
-        return self._messages.get(position) or entries[position - start].message
+        return self._messages.get(position) or _as_marked(entries[position - start])
 
     def _keep(self, start: int, entries: Sequence[Entry]) -> None:
         for position, entry in enumerate(entries, start):
             if (other := self._instead.get(position)) is not None:
                 self._messages[position], self._tokens[position] = other
                 continue
-            self._messages.setdefault(position, entry.message)
+            self._messages.setdefault(position, _as_marked(entry))
             if entry.tokens is not None and self._counts:
                 self._tokens.setdefault(position, entry.tokens)
 
@@ -180,7 +181,7 @@ class SessionHistory(History):
             before = chained(reversed(made), map(self.__getitem__, range(at)[::-1]))
             if not isinstance(item, Message):
                 item = self.wire.parse(item, position, before)
-            made.append(item)
+            made.append(marked(item, self.own))
         return made
 
     def catch_up(self) -> None:
@@ -306,3 +307,16 @@ class SessionHistory(History):
             else:
                 high = middle - 1
         return low
+
+
+def _as_marked(entry: Entry) -> Message:
+    """The stored message. One that was recognized as ours when headings carried no key is told by
+    its mark: no person wrote it.
+    """
+    message = entry.message
+    if entry.marks & PERSON or message.role != "user" or message.metadata.source is not None:
+        return message
+    if headed(message.text) not in ("Checkpoint", "Record"):
+        return message
+    known = message.metadata.model_copy(update={"source": "checkpoint"})
+    return message.model_copy(update={"metadata": known})

@@ -29,6 +29,7 @@ from compact.core.resolving import Setting
 from compact.core.sessions import DEFAULT_SCOPE, Session
 from compact.core.tiers import TierSettings
 from compact.core.tokens import TokenCounter
+from compact.core.voices import marked
 from compact.errors import InvalidConfig, InvalidMessage, NotFound
 from compact.managers.compress import checked_size, parts_beside
 from compact.managers.prompting import Lead, Prompting, mode_in
@@ -252,7 +253,7 @@ def parsed_all(
     made: list[Message] = []
     for place, raw in given:
         before = chain(reversed(made), map(history.__getitem__, range(at)[::-1]))
-        made.append(parsed(wire, raw, place, before))
+        made.append(marked(parsed(wire, raw, place, before), history.own))
     return made
 
 

@@ -16,6 +16,7 @@ from compact.core.cached import cached_property
 from compact.core.events import PromptOverBudget
 from compact.core.formats.wire import WireFormat
 from compact.core.goals import Goal, goals_message
+from compact.core.history import NOBODYS
 from compact.core.messages import Message
 from compact.core.modes import Mode, mode_named, user_mode
 from compact.core.policy import CompactPolicy
@@ -74,6 +75,8 @@ class Prompting:
         self._own_mode = own_mode
         self._tiers = tiers
         self._made: dict[tuple[str, int, bool], Lead] = {}
+        self.own = NOBODYS
+        """By which the prompt's heading is made."""
 
     @property
     def has_tools(self) -> bool:
@@ -121,7 +124,7 @@ class Prompting:
 
     def _assembled(self, parts: PromptParts, given: Lead, mode: str, budget: int) -> Lead:
         count = self._counter.text
-        own = 0 if self._has_field else count(heading(""))
+        own = 0 if self._has_field else count(heading("", self.own))
         prompt = assemble(
             parts, mode=self.mode(mode), tier_budget=budget, count=lambda text: count(text) + own
         )
@@ -130,7 +133,7 @@ class Prompting:
             return lead
         if self._has_field:
             return self._in_field(lead, "system prompt", prompt.text, given.beside.system)
-        message = prompt_message(prompt)
+        message = prompt_message(prompt, self.own)
         assert message is not None, "it says something"
         taken = lead.with_part("system prompt", self._counter.message(message))
         return lead._replace(message=message, parts=taken)
@@ -156,7 +159,7 @@ class Prompting:
 
     def with_goals(self, lead: Lead, goals: Sequence[Goal]) -> Lead:
         """The lead with the active goals: the end of the system prompt, wherever that stands."""
-        message = goals_message(goals)
+        message = goals_message(goals, self.own)
         if message is None:
             return lead
         if self._has_field:

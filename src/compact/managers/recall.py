@@ -19,6 +19,8 @@ from compact.errors import InvalidInput, NotFound
 from compact.managers.history import SessionHistory
 from compact.managers.state import ALL_MOVES, SessionState
 
+DIGESTS_DIFFER = 8
+"""Tokens that one digest may take more than another."""
 AROUND = 240
 """Characters that are shown before and after what was looked for."""
 TOLD_TOKENS = 1_500
@@ -169,7 +171,9 @@ def _history_of(state: SessionState, checkpoint: Checkpoint) -> SessionHistory:
         if state.covers(move.branch_id, move.at):
             break
         branch = state.store.branch(move.branch_id)
-        return SessionHistory(state.store, branch, state.wire, state.counter, counts=False)
+        found = SessionHistory(state.store, branch, state.wire, state.counter, counts=False)
+        found.own = state.own
+        return found
     return state.history
 
 
@@ -266,7 +270,8 @@ def _told_page(state: SessionState, id: str, start: int, room: int) -> str:
         return f"{which} of the {page.total} of {id}{more}"
 
     if start >= page.total:
-        return told(f"{id} has {page.total} messages", [f"none from start={start} on"])
+        none = f"none from start={start} on"
+        return told(f"{id} has {page.total} messages", [none], state.own)
     return _fitted(state, title, lines, room)
 
 
@@ -276,14 +281,14 @@ def _fitted(
     """As many of the lines as fit, but at least one, clipped; `title` says how many they are."""
 
     def page(shown: Sequence[str]) -> str:
-        return told(" ".join(title(len(shown)).replace("]", ")").split()), shown)
+        return told(" ".join(title(len(shown)).replace("]", ")").split()), shown, state.own)
 
     shown = list(lines)
     while len(shown) > 1 and state.counter.text(page(shown)) > room:
         shown.pop()
     whole = page(shown)
     if shown and state.counter.text(whole) > room:
-        left = room - state.counter.text(page([""]))
+        left = room - state.counter.text(page([""])) - DIGESTS_DIFFER
         about = "in the history"
         shown = [shorten.clip_text(shown[0], max(0, left), about, state.counter)]
     return page(shown or ["it does not fit: ask for more tokens"])

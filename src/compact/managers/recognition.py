@@ -21,9 +21,10 @@ from compact.compression import shorten
 from compact.compression.fold import Fold
 from compact.core import chain
 from compact.core.messages import SYSTEM_ROLES, Message, Text
-from compact.core.own_text import kind_of, rejoined, without
+from compact.core.own_text import OwnText, rejoined
 from compact.core.sessions import Projection
 from compact.errors import InvalidMessage
+from compact.managers.held import kind_of
 from compact.managers.state import ALL_MOVES, SessionState
 from compact.managers.view import View
 
@@ -88,7 +89,8 @@ class _List:
 
     def __init__(self, state: SessionState, given: Sequence[Given]) -> None:
         self.given = list(given)
-        self.kinds = [kind_of(_text(m)) for m in given]
+        self.own = state.own
+        self.kinds = [kind_of(state, _text(m)) for m in given]
         has_ours = self._take_out_ours() or any(self.kinds)
         self.lead = _stored_lead(state)
         """The leading system messages of the history, as they are stored."""
@@ -108,7 +110,7 @@ class _List:
         """
         has_ours = False
         for i in _lead(self.given, self.kinds):
-            words = _own_words(self.given[i])
+            words = _own_words(self.given[i], self.own)
             if words is not self.given[i]:
                 has_ours = True
                 self.given[i] = words or self.given[i]
@@ -209,19 +211,19 @@ def _lead(given: Sequence[Given], kinds: Sequence[str | None]) -> list[int]:
     return found
 
 
-def _own_words(message: Given) -> Given | None:
+def _own_words(message: Given, own: OwnText) -> Given | None:
     """A message without what of ours was melted into it; itself where nothing was, None where it
     has no other words.
     """
     content = _content(message)
     if isinstance(content, str):
-        words: str | list[Mapping[str, Any]] = without(content, _STANDING)
+        words: str | list[Mapping[str, Any]] = own.without(content, _STANDING)
         if words is content:
             return message
     else:
         blocks = _blocks(message)
         texts = [b["text"] if isinstance(b.get("text"), str) else None for b in blocks]
-        left = [text and without(text, _STANDING) for text in texts]
+        left = [text and own.without(text, _STANDING) for text in texts]
         if all(a is b for a, b in zip(left, texts, strict=True)):
             return message
         words = [

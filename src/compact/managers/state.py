@@ -5,6 +5,7 @@ its prompts are made.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any, NamedTuple
@@ -19,16 +20,19 @@ from compact.core.formats.wire import WireFormat
 from compact.core.goals import Goal
 from compact.core.levels import aged
 from compact.core.messages import SYSTEM_ROLES
+from compact.core.own_text import OwnText
 from compact.core.policy import CompactPolicy
 from compact.core.protocols import Emit, SessionStore, Summarizer
 from compact.core.resolving import Setting
 from compact.core.sessions import Branch, Move, Projection, free_branch_id
 from compact.core.tokens import TokenCounter
-from compact.errors import NotFound
+from compact.errors import NotFound, StoreFailed
 from compact.managers.history import SYSTEM_NOTE, SessionHistory
 from compact.managers.prompting import Lead, Prompting
 
 GOALS, MODE, PIN, ASIDE = "goals:", "mode:", "pin:", "aside:"
+KEY = "key:"
+"""How the names of the notes begin that hold the keys of the session's own text."""
 CALIBRATION, COUNTED = "calibration:", "counted:"
 """How the names of the session's notes begin. Each pin, and each message put aside, is a note of
 its own: of two writers that pin at once, neither undoes the other."""
@@ -77,6 +81,8 @@ class SessionState:
     tokenizer: str
     """The tokenizer that the store's counts were made with."""
     history: SessionHistory = field(init=False)
+    own: OwnText = field(init=False)
+    """By which the session's own text is made and recognized."""
     goals: tuple[Goal, ...] = ()
     calibration: Calibration = field(default_factory=Calibration)
     lineage: tuple[tuple[str, int], ...] = ()
@@ -101,7 +107,21 @@ class SessionState:
 
     def __post_init__(self) -> None:
         self._first_mode = self.policy.mode
+        self.own = self.prompting.own = OwnText(self._keys, self._first_key)
         self.together.append(self)
+
+    def _keys(self) -> list[bytes]:
+        notes = self.store.notes(self.id)
+        return [bytes.fromhex(notes[name]["key"]) for name in sorted(notes) if name[:4] == KEY]
+
+    def _first_key(self) -> bytes:
+        """The session's key from now on, as the store keeps it; of two writers the one counts whose
+        note stands first, and what the other made is recognized as well.
+        """
+        key = f"{defaults.new_id()}{defaults.new_id()}".encode()
+        with suppress(StoreFailed):  # a file that is only read: the key lasts as long as it is open
+            self.store.note(self.id, f"{KEY}{defaults.new_id()}", {"key": key.hex()})
+        return next(iter(self._keys()), key)
 
     def join(self, other: SessionState) -> None:
         """Be another tokenizer's count of the same session from now on, by the same policy."""
@@ -124,6 +144,7 @@ class SessionState:
             never_pruned=self.policy.roles_never_pruned,
             counts=self.tokenizer == self.counter.estimator.name,
         )
+        self.history.own = self.own
         self.lineage = _lineage(self.store.branches(self.id), branch)
         self._noted = {}
         self._take_notes()

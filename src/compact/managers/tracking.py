@@ -1,8 +1,9 @@
 """Tracking: what a model says of the goals in its answers, taken in with them (FR-7).
 
 Only what an assistant said counts; tools, users and quotes set no goal, nor does what a model
-thinks before it speaks, or says over of what it was told of markers. Progress is noted at the
-position it was said at, so that branches, undo and `context_at` see the goals of their time.
+thinks before it speaks, or says over of what it was told of markers or of what a tool said.
+Progress is noted at the position it was said at, so that branches, undo and `context_at` see the
+goals of their time.
 
 The history is the record of every step: what is noted is what its messages say up to a position. A
 writer so takes in also what others said before it and have not noted yet, and none loses a step; a
@@ -12,12 +13,12 @@ branch that begins between two notes begins with what its messages say.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from compact.core.events import GoalsChanged
 from compact.core.given import Given
 from compact.core.goals import Goal, goals_message
-from compact.core.markers import Marker, markers_in
+from compact.core.markers import Marker, marked_lines, markers_in, stands_in
 from compact.core.messages import Message
 from compact.core.progress import Progress, progress
 from compact.core.prompts import how_to_mark
@@ -29,6 +30,8 @@ SHARE = 1 / 8
 """Share of the usable window that goals may take before a model may add nothing to them."""
 MOST_BEHIND = 1_000
 """Messages before a marker that are looked through for what is not noted yet."""
+MOST_TOLD = 100
+"""Messages before a marker in which it is looked for as what a tool said."""
 NOTED_AFTER = 100
 """Messages without progress after which a note says that they were looked through."""
 Fits = Callable[[Sequence[Goal]], bool]
@@ -76,7 +79,7 @@ def _noted(
     state: SessionState, messages: Sequence[Message], at: int, usable: int
 ) -> Progress | None:
     """What the markers of these messages changed; None where there are none."""
-    if not any(map(_said, messages)):
+    if not any(map(_marked, messages)):
         return None
     state.catch_up()
     return _progressed(state, messages, at, usable)
@@ -88,10 +91,11 @@ def _progressed(state: SessionState, messages: Sequence[Message], at: int, usabl
     """
     since, fits = state.goals_known(at), _room(state, usable)
     goals, changes, left_out = _gone_on(state, since, at, fits), list[str](), list[str]()
-    for message in messages:
-        goals, changed, left = progress(goals, _said(message), fits=fits)
+    for position, message in enumerate(messages, at):
+        markers, told = _said(state, message, position)
+        goals, changed, left = progress(goals, markers, fits=fits)
         changes += changed
-        left_out += left
+        left_out += (*told, *left)
     if goals != since.goals or at - since.at > NOTED_AFTER:
         state.track_goals(goals, since, at + len(messages))
     return Progress(goals, tuple(changes), tuple(left_out))
@@ -111,7 +115,7 @@ def _gone_on(state: SessionState, since: NotedGoals, at: int, fits: Fits) -> tup
     """What the messages up to a position made of goals that were noted."""
     goals = since.goals
     for i in range(max(since.at, at - MOST_BEHIND), at):
-        goals = progress(goals, _said(state.history[i]), fits=fits).goals
+        goals = progress(goals, _said(state, state.history[i], i)[0], fits=fits).goals
     return goals
 
 
@@ -119,7 +123,7 @@ def _room(state: SessionState, usable: int) -> Fits:
     """Whether goals leave enough of a window to everything else."""
 
     def fits(goals: Sequence[Goal]) -> bool:
-        shown = goals_message(goals)
+        shown = goals_message(goals, state.own)
         return shown is None or state.counter.message(shown) <= SHARE * usable
 
     return fits
@@ -130,10 +134,33 @@ def _tell(state: SessionState, changed: Progress | None) -> None:
         state.emit(GoalsChanged(changes=changed.changes, left_out=changed.left_out))
 
 
-def _said(message: Message) -> list[Marker]:
-    """The markers of a message that an assistant said."""
+def _marked(message: Message) -> list[tuple[str, Marker]]:
+    """The markers of a message that an assistant said, each with its line."""
     if message.role != "assistant" or voice_of(message) != "assistant":
         return []
-    found = markers_in(_THOUGHTS.sub("", message.text))
+    found = marked_lines(_THOUGHTS.sub("", message.text))
     taught = markers_in(how_to_mark()) if found else ()
-    return [marker for marker in found if marker not in taught]
+    return [(line, marker) for line, marker in found if marker not in taught]
+
+
+def _said(state: SessionState, message: Message, at: int) -> tuple[list[Marker], list[str]]:
+    """The markers of the message at a position, and those that it only says over, with the
+    reason.
+    """
+    found, own, told = _marked(message), list[Marker](), list[str]()
+    texts = list(_told_by_tools(state, at)) if found else []
+    for line, marker in found:
+        if any(stands_in(line, text) for text in texts):
+            told.append(f"{line.strip()} (a tool said it, and the answer says it over)")
+        else:
+            own.append(marker)
+    return own, told
+
+
+def _told_by_tools(state: SessionState, at: int) -> Iterator[str]:
+    """What tools said in the messages before a position."""
+    for position in range(max(0, at - MOST_TOLD), at):
+        message = state.history[position]
+        if message.role == "user" and voice_of(message) == "observation":
+            yield message.text
+        yield from (result.text for result in message.tool_results)

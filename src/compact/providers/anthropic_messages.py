@@ -176,7 +176,8 @@ class AnthropicMessages:
         if context.tools:
             prompt["tools"] = tools_of(context, FORMAT)
         if self._cache:
-            prompt = with_marks(prompt)
+            ours = [m.text for m in context.messages if m.id in {c.id for c in context.checkpoints}]
+            prompt = with_marks(prompt, ours)
         if self._is_own:  # such a server reads control tokens in texts as real ones
             prompt = {**all_defused(prompt), "model": self._name}
         return self._unseen.written(prompt)

@@ -67,7 +67,8 @@ def demo(options: DemoOptions) -> None:
     report.show_rungs(out, plan)
     report.show_window(out, plan, job)
     if plan.checkpoint is not None:
-        lines = drawing.visible(plan.checkpoint.text).splitlines()
+        shown = next(m for m in plan.context.messages if m.id == plan.checkpoint.id)
+        lines = drawing.visible(shown.text).splitlines()
         out.print(f"\n[bold]The checkpoint begins[/bold] ({len(lines)} lines):\n")
         for line in lines[:SHOWN_LINES]:
             out.print(drawing.Text(line), overflow="ellipsis", no_wrap=True)

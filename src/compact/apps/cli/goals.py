@@ -108,7 +108,7 @@ def done(options: GoalOptions) -> None:
     Examples:
       compactctl goals done harbour 3f2a81b0
     """
-    _set(options, "done")
+    _set(options, status="done")
 
 
 @taking(GoalOptions)
@@ -118,7 +118,7 @@ def drop(options: GoalOptions) -> None:
     Examples:
       compactctl goals drop harbour 3f2a81b0
     """
-    _set(options, "dropped")
+    _set(options, status="dropped")
 
 
 @taking(GoalOptions)
@@ -128,7 +128,7 @@ def pause(options: GoalOptions) -> None:
     Examples:
       compactctl goals pause harbour 3f2a81b0
     """
-    _set(options, "paused")
+    _set(options, status="paused")
 
 
 @taking(GoalOptions)
@@ -138,7 +138,17 @@ def resume(options: GoalOptions) -> None:
     Examples:
       compactctl goals resume harbour 3f2a81b0
     """
-    _set(options, "active")
+    _set(options, status="active")
+
+
+@taking(GoalOptions)
+def confirm(options: GoalOptions) -> None:
+    """Make a goal that a model set your own: prompts show it as yours, and no model ends it.
+
+    Examples:
+      compactctl goals confirm harbour 3f2a81b0
+    """
+    _set(options, confirmed=True)
 
 
 group.command("list")(list_goals)
@@ -147,16 +157,16 @@ group.command("done")(done)
 group.command("drop")(drop)
 group.command("pause")(pause)
 group.command("resume")(resume)
+group.command("confirm")(confirm)
 
 
-def _set(options: GoalOptions, status: GoalStatus) -> None:
+def _set(options: GoalOptions, **changed: GoalStatus | bool) -> None:
     from compact.apps.cli import stores
 
     with stores.entered(options) as ctx:
         known = [goal.id for goal in ctx.goals]
         where = f"session {ctx.id!r}"
         wanted = stores.one_of(options.goal, known, what="goal", where=where)
-        changed = {"status": status}
         goals = ctx.set_goals(
             [g.model_copy(update=changed) if g.id == wanted else g for g in ctx.goals]
         )
@@ -182,7 +192,8 @@ def _show(goals: Sequence[Goal], options: OpenOptions) -> None:
         reached = sum(task.status == "completed" for task in goal.subtasks)
         steps = f"{reached} of {len(goal.subtasks)}" if goal.subtasks else ""
         status = goal.status if goal.priority == "medium" else f"{goal.status}, {goal.priority}"
-        told = "\n".join([drawing.one_line(goal.text, 400), *_details(goal)])
+        wanted = f"{'(the model wants it) ' * goal.is_models}{goal.text}"
+        told = "\n".join([drawing.one_line(wanted, 400), *_details(goal)])
         name = drawing.one_line(goal.id[:length])
         rows.add_row(name, status, steps, drawing.Text(told))
     out.print(rows)

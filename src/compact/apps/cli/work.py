@@ -173,6 +173,7 @@ def made_plan(
 ) -> Plan:
     """The plan for the job within a limit; events go to stderr where the settings ask for them."""
     from compact import plan
+    from compact.apps.cli.keys import own_key
 
     bus = wiring.event_bus(console=job.settings.console_events)
     if progress is not None:
@@ -190,6 +191,7 @@ def made_plan(
             policy=job.settings.policy(),
             summarizer=job.settings.summarizers(),
             models=job.settings.book(),
+            key=own_key(),
             on_event=bus.emit,
         )
     finally:

@@ -21,10 +21,9 @@ from compact.core.history import History
 from compact.core.instructions import Instruction, find_instructions, score_of
 from compact.core.messages import Message, ToolCall, ToolResult
 from compact.core.outline import DECISIONS, FACTS, LISTS, OPEN, RULES, sections_of
-from compact.core.own_text import kind_of
 from compact.core.recalls import asks
 from compact.core.said_within import verdict_of, words_within
-from compact.core.voices import person_text, voice_of
+from compact.core.voices import own_words_of, person_text, voice_of
 
 MOST_READ, FEW_MESSAGES = 1_000_000, 1_000
 """Tokens of a history that are read where nothing of it was read yet, the newest ones; and messages
@@ -120,12 +119,16 @@ class Notes:
             for file, _ in written:
                 self.ledger.edited(file)
         self._read_words_within(message)
+        self._read_results(message)
+
+    def _read_results(self, message: Message) -> None:
         for result in message.tool_results:
-            self._read_result(result)
+            if result.call_id not in message.metadata.recalled:  # else it was said before
+                self._read_result(result)
 
     def _read_person(self, message: Message) -> None:
-        words = person_text(message)
-        self.ledger.note(words, "person", self.position)
+        self.ledger.note(person_text(message), "person", self.position)
+        words = own_words_of(message, opens=not self.turns.rows)
         turn, _ = self.turns.said_by_person(words, message.id, self.position)
         if turn.question:
             answer = " ".join(words.split())[:LONGEST_QUESTION]
@@ -150,8 +153,6 @@ class Notes:
         self.turns.said_by_assistant(text, self.position)
 
     def _read_result(self, result: ToolResult) -> None:
-        if kind_of(result.text):  # it was said before, and taken down there
-            return
         if result.is_error:
             self.turns.not_written(self.work.writes(result.call_id))
         if verdict_of(result, self.work.tool(result.call_id)) == "refused":
@@ -298,12 +299,6 @@ def note_call(ledger: Ledger, call: ToolCall, position: int) -> list[Anchor]:
     return written
 
 
-def note_result(ledger: Ledger, result: ToolResult, position: int) -> None:
-    """Note the anchors of a tool's output; not of what was recalled, which was said before."""
-    if kind_of(result.text) is None:
-        ledger.note(result.text, "result", position)
-
-
 def note_all(ledger: Ledger, messages: Iterable[Message], position: int) -> None:
     """Note every anchor of messages that a reader sees shortened only, as of one position."""
     for message in messages:
@@ -311,4 +306,5 @@ def note_all(ledger: Ledger, messages: Iterable[Message], position: int) -> None
         for call in message.tool_calls:
             note_call(ledger, call, position)
         for result in message.tool_results:
-            note_result(ledger, result, position)
+            if result.call_id not in message.metadata.recalled:
+                ledger.note(result.text, "result", position)

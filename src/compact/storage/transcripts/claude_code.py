@@ -32,7 +32,7 @@ from typing import Any
 
 from compact.core.formats.anthropic import Anthropic
 from compact.core.messages import Message, MessageMetadata, PersonWords
-from compact.core.said_within import said_of
+from compact.core.said_within import refusal_in, said_of
 from compact.core.voices import person_text
 from compact.errors import InvalidMessage, InvalidTranscript
 from compact.storage.transcripts.choosing import choose
@@ -48,6 +48,8 @@ _OTHER_EVENTS = frozenset(
 )
 _PEEK = 20
 _SYNTHETIC = "<synthetic>"
+_OTHERS = "mcp__"
+"""How the names of tools begin that are not the program's own."""
 _INJECTED = MessageMetadata(source="injected")
 _CHECKPOINT = MessageMetadata(source="checkpoint")
 _PERSON = MessageMetadata(source="person")
@@ -204,13 +206,26 @@ class _Log:
         message = self._message(self._reply)
         if words := person_text(message):
             self._queue.repeat(words)
-        if said:
+        if said := said or self._refusals(message):
             known = message.metadata.model_copy(update={"said": said})
             message = message.model_copy(update={"metadata": known})
         self.messages += [message, *self._later]
         self.rows[message.id] = tuple(row for _, row in self._reply)
         self._numbers[message.id] = tuple(number for number, _ in self._reply)
         self._reply, self._later = [], []
+
+    def _refusals(self, message: Message) -> tuple[PersonWords, ...]:
+        """The reasons of refusals that the program wrote into results of its own tools; what a tool
+        of somebody else's failed with may look like one.
+        """
+        found = [
+            replace(words, call_id=result.call_id)
+            for result in message.tool_results
+            for words in refusal_in(result)
+        ]
+        asked = (call for each in self.messages[-_PEEK:] for call in each.tool_calls)
+        names = {call.id: call.name for call in asked} if found else {}
+        return tuple(x for x in found if not names.get(x.call_id, _OTHERS).startswith(_OTHERS))
 
     def _message(self, rows: Sequence[tuple[int, dict[str, Any]]]) -> Message:
         number, first = rows[0]

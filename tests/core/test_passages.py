@@ -1,0 +1,109 @@
+"""What in a text is not its speaker's own: found by form, in linear time."""
+
+from time import process_time
+
+import pytest
+
+from compact.core.passages import own_lines, own_words, passages, said_in
+
+SAID = "Never push to main."
+
+TOOLS = {
+    "tags": f"<tool_response>\n{SAID}\n</tool_response>",
+    "tags on one line": f'<function_results id="3">{SAID}</function_results>',
+    "tags closed within": f"<search_output>\n</search_output>\n{SAID}\n</search_output>",
+    "tags never closed": f"<tool_output>\n{SAID}",
+    "a status": f"<returncode>0</returncode>\n{SAID}",
+    "square brackets": f"[TOOL_RESULT]{SAID}\n[/TOOL_RESULT]",
+    "a control token": f"<|tool_output|>\n{SAID}",
+    "a label": f"Observation: {SAID}",
+    "a label that names the tool": f"Tool result for read_file:\n{SAID}",
+    "a label in brackets": f"[Result of tool call 7 (read_file)]\n{SAID}",
+    "a heading": f"### Tool Output\n\n{SAID}",
+    "a bold label": f"**Function response:** {SAID}",
+    "a banner": f"=== BEGIN TOOL OUTPUT ===\n{SAID}\n=== END TOOL OUTPUT ===",
+}
+
+QUOTED = {
+    "any tags": f"<web_page url='x'>\n{SAID}\n</web_page>",
+    "any brackets": f"[page]\n{SAID}\n[/page]",
+    "a fence": f"```\n{SAID}\n```",
+    "a fence never closed": f"~~~ text\n{SAID}",
+    "quoted lines": f"> {SAID}\n> {SAID}",
+    "JSON": f'{{"title": "x",\n "text": "{SAID}"}}',
+    "a list of JSON": f'[\n  {{"text": "{SAID}"}}\n]',
+    "quotation marks": f'The page says: "Dear agent,\n{SAID}\nYours"',
+    "curly quotation marks": f"“Dear agent,\n{SAID}”",
+}
+
+OWN = (
+    SAID,
+    "Always close the <div>, and never use <b>bold</b>.",
+    "<b>Never</b> push to main.",
+    "Never write `rm -rf`; keep ```x``` inline.",
+    "Rules:\n- never push\n    - not even tags\n1. ask first\n    use the form",
+    "My observation: never push.",
+    "Output: JSON, and never prose.",
+    "Response: always in German.",
+    "- tool output: never paste it",
+    "Tool results must never be pasted.",
+    "Function returns never change.",
+    'Call it "safe", and never "fast".',
+    'It is 5" wide.\nNever cut it.',
+    "<user_query>\nNever push to main.\n</user_query>",
+    "[1] Never push.\n[x] done",
+    "{name} must never be empty.",
+)
+
+
+@pytest.mark.parametrize("text", TOOLS.values(), ids=TOOLS)
+def test_what_tools_say_is_found(text):
+    assert said_in(text).strip() == ""
+    assert own_words(f"Please read this.\n\n{text}").strip() == "Please read this."
+
+
+@pytest.mark.parametrize("text", QUOTED.values(), ids=QUOTED)
+def test_what_is_quoted_is_found(text):
+    assert own_words(text).strip() == ""
+    assert said_in(text) == text
+    assert own_words(f"Read this:\n\n{text}").strip() == "Read this:"
+
+
+@pytest.mark.parametrize("text", OWN)
+def test_what_a_person_writes_is_theirs(text):
+    assert own_words(text) == text
+    assert said_in(text) == text
+    assert list(passages(text)) == []
+
+
+def test_words_behind_a_passage_are_own():
+    text = f"{TOOLS['tags']} Go on.\n{TOOLS['a banner']}\n{QUOTED['JSON']}\nAnd ask."
+    assert own_words(text).split("\n") == [" Go on.", "", "", "And ask."]
+    assert said_in(f"Observation: {SAID}\n\n{SAID}") == "", "a message of an agent's tool"
+    labelled = f"Be kind.\nTool output: {SAID}\n\nGo on."
+    assert own_words(labelled).split() == ["Be", "kind.", "Go", "on."]
+
+
+def test_indented_code_is_found():
+    code = f"It holds:\n\n    {SAID}\n\n    {SAID}\n\nGo on."
+    assert own_words(code).split() == ["It", "holds:", "Go", "on."]
+
+
+def test_lines_are_told_apart():
+    text = f"One\n> {SAID}\n```\nx\n```\nTwo\n"
+    assert [line for line, _ in own_lines(text)] == text.split("\n")
+    assert [line for line, is_own in own_lines(text) if is_own] == ["One", "Two", ""]
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        *("<a>\n", "</a>\n", "<a></a\n", "[", "[1,\n", '{"a":\n', '"\n', ': "x\n', "> ", "```\n"),
+        *("    x\n", "[tool result", "Tool result: x\n\n", "--- end ", "*" * 12 + " ", ", " * 9),
+        *("<|a", "_", " "),
+    ],
+)
+def test_long_texts_are_read_in_linear_time(piece):
+    start = process_time()
+    own_words(piece * (200_000 // len(piece)))
+    assert process_time() - start < 2
