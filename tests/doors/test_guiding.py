@@ -116,7 +116,7 @@ def marked(*lines, goals=("Bring the harbour's ledger into the new store.",)):
     ],
 )
 def test_a_checkpoint_marker_is_parsed(written, status):
-    """FR-15: "`[CHECKPOINT] d - COMPLETED|IN-PROGRESS|PENDING|BLOCKED`" (lenient: "IN PROGRESS")."""
+    """FR-15: "`[CHECKPOINT] d - COMPLETED|IN-PROGRESS|PENDING|BLOCKED`", "IN PROGRESS" too."""
     (task,) = marked(f"[CHECKPOINT] Count the ropes - {written}").subtasks
     assert (task.text, task.status) == ("Count the ropes", status)
 

@@ -128,6 +128,7 @@ def test_the_full_history_is_on_disk_and_can_be_exported(run, harbour, imported,
     assert texts[0].splitlines()[0] in first.out
 
 
+@pytest.mark.timing
 def test_overheads_are_small():
     """NFR-1: "Overheads beside the model's own time: validation under 100 ms, a compression's own
     work well under 2 s, ageing under 1 s": processor time, of a window that is full.
