@@ -1,4 +1,5 @@
-"""Every requirement that docs/requirements.md calls built is cited by a test, and none is invented.
+"""Every requirement that docs/requirements.md calls built is cited by a test, also by one at the
+public door, and none is invented.
 
 A test cites a requirement by its number, in a comment or a docstring of a file `test_*.py`. Numbers
 in other strings do not count, so sample texts may hold what they like.
@@ -59,6 +60,12 @@ def prose_of(source: str) -> Iterator[str]:
             yield ast.get_docstring(node) or ""
 
 
+def untried(page: str, doors: Path) -> list[str]:
+    """The numbers that are called built, and that no test at the public door tries."""
+    tried = cited(doors)
+    return [row.number for row in rows(page) if row.status == "built" and row.number not in tried]
+
+
 def violations(page: str, folder: Path) -> list[str]:
     """What the page and the tests say against each other."""
     known = rows(page)
@@ -94,6 +101,42 @@ def test_what_is_built_is_tested_and_what_is_cited_exists():
     assert not found, "\n".join(found)
 
 
+def test_what_is_built_is_tried_at_the_public_door():
+    """Each by its own sentence, with nothing but what users have."""
+    assert untried(PAGE.read_text(encoding="utf-8"), ROOT / "tests" / "doors") == []
+
+
+def test_no_test_at_the_public_door_looks_behind_it():
+    """No private name; of the modules, those that the pages name, and what starts the command."""
+    found = [
+        f"{path.name}: {name}"
+        for path in sorted((ROOT / "tests" / "doors").glob("*.py"))
+        for name in behind(path.read_text(encoding="utf-8"))
+    ]
+    assert not found, "\n".join(found)
+
+
+OPEN = {"compact", "compact.testing", "compact.errors", "compact.apps.cli.main"}
+"""The modules that a test at the public door may import."""
+
+
+def behind(source: str) -> Iterator[str]:
+    """What a test uses that users do not have: modules, and names that begin with one underscore,
+    but for those of its own.
+    """
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.ImportFrom(module=str(name)) if (
+                name.startswith("compact") and name not in OPEN
+            ):
+                yield name
+            case ast.Import(names=names):
+                yield from (n.name for n in names if n.name.startswith("compact."))
+            case ast.Attribute(value=ast.Name(id=owner), attr=name):
+                if owner != "self" and re.match(r"_[a-z]", name):
+                    yield f"{owner}.{name}"
+
+
 def test_no_requirement_is_missing_from_the_page():
     counts = {"C": 10, "S": 5, "A": 7, "K": 16, "FR": 16, "NFR": 5, "US": 8}
     wanted = {f"{kind}-{i}" for kind, last in counts.items() for i in range(1, last + 1)} | {"MIG"}
@@ -114,6 +157,14 @@ def test_the_guard_reads_comments_and_docstrings_only(tmp_path):
     (tmp_path / "test_it.py").write_text(text)
     assert cited(tmp_path) == {"K-3": {"test_it.py"}, "K-4": {"test_it.py"}}
     assert violations(SAMPLE, tmp_path) == []
+
+
+def test_the_guard_sees_what_no_door_tries_and_who_looks_behind_one(tmp_path):
+    assert untried(SAMPLE, tmp_path) == ["K-3"]
+    (tmp_path / "test_it.py").write_text("# K-3\n")
+    assert untried(SAMPLE, tmp_path) == []
+    source = "from compact.core import tokens\nimport compact.wiring\nctx._state\nself._own\n"
+    assert list(behind(source)) == ["compact.core", "compact.wiring", "ctx._state"]
 
 
 def test_the_guard_sees_what_is_untested_invented_or_unclear(tmp_path):

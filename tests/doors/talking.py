@@ -1,4 +1,4 @@
-"""Conversations for the tests at the doors, and what is read of prompts: plain dictionaries only."""
+"""Conversations for the tests at the doors, and what is read of prompts: plain dictionaries."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,6 +23,16 @@ STORY = (
     "team was still working on them."
 )
 """A summary of `turns` that a good model could have written."""
+
+
+class Listener(list[Any]):
+    """The events of a session, in order."""
+
+    def names(self) -> list[str]:
+        return [event.name for event in self]
+
+    def named(self, name: str) -> list[Any]:
+        return [event for event in self if event.name == name]
 
 
 def turns(count: int, *, start: int = 0, words: int = 60) -> Iterator[Dict]:
@@ -86,6 +96,6 @@ def down() -> Iterator[str]:
     yield key
 
 
-def session(**options: Any) -> ContextManager:
+def session(**options: Any) -> Any:
     """A session whose tokens are counted exactly."""
     return ContextManager(**{"window": 4_096, "tokenizer": "o200k", **options})

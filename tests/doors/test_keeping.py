@@ -3,6 +3,7 @@
 import copy
 import json
 import re
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,8 @@ from tests import checker
 from tests.doors.talking import (
     QUICK,
     STORY,
+    Dict,
+    Listener,
     chat_key,
     padded,
     session,
@@ -33,7 +36,8 @@ def test_three_layers_are_three_types_and_never_mixed():
     """FR-1: "active context (all that a model sees), snapshots (recovery only), session history
     (full, uncompressed, append-only)", "never mixed and enforced at run time".
     """
-    ctx, model = session(), ScriptedModel("Yes.")
+    model: Any = ScriptedModel("Yes.")
+    ctx = session()
     ctx.add_messages(list(turns(40)))
     layers = [ctx.active_context(), ctx.snapshot(), ctx.history]
     assert len({type(layer) for layer in layers}) == 3
@@ -50,7 +54,7 @@ def test_three_layers_are_three_types_and_never_mixed():
 def test_what_was_given_and_what_was_served_can_be_changed_by_nobody_outside(door):
     """FR-1: the history is append-only, whatever becomes of the dictionaries outside."""
     call = {"id": "c1", "type": "function", "function": {"name": "tide", "arguments": "{}"}}
-    given = [
+    given: list[Dict] = [
         {"role": "user", "content": [{"type": "text", "text": "How high is the tide?"}]},
         {"role": "assistant", "content": None, "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "c1", "content": "two metres"},
@@ -82,8 +86,8 @@ def test_what_was_given_and_what_was_served_can_be_changed_by_nobody_outside(doo
 def told(name):
     """What a scripted model of that name is told by a session, and who wrote its checkpoints."""
     with ScriptedServer(STORY, model=name) as server:
-        ctx = session(window=8_192, summarizer=f"{server.url}/v1#{name}", patience=QUICK)
-        ctx.add_messages(list(turns(28, words=100)))
+        ctx = session(summarizer=f"{server.url}/v1#{name}", patience=QUICK)
+        ctx.add_messages(list(turns(15, words=100)))
         ctx.compress_conversation(0.4)
         return server.prompts[0].prompt, {c.level: c.made_by for c in ctx.checkpoints}
 
@@ -101,8 +105,8 @@ def test_summaries_are_cached_by_what_they_stand_for():
     twice.
     """
     with ScriptedServer(STORY) as server:
-        ctx = session(window=8_192, summarizer=chat_key(server), patience=QUICK)
-        ctx.add_messages(list(turns(28, words=100)))
+        ctx = session(summarizer=chat_key(server), patience=QUICK)
+        ctx.add_messages(list(turns(15, words=100)))
         ctx.compress_conversation(0.4)
         first, asked = ctx.get_context_for_model(), len(server.prompts)
         assert asked
@@ -114,7 +118,7 @@ def test_summaries_are_cached_by_what_they_stand_for():
 
 def test_progress_is_shown_while_a_model_writes_and_its_failure_is_handled():
     """FR-2: "progress shown meanwhile, failures handled"."""
-    heard = []
+    heard = Listener()
     summarizer = ScriptedSummarizer(RuntimeError("out of ink"))
     ctx = session(summarizer=summarizer, on_event=heard.append)
     ctx.add_messages(list(turns(30)))
@@ -133,7 +137,9 @@ class Telling(ScriptedSummarizer):
 
     async def summarize(self, request):
         told = ["The user had the drawers of the old ledger emptied, one after the other."]
-        for found in re.finditer(r"Answer (\d+): the (\w+)", "\n".join(m.text for m in request.messages)):
+        for found in re.finditer(
+            r"Answer (\d+): the (\w+)", "\n".join(m.text for m in request.messages)
+        ):
             told.append(
                 f"The assistant put the {found[2]} drawer into src/harbour/{found[2]}_{found[1]}.py"
                 f" and found {int(found[1]) + 2} entries there."
@@ -150,7 +156,8 @@ def long_lived():
     what its summarizer was asked for.
     """
     summarizer = Telling("")
-    ctx, ages = session(window=16_384, summarizer=summarizer), []
+    ages: list[list[tuple[int, str, int]]] = []
+    ctx = session(window=16_384, summarizer=summarizer)
     ctx.add_messages(list(turns(30, words=40)))
     while ctx.compressions < 13:
         ctx.add_messages(list(turns(12, start=30 + 12 * len(ages), words=40)))
@@ -164,7 +171,8 @@ LEVELS = ("detailed", "moderate", "compact", "merged")
 
 def test_checkpoints_age_by_the_schedule(long_lived):
     """FR-4: "detailed (3) → moderate (2) → compact (1) → merged"; "in compressions since creation:
-    3 → moderate, 6 → compact, 10 → merged, or earlier under pressure"; "Re-summarized by the LLM at each level" (US-4).
+    3 → moderate, 6 → compact, 10 → merged, or earlier under pressure"; "Re-summarized by the LLM
+    at each level" (US-4).
     """
     ctx, ages, asked = long_lived
     assert {level for each in ages for _, level, _ in each} == set(LEVELS)
@@ -213,7 +221,9 @@ def test_the_newest_messages_of_a_person_stay_word_for_word(window, words, least
     ctx = session(window=window)
     while ctx.compressions < 2:
         for i in range(number, number + 20):
-            asked = padded(f"Question {i}: what of drawer {i}?", f" The keeper saw it {i} times.", words)
+            asked = padded(
+                f"Question {i}: what of drawer {i}?", f" The keeper saw it {i} times.", words
+            )
             answer = padded(f"Answer {i}:", f" Drawer {i} holds rope, tar and a lamp.", 160)
             said += [{"role": "user", "content": asked}, {"role": "assistant", "content": answer}]
         ctx.add_messages(said[2 * number :])
@@ -229,14 +239,14 @@ def test_the_newest_messages_of_a_person_stay_word_for_word(window, words, least
 def test_under_pressure_it_goes_on_by_the_ladder_and_growth_is_bounded():
     """FR-8: "then by the ladder; older ones are summarized into checkpoints; growth is bounded"."""
     ctx, sizes = session(), []
-    for i in range(24):
+    for i in range(14):
         ctx.add_messages(list(turns(5, start=5 * i, words=150)))
         prompt = ctx.get_context_for_model()
         sizes.append(size_of(prompt))
     assert max(sizes) <= ctx.window.usable
-    assert of_a_person(list(turns(120, words=150)))[-1] in prompt
+    assert of_a_person(list(turns(70, words=150)))[-1] in prompt
     assert ctx.checkpoints
-    assert max(sizes[12:]) <= 1.05 * max(sizes[4:12])
+    assert max(sizes[8:]) <= 1.05 * max(sizes[3:8])
 
 
 # --- C-4 ------------------------------------------------------------------------------------------
@@ -270,12 +280,13 @@ WANTED = "Drawer 11 in room 36 has a lamp"
 
 
 def equals(role):
-    """Forty messages of one role that differ in nothing but their thing, and where the twelfth is."""
-    made, at = [{"role": "user", "content": "Tell me of every drawer, one after the other."}], 0
+    """Forty messages of one role that differ in nothing but their thing; where the twelfth is."""
+    made: list[Dict] = [{"role": "user", "content": "Tell me of every drawer, one by one."}]
+    at = 0
     for i in range(40):
         opened = f" It was opened {i} times." * 9
         words = f"{opened} Drawer {i} in room {i * 7 % 41} has a lamp and the plan {i}{i}. {opened}"
-        message = {"role": role, "content": words.strip()}
+        message: Dict = {"role": role, "content": words.strip()}
         if role == "tool":
             function = {"name": "look", "arguments": json.dumps({"drawer": i})}
             call = {"id": f"c{i}", "type": "function", "function": function}
@@ -345,7 +356,7 @@ def test_what_a_tier_leaves_out_of_the_prompt_is_said():
     """FR-11: by an event: which part, its tokens, the budget; and so is a system prompt of the
     caller's own that is over it.
     """
-    heard = []
+    heard = Listener()
     parts = PromptParts(instructions="Answer in one sentence. " * 100)
     ctx = session(prompt=parts, on_event=heard.append)
     ctx.add_message(role="user", content="Hello.")
