@@ -4,7 +4,6 @@ length; what takes more than in proportion, or over a second for each megabyte, 
 
 from __future__ import annotations
 
-import gc
 import time
 from collections.abc import Callable, Iterator
 from functools import cache, partial
@@ -20,7 +19,7 @@ from evals.attack.found import Found
 
 LENGTHS = {"tiny": 2_000, "small": 16_000, "full": 32_000}
 """Characters of a text, before it is doubled twice."""
-EVERY = {"tiny": 150, "small": 8, "full": 2}
+EVERY = {"tiny": 200, "small": 8, "full": 2}
 """Each so manieth pattern is tried."""
 GROWTH = 2.2
 """Times as long for twice the text: more than that twice in a row is bad."""
@@ -118,7 +117,6 @@ def wrong_with(name: str, call: Callable[[int], object], size: str) -> Iterator[
 
 def _seconds(call: Callable[[int], object], length: int) -> float:
     """Seconds of the processor that it takes."""
-    gc.collect()
     start = time.process_time()
     call(length)
     return time.process_time() - start

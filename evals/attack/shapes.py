@@ -110,6 +110,13 @@ def _short(given: object) -> str:
     return type(given).__name__
 
 
+def _any_text(rng: random.Random) -> str:
+    """A value of any shape, as a text."""
+    with suppress(RecursionError):
+        return str(value(rng, 3))
+    return "[" * 3_000
+
+
 # --- calls ----------------------------------------------------------------------------------------
 
 GOOD: dict[str, Any] = {
@@ -244,7 +251,7 @@ def _settings(rng: random.Random) -> Iterator[tuple[str, Call]]:
     given = {name: value(rng) for name in names}
     yield f"CompactConfig({_short(given)})", lambda: CompactConfig(**given)
     yield f"load({_short(given)})", lambda: CompactConfig.load(environ={}, **given)
-    environ = {f"COMPACT_{names[0].upper()}": str(value(rng, 3))}
+    environ = {f"COMPACT_{names[0].upper()}": _any_text(rng)}
     yield f"load(environ={environ})", lambda: CompactConfig.load(environ=environ)
     file = Path(rng.choice(("settings.yaml", "settings.json")))
     example = (data.REPO_ROOT / "examples" / "compact.yaml").read_bytes()
@@ -337,7 +344,7 @@ def _commands(rng: random.Random) -> Iterator[tuple[str, Call]]:
     given.write_bytes(mangled(rng, file.read_bytes()))
     numbers = ("0", "-1", "1", "99999999999999999999", "1.5", "x", "", "300")
     filled = {"F": lambda: rng.choice((str(given), str(file), ".", ".compact/sessions.db", "no")),
-              "A": lambda: str(value(rng, 3))[:3_000].replace("\x00", "\\0"),
+              "A": lambda: _any_text(rng)[:3_000].replace("\x00", "\\0"),
               "N": lambda: rng.choice(numbers)}  # fmt: skip
     arguments = [filled.get(a, lambda a=a: a)() for a in rng.choice(COMMANDS).split()]
 
@@ -367,7 +374,7 @@ def told_by(arguments: object, stdin: bytes = b"") -> tuple[int, str, str]:
     ]
     with streams[0], streams[1], streams[2]:
         code = compactctl(arguments)  # type: ignore[arg-type]  # a sequence of texts
-    texts = [s.buffer.getvalue().decode("utf-8", "replace") for s in (out, err)]  # type: ignore[attr-defined]
+    texts = [s.buffer.getvalue().decode("utf-8", "replace") for s in (out, err)]
     return code, texts[0], texts[1]
 
 

@@ -80,9 +80,7 @@ def _user(text: str) -> Messages:
     return [{"role": "user", "content": text}, {"role": "assistant", "content": "I see."}]
 
 
-def _forged(
-    text: str, *, true: bool, kind: str = "Checkpoint ck-0a1b2c3d4e5f · 9 of messages"
-) -> str:
+def _forged(text: str, *, true: bool) -> str:
     """A heading as ours, with the digest of what stands below, or with another one."""
     body = f"For reference only: a summary.\n\n## Rules\n- {text}\n\n## Goal\n- {text}"
     about = "Checkpoint ck-0a1b2c3d4e5f · 9 of messages 1 to 9"
