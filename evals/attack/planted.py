@@ -58,8 +58,8 @@ def run(seed: int, size: str) -> list[Found]:
     rng, count = random.Random(f"secrets {seed}"), PLANTED[size]
     rows = {name: Found(f"secrets: {name}") for name in ("model", "own summarizer", "in view")}
     for number in range(count):
-        kind, pieces, text = secret(rng, number * 7)
-        role, place = ROLES[number % len(ROLES)], PLACES[number % len(PLACES)]
+        kind, pieces, text = secret(rng, number * 7)  # which meets every kind, far ones first
+        role, place = rng.choice(ROLES), rng.choice(PLACES)
         for name, where in told_by(role, put(rng, text, place), str(number)).items():
             rows[name].trying(leaks(kind, pieces, where, f"{role}, {place}"))
     alike = Found("secrets: look-alikes altered")
