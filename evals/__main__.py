@@ -167,7 +167,12 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m evals", description=__doc__)
     add = parser.add_argument
     every = ", ".join(EVALUATIONS)
-    add("names", nargs="*", metavar="NAME", help=f"of {every} (default: all), lines, reading; or attack")
+    add(
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help=f"of {every} (default: all), lines, reading; or attack",
+    )
     add("--data", type=Path, metavar="DIR", help="default: $COMPACT_DATA, else ../shared/data")
     add("--json", type=Path, metavar="FILE", help="write the numbers there as well")
     add("--show", metavar="CASE", help="coverage: print the compacted text of cases")

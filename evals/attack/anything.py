@@ -7,7 +7,7 @@ import json
 import math
 import random
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,16 @@ for _ in range(3_000):
     _inner = _inner[0]
 SCALARS: tuple[Any, ...] = (
     *(None, True, False, 0, 1, -1, 7, 2**31, 2**63, -(2**64), 10**400, 0.5, -0.0, 1e308),
-    *(math.nan, math.inf, -math.inf, 1j, Decimal("NaN"), datetime.max, Path(), Ellipsis),
+    *(
+        math.nan,
+        math.inf,
+        -math.inf,
+        1j,
+        Decimal("NaN"),
+        datetime.max.replace(tzinfo=UTC),
+        Path(),
+        Ellipsis,
+    ),
     *("", " ", "\x00", "a\x00b", "\ud800", "🙂" * 40, "x" * 9_000, "../../x", "-1", "NaN", "null"),
     *("user", "ck-", "m0", "1", "[", "{}", "\x1b[31m", "\u202eabc", "\ufeff", "%s%n{0}", "é́" * 9),
     *(b"", b"\xff\xfe", bytearray(b"x"), (), [], {}, set(), frozenset({1}), range(3), object()),

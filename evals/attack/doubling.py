@@ -4,10 +4,9 @@ length; what takes more than in proportion, or over a second for each megabyte, 
 
 from __future__ import annotations
 
-import gc
 import time
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from compact import ContextManager, ExtractiveSummarizer, compress, wiring
@@ -20,7 +19,7 @@ from evals.attack.found import Found
 
 LENGTHS = {"tiny": 2_000, "small": 16_000, "full": 32_000}
 """Characters of a text, before it is doubled twice."""
-EVERY = {"tiny": 60, "small": 8, "full": 2}
+EVERY = {"tiny": 200, "small": 8, "full": 2}
 """Each so manieth pattern is tried."""
 GROWTH = 2.2
 """Times as long for twice the text: more than that twice in a row is bad."""
@@ -33,20 +32,21 @@ ROLES = ("user", "assistant", "tool", "call")
 PATTERNS: dict[str, tuple[str, str, str]] = {}
 """Name → what stands before, what is repeated, what ends it."""
 for _unit in (
-    *("<", "<a", "<a ", "<a b=", '<a b="', "<!--", "<![CDATA[", "</", "<a>", "<system-reminder>"),
-    *("<tool_result>\n", "<think>", "<|im_start|>", "[INST]", "[[", "[a](", "![", "![a](", "[a]: "),
-    *(" ", "\t", "\n", " \n", "\r\n", "\u00a0", "\u200b", "\u2003 ", " a", "a ", ". ", ".", "..."),
-    *('"', "'", "“", "”", '\\"', "\\", "\\\\n", "`", "``` ", "```\n", "~~~\n", "``", "$$", "*", "**a"),
-    *("- ", "- a\n", "* \n", "1. ", "1.", "1) a\n", "# ", "## a\n", "#", "> ", ">> a\n", "| a ", "|\n"),
-    *("(", "((a", ")", "{", "}", '{"a":', '[{"a": [', "[", "]", '{"a": "b", ', "[1,", '"a": '),
-    *("http://", "http://a.", "https://a/b?c=", "//", "/a", "../", "C:\\a\\", "a/b.py:", "a.b.", "@"),
-    *("a@b.", "a@", "a=", "A_B=", "password=", "token: ", "sk-", "eyJ.", "Bearer ", "AKIA", "-----BEGIN "),
-    *("a", "A", "aB", "a_", "a-", "a'", "0", "0x", "1,", "1:", "12:", "2024-", "é", "中", "字。", "？", "ก"),
-    *("\U0001f600", "e\u0301", "\x1b[0m", "\x1b[", "\x00", "\x08", "\u202e", "\ud800", "+a\n", "-a\n"),
-    *("@@ -1 +1 @@\n", "--- a\n+++ b\n", "diff --git a b\n", '  File "a.py", line 1\n', "at a.b(c.d:1)\n"),
-    *("Traceback (most recent call last):\n", "Error: ", "Caused by: ", "QUJD", "QUJD\n", "YWJj+/"),
-    *("[GOAL] ", "[NEXT] a\n", "[CHECKPOINT] a - ", "[Checkpoint ck-", " · digest ", "m1, ", "never "),
-    *("if a then ", "Please ", "and ", "not ", "1\t", "$ a\n", "exit code 1\n", "a;", "a,", ", ", "%20"),
+    "<", "<a", "<a ", "<a b=", '<a b="', "<!--", "<![CDATA[", "</", "<a>", "<system-reminder>",
+    "<tool_result>\n", "<think>", "<|im_start|>", "[INST]", "[[", "[a](", "![", "![a](", "[a]: ",
+    " ", "\t", "\n", " \n", "\r\n", "\u00a0", "\u200b", "\u2003 ", " a", "a ", ". ", ".", "...",
+    '"', "'", "“", "”", '\\"', "\\", "\\\\n", "`", "``` ", "```\n", "~~~\n", "``", "$$", "*", "**a",
+    "- ", "- a\n", "* \n", "1. ", "1.", "1) a\n", "# ", "## a\n", "#", "> ", ">> a\n", "| a ",
+    "|\n", "(", "((a", ")", "{", "}", '{"a":', '[{"a": [', "[", "]", '{"a": "b", ', "[1,", '"a": ',
+    "http://", "http://a.", "https://a/b?c=", "//", "/a", "../", "C:\\a\\", "a/b.py:", "a.b.", "@",
+    "a@b.", "a@", "a=", "A_B=", "password=", "token: ", "sk-", "eyJ.", "Bearer ", "AKIA",
+    "-----BEGIN ", "a", "A", "aB", "a_", "a-", "a'", "0", "0x", "1,", "1:", "12:", "2024-", "é",
+    "中", "字。", "？", "ก", "\U0001f600", "e\u0301", "\x1b[0m", "\x1b[", "\x00", "\x08", "\u202e",
+    "\ud800", "+a\n", "-a\n", "@@ -1 +1 @@\n", "--- a\n+++ b\n", "diff --git a b\n",
+    '  File "a.py", line 1\n', "at a.b(c.d:1)\n", "Traceback (most recent call last):\n", "Error: ",
+    "Caused by: ", "QUJD", "QUJD\n", "YWJj+/", "[GOAL] ", "[NEXT] a\n", "[CHECKPOINT] a - ",
+    "[Checkpoint ck-", " · digest ", "m1, ", "never ", "if a then ", "Please ", "and ", "not ",
+    "1\t", "$ a\n", "exit code 1\n", "a;", "a,", ", ", "%20",
 ):  # fmt: skip
     PATTERNS[repr(_unit)] = ("", _unit, "")
 PATTERNS |= {
@@ -88,8 +88,12 @@ def run(seed: int, size: str) -> list[Found]:
     rows = [Found(f"time: {place}") for place in places]
     for row, call in zip(rows, places.values(), strict=True):
         for name in names:
-            row.trying(wrong_with(name, lambda n, c=call, p=name: c(text_of(PATTERNS[p], n)), size))
+            row.trying(wrong_with(name, partial(_called, call, PATTERNS[name]), size))
     return rows
+
+
+def _called(call: Callable[[str], object], pattern: tuple[str, str, str], length: int) -> None:
+    call(text_of(pattern, length))
 
 
 def wrong_with(name: str, call: Callable[[int], object], size: str) -> Iterator[str]:
@@ -113,7 +117,6 @@ def wrong_with(name: str, call: Callable[[int], object], size: str) -> Iterator[
 
 def _seconds(call: Callable[[int], object], length: int) -> float:
     """Seconds of the processor that it takes."""
-    gc.collect()
     start = time.process_time()
     call(length)
     return time.process_time() - start
@@ -123,7 +126,7 @@ def _around(role: str, text: str) -> list[dict[str, Any]]:
     """A conversation in which somebody says the text early on, so that it is summarized."""
     function = {"name": "run", "arguments": text if role == "call" else "{}"}
     call = {"id": "c1", "type": "function", "function": function}
-    said = [
+    said: list[dict[str, Any]] = [
         {"role": "user", "content": text if role == "user" else "Look at it."},
         {"role": "assistant", "content": text if role == "assistant" else "Looking.",
          "tool_calls": [call]},

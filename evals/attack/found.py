@@ -33,7 +33,9 @@ def table(rows: Sequence[Found], worst: int = WORST) -> str:
     width = max(len("part"), *(len(row.part) for row in rows))
     lines = [f"{'part':{width}}  {'tried':>7}  {'bad':>6}  worst cases"]
     for row in rows:
-        lines.append(f"{row.part:{width}}  {row.tried:>7,}  {len(row.bad):>6,}  {row.note}".rstrip())
+        lines.append(
+            f"{row.part:{width}}  {row.tried:>7,}  {len(row.bad):>6,}  {row.note}".rstrip()
+        )
         grouped = Counter(case.partition(" | ")[0] for case in row.bad)
         example = {case.partition(" | ")[0]: case for case in reversed(row.bad)}
         for kind, times in grouped.most_common(worst):

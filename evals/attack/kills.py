@@ -1,5 +1,5 @@
-"""Part `kills`: a writer dies at a random instant, again and again; nothing that was acknowledged is
-lost, and the session is sound and serves.
+"""Part `kills`: a writer dies at a random instant, again and again; nothing that was acknowledged
+is lost, and the session is sound and serves.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from evals.attack.found import Found
 from evals.attack.writer import Desk, begun, rows_of, wrong_in
 
-KILLS = {"tiny": 3, "small": 25, "full": 300}
+KILLS = {"tiny": 2, "small": 25, "full": 300}
 EACH_FILE = 25
 """Kills after which a new file is begun, so that its making is hit, too."""
 SHORTEST, LONGEST = 0.01, 1.5

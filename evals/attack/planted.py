@@ -1,5 +1,5 @@
-"""Part `secrets`: does a piece of a planted secret reach a summarizer, a checkpoint, or anything else
-in view that is not the message it was said in? And is what only looks like one left alone?
+"""Part `secrets`: does a piece of a planted secret reach a summarizer, a checkpoint, or anything
+else in view that is not the message it was said in? And is what only looks like one left alone?
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from compact.testing import ScriptedModel
 from evals.attack.found import Found
 from evals.attack.vault import lookalike, secret
 
-PLANTED = {"tiny": 6, "small": 60, "full": 300}
+PLANTED = {"tiny": 3, "small": 60, "full": 300}
 PIECE = 8
 """Characters of a secret that are too many."""
 ROLES = ("user", "tool", "call", "assistant", "user", "tool", "system", "goal", "guidance")
@@ -58,16 +58,16 @@ def run(seed: int, size: str) -> list[Found]:
     rng, count = random.Random(f"secrets {seed}"), PLANTED[size]
     rows = {name: Found(f"secrets: {name}") for name in ("model", "own summarizer", "in view")}
     for number in range(count):
-        kind, pieces, text = secret(rng, number * 7)
-        role, place = ROLES[number % len(ROLES)], PLACES[number % len(PLACES)]
+        kind, pieces, text = secret(rng, number * 7)  # which meets every kind, far ones first
+        role, place = rng.choice(ROLES), rng.choice(PLACES)
         for name, where in told_by(role, put(rng, text, place), str(number)).items():
-            rows[name].trying(_leaks(kind, pieces, where, f"{role}, {place}"))
+            rows[name].trying(leaks(kind, pieces, where, f"{role}, {place}"))
     alike = Found("secrets: look-alikes altered")
     for number in range(count):
         text = lookalike(rng, number)
         role = ROLES[:4][number % 4]
         sent = told_by(role, put(rng, text, rng.choice(PLACES[:3])), str(number))["model"]
-        alike.trying(_altered(text, sent))
+        alike.trying(altered(text, sent))
     return [*rows.values(), alike]
 
 
@@ -104,7 +104,7 @@ def told_by(role: str, text: str, name: str) -> dict[str, str]:
 def conversation(role: str, text: str) -> list[dict[str, Any]]:
     """A conversation in whose beginning it is said, by somebody; the rest is short."""
     function = {"name": "run", "arguments": json.dumps({"c": text if role == "call" else "make"})}
-    talk = [
+    talk: list[dict[str, Any]] = [
         {"role": "system", "content": text if role == "system" else "You mend quays."},
         {"role": "user", "content": "Mend the quay."},
         {"role": "user", "content": text if role == "user" else "Look at the planks first."},
@@ -124,7 +124,8 @@ def said_in(message: Message) -> str:
     return "\n".join((*parts, *(result.text for result in message.tool_results)))
 
 
-def _leaks(kind: str, secrets: Collection[str], where: str, told: str) -> Iterator[str]:
+def leaks(kind: str, secrets: Collection[str], where: str, told: str) -> Iterator[str]:
+    """The first piece of a secret that stands there, with what is around it."""
     for one in secrets:
         for start in range(max(1, len(one) - PIECE + 1)):
             if (piece := one[start : start + PIECE]) in where and len(piece) == PIECE:
@@ -133,7 +134,8 @@ def _leaks(kind: str, secrets: Collection[str], where: str, told: str) -> Iterat
                 return
 
 
-def _altered(text: str, sent: str) -> Iterator[str]:
+def altered(text: str, sent: str) -> Iterator[str]:
+    """Whether the text is not what was sent, neither as it is nor within JSON."""
     lines: Sequence[str] = json.dumps(text, ensure_ascii=False)[1:-1], text
     if not any(line in sent for line in lines):
         yield f"{text} | altered"

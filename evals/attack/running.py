@@ -1,4 +1,4 @@
-"""The command `python -m evals attack`: runs the parts that are named, or all, and prints a table."""
+"""The command `python -m evals attack`: runs the parts that are named, or all; prints a table."""
 
 from __future__ import annotations
 

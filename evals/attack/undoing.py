@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from evals.attack.found import Found
 from evals.attack.writer import Desk, begun, rows_of, wrong_in
 
-SECONDS = {"tiny": 1.0, "small": 20.0, "full": 600.0}
+SECONDS = {"tiny": 0.5, "small": 20.0, "full": 600.0}
 LIFE = 20.0
 """Seconds on one session; then another one is begun, as its history grows."""
 
@@ -36,5 +36,7 @@ def run(seed: int, size: str, seconds: float | None = None) -> list[Found]:
             found.bad += [f"untyped error: {row['untyped']}" for row in rows if "untyped" in row]
             found.bad += wrong_in(desks)
             left -= LIFE
-    found.note = "typed: " + (", ".join(f"{what} {n}" for what, n in typed.most_common(6)) or "none")
+    found.note = "typed: " + (
+        ", ".join(f"{what} {n}" for what, n in typed.most_common(6)) or "none"
+    )
     return [found]

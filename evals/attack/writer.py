@@ -1,7 +1,7 @@
 """Whoever works on a session until killed or out of time, and what must hold of it afterwards.
 
-A writer notes each call that returned on its ledger, one write to a file each: what stands there was
-acknowledged. It lives in a process of its own, forked from the one that judges.
+A writer notes each call that returned on its ledger, one write to a file each: what stands there
+was acknowledged. It lives in a process of its own, forked from the one that judges.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from compact import ContextManager, Message, SQLiteManager
 from compact.errors import CompactError
 
 WINDOWS = (2_000, 6_000)
-_WORDS = "quay rope mast sail keel tide buoy crane ferry locks anchor cargo".split()
+_WORDS = ("quay", "rope", "mast", "sail", "keel", "tide", "buoy", "crane", "ferry", "cargo")
 _MARK = re.compile(r"⟦(\S+)\.(\d+) (\d)/(\d)⟧")
 
 
@@ -226,9 +226,7 @@ def _lost(store: SQLiteManager, session: str, rows: Sequence[dict[str, Any]]) ->
 def _unserved(desk: Desk) -> Iterator[str]:
     for window in WINDOWS:
         try:
-            with ContextManager(
-                window=window, store=desk.database, session_id=desk.session
-            ) as ctx:
+            with ContextManager(window=window, store=desk.database, session_id=desk.session) as ctx:
                 for _ in range(2):
                     tokens = ctx.active_context().tokens
                     if tokens > ctx.window.usable:
