@@ -38,7 +38,7 @@ terminals; a terminal without Unicode gets plain letters.
 **Exit codes.** 0 done; 1 it cannot fit, with the breakdown of what may not be shortened; 2 bad
 input or usage, no such session, a store that cannot be used, or (`doctor`) something that is
 broken, with one line that says what is wrong; 70 a mistake of compact's own
-(`COMPACT_TRACEBACK=1` shows where); 130 interrupted.
+(`COMPACT_TRACEBACK=1` shows where); 130 interrupted; 141 whoever read the output left.
 
 **Message numbers** count from 1, as `diff` shows them.
 

@@ -384,7 +384,7 @@ def test_a_reader_who_left_ends_without_a_traceback(process, chat, command):
     os.close(reader)
     with os.fdopen(writer, "wb") as pipe:
         done = process(*command, "--store", chat, stdout=pipe, stderr=subprocess.PIPE)
-    assert done.code == 2
+    assert done.code == 141
     assert "Traceback" not in done.err
     assert "Exception ignored" not in done.err
     assert done.err.count("\n") <= 1
