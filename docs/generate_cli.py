@@ -20,7 +20,7 @@ COMMANDS = (
 )
 INNER = {
     "sessions": ("list", "show", "import", "export", "compress", "put-aside", "delete"),
-    "goals": ("list", "add", "done", "drop", "pause", "resume"),
+    "goals": ("list", "add", "done", "drop", "pause", "resume", "confirm"),
 }
 
 HEAD = """# The command line

@@ -300,7 +300,7 @@ def test_a_goal_that_prompts_go_by_outlives_much_progress(store: SessionStore):
     fill(ctx, 0, 12)
     ctx.compress_conversation(0.1)
     before = texts(ctx)[0]
-    assert before.endswith("\n- Mend the roof")
+    assert before.endswith(f"\n- {MODELS}Mend the roof")
     for i in range(2 * MOST_TRACKED):
         said(ctx, f"[NEXT] Step {i}")
     assert len(store.notes("s")) <= MOST_TRACKED + 2  # one set, and the key

@@ -225,7 +225,7 @@ class _Log:
         ]
         asked = (call for each in self.messages[-_PEEK:] for call in each.tool_calls)
         names = {call.id: call.name for call in asked} if found else {}
-        return tuple(x for x in found if not names.get(x.call_id, _OTHERS).startswith(_OTHERS))
+        return tuple(x for x in found if not names.get(x.call_id, "").startswith(_OTHERS))
 
     def _message(self, rows: Sequence[tuple[int, dict[str, Any]]]) -> Message:
         number, first = rows[0]
