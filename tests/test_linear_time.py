@@ -4,7 +4,11 @@ Each input is an opener, and something small many times; whatever takes long is 
 half and at twice the size: its time may grow as the text does.
 """
 
+import importlib
 import json
+import pkgutil
+import re
+import re._parser as parser
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -12,6 +16,7 @@ from itertools import pairwise
 
 import pytest
 
+import compact
 from compact import ContextManager, compress, plan
 from compact.compression.abstraction.reading import story_of
 from compact.compression.gate.rules import judge
@@ -24,9 +29,9 @@ from compact.errors import CannotFit
 from compact.providers.tokenizers import tokenizer
 from compact.storage.transcripts.reading import read
 
-MOST_GROWTH, FLOOR = 2.2, 0.25
+MOST_GROWTH, FLOOR = 2.2, 0.06
 """Of the time when the text doubles, and seconds below which nobody asks."""
-LENGTH, LONG = 12_000, 48_000
+LENGTH, LONG = 20_000, 60_000
 OPENERS = (
     *("", "<", "[", "(", "{", "`", "```\n", '"', "'", "\\", "#", "**", "- ", "1. ", "| ", "> "),
     *("<think>", "<system-reminder>", "<system-reminder", "[Checkpoint ", "[GOAL] ", "User: "),
@@ -62,6 +67,17 @@ REPEATED = (
 )
 
 
+TOOL = '<tool-use data-tool-type="shell" data-tool-name="B"><details>\n'
+TOOL += "<summary>Tool use: **B** x</summary>\n"
+PAIRS = (
+    ("password=", "ABCDEFG"),
+    (f"{TOOL}a</details></tool-use>\n\n", TOOL),
+    (f"{TOOL}", "**"),
+    ("a\n# ", " "),
+)
+"""What took long before."""
+
+
 def texts(*, every: int) -> list[tuple[str, str]]:
     """What is repeated by itself, and behind each opener one of it in turn."""
     pairs = [("", each) for each in REPEATED]
@@ -69,7 +85,7 @@ def texts(*, every: int) -> list[tuple[str, str]]:
         (o, REPEATED[(7 * i + k) % len(REPEATED)]) for i, o in enumerate(OPENERS) for k in (0, 3)
     ]
     pairs += [(o, " ") for o in OPENERS]
-    return pairs[::every]
+    return [*PAIRS, *pairs[::every]]
 
 
 def of_length(opener: str, piece: str, length: int) -> str:
@@ -153,7 +169,7 @@ def grows(door: Callable[[str], object], opener: str, piece: str, length: int) -
 @pytest.mark.parametrize("name", DOORS)
 def test_time_grows_as_the_text_does(name):
     """A part of the texts by day; small, so that only what is far from linear is seen."""
-    cases = texts(every=4)
+    cases = texts(every=6)
     assert [case for case in cases if grows(DOORS[name], *case, LENGTH)] == []
 
 
@@ -161,7 +177,31 @@ def test_time_grows_as_the_text_does(name):
 @pytest.mark.timing
 @pytest.mark.parametrize("name", DOORS)
 def test_time_grows_as_long_texts_do(name):
-    """All of them, four times as long."""
+    """All of them, three times as long."""
     cases = texts(every=1)
     assert len(cases) > 100
     assert [case for case in cases if grows(DOORS[name], *case, LONG)] == []
+
+
+def patterns_in(value: object, depth: int = 3) -> list[re.Pattern]:
+    """The patterns in a module's value."""
+    if isinstance(value, re.Pattern):
+        return [value]
+    if isinstance(value, dict):
+        value = tuple(value.values())
+    if depth and isinstance(value, list | tuple | set | frozenset):
+        return [found for each in value for found in patterns_in(each, depth - 1)]
+    return patterns_in(getattr(value, "pattern", None), 0) if depth else []
+
+
+def test_no_pattern_needs_a_newer_engine():
+    """Possessive repeats and atomic groups find other things on early releases of Python 3.11."""
+    seen = 0
+    for module in pkgutil.walk_packages(compact.__path__, "compact."):
+        for name, value in vars(importlib.import_module(module.name)).items():
+            for pattern in patterns_in(value):
+                tree = str(parser.parse(pattern.pattern, pattern.flags))
+                assert "POSSESSIVE" not in tree, f"{module.name}.{name}"
+                assert "ATOMIC" not in tree, f"{module.name}.{name}"
+                seen += 1
+    assert seen > 200
