@@ -1,5 +1,6 @@
 """Conversations for the tests at the doors, and what is read of prompts: plain dictionaries."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -50,6 +51,16 @@ def turns(count: int, *, start: int = 0, words: int = 60) -> Iterator[Dict]:
         more = f" The {other} stays as it was, the {thing} was counted by the keeper twice."
         yield {"role": "user", "content": padded(question, more, words)}
         yield {"role": "assistant", "content": padded(answer, more, words)}
+
+
+def called(call_id: str, name: str, answer: str, **arguments: str) -> list[Dict]:
+    """A call of a tool, and its result."""
+    function = {"name": name, "arguments": json.dumps(arguments)}
+    made = {"id": call_id, "type": "function", "function": function}
+    return [
+        {"role": "assistant", "content": None, "tool_calls": [made]},
+        {"role": "tool", "tool_call_id": call_id, "content": answer},
+    ]
 
 
 def padded(text: str, more: str, words: int) -> str:

@@ -7,7 +7,7 @@ import pytest
 
 from compact import CannotFit, CompactError, Goal, PromptParts
 from compact.testing import ScriptedServer, ScriptedSummarizer
-from tests.doors.talking import QUICK, STORY, session, size_of, turns, words_of
+from tests.doors.talking import QUICK, STORY, called, session, size_of, turns, words_of
 
 GOALS = ["Empty every drawer before the tenth of May.", "Lose no entry of the old ledger."]
 SPOKEN = {
@@ -32,8 +32,10 @@ def system_of(body):
 # --- FR-7 -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("spoken", SPOKEN)
-@pytest.mark.parametrize("system", [None, "You keep the ledger."])
+@pytest.mark.parametrize(
+    ("spoken", "system"),
+    [*((spoken, "You keep the ledger.") for spoken in SPOKEN), ("anthropic", None)],
+)
 def test_goals_are_always_in_the_system_prompt(spoken, system):
     """FR-7: "Goals are never compressed: always in the system prompt", of every provider (US-6)."""
     with ScriptedServer("It is done.") as server:
@@ -200,37 +202,49 @@ KINDS = {
     ],
 }
 SIGNS = {
-    "developer": lambda i: (f"part_{i}.py", f"take_{i}(", f"/v{i}/drawers"),
-    "planning": lambda i: (f"plan {i}:", f"R-{i} ", f"quarter {i} "),
-    "debugger": lambda i: (f"Attempt {i} ", f"drawer {i} is not open", f"running it {i + 2} times"),
+    "developer": lambda i: (f"part_{i}.py", f"take_{i}("),
+    "planning": lambda i: (f"plan {i}:", f"R-{i} "),
+    "debugger": lambda i: (f"drawer {i} is not open", f"run_{i}.py"),
 }
 
 
-def kept_by(mode):
+def in_talk(i):
+    """What an assistant tells of a step."""
+    for kind in KINDS:
+        yield {"role": "user", "content": f"Go on with number {i}, please."}
+        yield {"role": "assistant", "content": KINDS[kind][i]}
+
+
+def in_work(i):
+    """The same step by its tools."""
+    yield {"role": "user", "content": f"Go on with number {i}, please."}
+    code = f"def take_{i}(drawer: str) -> list[Entry_{i}]:\n    return post('/v{i}/drawers')"
+    yield from called(f"e{i}", "edit", "done", file_path=f"src/ledger/part_{i}.py", new_string=code)
+    wrong = KINDS["debugger"][i].partition("\n")[2]
+    yield from called(f"r{i}", "bash", wrong, command=f"python run_{i}.py")
+    yield {"role": "assistant", "content": KINDS["planning"][i]}
+
+
+def kept_by(mode, step):
     """How many of each kind a prompt tells of, in a session of that mode that is loaded at once."""
     ctx = session(window=8_192)
     ctx.set_mode(mode)
-    said = []
-    for i in range(30):
-        for kind in KINDS:
-            said.append({"role": "user", "content": f"Go on with number {i}, please."})
-            said.append({"role": "assistant", "content": KINDS[kind][i]})
-        said += turns(1, start=i, words=80)
+    said = [message for i in range(30) for message in (*step(i), *turns(1, start=i, words=80))]
     ctx.add_messages(said)
     ctx.compress_conversation()
-    words = "\n".join(checkpoint.summary for checkpoint in ctx.checkpoints)
-    words += "\n" + ctx.active_context().render_text()
+    words = words_of(ctx.get_context_for_model())
     return {
         kind: sum(sign in words for i in range(25) for sign in SIGNS[kind](i)) for kind in KINDS
     }
 
 
-def test_each_mode_shapes_what_a_summary_preserves():
+@pytest.mark.parametrize("step", [in_talk, in_work])
+def test_each_mode_shapes_what_a_summary_preserves(step):
     """FR-12: "each shapes what a summary preserves (developer: code, files, API contracts;
     planning: goals, requirements, decisions; debugger: errors, stack traces, reproduction,
     attempts)", without a model and on a session that is loaded at once, too.
     """
-    kept = {mode: kept_by(mode) for mode in ("assistant", *KINDS)}
+    kept = {mode: kept_by(mode, step) for mode in ("assistant", *KINDS)}
     for mode in KINDS:
         others = [kept[other][mode] for other in kept if other != mode]
         assert kept[mode][mode] > max(others), kept

@@ -20,7 +20,18 @@ from compact import (
 )
 from compact.testing import Busy, ScriptedServer, check_token_estimator
 from tests import checker
-from tests.doors.talking import QUICK, STORY, Listener, chat_key, session, size_of, turns, verbatim
+from tests.doors.talking import (
+    QUICK,
+    STORY,
+    Dict,
+    Listener,
+    called,
+    chat_key,
+    session,
+    size_of,
+    turns,
+    verbatim,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -254,37 +265,37 @@ def test_keep_counts_are_lowered_step_by_step_when_over_budget(limit):
 STRATEGIES = ("task_state", "brief", "decision_log", "code_delta")
 
 
-def told_by(strategy):
-    said = []
+def told_by(strategy, *, tools):
+    """A checkpoint of thirty steps, each a decision, a change of a file, or an open question."""
+    said: list[Dict] = []
     for i in range(30):
         said.append({"role": "user", "content": f"Please see to matter {i} of the harbour."})
-        said.append(
-            {
-                "role": "assistant",
-                "content": (
-                    f"We decided on rope {i}, because the old one of pier {i} was worn.",
-                    f"I changed src/pier_{i}.py: `moor_{i}()` takes a length now.",
-                    f"It is still open whether crane {i} may be used at night.",
-                )[i % 3]
-                + f" The keeper of pier {i} wrote it down and went home." * 4,
-            }
-        )
+        words = (
+            f"We decided on rope {i}, because the old one of pier {i} was worn.",
+            f"I changed src/pier_{i}.py: `moor_{i}()` takes a length now.",
+            f"It is still open whether crane {i} may be used at night.",
+        )[i % 3]
+        if tools and i % 3 == 1:
+            changed = {"file_path": f"src/pier_{i}.py", "new_string": f"def moor_{i}(length):"}
+            said += called(f"c{i}", "edit", "done", **changed)
+            words = "That is done."
+        more = f" The keeper of pier {i} wrote it down and went home." * 4
+        said.append({"role": "assistant", "content": words + more})
     made = plan(said, max_tokens=1_800, policy=CompactPolicy(strategy=strategy)).checkpoint
     assert made
     return made.summary
 
 
-def test_the_four_strategies_differ_without_a_model_as_their_names_say():
+@pytest.mark.parametrize("tools", [False, True])
+def test_the_four_strategies_differ_without_a_model_as_their_names_say(tools):
     """K-5: "strategies `task_state` (goals, entities, constraints, decisions, open actions),
     `brief`, `decision_log`, `code_delta`".
     """
-    told = {strategy: told_by(strategy) for strategy in STRATEGIES}
+    told = {strategy: told_by(strategy, tools=tools) for strategy in STRATEGIES}
     assert len(set(told.values())) == 4, "some do not differ"
     assert len(told["brief"]) < len(told["task_state"])
-    for strategy, sign in {
-        "decision_log": r"rope \d+, because",
-        "code_delta": r"src/pier_\d+",
-    }.items():
+    signs = {"decision_log": r"rope \d+, because", "code_delta": r"src/pier_\d+"}
+    for strategy, sign in signs.items():
         found = {name: len(set(re.findall(sign, text))) for name, text in told.items()}
         assert found[strategy] == max(found.values()) > found["brief"], (sign, found)
 
