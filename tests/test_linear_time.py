@@ -8,7 +8,7 @@ import importlib
 import json
 import pkgutil
 import re
-import re._parser as parser
+import re._parser as parser  # type: ignore[import-not-found] # Python's own, not described
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -93,9 +93,10 @@ def of_length(opener: str, piece: str, length: int) -> str:
 
 
 def talk(role: str, text: str) -> list[dict]:
-    call = {"id": "c1", "type": "function", "function": {"name": "run", "arguments": "{}"}}
+    function = {"name": "run", "arguments": "{}"}
+    call = {"id": "c1", "type": "function", "function": function}
     if role == "arguments":
-        call["function"]["arguments"] = json.dumps({"command": text, "path": "a.py"})
+        function["arguments"] = json.dumps({"command": text, "path": "a.py"})
     asked = {"role": "assistant", "content": None, "tool_calls": [call]}
     came = {"role": "tool", "tool_call_id": "c1", "content": text if role == "tool" else "ok"}
     said = [asked, came] if role in ("arguments", "tool") else [{"role": role, "content": text}]
