@@ -40,7 +40,7 @@ input or usage, no such session, a store that cannot be used, or (`doctor`) some
 broken, with one line that says what is wrong; 70 a mistake of compact's own
 (`COMPACT_TRACEBACK=1` shows where); 130 interrupted; 141 whoever read the output left.
 
-**Message numbers** count from 1, as `diff` shows them.
+**Message numbers** count from 0, as positions do in Python and in ids such as `m3`.
 
 **Tokens** are those of the whole prompt as a model would see it: messages, framing, tool schemas
 of the file. For chat completions they are exact (`o200k`). Anthropic publishes no tokenizer:

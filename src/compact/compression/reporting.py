@@ -162,7 +162,7 @@ def _summarized(selection: Selection, checkpoint: Checkpoint) -> Rung:
     covered = checkpoint.span.tokens
     return Rung(
         name="summarize",
-        why=f"what came before message {selection.layout.cut + 1:,} did not fit and became {what} "
+        why=f"what came before message {selection.layout.cut:,} did not fit and became {what} "
         f"of {checkpoint.token_count:,} tokens",
         messages=checkpoint.span.messages,
         freed=None if covered is None else covered - checkpoint.token_count,

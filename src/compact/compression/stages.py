@@ -212,7 +212,7 @@ def _after(selection: Selection) -> str:
     alone = (
         f"{kept:,} of a person's messages without what was said between them, then " if kept else ""
     )
-    return f" Below it stand {alone}everything from message {layout.cut + 1:,} on."
+    return f" Below it stand {alone}everything from message {layout.cut:,} on."
 
 
 def _number(selection: Selection, task: Task) -> int:

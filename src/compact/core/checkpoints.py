@@ -160,7 +160,7 @@ class Checkpoint(BaseModel):
 def heading(checkpoint_id: str, span: Span, digest: str) -> str:
     """The heading line, line end included."""
     size = "" if span.tokens is None else f", {span.tokens:,} tokens"
-    about = f"{span.messages:,} of messages {span.first + 1:,} to {span.last + 1:,}{size}"
+    about = f"{span.messages:,} of messages {span.first:,} to {span.last:,}{size}"
     return f"[Checkpoint {checkpoint_id} · {about} · digest {digest}]\n"
 
 

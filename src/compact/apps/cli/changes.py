@@ -20,7 +20,7 @@ LEAST_RUN = 4
 
 @dataclass(frozen=True)
 class Change:
-    """What became of one message; `number` counts from 1 and is None for what is new."""
+    """What became of one message; `number` counts from 0 and is None for what is new."""
 
     number: int | None
     voice: str
@@ -46,7 +46,7 @@ def changes_of(plan: Plan, job: Job) -> list[Change]:
             fate = "kept"
         changes.append(
             Change(
-                number=position + 1,
+                number=position,
                 voice=voice_of(message),
                 fate=fate,
                 before=message,

@@ -123,7 +123,7 @@ def _line(checkpoint: Checkpoint, *, again: bool = False) -> Text:
     text = Text(one_line(checkpoint.id), style="green")
     text.append(f"  {checkpoint.level}", style="bold")
     covered = "" if span.tokens is None else f", {counted(span.tokens, 'token')}"
-    about = f"  {span.messages:,} of messages {span.first + 1:,} to {span.last + 1:,}{covered}"
+    about = f"  {span.messages:,} of messages {span.first:,} to {span.last:,}{covered}"
     text.append(f"{about} > {checkpoint.token_count:,}", style="none")
     if again:
         text.append("  (see above)", style="bright_black")

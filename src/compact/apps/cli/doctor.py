@@ -188,9 +188,9 @@ def _spans(positions: Sequence[int]) -> str:
     """Positions as the numbers of messages, neighbours together; the first of many."""
     spans: list[list[int]] = []
     for position in positions:
-        if spans and spans[-1][1] == position:
-            spans[-1][1] = position + 1
+        if spans and spans[-1][1] == position - 1:
+            spans[-1][1] = position
         else:
-            spans.append([position + 1, position + 1])
+            spans.append([position, position])
     texts = [f"{a:,}" if a == b else f"{a:,}-{b:,}" for a, b in spans[:MOST_SPANS]]
     return ", ".join(texts) + (" …" if len(spans) > MOST_SPANS else "")

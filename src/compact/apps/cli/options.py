@@ -27,25 +27,34 @@ LONGEST_SHOWN = 40
 _THOUSANDS = {"k": 1_000, "m": 1_000_000}
 
 
-def whole_number(text: str | int) -> int:
+def whole_number(text: str | int, least: int = 1) -> int:
     """The number that a text means, `8_000`, `8,000`, `8k` and `1.5m` included (a default is a
     number already). A thousand is 1,000: what is read so fits into a window of 1,024, too.
 
     Raises:
-        typer.BadParameter: it is none, less than 1, or more than anything here can have.
+        typer.BadParameter: it is none, less than `least`, or more than anything here can have.
     """
     digits = str(text).strip().lower().replace(",", "_")
     times = _THOUSANDS.get(digits[-1:], 0)
     try:
         number = int(digits) if times == 0 else round(Decimal(digits[:-1]) * times)
     except (ValueError, ArithmeticError):  # no number, or one of thousands of digits
-        number = 0
-    if 1 <= number <= LARGEST:
+        number = -1
+    if least <= number <= LARGEST:
         return number
     shown = repr(text) if len(str(text)) < LONGEST_SHOWN else "this"
     raise typer.BadParameter(
-        f"{shown} is not a whole number from 1 to {LARGEST:,}, such as 8000 or 8k"
+        f"{shown} is not a whole number from {least} to {LARGEST:,}, such as 8000 or 8k"
     )
+
+
+def position(text: str | int) -> int:
+    """The number of a message that a text means, counted from 0.
+
+    Raises:
+        typer.BadParameter: it is none.
+    """
+    return whole_number(text, least=0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +138,7 @@ class PlanOptions(FileOptions):
         list[str] | None,
         typer.Option(
             metavar="N|TEXT",
-            help="Keep a message word for word: its number from 1 (negative from the end), "
+            help="Keep a message word for word: its number from 0 (negative from the end), "
             "its id, or a text it holds. May be given several times.",
         ),
     ] = None

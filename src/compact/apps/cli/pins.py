@@ -15,7 +15,7 @@ _LONGEST_NUMBER = 20
 def positions_of(pins: Iterable[str], messages: Sequence[Message]) -> list[int]:
     """The positions of the pinned messages, ascending.
 
-    Numbers count from 1, or back from -1. What is the id of a message means that one; any other
+    Numbers count from 0, or back from -1, as in Python. What is the id of a message means that one; any other
     text means the messages that hold it in their words, in a tool call or in a tool's answer.
 
     Raises:
@@ -38,11 +38,11 @@ def _positions(pin: str, messages: Sequence[Message]) -> Iterator[int]:
 
 
 def _position(pin: str, count: int) -> int:
-    number = int(pin) if len(pin) <= _LONGEST_NUMBER else 0
-    position = number - 1 if number > 0 else count + number
-    if number == 0 or not 0 <= position < count:
+    number = int(pin) if len(pin) <= _LONGEST_NUMBER else count
+    position = number if number >= 0 else count + number
+    if not 0 <= position < count:
         shown = pin if len(pin) <= _LONGEST_NUMBER else "(a long number)"
-        raise Stop(f"--pin {shown}: there are messages 1 to {count:,}")
+        raise Stop(f"--pin {shown}: there are messages 0 to {count - 1:,}")
     return position
 
 

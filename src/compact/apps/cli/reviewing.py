@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from compact.apps.cli.options import taking, whole_number
+from compact.apps.cli.options import position, taking, whole_number
 from compact.apps.cli.session_options import PAGE, BranchOptions, OpenOptions
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class HistoryOptions(BranchOptions):
         int | None,
         typer.Option(
             "--from",
-            parser=whole_number,
+            parser=position,
             metavar="N",
             help="The first message to show. Default: the newest ones.",
         ),
@@ -57,7 +57,7 @@ def history(options: HistoryOptions) -> None:
 
     Examples:
       compactctl history harbour
-      compactctl history harbour --from 1 --most 20 --full
+      compactctl history harbour --from 0 --most 20 --full
     """
     from compact.apps.cli import drawing, output, shown, stores
 
@@ -66,10 +66,10 @@ def history(options: HistoryOptions) -> None:
         branch = shelf.branch(session, options.branch)
         start = max(0, branch.messages - options.most)
         if options.first is not None:
-            start = min(options.first - 1, branch.messages)
+            start = min(options.first, branch.messages)
         entries = shelf.store.read(branch.id, start, start + options.most)
     rows: list[shown.Row] = [
-        (number, entry.message, entry.tokens) for number, entry in enumerate(entries, start + 1)
+        (number, entry.message, entry.tokens) for number, entry in enumerate(entries, start)
     ]
     if options.json:
         listed = [shown.message_json(m, number=n, tokens=t) for n, m, t in rows]
@@ -77,7 +77,7 @@ def history(options: HistoryOptions) -> None:
         output.print_json({**place, "messages": listed})
         return
     out = drawing.console()
-    shown_ones = f"{start + 1:,} to {start + len(rows):,}" if rows else "none"
+    shown_ones = f"{start:,} to {start + len(rows) - 1:,}" if rows else "none"
     name = drawing.whole(session.title or session.id)
     line = f"{name} · branch {branch.id} · messages {shown_ones} of {branch.messages:,}"
     out.print(drawing.Text(drawing.one_line(line, 400), style="bold"), soft_wrap=True)
@@ -224,7 +224,7 @@ def recall(options: RecallOptions) -> None:
         found = ctx.recall(query, limit=options.most)
     if options.json:
         listed = [
-            {"number": each.position + 1, **each.model_dump(mode="json", exclude={"position"})}
+            {"number": each.position, **each.model_dump(mode="json", exclude={"position"})}
             for each in found
         ]
         output.print_json({"session": ctx.id, "query": query, "messages": listed})
@@ -234,7 +234,7 @@ def recall(options: RecallOptions) -> None:
         line = f"nothing in session {ctx.id!r} shares words with {query!r}"
         out.print(drawing.Text(drawing.one_line(line, 400)), soft_wrap=True)
     for each in found:
-        head = f"{each.position + 1:,} · {drawing.whole(each.id)} · {each.role}"
+        head = f"{each.position:,} · {drawing.whole(each.id)} · {each.role}"
         out.print(drawing.Text(head, style="bold"), soft_wrap=True)
         out.print(drawing.Text(drawing.visible(each.text)), soft_wrap=True)
         out.print()
@@ -272,8 +272,7 @@ def expand(options: ExpandOptions) -> None:
         counter = ctx.history.counter
         rows: list[shown.Row] = []
         for message in found.messages:
-            position = ctx.history.position_of(message.id)
-            number = None if position is None else position + 1
+            number = ctx.history.position_of(message.id)
             rows.append((number, message, counter.message(message)))
     if options.json:
         listed = [shown.message_json(m, number=n, tokens=t) for n, m, t in rows]
@@ -293,8 +292,8 @@ def _meant(ctx: ContextManager, name: str) -> str:
     from compact.apps.cli.stores import one_of
 
     if ctx.history.position_of(name) is None and name.isdecimal():
-        if len(name) < LONGEST_NUMBER and 0 < int(name) <= len(ctx.history):
-            return ctx.history[int(name) - 1].id
+        if len(name) < LONGEST_NUMBER and int(name) < len(ctx.history):
+            return ctx.history[int(name)].id
     elif name.startswith("ck-"):
         known = [checkpoint.id for checkpoint in ctx.store.checkpoints(ctx.id)]
         return one_of(name, known, what="checkpoint", where=f"session {ctx.id!r}")

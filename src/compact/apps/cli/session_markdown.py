@@ -37,7 +37,7 @@ def written(session: Session, messages: Sequence[Message]) -> Iterator[str]:
         yield f"- model: {_line(session.model)}\n"
     yield f"- messages: {len(messages):,}\n"
     yield f"- begun: {session.created_at.isoformat(' ', 'seconds')}\n"
-    for number, message in enumerate(messages, 1):
+    for number, message in enumerate(messages):
         voice = voice_of(message)
         who = _NAMES.get(voice, message.role)
         name = f" ({_line(message.name)})" if message.name else ""

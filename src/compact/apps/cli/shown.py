@@ -57,7 +57,7 @@ def session_json(session: Session) -> dict[str, Any]:
 
 
 def message_json(message: Message, *, number: int | None, tokens: int | None) -> dict[str, Any]:
-    """A message as JSON values; its number counts from 1."""
+    """A message as JSON values; its number counts from 0."""
     return {
         "number": number,
         "id": message.id,
@@ -70,14 +70,14 @@ def message_json(message: Message, *, number: int | None, tokens: int | None) ->
 
 
 def checkpoint_json(checkpoint: Checkpoint, *, live: bool) -> dict[str, Any]:
-    """A checkpoint as JSON values; its messages count from 1."""
+    """A checkpoint as JSON values; its messages count from 0."""
     span = checkpoint.span
     return {
         "id": checkpoint.id,
         "live": live,
         "level": checkpoint.level,
-        "first": span.first + 1,
-        "last": span.last + 1,
+        "first": span.first,
+        "last": span.last,
         "messages": span.messages,
         "tokens_of_messages": span.tokens,
         "tokens": checkpoint.token_count,
