@@ -112,7 +112,7 @@ def test_progress_appears_after_a_while_follows_the_stages_and_vanishes(monkeypa
     monkeypatch.setattr(progress, "DELAY", 0.01)
     monkeypatch.setenv("TERM", "xterm")
     with progress.Progress("Reading") as shown:
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 60
         while "Reading" not in screen.getvalue() and time.monotonic() < deadline:
             time.sleep(0.01)
         shown.on_event(StageStarted(stage="summarize", done=0.3))

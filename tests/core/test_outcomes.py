@@ -1,13 +1,13 @@
 """What a call was about and what came of it: a table of real tools' shapes (K-4)."""
 
 import json
-from time import perf_counter
 
 import pytest
 
 from compact.core.commands import checks_in
 from compact.core.messages import ToolCall, ToolResult
 from compact.core.outcomes import Outcome, command_of, outcome_of, target_of
+from tests.pace import is_linear
 
 REFUSED = "The user doesn't want to proceed with this tool use. STOP what you are doing."
 
@@ -235,7 +235,7 @@ def test_an_outcome_tells_its_kind_apart_from_its_words():
     ],
 )
 def test_long_lines_are_read_in_linear_time(text):
-    start = perf_counter()
-    outcome_of(ToolResult("a", text), ran("pytest <<" + text))
-    outcome_of(ToolResult("a", text, is_error=True), ran("pytest"))
-    assert perf_counter() - start < 1
+    assert is_linear(lambda read: outcome_of(ToolResult("a", read), ran("pytest <<" + read)), text)
+    assert is_linear(
+        lambda read: outcome_of(ToolResult("a", read, is_error=True), ran("pytest")), text
+    )

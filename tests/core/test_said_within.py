@@ -1,7 +1,6 @@
 """A person's words inside tool results: theirs word for word, never a tool's (C-8)."""
 
 import json
-from time import process_time
 
 import pytest
 
@@ -12,6 +11,7 @@ from compact.core.history import History
 from compact.core.messages import Message, MessageMetadata, PersonWords, ToolResult
 from compact.core.said_within import refusal_in, said_of, verdict_of, words_in, words_within
 from compact.core.voices import person_text, voice_of
+from tests.pace import is_linear
 
 REFUSED = (
     "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was "
@@ -224,6 +224,4 @@ def test_such_a_message_stays_a_tools():
     ],
 )
 def test_long_texts_are_read_in_linear_time(tool, is_error, text):
-    start = process_time()
-    words_in(ToolResult("a", text, is_error=is_error), tool)
-    assert process_time() - start < 1
+    assert is_linear(lambda read: words_in(ToolResult("a", read, is_error=is_error), tool), text)

@@ -3,7 +3,6 @@ result,
 an observation or an injected reminder)."""
 
 import hashlib
-from time import perf_counter
 
 import pytest
 
@@ -12,6 +11,7 @@ from compact.core.formats.known import format_named
 from compact.core.messages import Message, MessageMetadata
 from compact.core.own_text import keyed
 from compact.core.voices import marked, own_words_of, person_text, spoken_text, voice_of
+from tests.pace import is_linear
 
 REMINDER = "<system-reminder>\nThe list is empty.\n</system-reminder>"
 CHECKPOINT = Checkpoint(
@@ -128,9 +128,8 @@ def test_a_tool_message_is_a_tools():
     ],
 )
 def test_long_texts_are_read_in_linear_time(text):
-    start = perf_counter()
     assert spoken_text(text) == text.strip()
-    assert perf_counter() - start < 1
+    assert is_linear(spoken_text, text)
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from compact import ContextManager, compress
 from compact.apps.cli.main import main
 from compact.testing import FAULTS, ScriptedServer, faulty
 from tests.doors.talking import QUICK, chat_key, session, size_of, turns
+from tests.pace import slowness
 
 MESSAGES, WINDOW = 200, "6000"
 
@@ -124,7 +125,7 @@ def test_the_full_history_is_on_disk_and_can_be_exported(run, harbour, imported,
     for text in texts:
         line = max(text.splitlines(), key=len)
         assert line.strip() in out.out or json.dumps(line, ensure_ascii=False)[1:-1] in out.out
-    first = run("history", harbour, "--from", "1", "--most", "5", "--full")
+    first = run("history", harbour, "--from", "0", "--most", "5", "--full")
     assert texts[0].splitlines()[0] in first.out
 
 
@@ -141,8 +142,8 @@ def test_overheads_are_small():
     compressed = time.process_time()
     ctx.get_context_for_model()
     served = time.process_time()
-    assert compressed - begun < 2.0
-    assert served - compressed < 0.1
+    assert compressed - begun < 2.0 * slowness()
+    assert served - compressed < 0.1 * slowness()
 
 
 WRITER = """

@@ -36,9 +36,9 @@ DRAFTING = 0.61
 TRIGGER = 0.75
 FULL = 0.92
 """Above the trigger of what somebody chose to go back to, too."""
-LONG = 120.0
+LONG = 600.0
 """Seconds that nobody can have waited."""
-SOON = 40.0
+SOON = 200.0
 """Seconds after which something never comes, on a machine that is busy with others."""
 STEADFAST = replace(QUICK, attempts=1, each=LONG)
 FAILING: dict[str, Answer] = {

@@ -59,7 +59,7 @@ class Crashes:
         )
 
     def close(self) -> None:
-        self._nursery.communicate(timeout=10)
+        self._nursery.communicate(timeout=60)
 
     def let_die(self, session: str, kind: str) -> None:
         """Let a writer work until it has committed a step of that kind: it dies of it."""

@@ -49,7 +49,7 @@ async def has_ended() -> None:
     """
     closing = asyncio.all_tasks() - {asyncio.current_task()}
     assert all("athrow" in repr(task) for task in closing), closing
-    await asyncio.wait_for(asyncio.gather(*closing), 5)
+    await asyncio.wait_for(asyncio.gather(*closing), 60)
 
 
 async def left_at_each(it: Harbour, work: Work) -> int:

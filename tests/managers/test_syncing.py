@@ -53,7 +53,7 @@ def test_one_list_that_is_delivered_twice_is_taken_once(
         found = recognized(*arguments)
         tries.append(found.known)
         if len(tries) <= 2:
-            barrier.wait(10)
+            barrier.wait(60)
         return found
 
     monkeypatch.setattr(context, "recognized", both_first)

@@ -269,7 +269,7 @@ def test_one_answer_at_a_time(model: TransformersChat, monkeypatch: pytest.Monke
 
 def idle(model: TransformersChat) -> None:
     """Nothing runs any more."""
-    model._worker.submit(lambda: None).result(timeout=3)
+    model._worker.submit(lambda: None).result(timeout=60)
 
 
 ENDLESS = Ask(temperature=0, max_tokens=WINDOW - 200)

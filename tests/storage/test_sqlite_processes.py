@@ -62,7 +62,7 @@ def test_many_open_a_new_file_at_once(tmp_path: Path) -> None:
     barrier = threading.Barrier(8)
 
     def open_it(number: int) -> None:
-        barrier.wait(timeout=20)
+        barrier.wait(timeout=60)
         with SQLiteManager(tmp_path / f"{number // 8}.db") as store:
             store.session("a", create=session("a"))
             store.append("a", [entry("x")])

@@ -15,7 +15,7 @@ from tests.compression.test_edge_cases import long_loop
 from tests.storage.test_sqlite_processes import forking, in_a_fork
 
 EVENT = TokenEstimate(tokens=5, limit=10, messages=1, tokenizer="o200k", exact=True)
-PATIENCE = 20.0
+PATIENCE = 120.0
 
 
 class Listener:

@@ -52,7 +52,7 @@ from compact.testing import (
 from compact.testing.overflows import NUMBERLESS
 
 TEXT = "Two words\n\nand  more – naïve."
-SOON = 10.0
+SOON = 120.0
 """Seconds that only a hang takes, on a machine that is busy with others."""
 ASKED = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "What now?"}]
 PATHS = ("/v1/chat/completions", "/v1/responses", "/v1/messages", "/api/chat")
@@ -440,7 +440,7 @@ def test_faults_at_random_are_the_same_for_the_same_seed():
 def test_hundreds_of_requests_a_second_over_few_connections():
     async def play(url: str) -> list[int]:
         limits = httpx.Limits(max_connections=8)
-        async with httpx.AsyncClient(limits=limits, verify=False, timeout=20) as client:
+        async with httpx.AsyncClient(limits=limits, verify=False, timeout=SOON) as client:
             body = {"model": "m", "messages": ASKED}
             asked = [client.post(url + PATHS[0], json=body) for _ in range(400)]
             return [answer.status_code for answer in await asyncio.gather(*asked)]
@@ -448,5 +448,5 @@ def test_hundreds_of_requests_a_second_over_few_connections():
     with ScriptedServer(TEXT) as server:
         started = time.perf_counter()
         assert asyncio.run(play(server.url)) == [200] * 400
-        assert time.perf_counter() - started < SOON  # a hang, not a speed: 400 take about 0.6 s
+        assert time.perf_counter() - started < SOON  # a hang, not a speed
         assert len(server.prompts) == 400

@@ -15,8 +15,9 @@ _LONGEST_NUMBER = 20
 def positions_of(pins: Iterable[str], messages: Sequence[Message]) -> list[int]:
     """The positions of the pinned messages, ascending.
 
-    Numbers count from 0, or back from -1, as in Python. What is the id of a message means that one; any other
-    text means the messages that hold it in their words, in a tool call or in a tool's answer.
+    Numbers count from 0, or back from -1, as in Python. What is the id of a message means that
+    one; any other text means the messages that hold it in their words, in a tool call or in a
+    tool's answer.
 
     Raises:
         Stop: there is no such message, or none holds the text.

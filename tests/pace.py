@@ -1,0 +1,48 @@
+"""Time without the machine's pace: growth with the input, and bounds that a slow one stretches."""
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+FLOOR = 0.02
+"""Seconds of the processor below which nobody asks."""
+SHARE, MOST_GROWTH = 4, 8.0
+"""The whole is so many times a part; a linear reading takes as many times as long, a quadratic one
+sixteen times. The bound lies between, as far from one as from the other."""
+
+
+def seconds(work: Callable[[Any], object], given: object, tries: int = 1) -> float:
+    """Of this thread's processor time, the least of some tries."""
+    best = float("inf")
+    for _ in range(tries):
+        start = time.thread_time()
+        work(given)
+        best = min(best, time.thread_time() - start)
+    return best
+
+
+def is_linear(work: Callable[[Any], object], given: str | list) -> bool:
+    """Whether the whole takes about as many times as long as a part of it, in one of some tries."""
+    if seconds(work, given) < FLOOR:
+        return True
+    part = given[: len(given) // SHARE]
+    return any(
+        seconds(work, given, tries) < MOST_GROWTH * seconds(work, part, tries)
+        for tries in (1, 2, 3, 5)
+    )
+
+
+YARDSTICK = 0.012
+"""Seconds of the processor that `_fixed_work` takes on the machine the bounds were written for."""
+
+
+def _fixed_work(_: object = None) -> None:
+    """Something that takes as long as the machine is slow."""
+    for _ in range(4):
+        json.loads(json.dumps([{"key": f"value {n}"} for n in range(2_000)]))
+
+
+def slowness() -> float:
+    """How many times as long as on that machine everything takes now; at least 1."""
+    return max(1.0, seconds(_fixed_work, None, 9) / YARDSTICK)
