@@ -181,7 +181,7 @@ def busy(ctx: ContextManager, *, random_ids: bool) -> None:
         add(result(f"c{i}", text))
 
     for i in range(25):
-        rules = " ".join(f"Never touch file_{i}_{n}.py without asking." for n in range(4))
+        rules = " ".join(f"Never touch file_{i}_{n}.py without asking." for n in range(10))
         add({"role": "user", "content": f"Question {i} is about the roof and its tiles. {rules}"})
         add({"role": "assistant", "content": f"Answer {i}: " + "it holds. " * 30})
         step(i, {"path": "a.py"}, 30)
@@ -197,7 +197,7 @@ def test_every_id_that_a_prompt_shows_brings_back_the_original(
     store: SessionStore, wire: str, random_ids: bool
 ) -> None:
     """Stubs, headings and the lines of summaries each name one (issue part 7)."""
-    ctx = session(store, 8_192, format=wire)
+    ctx = session(store, 12_000, format=wire)
     busy(ctx, random_ids=random_ids)
     prompt = ctx.get_context_for_model()
     shown = "\n".join(text for message in prompt for text in checker.visible(message))
