@@ -18,7 +18,7 @@ Dicts = Sequence[Mapping[str, Any]]
 
 PER_MESSAGE = 4
 PICTURES = ("image", "image_url")
-HEADING = re.compile(r"\[Checkpoint ck-[0-9a-f]{12} · [^\]\n]* · digest [0-9a-f]{12}\]\n")
+HEADING = re.compile(r"\[Checkpoint ck-[0-9a-f]{12} · [^\]\n]* · digest [0-9]{15}\]\n")
 SURROGATE = re.compile("[\ud800-\udfff]")
 NOTES = (
     "no result was recorded for this call",

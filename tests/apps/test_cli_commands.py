@@ -9,6 +9,8 @@ from compact import plan, wiring
 from compact.apps.cli.main import HELP
 from compact.core.events import STAGES
 
+DIGEST = re.compile(r"digest \w+")
+"""Made with a key of the process, or of the person."""
 COMMANDS = (
     *("compact", "dry-run", "diff", "tokens", "validate-config", "demo"),
     *("history", "context", "recall", "expand", "checkpoints", "doctor"),
@@ -104,7 +106,7 @@ def test_render_text_prints_exactly_what_a_model_sees(run, sample):
     code, out, _ = run("compact", sample, "--max-tokens", "8000", "--render", "text")
     made = plan(messages_of(sample), max_tokens=8000)
     assert code == 0
-    assert out == made.context.render_text() + "\n"
+    assert DIGEST.sub("", out) == DIGEST.sub("", made.context.render_text() + "\n")
     assert wiring.token_counter("chat_completions").text(out) <= made.tokens_after
 
 
@@ -117,7 +119,7 @@ def test_compact_in_json_prints_the_plan(run, sample, tmp_path):
     assert plan_of["tokens_after"] == tokens_of(out)
 
 
-@pytest.mark.parametrize("pin", ["21", "-491", "m20", "Local time is easiest for him"])
+@pytest.mark.parametrize("pin", ["20", "-491", "m20", "Local time is easiest for him"])
 def test_a_pinned_message_stays_word_for_word(run, sample, tmp_path, pin):
     """K-4: what is pinned is never pruned; by number, from the end, by id, by text."""
     wanted = messages_of(sample)[20]
@@ -211,7 +213,7 @@ def test_diff_accounts_for_every_message_and_every_token(run, sample):
     """K-11: what went where, message by message."""
     shown = json.loads(run("diff", sample, "--max-tokens", "12000", "--json").out)
     rows = shown["messages"]
-    assert [row["number"] for row in rows if row["number"]] == list(range(1, 512))
+    assert [row["number"] for row in rows if row["number"] is not None] == list(range(511))
     framing = shown["window"]["tools and framing"]
     assert sum(row["tokens_after"] for row in rows) + framing == shown["tokens_after"]
     assert sum(row["tokens_before"] for row in rows) + framing == shown["tokens_before"]

@@ -321,7 +321,7 @@ def test_nothing_in_a_message_can_break_out_of_its_fence():
         elif line.startswith("#"):
             heads.append(line)
     assert fence == ""
-    assert [head.split(" · ")[0] for head in heads] == ["# a # b", "## 1", "## 2", "## 3", "## 4"]
+    assert [head.split(" · ")[0] for head in heads] == ["# a # b", "## 0", "## 1", "## 2", "## 3"]
 
 
 def test_markdown_holds_every_kind_of_part_and_no_control_characters():

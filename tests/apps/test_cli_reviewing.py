@@ -45,10 +45,10 @@ def refused(run, chat):
 
 
 def test_the_whole_history_can_be_read_whatever_was_compressed(told, sample):
-    """US-2, US-8: page by page, in order, with numbers that count from 1."""
+    """US-2, US-8: page by page, in order, with numbers that count from 0."""
     wanted = wiring.read_transcript(sample).messages[:120]
-    rows = [row for n in (1, 51, 101) for row in told("history", "--from", n)["messages"]]
-    assert [row["number"] for row in rows] == list(range(1, 121))
+    rows = [row for n in (0, 50, 100) for row in told("history", "--from", n)["messages"]]
+    assert [row["number"] for row in rows] == list(range(120))
     assert [row["id"] for row in rows] == [message.id for message in wanted]
     assert rows[1]["text"] == wanted[1].content
 
@@ -56,9 +56,9 @@ def test_the_whole_history_can_be_read_whatever_was_compressed(told, sample):
 def test_the_newest_page_is_shown_last_unless_another_is_asked_for(run, chat):
     done = run("history", "harb", "--store", chat, "--most", "5")
     lines = done.out.splitlines()
-    assert "messages 116 to 120 of 120" in lines[0]
-    assert [line.split()[0] for line in lines[1:]] == ["116", "117", "118", "119", "120"]
-    one = run("history", "harb", "--store", chat, "--from", "6", "--most", "1", "--full").out
+    assert "messages 115 to 119 of 120" in lines[0]
+    assert [line.split()[0] for line in lines[1:]] == ["115", "116", "117", "118", "119"]
+    one = run("history", "harb", "--store", chat, "--from", "5", "--most", "1", "--full").out
     assert "one rule that stands above the others: never write to the production database" in one
     assert "none of 120" in run("history", "harb", "--store", chat, "--from", "999").out
 
@@ -84,7 +84,7 @@ def test_nothing_a_session_holds_steers_the_terminal(run, tmp_path):
         ["history", "a", "--full"],
         ["context", "a"],
         ["recall", "a", "owned"],
-        ["expand", "a", "1"],
+        ["expand", "a", "0"],
         ["sessions", "export", "a", "--format", "md"],
     ):
         done = run(*command, "--store", "s.db")
@@ -122,7 +122,7 @@ def test_no_id_steers_the_terminal(run, tmp_path):
         ["context", evil],
         ["recall", evil, "hi"],
         ["recall", evil, "nothing"],
-        ["expand", evil, "1"],
+        ["expand", evil, "0"],
         ["checkpoints", evil],
         ["snapshot", evil],
         ["branch", evil, "--at", "1"],
@@ -131,7 +131,8 @@ def test_no_id_steers_the_terminal(run, tmp_path):
         ["sessions", "export", evil, "--format", "md"],
         ["sessions", "delete", evil, "--yes"],
     ):
-        done = run(*command, "--store", "s.db")
+        scope = [] if command == ["sessions", "list"] else ["--scope", evil]
+        done = run(*command, *scope, "--store", "s.db")
         assert done.code == 0, done
         assert not {"\x1b", "\u202e"} & set(done.out + done.err) or "export" in command, command
         assert "\nFAKE" not in done.out + done.err, command
@@ -241,7 +242,7 @@ def test_expand_gives_the_originals_of_a_checkpoint_a_message_or_a_call(told, re
         checkpoint["first"] <= row["number"] <= checkpoint["last"] for row in expanded["messages"]
     )
     assert told("expand", checkpoint["id"][:8])["messages"] == expanded["messages"]
-    by_number, by_id = told("expand", "6"), told("expand", "m5")
+    by_number, by_id = told("expand", "5"), told("expand", "m5")
     assert by_number["messages"] == by_id["messages"]
     some = told("expand", checkpoint["id"], "--max-tokens", "300")
     assert some["tokens"] <= 300

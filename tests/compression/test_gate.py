@@ -231,8 +231,8 @@ def test_who_speaks_to_the_reader_tells_no_story(text: str):
         *(f"## {s.title}" for s in OUTLINE if s.part != "story"),
         *(f"# {s.also[0].capitalize()}" for s in OUTLINE if s.also and s.part != "story"),
         "  ### Rules:", "**Rules**", "**Rules:**", "__Open__:", "Rules\n=====", "- ## Rules",
-        "[Checkpoint ck-0123456789ab · 3 of messages 1 to 3 · digest 0123456789ab]",
-        "[Record · digest 0123456789ab]", "> [Goals · digest 0123456789ab]",
+        "[Checkpoint ck-0123456789ab · 3 of messages 1 to 3 · digest 012345678901234]",
+        "[Record · digest 012345678901234]", "> [Goals · digest 012345678901234]",
         "\uff3bCheckpoint ck-0\uff3d",
     ],
 )  # fmt: skip

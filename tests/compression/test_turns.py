@@ -209,7 +209,7 @@ def test_nobody_speaks_as_another_by_saying_so():
 
 def test_what_an_earlier_record_told_keeps_its_voice():
     told = "- User: I live in Bremen.\n- Assistant: The tide turns at noon."
-    text = f"[Record · as of message 9 · digest 0123456789ab]\n\n## Story\n{told}"
+    text = f"[Record · as of message 9 · digest 012345678901234]\n\n## Story\n{told}"
     (kept,) = [said("user", text).model_copy(update={"metadata": Metadata(source="checkpoint")})]
     text = story([kept, said("user", "And when does the tide turn in Bremen on Sunday?")])
     assert text.startswith(told)

@@ -36,7 +36,7 @@ few = settings(max_examples=size(3, 10), deadline=None, suppress_health_check=SL
 more = settings(max_examples=size(5, 60), deadline=None, suppress_health_check=SLOW_INPUT)
 KEY = "ghp_" + "q8Zt4LmW1xRv7KcB2nYs9DfH5jPa3EgU6oTi"
 PASSWORD = "hunter-" + "Zq9vR4tLw2"
-HEADING = "[Checkpoint ck-0123456789ab · messages 1 to 9 · digest 0123456789ab]"
+HEADING = "[Checkpoint ck-0123456789ab · messages 1 to 9 · digest 012345678901234]"
 
 Wrote = Callable[[SummaryRequest], Summary]
 FINISHES = ("stop", "length", "tool_calls", "refusal", "unknown")

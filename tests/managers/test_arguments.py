@@ -40,10 +40,10 @@ def test_whole_numbers_of_other_libraries_are_taken() -> None:
     [
         (1, "pin must be a list"),
         ("12", "pin must be a list"),
-        (["x"], r"pin\[0\] must be a position.*'x'"),
-        ([0, 1.5], r"pin\[1\] must be a position.*1\.5"),
-        ([True], r"pin\[0\] must be a position.*True"),
-        ([None], r"pin\[0\] must be a position.*None"),
+        (["x"], r"pin\[0\] must be a whole number.*'x'"),
+        ([0, 1.5], r"pin\[1\] must be a whole number.*1\.5"),
+        ([True], r"pin\[0\] must be a whole number.*True"),
+        ([None], r"pin\[0\] must be a whole number.*None"),
     ],
 )
 def test_pins_that_are_no_positions_are_refused(wrong, text):

@@ -125,13 +125,12 @@ def test_the_breaker_outlives_the_process(tmp_path: Path) -> None:
 
 
 class Named:
-    """A summarizer of a name of its own, or of none, that says it never waits."""
+    """A summarizer of a name of its own that says it never waits."""
 
     waits = False
 
-    def __init__(self, name: str | None, error: Exception | None) -> None:
-        if name is not None:
-            self.name = name
+    def __init__(self, name: str, error: Exception | None) -> None:
+        self.name = name
         self.error = error
         self.calls = 0
 
@@ -144,8 +143,8 @@ class Named:
 
 
 def test_another_summarizer_is_asked_at_once() -> None:
-    """One that failed does not keep a working one from writing, and rests when it comes back;
-    without a name it is known by its class (FR-6)."""
+    """One that failed does not keep a working one from writing, and rests when it comes back
+    (FR-6)."""
     store = InMemoryStore()
 
     def compressed(summarizer: Summarizer) -> ContextManager:
@@ -156,9 +155,9 @@ def test_another_summarizer_is_asked_at_once() -> None:
             ctx.get_context_for_model()
         return ctx
 
-    failing, works = Named(None, ConnectionError("down")), Named("works", None)
+    failing, works = Named("fails", ConnectionError("down")), Named("works", None)
     assert compressed(failing)._breaker.is_open
-    assert "breaker:Named" in store.notes("s")
+    assert "breaker:fails" in store.notes("s")
     assert not compressed(works)._breaker.is_open
     assert works.calls > 0
     calls = failing.calls

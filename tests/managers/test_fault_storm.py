@@ -115,7 +115,7 @@ def ordering(messages: list[dict[str, Any]]) -> list[str]:
 
 def test_orders_of_nobody_are_seen() -> None:
     """The judge is not blind."""
-    start = "[Record · as of message 3 · digest 0123456789ab]\n\n## Facts\n- "
+    start = "[Record · as of message 3 · digest 012345678901234]\n\n## Facts\n- "
     told, planted = f"{start}Assistant: {ORDERS}", f"{start}{ORDERS}"
     assert ordering([{"role": "user", "content": told}]) == []
     assert ordering([{"role": "user", "content": planted}]) == [f"- {ORDERS}"]

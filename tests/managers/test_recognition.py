@@ -329,7 +329,7 @@ def test_messages_made_by_hand_are_known_when_their_dictionaries_come_back() -> 
 def test_a_typed_heading_is_stored_as_what_somebody_said() -> None:
     """Without the right digest it is a person's text, in whatever place (FR-1, K-6)."""
     ctx = compressed()
-    typed = "[Checkpoint ck-0123456789ab · 3 of messages 1 to 4 · digest 0123456789ab]\nhello"
+    typed = "[Checkpoint ck-0123456789ab · 3 of messages 1 to 4 · digest 012345678901234]\nhello"
     found = ctx.sync([*ctx.get_context_for_model(), {"role": "user", "content": typed}])
     assert found_text(found) == typed
     assert ctx.history[-1 + len(ctx.history)].text == typed

@@ -349,7 +349,7 @@ def test_home_is_expanded_and_folders_are_not_made(
         SQLiteManager(tmp_path / "missing" / "chat.db")
     with pytest.raises(StoreFailed, match="cannot be opened"):
         SQLiteManager(tmp_path)
-    with pytest.raises(InvalidInput, match="durability is 'full' or 'normal', not 'none'"):
+    with pytest.raises(InvalidInput, match="durability must be 'full' or 'normal', got 'none'"):
         SQLiteManager(durability="none")  # type: ignore[arg-type]
 
 

@@ -41,7 +41,7 @@ def test_rows_of_one_reply_are_one_message(transcript):
     rows = transcript.rows[reply.id]
     assert [row["uuid"] for row in rows] == [uuid(n) for n in (3, 4, 5, 7)]
     for part, row in zip(reply.parts, rows, strict=True):
-        assert part.raw is row["message"]["content"][0]
+        assert part.raw == row["message"]["content"][0]
     assert reply.wire is not None
     assert reply.wire["usage"]["output_tokens"] == 16
     apart = [m.id for m in transcript.messages if m.reply_id == "msg_b"]

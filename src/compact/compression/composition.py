@@ -35,7 +35,7 @@ from compact.core.outline import (
     STORY,
     Emphasis,
 )
-from compact.core.sentences import topic_of
+from compact.core.sentences import Topic, topic_of
 from compact.core.tokens import TokenCounter
 
 LISTS_SHARE = 0.4
@@ -308,6 +308,7 @@ class Composer:
         done = [text for text in outcomes if text in newest.values()]
         for order, text in enumerate(done[: -MOST_DONE - 1 : -1]):
             yield Row(f"- {text}", 2 - order / 10)
+        yield from self._said("done")
 
     def _open(self) -> Iterator[Row]:
         """Open work by its last state."""
@@ -345,8 +346,8 @@ class Composer:
             yield Row(f"- To check, written since a check passed: {_last_parts(work.unchecked)}", 4)
 
     def _decisions(self) -> Iterator[Row]:
-        """Questions with their answers, the newest first, where people do more than talk; where
-        the mode wants them, behind these what the assistant said that it decided.
+        """Questions with their answers, the newest first, where people do more than talk; behind
+        these, where it is wanted, what the assistant said that it decided.
         """
         talk = self.notes.is_plain_talk
         asked = [x for x in self.notes.exchanges if x.is_refusal or not _asks_back(x.answer)]
@@ -357,11 +358,16 @@ class Composer:
             else:
                 joined = " — ".join(x for x in (exchange.question, answer) if x)
                 yield Row(f"- {joined}", exchange.position)
-        if self.emphasis.decided:
-            said = [x for turn in self.notes.turns.rows for x in (*turn.narration, *turn.closing)]
-            for one in reversed(said):
-                decides = not one.is_plan and topic_of(one.text) == "decisions"
-                if decides and one.text not in self.seen:
+        yield from self._said("decisions")
+
+    def _said(self, topic: Topic) -> Iterator[Row]:
+        """What the assistant said about a topic, where it is wanted, the newest first."""
+        if topic not in self.emphasis.said:
+            return
+        for turn in reversed(self.notes.turns.rows):
+            for one in reversed((*turn.narration, *turn.closing)):
+                about = "errors" if anchors.error_lines(one.text) else topic_of(one.text)
+                if about == topic and not one.is_plan and one.text not in self.seen:
                     yield Row(f"- {one.text}", one.position)
 
     def _facts(self) -> Iterator[Row]:
@@ -393,6 +399,7 @@ class Composer:
                 tried = f"{_tried(tool, target, attempt)}: " if tool else ""
                 errors = "; ".join(f"`{line[:LONGEST_ERROR]}`" for line in lines)
                 yield Row(f"- {tried}{errors}", attempt.position)
+        yield from self._said("errors")
 
 
 def _is_fact(said: Instruction) -> bool:

@@ -183,11 +183,11 @@ class Ladder:
 
     def _hold_words(self, layout: Layout, above: int, most: int) -> None:
         """Keep a person's newest messages where they take no more than `most`: all that the policy
-        names if that leaves half of the room to everything else, else half as many, for which the
-        limit is raised.
+        names if that leaves two thirds of the room to everything else, else half as many, for
+        which the limit is raised.
         """
         free = max(0, above - self.unseen(layout))
-        rest = max(above - free // 2, LEAST_CHECKPOINT)
+        rest = max(above - free // 3, LEAST_CHECKPOINT)
         for step, spare in zip(KEEP_STEPS, (0, self._spare), strict=False):
             count = max(1, round(self._policy.keep_user_messages * step))
             newest = islice(self._persons(layout), count)

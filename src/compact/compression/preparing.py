@@ -20,6 +20,7 @@ from compact.core.history import History
 from compact.core.levels import LEAST, LEVELS, level_at, older
 from compact.core.messages import Message, visible_texts
 from compact.core.modes import emphasis_of
+from compact.core.outline import Emphasis
 from compact.core.policy import CompactPolicy
 from compact.core.telling import cleaned_text
 from compact.core.voices import own_words_of
@@ -27,6 +28,8 @@ from compact.core.voices import own_words_of
 MOST_READ = 1_000_000
 """Tokens of a session that are read for one checkpoint, the newest ones; a session that was
 imported whole may have more. The summary says what was not read."""
+MOST_OF_SOURCE = 0.25
+"""Of the tokens that it stands for: what a summary that is told in full takes at most, by far."""
 REBUILD = 2
 """Usable windows that may be read again to write an aged checkpoint from history."""
 LOT = 0.6
@@ -143,7 +146,7 @@ def _summary_of_call(selection: Selection, new: list[int]) -> Task:
     layout, source = selection.layout, counted(selection.history, new)
     composer = composer_of(selection)
     assert composer is not None, "a summary is asked for"
-    room = max(24, int(_room_of_new(selection, source) * composer.emphasis.room))
+    room = _wanted(_room_of_new(selection, source), source, composer.emphasis)
     record, cap = composer.planned(room)
     request = _request(selection, new, record.text(), "detailed", cap, (0, layout.cut))
     return Task("detailed", request, source, positions=new, room=room)
@@ -157,8 +160,8 @@ def _summary_of_part(
     composer = composer_of(selection)
     assert composer is not None, "a summary is asked for"
     assert standing is not None, "only a session's is told in parts"
-    cap = max(24, int(cap * composer.emphasis.room))
     read, source = _newest(selection.history, new, MOST_READ)
+    cap = _wanted(cap, source, composer.emphasis)
     record = composer.record(selection.record).text()
     reach = part or (standing.cut, selection.layout.cut)
     request = _request(selection, read, record, level, cap, reach)
@@ -229,6 +232,15 @@ def _wishes(selection: Selection) -> dict[str, Any]:
     }
 
 
+def _wanted(room: int, source: int, emphasis: Emphasis) -> int:
+    """Tokens of the room that are to be used; less than all of it also where all that there is to
+    say would take less.
+    """
+    if emphasis.room < 1:
+        room = int(min(room, source * MOST_OF_SOURCE) * emphasis.room)
+    return max(24, room)
+
+
 def new_level(selection: Selection) -> Level:
     """The level that a new checkpoint begins at; a single call's has no levels."""
     return selection.policy.new_level if selection.standing else "detailed"
@@ -264,8 +276,8 @@ def _rewrite(selection: Selection, rewrite: Rewrite, more: Sequence[int]) -> Tas
         messages = [c.message(history.own) for c in sources]
         source = sum(c.token_count for c in sources)
     messages += [history.told(i) for i in more]
-    room = emphasis_of(selection.policy.mode, selection.policy.strategy).room
-    cap = max(24, int(room * (rewrite.cap - _heading_tokens(selection))))
+    emphasis = emphasis_of(selection.policy.mode, selection.policy.strategy)
+    cap = _wanted(rewrite.cap - _heading_tokens(selection), source, emphasis)
     first = min(c.span.first for c in sources)
     notes = selection.notes
     if notes is not None and notes.turns.detailed_from > first:

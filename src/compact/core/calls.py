@@ -18,7 +18,7 @@ import operator
 import reprlib
 import textwrap
 import types
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeVar, Union, cast, get_args, get_origin
 from typing import get_type_hints as hints_of
 
@@ -184,7 +184,33 @@ def _check(name: str, value: object, hint: Any) -> None:  # noqa: ANN401 - any a
         return
     if whole_number(value) is not None and fits(0, hint):
         raise InvalidArgument(name, f"{name} is larger than any number that means something here")
-    raise InvalidArgument(name, f"{name} must be {in_words(hint)}, got {got(value)}")
+    for element in _elements_of(hint):
+        if isinstance(value, list | tuple):
+            for i, each in enumerate(value):
+                _check(f"{name}[{i}]", each, element)
+    missing = _missing(value, hint)
+    without = f", which has no {missing!r}" if missing else ""
+    raise InvalidArgument(name, f"{name} must be {in_words(hint)}, got {got(value)}{without}")
+
+
+def _missing(value: object, hint: Any) -> str:  # noqa: ANN401 - any annotation
+    """What a value lacks that nearly is what a protocol asks for."""
+    for each in get_args(hint) or (hint,):
+        if getattr(each, "_is_protocol", False) and not isinstance(value, type):
+            lacking = [name for name in sorted(_members(each)) if not hasattr(value, name)]
+            if len(lacking) < len(_members(each)):
+                return lacking[0]
+    return ""
+
+
+def _elements_of(hint: Any) -> Iterator[Any]:  # noqa: ANN401 - any annotation
+    """What the elements of a list must be, where a list may be given."""
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        yield from (found for each in inner for found in _elements_of(each))
+    elif isinstance(origin, type) and issubclass(origin, Iterable) and inner:
+        if not issubclass(origin, Mapping):
+            yield inner[0]
 
 
 def fits(value: object, hint: Any) -> bool:  # noqa: ANN401 - any annotation, case by case
@@ -254,7 +280,7 @@ def in_words(hint: Any) -> str:  # noqa: ANN401 - any annotation
     if origin is not None and issubclass(origin, Mapping):
         return "a mapping"
     if origin is not None and issubclass(origin, Iterable):
-        return f"a list of {in_words(inner[0])}"
+        return f"a list (each {in_words(inner[0])})"
     if origin is not None:
         return "a function"
     return f"a {getattr(hint, '__name__', hint)}"

@@ -41,16 +41,18 @@ _EMPHASIS: Mapping[ModeName, Emphasis] = {
         sections={FILES: 1.5},
         anchors={"path": 1.5, "file": 1.5, "identifier": 1.5},
         listed=1.4,
+        said=frozenset({"done"}),
     ),
     "planning": Emphasis(
         sections={GOAL: 1.5, RULES: 1.5, DECISIONS: 2.0, OPEN: 1.5},
         listed=0.75,
-        decided=True,
+        said=frozenset({"decisions"}),
     ),
     "debugger": Emphasis(
         sections={ERRORS: 3.0, COMMANDS: 1.5},
         listed=0.7,
         attempts=True,
+        said=frozenset({"errors"}),
     ),
     "user": PLAIN,
 }

@@ -150,8 +150,9 @@ class Emphasis:
     attempts: bool = False
     """Whether all that failed is told: every line that says so, by what was tried, and what came of
     it; else only the newest line of what was checked."""
-    decided: bool = False
-    """Whether what the assistant said that it decided stands among the decisions."""
+    said: frozenset[Topic] = frozenset()
+    """Topics of the assistant's own sentences that stand in the section that is about the same
+    (`ABOUT`)."""
 
     def of(self, title: str) -> float:
         """The weight of a section."""
@@ -168,7 +169,7 @@ class Emphasis:
             listed=self.listed * other.listed,
             room=self.room * other.room,
             attempts=self.attempts or other.attempts,
-            decided=self.decided or other.decided,
+            said=self.said | other.said,
         )
 
 
@@ -182,12 +183,13 @@ STRATEGIES: Mapping[str, Emphasis] = {
     "decision_log": Emphasis(
         sections={RULES: 1.5, DECISIONS: 3.0, FACTS: 0.5, FILES: 0.5, COMMANDS: 0.0, NAMES: 0.0},
         listed=0.5,
-        decided=True,
+        said=frozenset({"decisions"}),
     ),
     "code_delta": Emphasis(
         sections={STATE: 1.5, DECISIONS: 0.5, FACTS: 0.5, FILES: 2.0, NAMES: 0.5},
         anchors={"path": 1.5, "file": 1.5, "identifier": 1.5},
         listed=1.5,
+        said=frozenset({"done"}),
     ),
 }
 """What each strategy dwells on, in the words of its template: a short account, what was decided and

@@ -19,12 +19,13 @@ T = TypeVar("T")
 
 _HEADING = re.compile(
     r"\[(?P<kind>Checkpoint|Record|Goals|Prompt|Recalled)\b[^\]\n]{0,200} "
-    r"digest (?P<digest>[0-9a-f]{12})\]\r?\n"
+    r"digest (?P<digest>[0-9]{15})\]\r?\n"
 )
 
 _ENDS = re.compile(r"(?<=\S)(?=[\s<]|\Z)")
 """Where a text of ours may end that others stand behind."""
-_LETTERS = 12
+_DIGITS = 15
+"""Of a digest, 50 bits: in tokens of three digits, so that every heading takes as many of them."""
 
 
 class OwnText:
@@ -107,7 +108,11 @@ def rejoined(pieces: Sequence[str]) -> str:
 
 
 def _digest(key: bytes, words: str) -> str:
-    return hmac.new(key, _bytes(words.strip()), hashlib.sha256).hexdigest()[:_LETTERS]
+    return _shown(hmac.new(key, _bytes(words.strip()), hashlib.sha256))
+
+
+def _shown(digest: hmac.HMAC) -> str:
+    return f"{int.from_bytes(digest.digest()) % 10**_DIGITS:0{_DIGITS}}"
 
 
 def _matches(heading: re.Match[str], key: bytes, words: str) -> Literal[True] | None:
@@ -119,7 +124,7 @@ def _end(text: str, heading: re.Match[str], stop: int, key: bytes) -> int | None
     start = stop - len(text[heading.end() : stop].lstrip())
     for found in _ENDS.finditer(text, start, stop):
         words.update(_bytes(text[start : found.end()]))
-        if hmac.compare_digest(words.hexdigest()[:_LETTERS], heading["digest"]):
+        if hmac.compare_digest(_shown(words), heading["digest"]):
             return found.end()
         start = found.end()
     return None

@@ -216,7 +216,7 @@ def _own_text(key: bytes | None) -> OwnText:
         return keyed(_PROCESS_KEY)
     if not isinstance(key, bytes) or len(key) < SHORTEST_KEY:
         said = f"{len(key)} of them" if isinstance(key, bytes) else type(key).__name__
-        raise TypeError(f"key must be at least {SHORTEST_KEY} bytes, got {said}")
+        raise InvalidArgument("key", f"key must be at least {SHORTEST_KEY} bytes, got {said}")
     return keyed(key)
 
 
@@ -227,7 +227,7 @@ def _pins_of(given: Iterable[int] | None) -> list[int]:
     for i, value in enumerate(given):
         position = whole_number(value)
         if position is None:
-            reason = f"pin[{i}] must be a position, a whole number, got {got(value)}"
+            reason = f"pin[{i}] must be a whole number, got {got(value)}"
             raise InvalidArgument("pin", reason)
         pins.append(position)
     return pins

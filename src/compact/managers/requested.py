@@ -8,7 +8,9 @@ from compact.managers.view import View
 ASKED_SHARE = 0.6
 """Largest share of what lies above the floor that is left where no other is asked for (K-16)."""
 NOTHING_NEW = "nothing was said since the last compression"
-FLOOR_ALONE = "the system prompt, pins and the newest message of a person are all there is"
+FLOOR_ALONE = (
+    "the system prompt, pins, checkpoints and the newest message of a person are all there is"
+)
 
 
 LEAST_SHOWN, SHOWN_SHARE = 64, 0.25
@@ -18,15 +20,17 @@ usable window."""
 
 def wanted_of(state: SessionState, view: View, ratio: float | None) -> Wanted:
     """Tokens that the prompt may have afterwards. `ratio` is the share to keep of what lies above
-    the floor; None for the policy's target, and no more than `ASKED_SHARE`. Where nothing was said
-    since the last compression, that one was it.
+    the floor; None for the policy's target, and no more than `ASKED_SHARE` of what was not
+    compressed before: checkpoints age as they do. Where nothing was said since the last
+    compression, that one was it.
     """
     most, tokens, before = view.window.usable, view.tokens, view.projection
+    floor = Ladder(state.history, state.policy).floor() + view.aside
     if ratio is None:
         if before is not None and before.at == len(state.history):
             return Wanted(most, NOTHING_NEW)
         most = view.window.target
-    floor = Ladder(state.history, state.policy).floor() + view.aside
+        floor += sum(checkpoint.token_count for checkpoint in view.checkpoints)
     if tokens <= floor:
         return Wanted(floor, FLOOR_ALONE)
     share = ASKED_SHARE if ratio is None else ratio

@@ -46,12 +46,9 @@ class TiktokenEstimator:
     margin = 0.0
 
     @checked
-    def __init__(self, vocabulary: str = "o200k") -> None:
-        if vocabulary not in VOCABULARIES:
-            known = " and ".join(VOCABULARIES)
-            raise UnknownModel(f"no vocabulary {vocabulary!r}; there are {known}")
-        self.name = vocabulary
-        self._count = _vocabulary(vocabulary)
+    def __init__(self, model: str = "o200k") -> None:
+        self.name = _vocabulary_of(model)
+        self._count = _vocabulary(self.name)
 
     def count(self, text: str) -> int:
         """Tokens of the text. A lone surrogate counts as the replacement character it is sent

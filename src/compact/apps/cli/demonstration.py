@@ -11,6 +11,8 @@ from compact.apps.cli.ending import Stop
 from compact.apps.cli.options import CountOptions, taking, whole_number
 
 SAMPLE = "harbour.jsonl"
+KEY = b"a key for all to see"
+"""So that what is shown is the same everywhere."""
 SHOWN_LINES = 24
 NEXT = """Try next, with a conversation of yours (Claude Code, SpecStory, Gemini CLI, chat JSON, …):
   compactctl demo --save harbour.jsonl                    or this one, as a file
@@ -57,7 +59,7 @@ def demo(options: DemoOptions) -> None:
         return
     transcript = read_transcript(SAMPLE, data=data)
     job = work.Job(settings, transcript, token_counter_of(settings, transcript.wire))
-    plan = work.made_plan(job, options.max_tokens)
+    plan = work.made_plan(job, options.max_tokens, key=KEY)
     if options.json:
         output.print_json(report.plan_json(plan, job))
         return

@@ -169,9 +169,16 @@ def plan_of(job: Job, options: given.PlanOptions, progress: Progress) -> Plan:
 
 
 def made_plan(
-    job: Job, limit: int, *, pins: Sequence[int] = (), progress: Progress | None = None
+    job: Job,
+    limit: int,
+    *,
+    pins: Sequence[int] = (),
+    progress: Progress | None = None,
+    key: bytes | None = None,
 ) -> Plan:
-    """The plan for the job within a limit; events go to stderr where the settings ask for them."""
+    """The plan for the job within a limit; events go to stderr where the settings ask for them.
+    Without a key the person's own is taken.
+    """
     from compact import plan
     from compact.apps.cli.keys import own_key
 
@@ -191,7 +198,7 @@ def made_plan(
             policy=job.settings.policy(),
             summarizer=job.settings.summarizers(),
             models=job.settings.book(),
-            key=own_key(),
+            key=key or own_key(),
             on_event=bus.emit,
         )
     finally:

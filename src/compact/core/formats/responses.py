@@ -80,9 +80,12 @@ class Responses:
 
         Raises:
             InvalidMessage: naming the field that is wrong.
+            ServerHeldState: it refers to an item that the server keeps.
         """
         path = f"messages[{position}]"
         raw = record_at(raw, path)
+        if _is_reference(raw):
+            raise _held(f"{path}, a reference to a stored item")
         role, content = self.said(raw, path)
         own = raw.get("id")
         return Message.trusted(
@@ -141,11 +144,15 @@ def refuse_server_state(request: Mapping[str, Any]) -> None:
         if isinstance(item, Mapping) and _is_reference(item):
             found.append(f"input[{i}], a reference to a stored item")
     if found:
-        raise ServerHeldState(
-            f"{found[0]}: the server would add messages it keeps to those that are sent, and "
-            "nobody counted them, so the prompt may overflow. Send the items themselves "
-            "as input, with store=False and include=['reasoning.encrypted_content']"
-        )
+        raise _held(found[0])
+
+
+def _held(where: str) -> ServerHeldState:
+    return ServerHeldState(
+        f"{where}: the server would add messages it keeps to those that are sent, and nobody "
+        "counted them, so the prompt may overflow. Send the items themselves as input, with "
+        "store=False and include=['reasoning.encrypted_content']"
+    )
 
 
 def _is_reference(item: Raw) -> bool:

@@ -167,14 +167,18 @@ def _edited(message: Message, rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
 
 def _parts_by_row(parts: Sequence[Part], rows: Sequence[Row]) -> list[list[Part]]:
     """Which row each part came from, by its own block; a new part stays with the part before it."""
-    owner: dict[int, int] = {}
-    for index, row in enumerate(rows):
-        content = row["message"].get("content")
-        for block in content if isinstance(content, list) else ():
-            owner[id(block)] = index
+    contents = (row["message"].get("content") for row in rows)
+    blocks = [
+        (index, block)
+        for index, content in enumerate(contents)
+        for block in (content if isinstance(content, list) else ())
+    ]
     found: list[list[Part]] = [[] for _ in rows]
-    current = 0
+    current = start = 0
     for part in parts:
-        current = owner.get(id(part.raw), current) if part.raw is not None else current
+        for at in range(start, len(blocks)):
+            if part.raw == blocks[at][1]:
+                current, start = blocks[at][0], at + 1
+                break
         found[current].append(part)
     return found
