@@ -87,6 +87,7 @@ def test_a_key_belongs_to_its_own_address(provider: str, monkeypatch: pytest.Mon
     for named in ("https://models.example/v1", "HTTPS://models.example:443"):
         monkeypatch.setenv(home.address, named)
         assert key_for(provider, "https://models.example/v1") == f"the-{home.key}"
+    assert key_for(provider, home.own) is None, "the key is of the server that stands beside it"
     for other in ("models.example.org/v1", "models.example:8443", "me.models.example"):
         assert key_for(provider, f"https://{other}") is None
     assert key_for(provider, "http://models.example:443") is None
