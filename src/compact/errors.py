@@ -89,7 +89,13 @@ class InvalidConfig(InvalidInput):
 
 
 class UnknownModel(InvalidInput, LookupError):
-    """No profile, tokenizer or format is known by that name."""
+    """No profile, tokenizer or format is known by that name; `reason` is the text without the way
+    out that is named for the call.
+    """
+
+    def __init__(self, reason: str, *, way: str = "") -> None:
+        self.reason = reason
+        super().__init__(f"{reason}; {way}" if way else reason)
 
 
 class ServerHeldState(InvalidInput):
