@@ -16,6 +16,7 @@ def file(tmp_path, monkeypatch):
 
 def test_the_key_is_made_once(file):
     key = own_key()
+    assert key is not None
     assert len(key) == 64
     assert own_key() == key == file.read_bytes()
     assert file.stat().st_mode & 0o777 == 0o600
@@ -27,6 +28,7 @@ def test_what_a_crash_left_is_no_key(file, left):
     file.parent.mkdir()
     file.write_bytes(left)
     key = own_key()
+    assert key is not None
     assert len(key) == 64
     assert own_key() == key
 

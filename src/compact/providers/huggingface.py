@@ -13,8 +13,8 @@ from typing import Any
 
 from compact.core.characters import carried
 from compact.core.control_tokens import defused
-from compact.core.tokens import Framing
 from compact.core.redaction import without_credentials
+from compact.core.tokens import Framing
 from compact.errors import UnknownModel, unreadable
 
 CHATML_FRAMING = Framing(
@@ -69,8 +69,8 @@ def _read(path: Path) -> object:
         module: Any = importlib.import_module("tokenizers")
     except ModuleNotFoundError:
         raise UnknownModel(
-            f"counting by {without_credentials(str(path))} needs the package tokenizers, which is not installed: "
-            "pip install tokenizers"
+            f"counting by {without_credentials(str(path))} needs the package tokenizers, which is "
+            "not installed: pip install tokenizers"
         ) from None
     try:
         text = path.read_text(encoding="utf-8")
