@@ -387,3 +387,8 @@ def test_importing_the_settings_loads_neither_yaml_nor_pydantic_settings():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_an_unknown_model_is_named_as_it_was_written():
+    with pytest.raises(InvalidConfig, match="the model 'my; own'; give max_context_tokens"):
+        CompactConfig(model="my; own").window()

@@ -23,8 +23,9 @@ from compact.core.budget import ContextWindow
 from compact.core.calls import checked, got
 from compact.core.policy import CompactPolicy
 from compact.core.profiles import ModelBook, shipped
+from compact.core.redaction import without_credentials
 from compact.core.tiers import NUMBERS, Tier, TierSettings, tier_of
-from compact.errors import InvalidConfig, unreadable
+from compact.errors import InvalidConfig, UnknownModel, unreadable
 
 PREFIX = "COMPACT_"
 OTHER_VARIABLES = ("COMPACT_DATA", "COMPACT_TRACEBACK")
@@ -186,9 +187,8 @@ class CompactConfig(CompactPolicy):
         if size is None or named is None:
             try:
                 sizing = self.book().sizing(self.model or "")
-            except LookupError as error:
-                reason = f"{str(error).partition(';')[0]}; give max_context_tokens"
-                raise self.wrong("model", reason) from None
+            except UnknownModel as error:
+                raise self.wrong("model", f"{error.reason}; give max_context_tokens") from None
             named, size = sizing.size, sizing.num_ctx
         policy = self.tier(named).applied(self.policy())
         return ContextWindow(
@@ -253,7 +253,7 @@ def _text_of(path: Path) -> str:
         with path.open("rb") as stream:
             data = stream.read(_LARGEST_FILE + 1)
     except (OSError, ValueError) as error:
-        raise InvalidConfig(str(path), unreadable(error)) from None
+        raise InvalidConfig(without_credentials(str(path)), unreadable(error)) from None
     if len(data) > _LARGEST_FILE:
         raise InvalidConfig(str(path), "larger than 1 MB: no file of settings")
     try:

@@ -28,7 +28,7 @@ errors (providers).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 
 class CompactError(Exception):
@@ -89,7 +89,13 @@ class InvalidConfig(InvalidInput):
 
 
 class UnknownModel(InvalidInput, LookupError):
-    """No profile, tokenizer or format is known by that name."""
+    """No profile, tokenizer or format is known by that name; `reason` is the text without the way
+    out that is named for the call.
+    """
+
+    def __init__(self, reason: str, *, way: str = "") -> None:
+        self.reason = reason
+        super().__init__(f"{reason}; {way}" if way else reason)
 
 
 class ServerHeldState(InvalidInput):
@@ -189,7 +195,7 @@ class CannotFit(CompactError):
     """What may not be shortened is alone larger than the budget.
 
     `floor` maps each part of the floor to its tokens; `limit` is the budget in tokens. The text
-    names the ways out that would be enough, each alone.
+    names the ways out that would be enough, each alone, else together; none where even that is not.
     """
 
     def __init__(self, floor: Mapping[str, int], limit: int) -> None:
@@ -198,8 +204,7 @@ class CannotFit(CompactError):
         self.total = sum(self.floor.values())
         taken = sorted(self.floor.items(), key=lambda row: -row[1])
         parts = ", ".join(f"{name} {tokens:,}" for name, tokens in taken if tokens)
-        enough = [name for name, tokens in taken if tokens >= self.total - limit]
-        ways = [_WAYS[name] for name in enough or dict(taken) if name in _WAYS]
+        ways = _enough([row for row in taken if row[0] in _WAYS], self.total - limit)
         super().__init__(
             f"cannot fit {limit:,} tokens: what may not be shortened needs {self.total:,} "
             f"({parts}). {', or '.join(['Raise the limit', *ways])}."
@@ -209,12 +214,28 @@ class CannotFit(CompactError):
 _WAYS: Mapping[str, str] = {
     "newest user message": "shorten the newest user message (in a session, put_aside() shows its "
     "head and tail and keeps the whole for recall)",
-    "pins": "unpin messages (in a session, put_aside(id) shows head and tail of one)",
+    "pins": "pin fewer messages (in a session, unpin(id) or put_aside(id), which shows head and "
+    "tail of one)",
     "system prompt": "shorten the system prompt",
     "goals": "end goals or say less of them",
     "tools": "offer fewer tools",
 }
 """What helps where a part of the floor takes too much."""
+
+
+def _enough(parts: Sequence[tuple[str, int]], excess: int) -> list[str]:
+    """What frees so many tokens: of parts, the largest first, each that does alone, else the fewest
+    that do together.
+    """
+    if alone := [_WAYS[name] for name, tokens in parts if tokens >= excess]:
+        return alone
+    together = list[str]()
+    for name, tokens in parts:
+        together.append(_WAYS[name])
+        excess -= tokens
+        if excess <= 0:
+            return [", and ".join(together)]
+    return []
 
 
 class SummaryRejected(CompactError, ValueError):

@@ -14,6 +14,7 @@ ELSEWHERE = (
     "anthropic+https://models.example#m",
     "openai:gpt-4o",
     "gpt-4o-mini",
+    "transformers:evil/model",
 )
 HERE = ("extractive", "ollama:qwen3:8b", "http://localhost:1/v1#m", "http://127.0.0.1:1/v1#m")
 
@@ -45,6 +46,12 @@ def test_the_folder_may_say_what_stays_here(run, tmp_path, sample, key):
     done = run("validate-config")
     assert done.code == 0
     assert ".env" not in done.err
+
+
+def test_a_model_of_a_folder_here_stays_here(run, tmp_path):
+    (tmp_path / "models" / "own").mkdir(parents=True)
+    (tmp_path / ".env").write_text("COMPACT_SUMMARIZER=transformers:models/own\n")
+    assert run("validate-config").code == 0
 
 
 def test_ollama_elsewhere_is_elsewhere(run, tmp_path, sample, monkeypatch):

@@ -80,6 +80,29 @@ def test_cannot_fit_shows_the_floor() -> None:
 
 
 @pytest.mark.parametrize(
+    ("floor", "ways"),
+    [
+        ({"pins": 0, "goals": 90, "tools": 0}, ["end goals"]),
+        ({"pins": 70, "goals": 80, "tools": 60}, ["end goals", "and pin fewer", "and offer fewer"]),
+        ({"pins": 10, "goals": 120, "tools": 130}, ["offer fewer", "and end goals"]),
+        ({"pins": 900, "tools": 1}, ["pin fewer"]),
+        ({"tools": 5, "room for a checkpoint": 96}, []),
+    ],
+)
+def test_cannot_fit_names_what_is_there_and_what_is_enough(
+    floor: dict[str, int], ways: list[str]
+) -> None:
+    """No part without tokens, and several together where none is enough alone (FR-3)."""
+    text = str(CannotFit(floor, 10 if len(ways) < 2 else 40))
+    named = text.partition("Raise the limit")[2]
+    places = [named.find(way) for way in ways]
+    assert -1 not in places
+    assert places == sorted(places)
+    assert named.count(", or ") == bool(ways)
+    assert named.count(", and ") == max(0, len(ways) - 1)
+
+
+@pytest.mark.parametrize(
     "bad",
     ["text", {"role": "user"}, [5], [{"content": "no role"}], [{"role": "user", "content": 5}]],
 )

@@ -87,6 +87,7 @@ def test_a_key_belongs_to_its_own_address(provider: str, monkeypatch: pytest.Mon
     for named in ("https://models.example/v1", "HTTPS://models.example:443"):
         monkeypatch.setenv(home.address, named)
         assert key_for(provider, "https://models.example/v1") == f"the-{home.key}"
+    assert key_for(provider, home.own) is None, "the key is of the server that stands beside it"
     for other in ("models.example.org/v1", "models.example:8443", "me.models.example"):
         assert key_for(provider, f"https://{other}") is None
     assert key_for(provider, "http://models.example:443") is None
@@ -102,20 +103,32 @@ def test_a_key_belongs_to_its_own_address(provider: str, monkeypatch: pytest.Mon
         "openai:https://me:hunter2pass@models.example/v1#m",
         "https://me:hunter2pass@models.example /v1#m",
         "me:hunter2pass@models.example",
+        "https:/me:hunter2pass@models.example/v1#m",
+        "https:hunter2pass:x@models.example/v1#m",
+        "https://me:12/hunter2pass@models.example/v1#m",
+        "https://models.example/v1;token=hunter2pass#m",
+        "https://models.example/v1&api_key=hunter2pass#m",
     ],
 )
 def test_no_error_shows_the_key_of_an_address(text: str) -> None:
     """Of whatever takes a model, or a server."""
+    said = [{"role": "user", "content": "a"}]
     asks: list[Any] = [
         lambda: chat_model(text),
-        lambda: compress([{"role": "user", "content": "a"}], max_tokens=99, summarizer=text),
-        lambda: compress([{"role": "user", "content": "a"}], max_tokens=99, model=text),
+        lambda: compress(said, max_tokens=99, summarizer=text),
+        lambda: compress(said, max_tokens=99, model=text),
         lambda: ContextManager(text),
         lambda: ContextManager(fallbacks=[text]),
         lambda: ContextManager(window=9_000).set_model(text),
         lambda: ContextManager(window=9_000).get_context_for_model(text),
         lambda: ContextManager(window=9_000).send(text),
         lambda: CompactConfig(model=text).window(),
+        lambda: CompactConfig.load(text),
+        lambda: compress(said, max_tokens=99, tokenizer=text),
+        lambda: compress(said, max_tokens=99, tokenizer=f"{text}.json"),
+        lambda: compress(said, max_tokens=99, format=text),
+        lambda: ContextManager(window=9_000).set_mode(text),
+        lambda: compress(said, max_tokens=text),  # type: ignore[arg-type]
         lambda: asyncio.run(offered_by(text)),
     ]
     for ask in asks:

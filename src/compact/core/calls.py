@@ -23,6 +23,7 @@ from typing import Any, Literal, NamedTuple, TypeVar, Union, cast, get_args, get
 from typing import get_type_hints as hints_of
 
 from compact.core.given import Dumps
+from compact.core.redaction import without_credentials
 from compact.errors import InvalidArgument
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -288,6 +289,6 @@ def in_words(hint: Any) -> str:  # noqa: ANN401 - any annotation
 def got(value: object) -> str:
     """A value as it is repeated in an error: short, whatever it is."""
     try:
-        return repr(value) if isinstance(value, str) else reprlib.repr(value)
+        return repr(without_credentials(value)) if isinstance(value, str) else reprlib.repr(value)
     except (ValueError, TypeError, RecursionError):
         return f"a {type(value).__name__}"

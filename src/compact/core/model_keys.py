@@ -32,6 +32,8 @@ _ADDRESS = re.compile(
     r"(?:(?P<spoken>[a-z-]+)\+)?(?P<url>https?://[^\s#]+)(?:#(?P<name>.*))?", re.IGNORECASE
 )
 _IS_ADDRESS = re.compile(r"(?:^|[:/+])https?://", re.IGNORECASE)
+_BESIDE = frozenset("@?;&")
+"""What stands in an address between the server's name and path and what may be a secret."""
 _WAYS = (
     "write PROVIDER:NAME (ollama:qwen3:8b, openai:gpt-4o, openai-responses:gpt-5, "
     "anthropic:claude-sonnet-4-5, transformers:FOLDER), the address of a server with the model's "
@@ -82,10 +84,10 @@ def _at_address(text: str) -> ModelKey:
     if found is None:
         raise UnknownModel(f"{without_credentials(text)!r} is no address of a server; {_WAYS}")
     spoken, url, name = (found["spoken"] or "openai").lower(), found["url"], found["name"]
-    if "@" in url or "?" in url:
+    if not _BESIDE.isdisjoint(url):
         raise UnknownModel(
             "the address may hold a password, and keys are shown and kept: leave out what stands "
-            "before the @ or after the ?, and give it as api_key or in the environment"
+            "before the @ or after one of ? ; &, and give it as api_key or in the environment"
         )
     if spoken not in _SPOKEN:
         raise UnknownModel(f"{without_credentials(text)!r}: no server speaks {spoken!r}; {_WAYS}")

@@ -24,6 +24,7 @@ from compact.core.outline import (
     STRATEGIES,
     Emphasis,
 )
+from compact.core.redaction import without_credentials
 from compact.core.templates import template
 from compact.errors import InvalidConfig
 
@@ -95,7 +96,9 @@ def mode_named(name: str) -> Mode:
         if known == name:
             focus = template(f"modes/{_template_of(known)}.focus.md")
             return Mode(known, known.capitalize(), focus, _EMPHASIS[known])
-    raise InvalidConfig("mode", f"no mode {name!r}; there are {', '.join(MODES)}")
+    raise InvalidConfig(
+        "mode", f"no mode {without_credentials(name)!r}; there are {', '.join(MODES)}"
+    )
 
 
 def user_mode(text: str) -> Mode:

@@ -12,10 +12,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-from collections.abc import Callable, Collection, Sequence
-from typing import Literal, TypeVar
-
-T = TypeVar("T")
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 _HEADING = re.compile(
     r"\[(?P<kind>Checkpoint|Record|Goals|Prompt|Recalled)\b[^\]\n]{0,200} "
@@ -49,7 +46,7 @@ class OwnText:
         if found is None:
             return None
         words = text[found.end() :]
-        return found["kind"] if self._key_of(lambda key: _matches(found, key, words)) else None
+        return found["kind"] if any(_matches(found, key, words) for key in self._all()) else None
 
     def without(self, text: str, kinds: Collection[str]) -> str:
         """The text without what of these kinds of ours stands in it word for word, wherever; the
@@ -57,27 +54,23 @@ class OwnText:
         """
         found = list(_HEADING.finditer(text))
         starts = [*(heading.start() for heading in found), len(text)]
+        rest = [row for row in zip(found, starts[1:], strict=True) if row[0]["kind"] in kinds]
+        ends, keys = dict[int, int](), self._all()
+        while rest and (key := next(keys, None)) is not None:
+            ends |= {h.start(): end for h, stop in rest if (end := _end(text, h, stop, key))}
+            rest = [row for row in rest if row[0].start() not in ends]
         left, start = list[str](), 0
-        for heading, stop in zip(found, starts[1:], strict=True):
-            end = self._end(text, heading, stop) if heading["kind"] in kinds else None
-            if end is not None:
-                left.append(text[start : heading.start()])
-                start = end
+        for begin, end in sorted(ends.items()):
+            left.append(text[start:begin])
+            start = end
         return rejoined([*left, text[start:]]) if left else text
 
-    def _end(self, text: str, heading: re.Match[str], stop: int) -> int | None:
-        """Where the words end that a heading is true of; None where they are others."""
-        return self._key_of(lambda key: _end(text, heading, stop, key))
-
-    def _key_of(self, found_by: Callable[[bytes], T | None]) -> T | None:
-        """What is found by one of the keys; they are loaded again where nothing is."""
+    def _all(self) -> Iterator[bytes]:
+        """The keys; they are loaded again, once, where those that are known find nothing."""
         known = self._keys
-        for key in known:
-            if (found := found_by(key)) is not None:
-                return found
+        yield from known
         self._keys = self._load() or known
-        new = (found_by(key) for key in self._keys if key not in known)
-        return next((found for found in new if found is not None), None)
+        yield from (key for key in self._keys if key not in known)
 
 
 def keyed(key: bytes) -> OwnText:
@@ -115,8 +108,8 @@ def _shown(digest: hmac.HMAC) -> str:
     return f"{int.from_bytes(digest.digest()) % 10**_DIGITS:0{_DIGITS}}"
 
 
-def _matches(heading: re.Match[str], key: bytes, words: str) -> Literal[True] | None:
-    return hmac.compare_digest(heading["digest"], _digest(key, words)) or None
+def _matches(heading: re.Match[str], key: bytes, words: str) -> bool:
+    return hmac.compare_digest(heading["digest"], _digest(key, words))
 
 
 def _end(text: str, heading: re.Match[str], stop: int, key: bytes) -> int | None:

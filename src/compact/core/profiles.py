@@ -239,7 +239,7 @@ class ModelBook:
         found = profile.sizing(wanted) if profile else None
         if found is None:
             raise UnknownModel(
-                f"nothing is known of the model {model!r}; give its size with window="
+                f"nothing is known of the model {model!r}", way="give its size with window="
             )
         return found
 

@@ -83,13 +83,13 @@ def redact(text: str, known: Mapping[str, str] | None = None) -> Redacted:
     return Redacted(text, tuple(found))
 
 
-_BEFORE_HOST = re.compile(r"(?:(?<=//)|^)[^/@#]*:[^/@#]*@|(?<=//)[^/@#]*@")
-_IN_QUERY = re.compile(r"(?<=[?&])[^#\s]+")
+_BEFORE_HOST = re.compile(r"(?<=[:/]/)(?!/)[^#\s]{1,512}@|(?:(?<=/)|^)[^/@#]{0,256}:[^/@#]{0,256}@")
+_IN_QUERY = re.compile(r"(?<=[?&;])[^#\s]+")
 
 
 def without_credentials(name: str) -> str:
     """The name of a model or a server, as it may be shown: without what stands before the host of
-    an address, or in its query, and without secrets.
+    an address, however it is written, or in its query, and without secrets.
     """
     return redact(_IN_QUERY.sub("…", _BEFORE_HOST.sub("…@", name))).text
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from importlib.metadata import PackageNotFoundError, requires
 from ipaddress import ip_address
+from pathlib import Path
 from types import ModuleType
 from typing import Any, Generic, NamedTuple, TypeVar
 from urllib.parse import urlsplit
@@ -67,6 +68,7 @@ class Home(NamedTuple):
 
 _OPENAI = "https://api.openai.com/v1"
 _ANTHROPIC = "https://api.anthropic.com"
+_HUB = "https://huggingface.co"
 HOMES: Mapping[str, Home] = {
     "openai": Home("OPENAI_API_KEY", "OPENAI_BASE_URL", _OPENAI, _OPENAI),
     "openai-responses": Home("OPENAI_API_KEY", "OPENAI_BASE_URL", _OPENAI, _OPENAI),
@@ -85,25 +87,27 @@ def key_for(provider: str, address: str | None) -> str | None:
 
 
 def belongs(provider: str, address: str | None) -> bool:
-    """Whether the provider's key of the environment is meant for the server at an address: the
-    provider's own, the one that the environment names beside the key, or one on this machine.
+    """Whether the provider's key of the environment is meant for the server at an address: the one
+    that the environment names beside the key, the provider's own where it names none, or one on
+    this machine.
     """
     if address is None or is_here(address):
         return True
     home = HOMES[provider]
-    return _origin(address) in (
-        _origin(home.own),
-        _origin(os.environ.get(home.address) or home.own),
-    )
+    return _origin(address) == _origin(os.environ.get(home.address) or home.own)
 
 
 def leads_to(key: ModelKey) -> str | None:
-    """The address of whoever is asked under a key; None for this machine."""
-    home = HOMES.get(key.provider)
-    if home is None:
-        return None
-    address = key.base_url or os.environ.get(home.address) or home.usual
-    return None if is_here(address) else address
+    """The address of whoever is asked under a key, or of who is asked for the model itself; None
+    for this machine.
+    """
+    if key.provider == "transformers":
+        found = Path(key.name).is_dir()
+        address = None if found else os.environ.get("HF_ENDPOINT") or _HUB
+    else:
+        home = HOMES[key.provider]
+        address = key.base_url or os.environ.get(home.address) or home.usual
+    return None if address is None or is_here(address) else address
 
 
 def _origin(address: str) -> tuple[str, str, int | None] | None:

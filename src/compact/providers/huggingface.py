@@ -13,6 +13,7 @@ from typing import Any
 
 from compact.core.characters import carried
 from compact.core.control_tokens import defused
+from compact.core.redaction import without_credentials
 from compact.core.tokens import Framing
 from compact.errors import UnknownModel, unreadable
 
@@ -68,13 +69,15 @@ def _read(path: Path) -> object:
         module: Any = importlib.import_module("tokenizers")
     except ModuleNotFoundError:
         raise UnknownModel(
-            f"counting by {path} needs the package tokenizers, which is not installed: "
-            "pip install tokenizers"
+            f"counting by {without_credentials(str(path))} needs the package tokenizers, which is "
+            "not installed: pip install tokenizers"
         ) from None
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
-        raise UnknownModel(f"the tokenizer {path}: {unreadable(error)}") from None
+        raise UnknownModel(
+            f"the tokenizer {without_credentials(str(path))}: {unreadable(error)}"
+        ) from None
     try:
         read: object = module.Tokenizer.from_str(text)
     except Exception as error:  # noqa: BLE001  # the package raises bare Exception, nothing narrower

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from compact.core.calls import checked
 from compact.core.characters import carried
 from compact.core.profiles import profile_of
+from compact.core.redaction import without_credentials
 from compact.errors import UnknownModel
 
 if TYPE_CHECKING:
@@ -136,7 +137,9 @@ def tokenizer(
     try:
         return _KNOWN[name]()
     except KeyError:
-        raise UnknownModel(f"no tokenizer named {name!r}; there are {', '.join(NAMES)}") from None
+        raise UnknownModel(
+            f"no tokenizer named {without_credentials(name)!r}; there are {', '.join(NAMES)}"
+        ) from None
 
 
 def tokenizer_of_model(model: str) -> str:
@@ -149,7 +152,7 @@ def tokenizer_of_model(model: str) -> str:
     if profile is not None:
         return profile.tokenizer
     raise UnknownModel(
-        f"no tokenizer is known for the model {model!r}; "
+        f"no tokenizer is known for the model {without_credentials(model)!r}; "
         f"give tokenizer= (one of {', '.join(NAMES)})"
     )
 

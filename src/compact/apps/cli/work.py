@@ -123,7 +123,7 @@ def check_hosts(settings: CompactConfig, *, said: bool) -> None:
                     "name it by an option, or in the environment itself"
                 )
                 raise settings.wrong(setting, reason)
-            if setting in asked:
+            if setting in asked and parse_key(key).provider != "transformers":
                 hosts.append(where)
     if said and settings.strategy != "off":
         for where in dict.fromkeys(hosts):

@@ -16,6 +16,7 @@ from compact.core.formats.served import SERVED
 from compact.core.formats.tool_schemas import schemas_for
 from compact.core.formats.wire import WireFormat, copied
 from compact.core.given import type_of
+from compact.core.redaction import without_credentials
 from compact.errors import UnknownModel
 
 FORMATS: Mapping[str, WireFormat] = {
@@ -42,7 +43,9 @@ def format_named(name: str) -> WireFormat:
     try:
         return FORMATS[name]
     except KeyError:
-        raise UnknownModel(f"no wire format {name!r}; there are {', '.join(FORMATS)}") from None
+        raise UnknownModel(
+            f"no wire format {without_credentials(name)!r}; there are {', '.join(FORMATS)}"
+        ) from None
 
 
 def format_of(messages: Sequence[object]) -> WireFormat:
