@@ -34,6 +34,7 @@ from compact.errors import InvalidArgument, InvalidMessage, NotFound, Superseded
 from compact.managers import blocking, drafts, syncing, telling, travel
 from compact.managers import recall as recalling
 from compact.managers.breaker import Breaker
+from compact.managers.compress import checked_size
 from compact.managers.desk import Desk, Desks
 from compact.managers.history import SessionHistory
 from compact.managers.leading import Lead
@@ -218,14 +219,18 @@ class ContextManager(Sending):
     ) -> Message:
         """Show models no more than head and tail of a message from now on, with its id; without
         one, of the newest message of a person. Its whole text stays in the history, where `recall`
-        and `expand` read it. So a session goes on after a message that fits in no window.
+        and `expand` read it. So a session goes on after a message that fits in no window. Of what
+        has no head and tail, such as pictures and documents, a line says that it is left out.
 
         `tokens` are those that are shown; without, as many as let the next prompt fit into the
         window that was asked for last. Returns the message as it is shown.
 
         Raises:
             NotFound: the session has no such message.
+            CannotFit: it is larger than that, and nothing of it can be left out.
         """
+        if tokens is not None:
+            tokens = checked_size("tokens", tokens)
         return self._asked.put_aside(self._position_of(message), tokens)
 
     def _position_of(self, message: Message | str | None) -> int:

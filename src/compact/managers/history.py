@@ -13,7 +13,7 @@ from itertools import chain as chained
 from typing import Any
 
 from compact import forks
-from compact.compression import shorten
+from compact.compression.aside import aside
 from compact.core import chain
 from compact.core.formats.wire import WireFormat
 from compact.core.history import NEVER_PRUNED, History, Item
@@ -206,8 +206,12 @@ class SessionHistory(History):
         """Show of the message there no more than head and tail from now on, about so many tokens;
         what was said stays.
         """
-        short = shorten.clipped(self[position], most, self.counter)
-        self._aside[position] = (short, self.counter.message(short))
+        self._aside[position] = self.as_aside(position, most)
+
+    def as_aside(self, position: int, most: int) -> tuple[Message, int]:
+        """What would be shown of the message there, and its tokens."""
+        short = aside(self[position], most, self.counter)
+        return short, self.counter.message(short)
 
     def shown(self, position: int) -> Message:
         """The message there as a model is shown it: as it was said, or what is shown of it where it

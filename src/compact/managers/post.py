@@ -98,10 +98,16 @@ class Post:
     def put_aside(self, position: int, tokens: int | None) -> Message:
         """Show head and tail of a message from now on, so many tokens, or as many as let the view
         that was asked for last fit; the message as it is shown.
+
+        Raises:
+            CannotFit: nothing of it can be left out, and it is larger than that.
         """
         state = self._state
         with state.lock:
             most = tokens or shown_of_aside(state, self._wanted, position)
+            said = state.history.said_tokens(position)
+            if said > most and state.history.as_aside(position, most)[1] >= said:
+                raise CannotFit({"this message": said}, most)
             state.put_aside(position, most)
             self._main.reload()
             return state.history.shown(position)
