@@ -122,8 +122,8 @@ class ErrorRaised(Event):
 
     name: ClassVar[str] = "compact.error"
     stage: str
-    """The stage that failed: of a compression, `commit` where the result could not be stored, or
-    `track` where progress could not be noted."""
+    """The stage that failed: of a compression, `draft` where it could not begin, `commit` where the
+    result could not be stored; `track` where progress could not be noted."""
     error: str
     message: str
     serves: str = ""
