@@ -21,6 +21,7 @@ from compact.core.checkpoints import Checkpoint
 from compact.core.context import ActiveContext
 from compact.core.formats.known import format_named
 from compact.core.formats.tool_schemas import schemas_for
+from compact.core.formats.wire import copied_message
 from compact.core.given import Given, messages_given
 from compact.core.goals import Goal
 from compact.core.messages import Message
@@ -36,7 +37,7 @@ from compact.managers import recall as recalling
 from compact.managers.breaker import Breaker
 from compact.managers.compress import checked_size
 from compact.managers.desk import Desk, Desks
-from compact.managers.history import SessionHistory
+from compact.managers.history import Record, SessionHistory
 from compact.managers.leading import Lead
 from compact.managers.models import Models
 from compact.managers.opening import SessionOptions, opened
@@ -117,7 +118,7 @@ class ContextManager(Sending):
     @property
     def history(self) -> SessionHistory:
         """The full record of the branch that is open: read it as a sequence of messages."""
-        return self._state.history
+        return Record(self._state.history)
 
     @property
     def branch_id(self) -> str:
@@ -460,7 +461,8 @@ class ContextManager(Sending):
         Raises:
             NotFound: nothing in the session has that id.
         """
-        return recalling.expand(self._state, id, max_tokens=max_tokens, start=start)
+        found = recalling.expand(self._state, id, max_tokens=max_tokens, start=start)
+        return found.model_copy(update={"messages": tuple(map(copied_message, found.messages))})
 
     def recall_tools(self, format: str | None = None) -> list[dict[str, Any]]:
         """The tools `recall` and `expand`, to be declared to a model that may use them, as the

@@ -15,6 +15,7 @@ from compact.core.asking import Ask, Limits
 from compact.core.calls import got
 from compact.core.context import ActiveContext
 from compact.core.events import RatioLearned, ToolsWithdrawn, WindowCapped
+from compact.core.formats.wire import copied_message
 from compact.core.messages import Message
 from compact.core.overflow import refusal_of
 from compact.core.plan import Plan
@@ -110,7 +111,7 @@ class Post:
                 raise CannotFit({"this message": said}, most)
             state.put_aside(position, most)
             self._main.reload()
-            return state.history.shown(position)
+            return copied_message(state.history.shown(position))
 
     async def sent(self, model: ChatModel) -> Reply:
         """The model's answer to the active context.

@@ -402,7 +402,7 @@ class View:
         except BaseException:
             drafts.end_draft(state, self.size)
             raise
-        return Draft(proposal, ground, aside)
+        return Draft(proposal.owned(), ground, aside)
 
     def ground(self) -> Ground:
         """What a draft that is made now stands on."""
