@@ -23,7 +23,7 @@ from compact.core.formats.known import format_named
 from compact.core.formats.tool_schemas import schemas_for
 from compact.core.formats.wire import copied_message
 from compact.core.given import Given, messages_given
-from compact.core.goals import Goal
+from compact.core.goals import Goal, goals_given
 from compact.core.messages import Message
 from compact.core.plan import Plan
 from compact.core.policy import CompactPolicy
@@ -258,9 +258,7 @@ class ContextManager(Sending):
         Raises:
             InvalidArgument: it is no list of goals and texts, or one is empty.
         """
-        if "" in goals:
-            raise InvalidArgument("goals", f"goals[{list(goals).index('')}] is an empty text")
-        self._state.set_goals([g if isinstance(g, Goal) else Goal(text=g) for g in goals])
+        self._state.set_goals(goals_given(goals))
         track_others(self._state, self.window.usable)
         self._view.reload()
         return self.goals
