@@ -28,7 +28,8 @@ errors (providers).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 
 class CompactError(Exception):
@@ -250,6 +251,18 @@ class CompressionFailed(CompactError, RuntimeError):
     def __init__(self, stage: str, cause: Exception) -> None:
         self.stage = stage
         super().__init__(f"compressing broke at {stage!r}: {type(cause).__name__}: {cause}")
+
+
+@contextmanager
+def failing_at(stage: str) -> Iterator[None]:
+    """Whatever the block raises becomes one of ours that says at which stage of a compression."""
+    try:
+        yield
+    except CompactError as error:
+        error.stage = stage
+        raise
+    except Exception as error:
+        raise CompressionFailed(stage, error) from error
 
 
 class BlockingCallInLoop(CompactError, RuntimeError):

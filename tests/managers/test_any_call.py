@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import compact
 from compact import CompactConfig, CompactError, ContextManager, SQLiteManager, TiktokenEstimator
-from compact.errors import InvalidArgument, InvalidMessage
+from compact.errors import InvalidArgument, InvalidMessage, StoreFailed
 from tests.sizes import size
 
 A = {"role": "user", "content": "Never water the cactus."}
@@ -212,6 +212,64 @@ def test_every_shape_is_refused_by_everything_else_or_works(
         for name in ("model", "store", "tiers", "summarizer", "trigger_pct", "no_such"):
             tried(CompactConfig, **{name: value})
             tried(CompactConfig.load, **{name: value})
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_too_many_arguments_are_refused_and_too_few(name: str) -> None:
+    """By our own error, which says what is wrong."""
+    method = inspect.signature(getattr(ContextManager, name))
+    with ContextManager(window=8_192) as ctx:
+        tried(getattr(ctx, name))
+        tried(getattr(ctx, name), *[5] * (len(method.parameters) + 1))
+        for each in method.parameters.values():
+            if each.kind is each.POSITIONAL_OR_KEYWORD and each.name != "self":
+                tried(getattr(ctx, name), "a", **{each.name: "b"})
+
+
+def test_what_is_missing_is_named() -> None:
+    ctx: Any = ContextManager(window=8_192)
+    with pytest.raises(InvalidArgument, match=r"recall\(\): missing a required argument: 'query'"):
+        ctx.recall()
+    with pytest.raises(InvalidArgument, match=r"undo\(\): too many positional arguments"):
+        ctx.undo(1)
+
+
+STORED = sorted(
+    name
+    for name, method in inspect.getmembers(SQLiteManager, inspect.isfunction)
+    if not name.startswith("_") and name != "close"
+)
+
+
+@pytest.mark.parametrize("name", STORED)
+def test_every_shape_is_refused_by_a_store_or_works(name: str) -> None:
+    """Each method with each shape in each of its places."""
+    usual = {"session_id": "s", "branch_id": "s", "at": 0, "entries": [], "start": 0, "stop": 1,
+             "mark": 1, "before": 1, "most": 1, "message_id": "m", "score": 0.5, "length": 0,
+             "projection_id": "p", "name": "n", "value": {}, "text": "roof"}  # fmt: skip
+    wanted = list(inspect.signature(getattr(SQLiteManager, name)).parameters.values())[1:]
+    with SQLiteManager() as store:
+        with ContextManager(window=8_192, store=store, session_id="s") as ctx:
+            ctx.add_message(A)
+        for place in wanted:
+            for value in ODD:
+                given_ = {p.name: usual[p.name] for p in wanted if p.name in usual}
+                if place.name == "value" and isinstance(value, dict):
+                    continue  # what a note says is its writer's
+                tried(getattr(store, name), **{**given_, place.name: value})
+
+
+@pytest.mark.parametrize("goals", [["x\ud800"], ["roof", "\ud800"]])
+def test_goals_that_are_no_text_are_refused(goals: list[str]) -> None:
+    ctx = ContextManager(window=8_192)
+    with pytest.raises(InvalidArgument, match=rf"goals\[{len(goals) - 1}\]"):
+        ctx.set_goals(goals)
+    assert ctx.goals == ()
+
+
+def test_a_file_s_name_is_a_text() -> None:
+    with pytest.raises(StoreFailed, match="not a file's name"):
+        ContextManager(window=8_192, store="x\ud800")
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 FR-6).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -34,14 +34,21 @@ STAGES = {
 
 
 class Stubborn(InMemoryStore):
-    """A store that commits nothing while it is told so."""
+    """A store that commits nothing, or takes no note of a draft, while it is told so."""
 
     is_full = False
+    fault: Exception = StoreFailed("the disk is full")
+    forgets = False
 
     def commit(self, step: Step) -> Move:
         if self.is_full:
-            raise StoreFailed("the disk is full")
+            raise self.fault
         return super().commit(step)
+
+    def note(self, session_id: str, name: str, value: Mapping[str, Any] | None) -> None:
+        if self.forgets and name.startswith("draft:"):
+            raise self.fault
+        super().note(session_id, name, value)
 
 
 def fill(ctx: ContextManager, share: float) -> None:
@@ -159,6 +166,33 @@ def test_where_the_commit_fails_the_context_before_is_served(waits: bool) -> Non
     assert created == {checkpoint.id for checkpoint in ctx.checkpoints}
     assert of(seen, Committed)[0].at <= of(seen, Committed)[-1].at
     assert not [name for name in store.notes(ctx.id) if name.startswith("draft:")]
+
+
+@pytest.mark.parametrize(
+    "fault", [StoreFailed("the disk is full"), OSError("no route"), KeyError("beam")]
+)
+@pytest.mark.parametrize("stage", ["draft", "commit"])
+def test_whatever_a_store_raises_the_context_before_is_served(stage: str, fault: Exception) -> None:
+    """A store may be somebody's own; the event names what failed, and no stage that never ran
+    (FR-5)."""
+    seen: list[object] = []
+    store = Stubborn()
+    store.fault = fault
+    ctx = ContextManager(window=4_096, store=store, on_event=seen.append)
+    fill(ctx, 0.75)
+    whole = [m.text for m in ctx.history]
+    store.is_full, store.forgets = stage == "commit", stage == "draft"
+    assert [m["content"] for m in ctx.get_context_for_model()] == whole
+    (told,) = of(seen, ErrorRaised)
+    assert (told.stage, told.serves) == (stage, "the context before")
+    assert str(fault) in told.message
+    fill(ctx, 1.2)
+    with pytest.raises(CompactError) as caught:
+        ctx.get_context_for_model()
+    assert caught.value.stage == stage
+    store.is_full = store.forgets = False
+    ctx.get_context_for_model()
+    assert ctx.checkpoints
 
 
 def test_success_is_told_after_the_commit() -> None:

@@ -5,12 +5,13 @@ import random
 import pytest
 
 from compact import ContextManager, SQLiteManager
-from compact.core.events import Event, GoalsChanged
+from compact.core.events import ErrorRaised, Event, GoalsChanged
 from compact.core.goals import MODELS, Goal
+from compact.core.plain_words import sentence
 from compact.core.progress import MOST_SUBTASKS
 from compact.core.prompts import PromptParts, how_to_mark
 from compact.core.protocols import SessionStore
-from compact.errors import Superseded
+from compact.errors import StoreFailed, Superseded
 from compact.managers import tracking
 from compact.managers.state import MOST_TRACKED
 from compact.storage.inmemory import InMemoryStore
@@ -99,6 +100,45 @@ def test_markers_of_an_assistant_bring_goals_on(store: SessionStore):
     assert [len(event.changes) for event in told] == [2, 2]
     assert "a person set this goal" in told[1].left_out[0]
     assert session(store).goals == ctx.goals
+
+
+class Forgetful(InMemoryStore):
+    """A store that keeps no notes while it is told so."""
+
+    fault: Exception | None = None
+
+    def note(self, session_id, name, value):
+        if self.fault is not None:
+            raise self.fault
+        super().note(session_id, name, value)
+
+
+@pytest.mark.parametrize("way", ["add_message", "sync"])
+@pytest.mark.parametrize("fault", [StoreFailed("the disk is full"), OSError("no route")])
+def test_progress_that_cannot_be_noted_is_told_and_made_up_for(way: str, fault: Exception):
+    """The history is the record: what is in it was added, and the next progress takes it in."""
+    store, seen = Forgetful(), list[Event]()
+    ctx = session(store, on_event=seen.append)
+    ctx.add_message(role="user", content="Two things.")
+    ctx.set_goals(["Mend the house."])
+    said(ctx, "[CHECKPOINT] Paint the door")
+    store.fault = fault
+    message = {
+        "role": "assistant",
+        "content": "[CHECKPOINT] Paint the door - COMPLETED\n[CHECKPOINT] Oil",
+    }
+    if way == "add_message":
+        ctx.add_message(message)
+    else:
+        ctx.sync([*({"role": m.role, "content": m.text} for m in ctx.history), message])
+    assert [m.text for m in ctx.history][-1] == message["content"]
+    (told,) = [event for event in seen if isinstance(event, ErrorRaised)]
+    assert str(fault) in told.message
+    assert "goals" in str(sentence(told))
+    store.fault = None
+    said(ctx, "[CHECKPOINT] Oil - COMPLETED")
+    assert len(ctx.history) == 4
+    assert statuses(ctx) == {"Paint the door": "completed", "Oil": "completed"}
 
 
 def test_nobody_elses_markers_count(store: SessionStore):

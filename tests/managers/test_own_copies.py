@@ -1,7 +1,7 @@
 """What goes in and comes out are copies: whoever changes theirs changes nothing of ours (FR-1)."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from typing import Any
 
@@ -9,6 +9,7 @@ import pytest
 
 from compact import ContextManager, acompress, compress, plan
 from compact.core.formats.known import prompt_of
+from compact.core.messages import Message, ToolResult
 from compact.core.replies import Reply
 from compact.storage.inmemory import InMemoryStore
 from compact.testing import ScriptedModel, ScriptedSummarizer
@@ -94,6 +95,84 @@ def test_what_stands_beside_the_messages_is_a_copy_too() -> None:
     context = ctx.active_context()
     assert LARGE not in str(context.tools)
     assert context.system_text == "You are a roofer."
+
+
+def spoil_message(message: Message) -> None:
+    """Make all that the message shows of its provider's dictionary large."""
+    raws = [message.wire, *(part.raw for part in message.parts)]
+    raws += [i.raw for p in message.parts if isinstance(p, ToolResult) for i in p.images]
+    for raw in filter(None, raws):
+        for name in list(raw):
+            raw[name] = LARGE  # type: ignore[index]
+    for extra in (message.metadata.model_extra or {}).values():
+        extra[0] = LARGE
+
+
+def expanded(ctx: ContextManager) -> Sequence[Message]:
+    return [m for each in ctx.history for m in ctx.expand(each.id).messages]
+
+
+DOORS: dict[str, Callable[[ContextManager], Sequence[Message]]] = {
+    "history": lambda ctx: list(ctx.history),
+    "history by number": lambda ctx: [ctx.history[0], ctx.history[-1]],
+    "history as shown": lambda ctx: [ctx.history.shown(0)],
+    "active_context": lambda ctx: ctx.active_context().messages,
+    "context_at": lambda ctx: ctx.context_at(len(ctx.history)).messages,
+    "expand": expanded,
+    "plan": lambda ctx: ctx.compress_conversation(0.5).context.messages,
+    "last_plan": lambda ctx: ctx.last_plan.context.messages if ctx.last_plan else (),
+}
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("door", DOORS)
+def test_what_is_read_may_be_changed(door: str, format: str) -> None:
+    """The next prompt is as it was counted, whichever view of the session somebody changes
+    (FR-1)."""
+    ctx = ContextManager(window=4_096, format=format)
+    for _ in range(20):
+        ctx.add_messages([{**m, "metadata": {"note": ["x"]}} for m in said(format)])
+    ctx.compress_conversation(0.5)
+    before, used = ctx.get_context_for_model(), ctx.budget.used_tokens
+    for message in DOORS[door](ctx):
+        spoil_message(message)
+    ctx.set_mode(ctx.mode)  # what is in view is looked up again
+    after = ctx.get_context_for_model()
+    assert LARGE not in str([*after, *ctx.history])
+    if door != "plan":
+        assert (after, ctx.budget.used_tokens) == (before, used)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_messages_that_were_added_may_be_changed(format: str) -> None:
+    """What came back of adding them, and what was given as messages (FR-1)."""
+    one = ContextManager(window=4_096, format=format)
+    added = one.add_messages(said(format))
+    two = ContextManager(window=4_096, format=format)
+    taken = two.add_messages(added)
+    three = ContextManager(window=4_096, format=format)
+    three.sync(said(format))
+    added.append(two.put_aside(added[0], tokens=4_000))
+    for message in [*added, *taken]:
+        spoil_message(message)
+    for ctx in (one, two, three):
+        ctx.set_mode(ctx.mode)
+        assert ctx.get_context_for_model() == said(format)
+        assert LARGE not in str(list(ctx.history))
+
+
+def test_what_stands_beside_the_context_may_be_changed() -> None:
+    """Tool schemas and blocks of a system prompt, too (FR-1)."""
+    tools = [{"type": "function", "function": {"name": "look", "description": "Looks."}}]
+    system = [{"type": "text", "text": "You are a roofer."}]
+    ctx = ContextManager(window=4_096, format="anthropic", tools=tools, system=system)
+    ctx.add_message(role="user", content="hello")
+    context: Any = ctx.active_context()
+    context.tools[0]["function"]["description"] = LARGE
+    context.system[0]["text"] = LARGE
+    again = ctx.active_context()
+    assert LARGE not in str(again)
+    assert (list(again.tools), list(again.system or ())) == (tools, system)
 
 
 def test_one_call_shares_nothing_with_its_caller() -> None:

@@ -5,10 +5,11 @@ import pytest
 from compact import CannotFit, ContextManager, SQLiteManager
 from compact.core.formats.known import format_named
 from compact.core.protocols import SessionStore
-from compact.errors import NotFound
+from compact.errors import InvalidArgument, NotFound, StoreFailed
 from compact.storage.inmemory import InMemoryStore
 from tests import checker
 from tests.managers.asking import fill, session
+from tests.strategies import PNG
 
 LOG = "\n".join(f"{i:05} harbour: crane {i * 7} lifted box {i * 13}" for i in range(3_000))
 
@@ -76,6 +77,83 @@ def test_what_is_shown_is_for_the_window_that_was_asked_for_last():
     assert ctx.active_context().tokens == checker_tokens(ctx)
     with pytest.raises(NotFound, match="'nobody'"):
         ctx.put_aside("nobody")
+
+
+@pytest.mark.parametrize("tokens", [None, 200])
+def test_what_is_put_aside_twice_is_shown_as_it_was(tokens):
+    """FR-3: the same call gives the same."""
+    ctx = pasted(InMemoryStore())
+    first = ctx.put_aside(tokens=tokens)
+    assert ctx.put_aside(tokens=tokens) == first
+    assert ctx.active_context().messages[-1] == first
+
+
+def test_what_could_not_be_noted_is_not_put_aside(monkeypatch):
+    """FR-3: a call that failed has changed nothing."""
+    store = InMemoryStore()
+    ctx = session(store, window=32_000)
+    ctx.add_message(role="user", content=LOG[:30_000])
+    before = ctx.get_context_for_model()
+
+    def full(*_):
+        raise StoreFailed("the disk is full")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(store, "note", full)
+        with pytest.raises(StoreFailed):
+            ctx.put_aside()
+    ctx.set_mode(ctx.mode)  # what is in view is looked up again
+    assert ctx.get_context_for_model() == before
+
+
+PICTURE = {"type": "base64", "media_type": "image/png", "data": PNG}
+DOCUMENT = {"type": "text", "media_type": "text/plain", "data": LOG[:60_000]}
+
+
+@pytest.mark.parametrize(
+    "blocks",
+    [
+        [{"type": "document", "source": DOCUMENT}],
+        [{"type": "image", "source": PICTURE}] * 20,
+        [
+            {
+                "type": "tool_result",
+                "tool_use_id": "c",
+                "content": [{"type": "image", "source": PICTURE}] * 20,
+            }
+        ],
+    ],
+    ids=["document", "pictures", "pictures of a tool"],
+)
+def test_documents_and_pictures_are_put_aside_too(blocks):
+    """FR-3: a line stands in the place of what has no head and tail."""
+    ctx = session(InMemoryStore(), window=4_096, format="anthropic")
+    if blocks[0]["type"] == "tool_result":
+        call = {"type": "tool_use", "id": "c", "name": "look", "input": {}}
+        ctx.add_message(role="assistant", content=[call])
+    words = {"type": "text", "text": "What is this?"}
+    whole = ctx.add_message({"role": "user", "content": [*blocks, words]})
+    assert ctx._state.counter.message(whole) > ctx.window.usable
+    shown = ctx.put_aside(whole)
+    sent = ctx.get_context_for_model()[-1]
+    assert sum(checker.prompt_tokens([m]) for m in [sent]) <= ctx.window.usable
+    assert f"left out; the whole is message {whole.id}" in str(sent)
+    assert "What is this?" in str(sent)
+    assert ctx._state.counter.message(shown) <= ctx.window.usable
+    assert ctx.history[-1] == whole
+
+
+def test_what_cannot_be_made_smaller_is_refused():
+    ctx = session(InMemoryStore(), window=4_096)
+    ctx.add_message(role="user", content="How is the roof held?")
+    before = ctx.get_context_for_model()
+    with pytest.raises(CannotFit, match="this message"):
+        ctx.put_aside(tokens=4)
+    for tokens in (0, -1):
+        with pytest.raises(InvalidArgument, match="tokens"):
+            ctx.put_aside(tokens=tokens)
+    assert ctx.get_context_for_model() == before
+    assert not [name for name in ctx.store.notes(ctx.id) if name.startswith("aside:")]
 
 
 def checker_tokens(ctx):

@@ -224,6 +224,35 @@ def test_goals_and_pins_of_another_one_count(store_of: Reopen) -> None:
     assert [g.text for g in two.goals] == ["Get the roof done."]
 
 
+@pytest.mark.parametrize("then", ["set_goals", "pin", "set_mode"])
+def test_a_note_of_what_another_one_said_meanwhile_is_no_error(store_of: Reopen, then: str) -> None:
+    one, two = session(store_of()), session(store_of())
+    first = one.add_message(role="user", content="hello")
+    two.get_context_for_model()
+    one.add_message(role="user", content="yak " * 300)
+    one.put_aside(tokens=64)
+    call = {
+        "set_goals": lambda: two.set_goals(["Get the roof done."]),
+        "pin": lambda: two.pin(first),
+        "set_mode": lambda: two.set_mode("developer"),
+    }
+    call[then]()
+    assert two.get_context_for_model() == one.get_context_for_model()
+    assert "left out" in two.get_context_for_model()[-1]["content"]
+
+
+@pytest.mark.parametrize("position", ["9", "x", "-1"])
+def test_a_note_of_a_message_that_is_not_there_keeps_no_session_closed(
+    store_of: Reopen, position: str
+) -> None:
+    one = session(store_of())
+    fill(one, 0, 2)
+    one.store.note(one.id, f"aside:{one.branch_id}:{position}", {"tokens": 70})
+    one.store.note(one.id, f"pin:{one.branch_id}:{position}", {})
+    for each in (one, session(store_of())):
+        assert len(each.get_context_for_model()) == len(one.history)
+
+
 class Gate(ScriptedSummarizer):
     """Waits before it writes until it is let through."""
 

@@ -238,3 +238,63 @@ def test_a_store_in_memory_stays_with_its_process() -> None:
 
         assert in_a_fork(work) == 0
         assert store.append("a", [entry("x")]) == 1
+
+
+# --- which file -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder beside the one in which a store is opened by a relative name."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(tmp_path)
+    return elsewhere
+
+
+def test_a_relative_name_is_the_same_file_wherever_the_process_goes(
+    named: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(Path("chat.db")) as store:
+        store.append("a", [entry("x")])
+        monkeypatch.chdir(named)
+        with ThreadPoolExecutor(4) as pool:
+            found = list(pool.map(lambda _: texts(store.read("a", 0, 9)), range(20)))
+        assert found == [["x"]] * 20
+        with store._pool.read(), store._pool.read():  # one of them opens another reader
+            pass
+        assert list(named.iterdir()) == []
+
+
+@forking
+def test_a_child_in_another_folder_writes_to_the_same_file(
+    named: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(Path("chat.db")) as store:
+
+        def work() -> None:
+            os.chdir(named)
+            store.append("a", [entry("child")])
+
+        assert in_a_fork(work) == 0
+        assert texts(store.read("a", 0, 9)) == ["child"]
+    assert list(named.iterdir()) == []
+
+
+@forking
+def test_a_child_makes_no_file_in_the_place_of_a_deleted_one(file: Path) -> None:
+    with opened(file) as store:
+        store.append("a", [entry("x")])
+        for each in file.parent.iterdir():
+            each.unlink()
+
+        def work() -> None:
+            for call in (
+                lambda: store.append("a", [entry("child")]),
+                lambda: store.read("a", 0, 9),
+            ):
+                with pytest.raises(StoreFailed, match="deleted or moved away"):
+                    call()
+
+        assert in_a_fork(work) == 0
+    assert not file.exists()

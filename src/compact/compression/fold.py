@@ -207,14 +207,15 @@ class Fold:
         return copied(render(self._opening) + out)
 
     def context(self) -> ActiveContext:
-        """The active context as a value."""
-        return ActiveContext(
+        """The active context as a value that is whoever asked's own."""
+        context = ActiveContext(
             messages=tuple(self.messages()),
             tokens=self.tokens,
             checkpoints=self.checkpoints,
             system=self._beside.system,
             tools=self._beside.tools,
         )
+        return context.owned()
 
 
 def _placed(projection: Projection, history: History) -> Iterator[tuple[int | None, Message]]:

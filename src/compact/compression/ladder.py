@@ -128,11 +128,14 @@ class Ladder:
             return 0
         return min(piece.tokens, int(UNSEEN_SHARE * layout.limit))
 
-    def floor(self) -> int:
-        """Tokens of what may not be shortened; also a floor that fits nowhere has a size."""
+    def floor(self, *, but: int | None = None) -> int:
+        """Tokens of what may not be shortened, `but` for the message there; also a floor that fits
+        nowhere has a size.
+        """
         layout = Layout(sys.maxsize)
         self._hold_floor(layout)
-        return layout.tokens
+        left_out = self._history.tokens(but) if but is not None and but in layout.held else 0
+        return layout.tokens - left_out
 
     def _hold_floor(self, layout: Layout) -> None:
         history = self._history

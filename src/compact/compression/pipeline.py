@@ -29,7 +29,7 @@ from compact.core.plan import Plan
 from compact.core.policy import CompactPolicy
 from compact.core.protocols import Emit, Summarizer
 from compact.core.sessions import Piece
-from compact.errors import CompactError, CompressionFailed
+from compact.errors import CompactError, failing_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +67,11 @@ class Proposal:
     def checkpoints(self) -> tuple[Checkpoint, ...]:
         """The live checkpoints, oldest span first."""
         return self.plan.context.checkpoints
+
+    def owned(self) -> Proposal:
+        """The same with a plan that somebody else may have: what is in it is its own."""
+        context = self.plan.context.owned()
+        return replace(self, plan=self.plan.model_copy(update={"context": context}))
 
 
 async def compress(
@@ -196,13 +201,8 @@ def counted_until(history: History, limit: int) -> int:
 def _stage(stage: Stage, emit: Emit) -> Iterator[None]:
     """Say that a stage begins; whatever it raises becomes one of ours that says at which stage."""
     emit(StageStarted(stage=stage, done=STAGES.index(stage) / len(STAGES)))
-    try:
+    with failing_at(stage):
         yield
-    except CompactError as error:
-        error.stage = stage
-        raise
-    except Exception as error:
-        raise CompressionFailed(stage, error) from error
 
 
 def _estimate(history: History, budget: Budget, total: int) -> TokenEstimate:

@@ -42,6 +42,8 @@ class _Left:
 
 
 LEFT = _Left()
+_PLACED = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+_GIVEN = (*_PLACED, inspect.Parameter.KEYWORD_ONLY)
 
 
 class _Known(NamedTuple):
@@ -52,6 +54,9 @@ class _Known(NamedTuple):
     hints: Mapping[str, Any]
     takes_any: bool
     """Whether it has keywords of any name."""
+    needed: frozenset[str]
+    most: int
+    """How many it takes by position."""
 
 
 def checked(function: F) -> F:
@@ -63,7 +68,7 @@ def checked(function: F) -> F:
     known = functools.cache(lambda: _known(function, options))
 
     def check(args: tuple[Any, ...], given: Mapping[str, Any]) -> None:
-        names, hints, takes_any = known()
+        names, hints, takes_any, needed, most = known()
         for name, value in (*zip(names, args, strict=False), *given.items()):
             if name in hints:
                 _check(name, value, hints[name])
@@ -73,6 +78,10 @@ def checked(function: F) -> F:
                 called = function.__qualname__.removesuffix(".__init__")
                 reason = f"{called}() got an unexpected keyword argument {name!r}{hint}"
                 raise InvalidArgument(name, reason)
+        by_place = names[: len(args)]
+        twice = given and not given.keys().isdisjoint(by_place)
+        if len(args) > most or not needed.issubset((*by_place, *given)) or twice:
+            _bind(function, args, given)
 
     if inspect.iscoroutinefunction(function):
 
@@ -123,7 +132,23 @@ def _known(function: Callable[..., Any], options: type | None) -> _Known:
         list(parameters),
         {n: h for n, h in hints.items() if n not in _NONE and not _are_messages(h)},
         takes_any,
+        frozenset(n for n, p in parameters.items() if p.default is p.empty and p.kind in _GIVEN),
+        sum(p.kind in _PLACED for p in parameters.values()),
     )
+
+
+def _bind(function: Callable[..., Any], args: tuple[Any, ...], given: Mapping[str, Any]) -> None:
+    """Refuse what the function cannot be called with, as Python would.
+
+    Raises:
+        InvalidArgument: there are too many arguments, or one is missing or given twice.
+    """
+    try:
+        inspect.signature(function).bind(*args, **given)
+    except TypeError as error:
+        _, _, name = str(error).partition("'")
+        called = function.__qualname__.removesuffix(".__init__")
+        raise InvalidArgument(name.strip("'"), f"{called}(): {error}") from None
 
 
 def _are_messages(hint: Any) -> bool:  # noqa: ANN401 - any annotation

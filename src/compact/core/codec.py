@@ -86,10 +86,10 @@ def encode(message: Message, path: str = "message") -> Encoded:
     if told:
         wire = dict(message.wire or {})
         text = wire.get("content")
-        if isinstance(text, str) and _is_storable(text):
+        if isinstance(text, str) and is_storable(text):
             content, wire["content"] = text, _HERE
         body["w"], body["f"] = wire, message.wire_format
-    elif isinstance(message.content, str) and _is_storable(message.content):
+    elif isinstance(message.content, str) and is_storable(message.content):
         content = message.content
     elif isinstance(message.content, str):
         body["c"] = message.content
@@ -141,7 +141,7 @@ def _is_told_by_wire(message: Message) -> bool:
     return content == message.content and role == message.role
 
 
-def _is_storable(text: str) -> bool:
+def is_storable(text: str) -> bool:
     """Whether a text is Unicode that a database can hold: no lone surrogate, no NUL."""
     if text.isascii():
         return "\x00" not in text

@@ -5,12 +5,13 @@ handed to a model.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from compact.core.characters import carried
 from compact.core.checkpoints import Checkpoint
+from compact.core.formats.wire import copied, copied_message
 from compact.core.messages import Message, Text, Thinking
 from compact.errors import WrongLayer
 
@@ -32,6 +33,12 @@ class ActiveContext(BaseModel):
 
     def __len__(self) -> int:
         return len(self.messages)
+
+    def owned(self) -> Self:
+        """The same with dictionaries of its own: for somebody else, who may change theirs."""
+        beside = {"system": copied(self.system), "tools": copied(self.tools)}
+        messages = tuple(map(copied_message, self.messages))
+        return self.model_copy(update={"messages": messages, **beside})
 
     @property
     def system_text(self) -> str:

@@ -116,13 +116,14 @@ class PrunedMessages(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorRaised(Event):
-    """A compression failed, or the summarizer that was to write for it; the history, and what is in
-    force, stay as they were.
+    """A compression failed, the summarizer that was to write for it, or the note of what a model
+    said of the goals; the history, and what is in force, stay as they were.
     """
 
     name: ClassVar[str] = "compact.error"
     stage: str
-    """The stage that failed, `commit` where the result could not be stored."""
+    """The stage that failed: of a compression, `draft` where it could not begin, `commit` where the
+    result could not be stored; `track` where progress could not be noted."""
     error: str
     message: str
     serves: str = ""

@@ -9,12 +9,13 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from compact.core import defaults
 from compact.core.markers import Action, Priority, SubtaskStatus
 from compact.core.messages import Message, MessageMetadata
 from compact.core.own_text import OwnText
+from compact.errors import InvalidArgument
 
 GoalStatus = Literal["active", "paused", "done", "dropped"]
 
@@ -90,6 +91,24 @@ class Goal(BaseModel):
     def is_models(self) -> bool:
         """Whether only a model wants it."""
         return self.made_by == "model" and not self.confirmed
+
+
+def goals_given(goals: Sequence[Goal | str]) -> list[Goal]:
+    """The goals that somebody gave; a text is an active one.
+
+    Raises:
+        InvalidArgument: one is empty, or no text that can be kept.
+    """
+    made: list[Goal] = []
+    for i, goal in enumerate(goals):
+        if goal == "":
+            raise InvalidArgument("goals", f"goals[{i}] is an empty text")
+        try:
+            made.append(goal if isinstance(goal, Goal) else Goal(text=goal))
+        except ValidationError as error:
+            reason = error.errors(include_url=False)[0]["msg"]
+            raise InvalidArgument("goals", f"goals[{i}]: {reason}") from None
+    return made
 
 
 def open_tasks(goals: Sequence[Goal]) -> tuple[str, ...]:

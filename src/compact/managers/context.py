@@ -21,8 +21,9 @@ from compact.core.checkpoints import Checkpoint
 from compact.core.context import ActiveContext
 from compact.core.formats.known import format_named
 from compact.core.formats.tool_schemas import schemas_for
+from compact.core.formats.wire import copied_message
 from compact.core.given import Given, messages_given
-from compact.core.goals import Goal
+from compact.core.goals import Goal, goals_given
 from compact.core.messages import Message
 from compact.core.plan import Plan
 from compact.core.policy import CompactPolicy
@@ -34,8 +35,9 @@ from compact.errors import InvalidArgument, InvalidMessage, NotFound, Superseded
 from compact.managers import blocking, drafts, syncing, telling, travel
 from compact.managers import recall as recalling
 from compact.managers.breaker import Breaker
+from compact.managers.compress import checked_size
 from compact.managers.desk import Desk, Desks
-from compact.managers.history import SessionHistory
+from compact.managers.history import Record, SessionHistory
 from compact.managers.leading import Lead
 from compact.managers.models import Models
 from compact.managers.opening import SessionOptions, opened
@@ -116,7 +118,7 @@ class ContextManager(Sending):
     @property
     def history(self) -> SessionHistory:
         """The full record of the branch that is open: read it as a sequence of messages."""
-        return self._state.history
+        return Record(self._state.history)
 
     @property
     def branch_id(self) -> str:
@@ -218,14 +220,18 @@ class ContextManager(Sending):
     ) -> Message:
         """Show models no more than head and tail of a message from now on, with its id; without
         one, of the newest message of a person. Its whole text stays in the history, where `recall`
-        and `expand` read it. So a session goes on after a message that fits in no window.
+        and `expand` read it. So a session goes on after a message that fits in no window. Of what
+        has no head and tail, such as pictures and documents, a line says that it is left out.
 
         `tokens` are those that are shown; without, as many as let the next prompt fit into the
         window that was asked for last. Returns the message as it is shown.
 
         Raises:
             NotFound: the session has no such message.
+            CannotFit: it is larger than that, and nothing of it can be left out.
         """
+        if tokens is not None:
+            tokens = checked_size("tokens", tokens)
         return self._asked.put_aside(self._position_of(message), tokens)
 
     def _position_of(self, message: Message | str | None) -> int:
@@ -252,9 +258,7 @@ class ContextManager(Sending):
         Raises:
             InvalidArgument: it is no list of goals and texts, or one is empty.
         """
-        if "" in goals:
-            raise InvalidArgument("goals", f"goals[{list(goals).index('')}] is an empty text")
-        self._state.set_goals([g if isinstance(g, Goal) else Goal(text=g) for g in goals])
+        self._state.set_goals(goals_given(goals))
         track_others(self._state, self.window.usable)
         self._view.reload()
         return self.goals
@@ -455,7 +459,8 @@ class ContextManager(Sending):
         Raises:
             NotFound: nothing in the session has that id.
         """
-        return recalling.expand(self._state, id, max_tokens=max_tokens, start=start)
+        found = recalling.expand(self._state, id, max_tokens=max_tokens, start=start)
+        return found.model_copy(update={"messages": tuple(map(copied_message, found.messages))})
 
     def recall_tools(self, format: str | None = None) -> list[dict[str, Any]]:
         """The tools `recall` and `expand`, to be declared to a model that may use them, as the

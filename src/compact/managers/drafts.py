@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 from compact.compression.pipeline import Proposal
 from compact.core import defaults
 from compact.core.events import DraftDropped
-from compact.errors import StoreFailed
 from compact.managers.state import SessionState
 
 PREFIX = "draft:"
@@ -65,7 +64,7 @@ def end_draft(state: SessionState, window: int) -> None:
     """Say that it ended without a result, where the store takes that: whoever tells of the draft's
     own failure does not tell of this one.
     """
-    with suppress(StoreFailed):
+    with suppress(Exception):
         state.store.note(state.id, f"{PREFIX}{window}", None)
 
 

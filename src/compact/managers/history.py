@@ -13,9 +13,9 @@ from itertools import chain as chained
 from typing import Any
 
 from compact import forks
-from compact.compression import shorten
+from compact.compression.aside import aside
 from compact.core import chain
-from compact.core.formats.wire import WireFormat
+from compact.core.formats.wire import WireFormat, copied_message
 from compact.core.history import NEVER_PRUNED, History, Item
 from compact.core.messages import Message
 from compact.core.own_text import headed
@@ -93,8 +93,8 @@ class SessionHistory(History):
     def append(
         self, make: Callable[[int], Sequence[Message]], *, expected: int | None = None
     ) -> list[Message]:
-        """Append the messages that `make` gives for the position of the first; durable when this
-        returns.
+        """Append the messages that `make` gives for the position of the first, or rather copies of
+        them; durable when this returns.
 
         Another writer may be faster: then its messages are taken in, and `make` is asked again.
 
@@ -106,7 +106,7 @@ class SessionHistory(History):
                 if expected is not None and expected != self._length:
                     raise Superseded(f"the branch has {self._length} messages, not {expected}")
                 messages = list(make(self._length))
-                entries = [self._entry(message) for message in messages]
+                entries = [self._entry(copied_message(message)) for message in messages]
                 try:
                     self._store.append(self.branch_id, entries, expected=self._length)
                 except Superseded:
@@ -206,8 +206,12 @@ class SessionHistory(History):
         """Show of the message there no more than head and tail from now on, about so many tokens;
         what was said stays.
         """
-        short = shorten.clipped(self[position], most, self.counter)
-        self._aside[position] = (short, self.counter.message(short))
+        self._aside[position] = self.as_aside(position, most)
+
+    def as_aside(self, position: int, most: int) -> tuple[Message, int]:
+        """What would be shown of the message there, and its tokens."""
+        short = aside(self[position], most, self.counter)
+        return short, self.counter.message(short)
 
     def shown(self, position: int) -> Message:
         """The message there as a model is shown it: as it was said, or what is shown of it where it
@@ -307,6 +311,20 @@ class SessionHistory(History):
             else:
                 high = middle - 1
         return low
+
+
+class Record(SessionHistory):
+    """A session's history as others read it: the same, but what they get of it is theirs."""
+
+    def __init__(self, history: SessionHistory) -> None:
+        self.__dict__ = history.__dict__
+
+    def __getitem__(self, position: int) -> Message:
+        return copied_message(super().__getitem__(position))
+
+    def shown(self, position: int) -> Message:
+        """As in the history."""
+        return copied_message(super().shown(position))
 
 
 def _as_marked(entry: Entry) -> Message:

@@ -15,6 +15,7 @@ from compact.core.asking import Ask, Limits
 from compact.core.calls import got
 from compact.core.context import ActiveContext
 from compact.core.events import RatioLearned, ToolsWithdrawn, WindowCapped
+from compact.core.formats.wire import copied_message
 from compact.core.messages import Message
 from compact.core.overflow import refusal_of
 from compact.core.plan import Plan
@@ -98,13 +99,19 @@ class Post:
     def put_aside(self, position: int, tokens: int | None) -> Message:
         """Show head and tail of a message from now on, so many tokens, or as many as let the view
         that was asked for last fit; the message as it is shown.
+
+        Raises:
+            CannotFit: nothing of it can be left out, and it is larger than that.
         """
         state = self._state
         with state.lock:
             most = tokens or shown_of_aside(state, self._wanted, position)
+            said = state.history.said_tokens(position)
+            if said > most and state.history.as_aside(position, most)[1] >= said:
+                raise CannotFit({"this message": said}, most)
             state.put_aside(position, most)
             self._main.reload()
-            return state.history.shown(position)
+            return copied_message(state.history.shown(position))
 
     async def sent(self, model: ChatModel) -> Reply:
         """The model's answer to the active context.

@@ -41,7 +41,6 @@ def shown_of_aside(state: SessionState, view: View, position: int) -> int:
     """Tokens that a message may be shown with so that a prompt fits: half of what the rest of the
     floor leaves of the window, and no more than a share of it.
     """
-    state.history.put_aside(position, LEAST_SHOWN)
-    floor = Ladder(state.history, state.policy).floor() + view.aside
+    floor = Ladder(state.history, state.policy).floor(but=position) + view.aside
     free = (view.window.usable - floor) // 2
     return max(LEAST_SHOWN, min(free, int(SHOWN_SHARE * view.window.usable)))

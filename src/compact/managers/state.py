@@ -160,6 +160,7 @@ class SessionState:
         if found == self._noted:
             return
         with self.lock:
+            self.history.catch_up()  # what is said of messages comes after them
             new = {k: v for k, v in found.items() if self._noted.get(k) != v}
             for position, _ in self._placed(PIN, new):
                 self.history.pin(position)
@@ -181,11 +182,14 @@ class SessionState:
     def _placed(
         self, prefix: str, notes: Mapping[str, Mapping[str, Any]]
     ) -> Iterator[tuple[int, Mapping[str, Any]]]:
-        """Positions of the open branch of which notes of that kind say something."""
+        """Positions of the open branch of which notes of that kind say something; what a note says
+        of a message that is not there is nothing.
+        """
         for name in filter(lambda name: name.startswith(prefix), notes):
             branch_id, _, position = name.removeprefix(prefix).rpartition(":")
-            if self.covers(branch_id, int(position) + 1):
-                yield int(position), notes[name]
+            at = int(position) if position.isdecimal() else EVER
+            if at < len(self.history) and self.covers(branch_id, at + 1):
+                yield at, notes[name]
 
     @property
     def _calibration_name(self) -> str:

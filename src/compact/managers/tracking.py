@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from compact.core.events import GoalsChanged
+from compact.core.events import ErrorRaised, Event, GoalsChanged
 from compact.core.given import Given
 from compact.core.goals import Goal, goals_message
 from compact.core.markers import Marker, marked_lines, markers_in, stands_in
@@ -42,6 +42,9 @@ _THOUGHTS = re.compile(r"\A\s*<think>.*?(?:</think>|\Z)", re.DOTALL)
 def taken_in(state: SessionState, messages: Sequence[Given], usable: int) -> list[Message]:
     """Append messages to the history, all of them or none, and track what they say of the goals.
 
+    The history is the record of what was said: where it cannot be noted as well, that is told, and
+    the next progress makes up for it.
+
     Raises:
         InvalidMessage, StoreFailed: nothing was appended.
     """
@@ -54,8 +57,8 @@ def taken_in(state: SessionState, messages: Sequence[Given], usable: int) -> lis
 
     with state.lock:  # so that they are noted on the branch that they are on
         added = state.history.append(made)
-        changed = _noted(state, added, first, usable)
-    _tell(state, changed)
+        news = _noted(state, added, first, usable)
+    _tell(state, news)
     return added
 
 
@@ -64,8 +67,8 @@ def track(state: SessionState, messages: Sequence[Message], at: int, usable: int
     the window's usable size in tokens.
     """
     with state.lock:
-        changed = _noted(state, messages, at, usable)
-    _tell(state, changed)
+        news = _noted(state, messages, at, usable)
+    _tell(state, news)
 
 
 def track_others(state: SessionState, usable: int) -> None:
@@ -75,14 +78,18 @@ def track_others(state: SessionState, usable: int) -> None:
         _progressed(state, (), len(state.history), usable)
 
 
-def _noted(
-    state: SessionState, messages: Sequence[Message], at: int, usable: int
-) -> Progress | None:
-    """What the markers of these messages changed; None where there are none."""
+def _noted(state: SessionState, messages: Sequence[Message], at: int, usable: int) -> Event | None:
+    """What is to be told of what the markers of these messages changed."""
     if not any(map(_marked, messages)):
         return None
-    state.catch_up()
-    return _progressed(state, messages, at, usable)
+    try:
+        state.catch_up()
+        done = _progressed(state, messages, at, usable)
+    except Exception as error:  # noqa: BLE001 - whatever a store raises, the messages are in it
+        return ErrorRaised.of(error, "track", serves="what the goals were before")
+    if not done.changes and not done.left_out:
+        return None
+    return GoalsChanged(changes=done.changes, left_out=done.left_out)
 
 
 def _progressed(state: SessionState, messages: Sequence[Message], at: int, usable: int) -> Progress:
@@ -129,9 +136,9 @@ def _room(state: SessionState, usable: int) -> Fits:
     return fits
 
 
-def _tell(state: SessionState, changed: Progress | None) -> None:
-    if changed is not None and (changed.changes or changed.left_out):
-        state.emit(GoalsChanged(changes=changed.changes, left_out=changed.left_out))
+def _tell(state: SessionState, news: Event | None) -> None:
+    if news is not None:
+        state.emit(news)
 
 
 def _marked(message: Message) -> list[tuple[str, Marker]]:

@@ -23,7 +23,7 @@ from compact.core.events import Committed, ErrorRaised, TriggerDecision, WindowC
 from compact.core.goals import open_tasks
 from compact.core.plan import Plan
 from compact.core.sessions import Move, MoveKind, Projection, Step
-from compact.errors import CannotFit, CompactError, Superseded
+from compact.errors import CannotFit, CompactError, Superseded, failing_at
 from compact.managers import drafts
 from compact.managers.adoption import standing_in
 from compact.managers.ahead import Ahead
@@ -41,8 +41,8 @@ BACKLOG = 64
 appended."""
 ABOVE, ASKED = "above the trigger", "asked for"
 """Why a session is compressed."""
-COMMIT = "commit"
-"""The stage that follows those of the pipeline."""
+DRAFT, COMMIT = "draft", "commit"
+"""What comes before the stages of the pipeline, and what follows them."""
 MOST_ROUNDS = 5
 """Compressions in a row that other writers may win before this one gives up."""
 
@@ -285,7 +285,7 @@ class View:
                 self._due = False
                 self.ahead.put_off(tokens)
                 serves = "the context before"
-                state.emit(ErrorRaised.of(error, error.stage or COMMIT, serves=serves))
+                state.emit(ErrorRaised.of(error, error.stage or DRAFT, serves=serves))
                 return self._as_it_is(usable, f"compressing failed: {error}")
         try:
             if otherwise is None or self.is_hopeless(error):
@@ -294,7 +294,7 @@ class View:
         except Superseded:
             raise
         except CompactError as last:
-            state.emit(ErrorRaised.of(last, last.stage or COMMIT))
+            state.emit(ErrorRaised.of(last, last.stage or DRAFT))
             raise
 
     def _settle(self) -> bool:
@@ -367,7 +367,7 @@ class View:
             CompactError: there is none; the context before stays.
         """
         state, breaker = self._state, self._breaker
-        with state.lock:
+        with failing_at(DRAFT), state.lock:
             ground, history = self.ground(), state.history
             beside = state.lead(self.size, state.goals).parts
             aside = sum(beside.values())
@@ -387,7 +387,8 @@ class View:
             policy = policy.model_copy(update={"guidance": guidance})
         policy = state.prompting.asked(policy)
         try:
-            drafts.begin_draft(state, self.size, self._base)
+            with failing_at(DRAFT):
+                drafts.begin_draft(state, self.size, self._base)
             proposal = await pipeline.compress(
                 history,
                 policy,
@@ -401,7 +402,7 @@ class View:
         except BaseException:
             drafts.end_draft(state, self.size)
             raise
-        return Draft(proposal, ground, aside)
+        return Draft(proposal.owned(), ground, aside)
 
     def ground(self) -> Ground:
         """What a draft that is made now stands on."""
@@ -449,7 +450,8 @@ class View:
             raise Superseded(f"window {self.size}: the session changed in between")
         state, step = self._state, self._step("compress", projection, projection.at)
         noted = state.counted_noted(projection, state.counter.estimator.name)
-        return state.store.commit(step.model_copy(update={"notes": noted}))
+        with failing_at(COMMIT):
+            return state.store.commit(step.model_copy(update={"notes": noted}))
 
     def go(self, kind: MoveKind, choose: Callable[[], Mapping[str, Any]]) -> Move:
         """Put what `choose` says in force, in one transaction: a projection, and what else the step

@@ -8,6 +8,7 @@ are another matter: storage.transcripts.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol, TypeVar, cast
 
 from pydantic import ValidationError
@@ -22,6 +23,7 @@ from compact.core.messages import (
     Opaque,
     Part,
     Raw,
+    ToolResult,
 )
 from compact.core.provider_rules import ProviderRules
 from compact.errors import InvalidMessage
@@ -92,6 +94,25 @@ def copied(value: T) -> T:
         own = tuple(map(copied, own))
     result: T = own
     return result
+
+
+def copied_message(message: Message) -> Message:
+    """The message with dictionaries of its own (`copied`); itself where it has none."""
+    update: dict[str, Any] = {}
+    if message.wire is not None:
+        update["wire"] = copied(message.wire)
+    if not isinstance(message.content, str):
+        update["content"] = tuple(map(_copied_part, message.content))
+    if message.metadata.model_extra:
+        update["metadata"] = message.metadata.model_copy(deep=True)
+    return message.model_copy(update=update) if update else message
+
+
+def _copied_part(part: Part) -> Part:
+    if isinstance(part, ToolResult) and part.images:
+        images = tuple(replace(image, raw=copied(image.raw)) for image in part.images)
+        return replace(part, raw=copied(part.raw), images=images)
+    return part if part.raw is None else replace(part, raw=copied(part.raw))
 
 
 def own_wire(message: Message, name: str) -> Raw | None:

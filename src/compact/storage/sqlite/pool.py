@@ -42,18 +42,21 @@ class Pool:
     def __init__(self, path: str, *, durability: Durability, busy_timeout: float) -> None:
         if durability not in ("full", "normal"):
             raise InvalidInput(f"durability is 'full' or 'normal', not {durability!r}")
-        self.path = path
+        self.path = path if path == MEMORY else str(Path(path).absolute())
+        """The file's name, which stays its name wherever the process goes."""
         self._durability = durability
         self._busy = busy_timeout
         self._closed = False
         self._log_is_full = False
+        """Whether the log still holds what is no longer in the file."""
         self.undone = 0
         """Transactions that were taken back."""
-        """Whether the log still holds what is no longer in the file."""
         self._set_up_locks()
+        self._identity: tuple[int, int] | None = None
+        """What tells the file from every other one, once it is open."""
         self._writer: apsw.Connection | None = self._open_writer()
-        self._file = Path(path).absolute()
-        self._identity = None if self.in_memory else _identity(self._file)
+        if not self.in_memory:
+            self._identity = _identity(Path(self.path))
         self.read_only: bool = self._writer.readonly("main")
         forks.share(self)
 
@@ -148,12 +151,12 @@ class Pool:
 
     def _check_place(self) -> None:
         """Whether the file still stands where it was opened: to one without a name SQLite writes on
-        and on, into nothing.
+        and on, into nothing; and where none stands, it would make another one.
 
         Raises:
             StoreFailed: it was deleted, or another one has taken its place.
         """
-        if self._identity is None or (found := _identity(self._file)) == self._identity:
+        if self._identity is None or (found := _identity(Path(self.path))) == self._identity:
             return
         what = f"{self.path} was deleted or moved away"
         if found is not None:
@@ -217,6 +220,7 @@ class Pool:
         Whoever makes the file, or switches it to WAL, has it alone for a moment; another process
         that opens it then is not made to wait by SQLite, and tries again.
         """
+        self._check_place()
         if not self.in_memory and not Path(self.path).parent.is_dir():
             raise StoreFailed(f"no folder {Path(self.path).parent}; make it first")
         since = time.monotonic()
@@ -265,6 +269,7 @@ class Pool:
             db.execute(f"PRAGMA {name} = {value}").fetchall()
 
     def _open_reader(self) -> apsw.Connection:
+        self._check_place()
         if self.read_only and self._may_be_immutable():
             return self._connect_immutable()
         flags = apsw.SQLITE_OPEN_READONLY if self.read_only else apsw.SQLITE_OPEN_READWRITE
@@ -285,7 +290,7 @@ class Pool:
         return path.is_file() and not is_writable and not has_log
 
     def _connect_immutable(self) -> apsw.Connection:
-        name = f"file:{quote(str(Path(self.path).absolute()))}?immutable=1"
+        name = f"file:{quote(self.path)}?immutable=1"
         flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
         return apsw.Connection(name, flags=flags)
 

@@ -13,8 +13,9 @@ from typing import Any, Self
 
 import apsw
 
-from compact.core.calls import checked
+from compact.core.calls import checked_methods
 from compact.core.checkpoints import Checkpoint
+from compact.core.codec import is_storable
 from compact.core.conversation import Conversation
 from compact.core.sessions import (
     Branch,
@@ -43,6 +44,7 @@ INDEXED_AFTER_COMMIT = 2_000
 """Messages that are indexed after a commit, so that the first search of a long session is quick."""
 
 
+@checked_methods
 class SQLiteManager:
     """A session store in a file, or in memory.
 
@@ -56,7 +58,6 @@ class SQLiteManager:
         StoreDamaged: it is no database, or a damaged one.
     """
 
-    @checked
     def __init__(
         self,
         path: str | Path = MEMORY,
@@ -65,7 +66,7 @@ class SQLiteManager:
         search_index: bool = True,
         busy_timeout: float = 10.0,
     ) -> None:
-        if "\0" in str(path):
+        if not is_storable(str(path)):
             raise StoreFailed(f"{str(path)!r} is not a file's name")
         name = MEMORY if str(path) == MEMORY else str(Path(path).expanduser())
         self._pool = Pool(name, durability=durability, busy_timeout=busy_timeout)
