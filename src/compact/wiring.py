@@ -443,6 +443,13 @@ def read_transcript(
     )
 
 
+def writable_transcript(transcript: Transcript) -> Transcript:
+    """The conversation as `write_transcript` can write it; a note says what is left out."""
+    from compact.storage.transcripts import writing
+
+    return writing.writable(transcript)
+
+
 def write_transcript(
     transcript: Transcript, messages: Sequence[Message], *, pre_tokens: int | None = None
 ) -> str:

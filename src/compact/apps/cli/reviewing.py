@@ -171,7 +171,7 @@ def _placed(history: SessionHistory, messages: Sequence[Message]) -> Iterator[Ro
         after = position + 1
         whole = not message.edited
         tokens = history.tokens(position) if whole else history.counter.message(message)
-        yield after, message, tokens
+        yield position, message, tokens
 
 
 def _show_head(out: Console, ctx: ContextManager, seen: ActiveContext, at: int) -> None:

@@ -131,7 +131,7 @@ def check_hosts(settings: CompactConfig, *, said: bool) -> None:
 
 
 def job_of(options: given.FileOptions) -> Job:
-    """Read what the options name.
+    """Read what the options name; for a plan, what the result can hold of it.
 
     Raises:
         InvalidTranscript: the file is unknown or broken.
@@ -152,6 +152,8 @@ def job_of(options: given.FileOptions) -> Job:
         conversation=options.conversation,
         active=options.active,
     )
+    if isinstance(options, given.PlanOptions):
+        transcript = wiring.writable_transcript(transcript)
     checked_tools(transcript.tools, source)
     return Job(settings, transcript, wiring.token_counter_of(settings, transcript.wire))
 
