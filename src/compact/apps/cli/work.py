@@ -151,9 +151,8 @@ def job_of(options: given.FileOptions) -> Job:
         format=options.format,
         conversation=options.conversation,
         active=options.active,
+        writable=isinstance(options, given.PlanOptions),
     )
-    if isinstance(options, given.PlanOptions):
-        transcript = wiring.writable_transcript(transcript)
     checked_tools(transcript.tools, source)
     return Job(settings, transcript, wiring.token_counter_of(settings, transcript.wire))
 
