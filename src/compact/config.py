@@ -13,7 +13,9 @@ from __future__ import annotations
 import difflib
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping
+from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Self, get_args, get_origin
 
@@ -79,6 +81,10 @@ class CompactConfig(CompactPolicy):
             super().__init__(**settings)
         except ValidationError as error:
             raise _first_wrong(error, self.names()) from None
+        shares = {"trigger_pct", "target_pct"}
+        if shares <= self.model_fields_set and self.target_pct > self.trigger_pct:
+            reason = f"{self.target_pct:g} lies above trigger_pct, which is {self.trigger_pct:g}"
+            raise InvalidConfig("target_pct", f"{reason}: a session is compressed to less than that")
 
     @field_validator("*", mode="before")
     @classmethod
@@ -88,7 +94,7 @@ class CompactConfig(CompactPolicy):
             and cls.model_fields[info.field_name or ""].annotation is not bool
         ):
             raise ValueError("expected a number or a text, not true or false")
-        return value
+        return read_number(value, cls.model_fields[info.field_name or ""].annotation)
 
     @classmethod
     @checked
@@ -202,6 +208,36 @@ class CompactConfig(CompactPolicy):
     def wrong(self, name: str, reason: str) -> InvalidConfig:
         """The error that says what is wrong with a setting, and where it came from."""
         return InvalidConfig(name, _placed(reason, self.origin(name)))
+
+
+_THOUSANDS = {"k": 1_000, "m": 1_000_000}
+_GROUPED = re.compile(r"[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+(?:_[0-9]+)*(?:\.[0-9]+)?")
+_LONGEST_NUMBER = 40
+
+
+def size_in(text: str) -> int | None:
+    """The whole number that a text means: `8000`, `8_000`, `8,000`, `8k`, `1.5m`; None where it
+    means none. A thousand is 1,000: what is read so fits into a window of 1,024, too.
+    """
+    digits = text.strip().lower()
+    times = _THOUSANDS.get(digits[-1:], 1)
+    digits = digits[:-1] if times > 1 else digits
+    if len(digits) > _LONGEST_NUMBER or _GROUPED.fullmatch(digits) is None:
+        return None
+    try:
+        number = Decimal(digits.replace(",", "")) * times
+    except ArithmeticError:
+        return None
+    return None if times == 1 and "." in digits else round(number)
+
+
+def share_in(text: str) -> float | None:
+    """The share of 1 that a text means: `0.4` or `40%`; None where it means none."""
+    words = text.strip()
+    try:
+        return float(words[:-1]) / 100 if words.endswith("%") else float(words)
+    except ValueError:
+        return None
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -338,6 +374,15 @@ def _tiers_of(
         if isinstance(own, dict):
             own[name] = None if text.strip().lower() in NOTHING else text.strip()
     return {"tiers": (tiers, ", ".join([*filter(None, [origin]), *given]))}
+
+
+def read_number(value: object, annotation: object) -> object:
+    """A number that a person wrote as a text, for a setting of that type; else the value."""
+    kinds = {annotation, *get_args(annotation)}
+    if not isinstance(value, str) or str in kinds:
+        return value
+    number = size_in(value) if int in kinds else share_in(value) if float in kinds else None
+    return value if number is None else number
 
 
 def _belongs_to_others(variable: str) -> bool:

@@ -36,6 +36,7 @@ from compact.errors import InvalidArgument, NotFound, StoreFailed, UnknownModel
 from compact.providers import tokenizers
 
 if TYPE_CHECKING:
+    from compact.core.sessions import Entry, Session
     from compact.providers.ollama_chat import Offered as Offered
     from compact.storage.sqlite.repair import RepairReport as RepairReport
     from compact.storage.transcripts.transcript import Transcript as Transcript
@@ -382,9 +383,7 @@ def put_session(
 
 
 def store_damage(store: SessionStore) -> tuple[list[str], dict[str, list[int]]]:
-    """What of an open store is not what was written, as sentences; and of each branch that lost
-    messages to an earlier damage, their positions.
-    """
+    """What of an open store is not what was written; and by branch what an earlier damage took."""
     from compact.storage.sqlite.settling import lost_in
     from compact.storage.sqlite.store import SQLiteManager
 

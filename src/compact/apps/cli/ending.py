@@ -37,7 +37,7 @@ class Stop(CompactError):
 
 def ending_of(error: BaseException) -> tuple[int, str | None]:
     """The exit code of an error, and the line to print; None where silence is better."""
-    match error:
+    match KeyboardInterrupt() if is_interrupt(error) else error:
         case CannotFit() | SummaryRejected():
             return CANNOT_FIT, str(error)
         case InvalidInput() | Stop() | NotFound() | StoreFailed() | ModelFailed():
@@ -60,6 +60,17 @@ def ending_of(error: BaseException) -> tuple[int, str | None]:
     return OUR_MISTAKE, f"a mistake of compact's own: {what} ({TRACEBACK}=1 shows where)"
 
 
+def is_interrupt(error: BaseException | None) -> bool:
+    """Whether an error is Ctrl-C, or what a library made of it."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        if isinstance(error, KeyboardInterrupt):
+            return True
+        seen.add(id(error))
+        error = error.__cause__ or error.__context__
+    return False
+
+
 def what_is_missing(error: BaseException) -> str | None:
     """Which package must be installed, where an error means that one is not there."""
     root = (getattr(error, "name", None) or "").partition(".")[0]
@@ -74,7 +85,8 @@ def _usage(error: Exception) -> str:
     words: str = getattr(error, "format_message", error.__str__)()
     context = getattr(error, "ctx", None)
     command = "compactctl" if context is None else context.command_path
-    return f"{words.rstrip('.?')}; see {command} --help"
+    join = " See" if words.endswith("?") else "; see"
+    return f"{words.rstrip('.')}{join} {command} --help"
 
 
 def say(line: str) -> None:

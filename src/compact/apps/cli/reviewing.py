@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from compact.apps.cli.options import position, taking, whole_number
+from compact.apps.cli.options import count, position, taking, whole_number
 from compact.apps.cli.session_options import PAGE, BranchOptions, OpenOptions
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class HistoryOptions(BranchOptions):
         ),
     ] = None
     most: Annotated[
-        int, typer.Option(parser=whole_number, metavar="N", help="How many are shown.")
+        int, typer.Option(parser=count, metavar="N", help="How many are shown.")
     ] = PAGE
     full: Annotated[bool, typer.Option("--full", help="Every message word for word.")] = False
 
@@ -91,7 +91,7 @@ class ContextOptions(OpenOptions):
     at: Annotated[
         int | None,
         typer.Option(
-            parser=whole_number,
+            parser=count,
             metavar="N",
             help="When the session had N messages. Default: now.",
         ),
@@ -105,7 +105,7 @@ class ContextOptions(OpenOptions):
     most: Annotated[
         int,
         typer.Option(
-            parser=whole_number, metavar="N", help="How many a table shows, the newest ones."
+            parser=count, metavar="N", help="How many a table shows, the newest ones."
         ),
     ] = SEEN
 
@@ -205,7 +205,7 @@ class RecallOptions(OpenOptions):
 
     query: Annotated[list[str], typer.Argument(metavar="QUERY...", help="What to look for.")]
     most: Annotated[
-        int, typer.Option(parser=whole_number, metavar="N", help="How many are shown.")
+        int, typer.Option(parser=count, metavar="N", help="How many are shown.")
     ] = FOUND
 
 

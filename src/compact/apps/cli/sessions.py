@@ -13,7 +13,7 @@ import typer
 
 from compact.apps.cli import exchange, exporting
 from compact.apps.cli.ending import Stop
-from compact.apps.cli.options import taking, whole_number
+from compact.apps.cli.options import count, share, taking, whole_number
 from compact.apps.cli.session_options import PAGE, OpenOptions, SessionOptions, StoreOptions
 from compact.apps.cli.words import counted
 
@@ -50,7 +50,7 @@ class ListOptions(StoreOptions):
     """What `sessions list` takes."""
 
     most: Annotated[
-        int, typer.Option(parser=whole_number, metavar="N", help="How many are shown.")
+        int, typer.Option(parser=count, metavar="N", help="How many are shown.")
     ] = PAGE
 
 
@@ -189,8 +189,9 @@ class CompressOptions(OpenOptions):
     target_ratio: Annotated[
         float | None,
         typer.Option(
+            parser=share,
             metavar="SHARE",
-            help="The share to keep of what may be shortened, above 0, at most 1. Default: down "
+            help="The share to keep of what may be shortened, such as 0.4 or 40%. Default: down "
             "to the target of the settings.",
         ),
     ] = None
@@ -225,14 +226,11 @@ def compress(options: CompressOptions) -> None:
     from compact.apps.cli import drawing, output, report, shown, stores
     from compact.apps.cli.progress import Progress
 
-    ratio = options.target_ratio
-    if ratio is not None and not 0 < ratio <= 1:
-        raise Stop(f"--target-ratio {ratio:g}: give a share above 0 and at most 1, such as 0.4")
     with (
         Progress("Compressing context") as progress,
         stores.entered(options, on_event=progress.on_event) as ctx,
     ):
-        plan = ctx.compress_conversation(ratio, guidance=options.keep)
+        plan = ctx.compress_conversation(options.target_ratio, guidance=options.keep)
         standing, line = shown.standing_json(ctx), shown.standing_line(ctx)
     if options.json:
         rungs = [rung.model_dump(mode="json") for rung in plan.rungs]
