@@ -196,17 +196,22 @@ class CannotFit(CompactError):
         self.floor = dict(floor)
         self.limit = limit
         self.total = sum(self.floor.values())
-        taken = sorted(self.floor.items(), key=lambda row: -row[1])
-        parts = ", ".join(f"{name} {tokens:,}" for name, tokens in taken if tokens)
-        enough = [name for name, tokens in taken if tokens >= self.total - limit]
-        ways = [_WAYS[name] for name in enough or dict(taken) if name in _WAYS]
-        super().__init__(
-            f"cannot fit {limit:,} tokens: what may not be shortened needs {self.total:,} "
-            f"({parts}). {', or '.join(['Raise the limit', *ways])}."
+        super().__init__(self.told(WAYS))
+
+    def told(self, ways: Mapping[str, str]) -> str:
+        """The text, with the ways out in these words: by part of the floor, and `limit`."""
+        taken = [row for row in sorted(self.floor.items(), key=lambda row: -row[1]) if row[1]]
+        parts = ", ".join(f"{name} {tokens:,}" for name, tokens in taken)
+        enough = [name for name, tokens in taken if tokens >= self.total - self.limit]
+        out = [ways[name] for name in ("limit", *(enough or dict(taken))) if name in ways]
+        return (
+            f"cannot fit {self.limit:,} tokens: what may not be shortened needs {self.total:,} "
+            f"({parts}). {', or '.join(out)}."
         )
 
 
-_WAYS: Mapping[str, str] = {
+WAYS: Mapping[str, str] = {
+    "limit": "Raise the limit",
     "newest user message": "shorten the newest user message (in a session, put_aside() shows its "
     "head and tail and keeps the whole for recall)",
     "pins": "unpin messages (in a session, put_aside(id) shows head and tail of one)",

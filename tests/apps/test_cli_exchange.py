@@ -12,8 +12,9 @@ import time
 import pytest
 
 from compact import ContextManager, wiring
+from compact.core.messages import Message
 from compact.core.sessions import Branch, Session
-from compact.errors import Superseded
+from compact.errors import InvalidMessage, Superseded
 from tests.apps.conftest import ROOT, kept_in
 
 unix = pytest.mark.skipif(os.name == "nt", reason="pipes with names are Unix's")
@@ -319,12 +320,12 @@ def test_a_killed_import_can_be_done_again(run, sample):
     assert run("sessions", "import", sample).code == 0
     session = Session(id="b", branch=Branch(id="b", session_id="b"))
     with SQLiteManager(".compact/sessions.db") as store:
-        wrong = [Entry(m) for m in kept_in(".compact/sessions.db", "harbour")[:2]]
-        wrong.append(None)
-        with pytest.raises(AttributeError):
-            store.put_session(session, wrong, {})
+        good = [Entry(m) for m in kept_in(".compact/sessions.db", "harbour")[:2]]
+        with pytest.raises(InvalidMessage):
+            bad = Message.model_validate({"role": "user", "metadata": {"own": object()}})
+            store.put_session(session, [*good, Entry(bad)], {})
         assert [each.id for each in store.sessions()] == ["harbour"]
-        assert store.put_session(session, wrong[:2], {"n": {"a": 1}}).branch.messages == 2
+        assert store.put_session(session, good, {"n": {"a": 1}}).branch.messages == 2
         assert store.notes("b") == {"n": {"a": 1}}
         with pytest.raises(Superseded):
             store.put_session(session, [], {})

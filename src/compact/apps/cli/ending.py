@@ -13,6 +13,7 @@ import typer
 
 from compact.core.redaction import without_credentials
 from compact.errors import (
+    WAYS,
     CannotFit,
     CompactError,
     InvalidInput,
@@ -35,10 +36,24 @@ class Stop(CompactError):
     """The command cannot go on for a reason of its own: bad usage, no room to write."""
 
 
+WAYS_HERE = {
+    **WAYS,
+    "limit": "Give more: --max-tokens N, or --window N for a session",
+    "newest user message": "shorten the newest user message (in a session, `sessions put-aside "
+    "SESSION` shows its head and tail and keeps the whole for recall)",
+    "pins": "pin less (in a session, `sessions put-aside SESSION MESSAGE` shows head and tail of "
+    "one)",
+    "goals": "end goals with `goals done SESSION ID`",
+}
+"""What helps against a floor that is too large, as it is done here."""
+
+
 def ending_of(error: BaseException) -> tuple[int, str | None]:
     """The exit code of an error, and the line to print; None where silence is better."""
-    match KeyboardInterrupt() if is_interrupt(error) else error:
-        case CannotFit() | SummaryRejected():
+    match error := KeyboardInterrupt() if is_interrupt(error) else error:
+        case CannotFit():
+            return CANNOT_FIT, error.told(WAYS_HERE)
+        case SummaryRejected():
             return CANNOT_FIT, str(error)
         case InvalidInput() | Stop() | NotFound() | StoreFailed() | ModelFailed():
             return BAD_INPUT, str(error)

@@ -175,7 +175,9 @@ def _session_of(read: SessionFile, options: ImportOptions, shelf: Shelf) -> Sess
         known = shelf.store.session(name)
         if known.scope == scope and _is_empty(shelf, known):
             raise NotFound(name)  # nothing was ever kept in it: it makes room
-        raise Stop(f"there is a session {name!r} in {shelf.file}; import under another id: --as ID")
+        whose = "" if known.scope == scope else f", scope {known.scope!r}; scopes share their ids"
+        there = f"there is a session {name!r} in {shelf.file}{whose}"
+        raise Stop(f"{there}; import under another id: --as ID")
     counter = wiring.token_counter(
         read.wire, tokenizer=_tokenizer(read, shelf), model=shelf.settings.model
     )

@@ -41,6 +41,9 @@ Examples:
   compactctl context session
 """
 
+NEGATIVE = {"ignore_unknown_options": True}
+"""A message's number may be negative, and is no option then."""
+
 app = typer.Typer(
     name="compactctl",
     help=HELP,
@@ -60,7 +63,7 @@ app.add_typer(sessions.group, name="sessions")
 app.command("history")(reviewing.history)
 app.command("context")(reviewing.context)
 app.command("recall")(reviewing.recall)
-app.command("expand")(reviewing.expand)
+app.command("expand", context_settings=NEGATIVE)(reviewing.expand)
 app.command("checkpoints")(checkpoint_tree.checkpoints)
 app.add_typer(goals.group, name="goals")
 app.command("snapshot")(travelling.snapshot)

@@ -14,7 +14,7 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 import typer
 from typer.models import ArgumentInfo
 
-from compact.config import share_in, size_in
+from compact.core.sizes import share_in, size_in
 
 Options = TypeVar("Options")
 EXAMPLES = "Examples:"
