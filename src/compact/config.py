@@ -24,6 +24,7 @@ from compact.core.calls import checked, got
 from compact.core.policy import CompactPolicy
 from compact.core.profiles import ModelBook, shipped
 from compact.core.redaction import without_credentials
+from compact.core.sizes import share_in, size_in
 from compact.core.tiers import NUMBERS, Tier, TierSettings, tier_of
 from compact.errors import InvalidConfig, UnknownModel, unreadable
 
@@ -80,6 +81,10 @@ class CompactConfig(CompactPolicy):
             super().__init__(**settings)
         except ValidationError as error:
             raise _first_wrong(error, self.names()) from None
+        shares = {"trigger_pct", "target_pct"}
+        if shares <= self.model_fields_set and self.target_pct > self.trigger_pct:
+            reason = f"{self.target_pct:g} lies above trigger_pct, which is {self.trigger_pct:g}"
+            raise InvalidConfig("target_pct", f"{reason}: a session is compressed to less than that")
 
     @field_validator("*", mode="before")
     @classmethod
@@ -89,7 +94,7 @@ class CompactConfig(CompactPolicy):
             and cls.model_fields[info.field_name or ""].annotation is not bool
         ):
             raise ValueError("expected a number or a text, not true or false")
-        return value
+        return read_number(value, cls.model_fields[info.field_name or ""].annotation)
 
     @classmethod
     @checked
@@ -338,6 +343,15 @@ def _tiers_of(
         if isinstance(own, dict):
             own[name] = None if text.strip().lower() in NOTHING else text.strip()
     return {"tiers": (tiers, ", ".join([*filter(None, [origin]), *given]))}
+
+
+def read_number(value: object, annotation: object) -> object:
+    """A number that a person wrote as a text, for a setting of that type; else the value."""
+    kinds = {annotation, *get_args(annotation)}
+    if not isinstance(value, str) or str in kinds:
+        return value
+    number = size_in(value) if int in kinds else share_in(value) if float in kinds else None
+    return value if number is None else number
 
 
 def _belongs_to_others(variable: str) -> bool:

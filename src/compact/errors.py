@@ -203,16 +203,22 @@ class CannotFit(CompactError):
         self.floor = dict(floor)
         self.limit = limit
         self.total = sum(self.floor.values())
+        super().__init__(self.told(WAYS))
+
+    def told(self, ways: Mapping[str, str]) -> str:
+        """The text, with the ways out in these words: by part of the floor, and `limit`."""
         taken = sorted(self.floor.items(), key=lambda row: -row[1])
         parts = ", ".join(f"{name} {tokens:,}" for name, tokens in taken if tokens)
-        ways = _enough([row for row in taken if row[0] in _WAYS], self.total - limit)
-        super().__init__(
-            f"cannot fit {limit:,} tokens: what may not be shortened needs {self.total:,} "
-            f"({parts}). {', or '.join(['Raise the limit', *ways])}."
+        helping = [(ways[name], tokens) for name, tokens in taken if name in ways and tokens]
+        out = [ways["limit"], *_enough(helping, self.total - self.limit)]
+        return (
+            f"cannot fit {self.limit:,} tokens: what may not be shortened needs {self.total:,} "
+            f"({parts}). {', or '.join(out)}."
         )
 
 
-_WAYS: Mapping[str, str] = {
+WAYS: Mapping[str, str] = {
+    "limit": "Raise the limit",
     "newest user message": "shorten the newest user message (in a session, put_aside() shows its "
     "head and tail and keeps the whole for recall)",
     "pins": "pin fewer messages (in a session, unpin(id) or put_aside(id), which shows head and "
@@ -224,15 +230,15 @@ _WAYS: Mapping[str, str] = {
 """What helps where a part of the floor takes too much."""
 
 
-def _enough(parts: Sequence[tuple[str, int]], excess: int) -> list[str]:
-    """What frees so many tokens: of parts, the largest first, each that does alone, else the fewest
+def _enough(ways: Sequence[tuple[str, int]], excess: int) -> list[str]:
+    """What frees so many tokens: of ways and their tokens, the largest first, each that does alone, else the fewest
     that do together.
     """
-    if alone := [_WAYS[name] for name, tokens in parts if tokens >= excess]:
+    if alone := [way for way, tokens in ways if tokens >= excess]:
         return alone
     together = list[str]()
-    for name, tokens in parts:
-        together.append(_WAYS[name])
+    for way, tokens in ways:
+        together.append(way)
         excess -= tokens
         if excess <= 0:
             return [", and ".join(together)]

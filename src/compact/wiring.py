@@ -36,6 +36,7 @@ from compact.errors import InvalidArgument, NotFound, StoreFailed, UnknownModel
 from compact.providers import tokenizers
 
 if TYPE_CHECKING:
+    from compact.core.sessions import Entry, Session
     from compact.providers.ollama_chat import Offered as Offered
     from compact.storage.sqlite.repair import RepairReport as RepairReport
     from compact.storage.transcripts.transcript import Transcript as Transcript
@@ -371,11 +372,23 @@ def store_schema() -> str:
     return MIGRATIONS[-1].name
 
 
-def store_damage(store: SessionStore) -> list[str]:
-    """What of an open store is not what was written, as sentences; none where all is well."""
+def put_session(
+    store: SessionStore, session: Session, entries: Sequence[Entry], notes: Mapping[str, Any]
+) -> Session:
+    """Store a new session in a file's store, with messages and notes, in one step."""
     from compact.storage.sqlite.store import SQLiteManager
 
-    return store.integrity_check() if isinstance(store, SQLiteManager) else []
+    assert isinstance(store, SQLiteManager), "a file's store"
+    return store.put_session(session, entries, notes)
+
+
+def store_damage(store: SessionStore) -> tuple[list[str], dict[str, list[int]]]:
+    """What of an open store is not what was written; and by branch what an earlier damage took."""
+    from compact.storage.sqlite.settling import lost_in
+    from compact.storage.sqlite.store import SQLiteManager
+
+    wrong = store.integrity_check() if isinstance(store, SQLiteManager) else []
+    return wrong, {} if wrong else lost_in(store)
 
 
 def repair_store(path: str | Path) -> RepairReport:
@@ -426,21 +439,24 @@ def read_transcript(
     format: str | None = None,
     conversation: int | None = None,
     active: bool = False,
+    writable: bool = False,
 ) -> Transcript:
-    """Read a conversation from a file, or from bytes that are already here.
+    """Read a conversation from a file, or from bytes that are already here; `writable` leaves out
+    what `write_transcript` has no place for.
 
     Raises:
         InvalidTranscript: the file is unknown or broken; the text names the line and the reason.
     """
-    from compact.storage.transcripts import reading
+    from compact.storage.transcripts import reading, writing
 
-    return reading.read(
+    read = reading.read(
         Path(source) if data is None else data,
         source=str(source),
         format=format,
         conversation=conversation,
         active=active,
     )
+    return writing.writable(read) if writable else read
 
 
 def write_transcript(

@@ -337,3 +337,16 @@ def test_the_sample_can_be_had_as_a_file(run, sample, tmp_path):
     assert (tmp_path / "mine.jsonl").read_text() == "mine"
     assert "an empty name" in run("demo", "--save", "").err
     assert "compactctl demo --save harbour.jsonl" in run("demo").out
+
+
+@pytest.mark.parametrize("name", ["gemini_cli.json", "specstory_claude.md"])
+def test_what_will_be_written_is_what_is_counted(run, fixtures, name):
+    """Chat completions have no place for reasoning: it is not counted, and a note says so."""
+    done = run("compact", fixtures / name, "--max-tokens", "9000", "-o", "out.jsonl", "--json")
+    report = json.loads(done.out)
+    assert any("of reasoning, which chat completions" in note for note in report["notes"])
+    written = json.loads(run("tokens", "out.jsonl", "--json").out)
+    assert written["tokens"] == report["tokens_after"] == report["tokens_before"]
+    assert written["messages"] == report["messages_after"]
+    read = json.loads(run("tokens", fixtures / name, "--json").out)
+    assert read["tokens"] == written["tokens"] + read["kinds"]["reasoning"]["tokens"]

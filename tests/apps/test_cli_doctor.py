@@ -304,7 +304,19 @@ def test_repair_of_nothing_is_refused_or_does_nothing(run, chat, tmp_path):
 
 
 def test_lost_messages_are_named_by_number():
-    from compact.apps.cli.doctor import _spans
+    from compact.apps.cli.words import spans
 
-    assert _spans([0, 1, 2, 5, 8, 9]) == "0-2, 5, 8-9"
-    assert _spans(range(0, 100, 2)).endswith("22 …")
+    assert spans([0, 1, 2, 5, 8, 9]) == "0-2, 5, 8-9"
+    assert spans(range(0, 100, 2)).endswith("22 …")
+
+
+def test_what_a_repair_could_not_save_is_the_last_word(run, chat):
+    """NFR-2: nobody reads at the end that all is well where messages are lost."""
+    os.truncate(chat, chat.stat().st_size // 3)
+    done = run("doctor", "--store", chat, "--repair")
+    assert done.code == 2
+    end = done.out.strip().splitlines()[-1]
+    assert "but not all was saved: at least " in end
+    later = " ".join(run("doctor", "--store", chat, "--check").out.split())
+    assert "every message is what was written" not in later
+    assert "but a damage took" in later

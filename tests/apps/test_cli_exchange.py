@@ -2,15 +2,20 @@
 
 import json
 import os
+import signal
 import stat
+import subprocess
+import sys
 import threading
 import time
 
 import pytest
 
 from compact import ContextManager, wiring
+from compact.core.messages import Message
 from compact.core.sessions import Branch, Session
-from tests.apps.conftest import kept_in
+from compact.errors import InvalidMessage, Superseded
+from tests.apps.conftest import ROOT, kept_in
 
 unix = pytest.mark.skipif(os.name == "nt", reason="pipes with names are Unix's")
 
@@ -211,7 +216,7 @@ def test_a_broken_file_makes_no_session_and_no_store(run, tmp_path, content, rea
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError("full")])
-@pytest.mark.parametrize("where", ["history.SessionHistory.append", "store.SQLiteManager.append"])
+@pytest.mark.parametrize("where", ["history.SessionHistory.append", "messages.append"])
 def test_what_fails_on_the_way_leaves_nothing(run, sample, monkeypatch, error, where):
     """All of it or nothing."""
     room = "compact.managers" if where.startswith("history") else "compact.storage.sqlite"
@@ -279,17 +284,51 @@ def test_what_a_killed_import_left_makes_room(run, sample, tmp_path):
     refused(run("sessions", "import", sample, "--as", "bob", "--store", "s.db"), "there is a")
 
 
-def test_a_session_that_is_deleted_meanwhile_is_said(run, sample, monkeypatch):
+KILLED = """
+import os, signal, sys
+from compact.storage.sqlite import {module}
+
+real = {module}.{name}
+
+def killed(*arguments):
+    real(*arguments)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+{module}.{name} = killed
+from compact.apps.cli.main import main
+sys.exit(main(["sessions", "import", {sample!r}]))
+"""
+
+
+@unix
+@pytest.mark.parametrize("step", ["sessions.create", "messages.append"])
+def test_an_import_that_is_killed_leaves_nothing(run, sample, step):
+    """All of it comes in or nothing, whenever the process ends."""
+    module, name = step.split(".")
+    script = KILLED.format(module=module, name=name, sample=str(sample))
+    environ = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run([sys.executable, "-c", script], env=environ, check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert json.loads(run("sessions", "list", "--json").out)["total"] == 0
+
+
+def test_a_killed_import_can_be_done_again(run, sample):
+    """Between making the session and its messages nothing is to be seen."""
+    from compact.core.sessions import Entry
     from compact.storage.sqlite.store import SQLiteManager
 
-    real = SQLiteManager.append
-
-    def late(self, *arguments, **options):
-        self.delete_session("harbour")
-        return real(self, *arguments, **options)
-
-    monkeypatch.setattr(SQLiteManager, "append", late)
-    refused(run("sessions", "import", sample), "another process deleted session 'harbour'")
+    assert run("sessions", "import", sample).code == 0
+    session = Session(id="b", branch=Branch(id="b", session_id="b"))
+    with SQLiteManager(".compact/sessions.db") as store:
+        good = [Entry(m) for m in kept_in(".compact/sessions.db", "harbour")[:2]]
+        with pytest.raises(InvalidMessage):
+            bad = Message.model_validate({"role": "user", "metadata": {"own": object()}})
+            store.put_session(session, [*good, Entry(bad)], {})
+        assert [each.id for each in store.sessions()] == ["harbour"]
+        assert store.put_session(session, good, {"n": {"a": 1}}).branch.messages == 2
+        assert store.notes("b") == {"n": {"a": 1}}
+        with pytest.raises(Superseded):
+            store.put_session(session, [], {})
 
 
 def test_tool_schemas_come_along_and_are_counted(run, fixtures):

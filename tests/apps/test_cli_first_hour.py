@@ -1,5 +1,6 @@
 """What a person meets in the first hour: numbers, hints, what is installed (K-11)."""
 
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -130,3 +131,75 @@ def _read_down(lines, start):
             break
         found += piece
     return found
+
+
+@pytest.mark.parametrize("text", ["8,00", "1,2,3,4", ",800", "8,", "8,0000", "8_", "1.5", "8,00k"])
+def test_commas_stand_between_groups_of_three(run, sample, text):
+    assert "is not a whole number" in refused(run("compact", sample, "--max-tokens", text))
+
+
+def test_one_reader_of_sizes_for_options_settings_and_files(run, sample, monkeypatch, tmp_path):
+    """`8k` is a size wherever one may be given, and `50%` a share."""
+    (tmp_path / "c.yaml").write_text("output_reserve: 1k\ntrigger_pct: 60%\n")
+    monkeypatch.setenv("COMPACT_MAX_CONTEXT_TOKENS", "8k")
+    monkeypatch.setenv("COMPACT_TARGET_PCT", "30%")
+    told = json.loads(run("validate-config", "c.yaml", "--json").out)["settings"]
+    assert told["max_context_tokens"]["value"] == 8_000
+    assert told["output_reserve"]["value"] == 1_000
+    assert (told["trigger_pct"]["value"], told["target_pct"]["value"]) == (0.6, 0.3)
+    monkeypatch.setenv("COMPACT_MAX_CONTEXT_TOKENS", "8,00")
+    assert "max_context_tokens" in refused(run("validate-config"))
+    monkeypatch.delenv("COMPACT_MAX_CONTEXT_TOKENS")
+    run("sessions", "import", sample)
+    half = run("sessions", "compress", "harbour", "--target-ratio", "50%", "--window", "32k")
+    assert half.code == 0, half.err
+    told = refused(run("sessions", "compress", "harbour", "--target-ratio", "abc"))
+    assert "no share above 0 and at most 1, such as 0.4 or 40%" in told
+    told = refused(run("branch", "harbour", "--at", "abc"))
+    assert "such as 120" in told
+    assert "8k" not in told
+
+
+def test_a_wrong_line_of_the_env_file_names_the_file(run, tmp_path):
+    (tmp_path / ".env").write_text("COMPACT_TRIGER_PCT=0.5\n")
+    assert "no such setting, in .env; did you mean" in refused(run("doctor"))
+    (tmp_path / ".env").write_text("COMPACT_TRIGGER_PCT=7\n")
+    assert "(from COMPACT_TRIGGER_PCT in .env)" in refused(run("doctor"))
+    (tmp_path / ".env").write_text("COMPACT_TRIGGER_PCT=0.5\n")
+    told = json.loads(run("validate-config", "--json").out)["settings"]
+    assert told["trigger_pct"]["from"] == "COMPACT_TRIGGER_PCT in .env"
+
+
+def test_a_target_above_the_trigger_is_refused(run, tmp_path):
+    (tmp_path / "c.yaml").write_text("trigger_pct: 0.3\ntarget_pct: 0.9\n")
+    told = refused(run("validate-config", "c.yaml"))
+    assert "target_pct: 0.9 lies above trigger_pct, which is 0.3" in told
+
+
+def test_the_width_that_is_asked_for_is_taken(run, sample, monkeypatch):
+    for columns in (60, 140):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        lines = run("dry-run", sample, "--max-tokens", "8000").out.splitlines()
+        assert columns - 2 <= max(map(len, lines)) <= columns or columns == 140
+    assert max(map(len, lines)) > 100
+
+
+def test_an_error_that_ctrl_c_became_is_ctrl_c():
+    from compact.apps.cli.ending import INTERRUPTED, ending_of
+
+    try:
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt as error:
+            raise ValueError("a schema") from error
+    except ValueError as error:
+        assert ending_of(error)[0] == INTERRUPTED
+
+
+def test_small_words(run, sample, tmp_path):
+    (tmp_path / "b.json").write_text('[{"role": "user", "co')
+    told = refused(run("tokens", "b.json"))
+    assert "starting at column" in told
+    told = refused(run("tokns", "b.json"))
+    assert "';" not in told
+    assert told.rstrip().endswith("--help")

@@ -344,3 +344,15 @@ def test_help_imports_nothing_heavy(process):
 def test_the_demo_takes_less_than_two_seconds(process):
     """Offline: no proxy, no home folder, no network is asked for."""
     assert best_of(3, lambda: process("demo")) < 2 * slowness()
+
+
+@unix
+@pytest.mark.parametrize("command", ["compact", "tokens"])
+def test_a_reader_of_the_report_who_left_is_no_mistake(process, sample, command):
+    """141 also where it is standard error that nobody reads any more; what was asked for is done."""
+    reads, writes = os.pipe()
+    os.close(reads)
+    extra = ("--max-tokens", "8000", "-o", "o.x") if command == "compact" else ()
+    done = process(command, sample, *extra, stdout=writes, stderr=writes)
+    os.close(writes)
+    assert done.code == 141

@@ -195,7 +195,7 @@ def test_a_context_is_shown_by_pages(run, told, tmp_path):
     assert "1,801 older messages are not shown: --most 2001 shows all" in done
     rows = [line.split() for line in done.splitlines() if line.endswith(tuple("0123456789"))]
     numbers = [int(row[0].replace(",", "")) for row in rows if row[-2:-1] == ["word"]]
-    assert numbers == list(range(1_802, 2_002))
+    assert numbers == list(range(1_801, 2_001))
     assert "not shown" not in run("context", "a", *at, "--most", "2001").out
     assert "1 older message is not shown" in run("context", "a", *at, "--most", "2000").out
     assert run("context", "a", *at, "--most", "3", "--render", "full").out.count("word ") == 3
@@ -404,3 +404,20 @@ def test_what_comes_out_of_a_context_is_recognized_as_ours(told):
     """K-6: the text of a checkpoint is never taken for a person's when it comes back."""
     texts = [m["content"] for m in told("context")["messages"] if m["role"] == "user"]
     assert any(isinstance(text, str) and is_checkpoint_text(text) for text in texts)
+
+
+def test_context_counts_messages_as_history_does(run, chat):
+    """From 0, like all that names a message by its number."""
+    at = ("--store", chat)
+    rows = run("context", "harbour", *at).out.splitlines()[-2:]
+    assert rows == run("history", "harbour", *at, "--most", "2").out.splitlines()[-2:]
+    full = run("context", "harbour", *at, "--render", "full", "--most", "1").out
+    assert "\n119 · m119 · " in full
+
+
+def test_one_number_for_what_a_model_sees(run, sample):
+    """A call that nobody answered is answered by a note, which counts."""
+    assert run("sessions", "import", sample).code == 0
+    seen = json.loads(run("context", "harbour", "--json").out)
+    shown = json.loads(run("sessions", "show", "harbour", "--json").out)
+    assert seen["tokens"] == shown["now"]["tokens"]

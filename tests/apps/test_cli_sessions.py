@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import sys
 import tempfile
 import time
@@ -288,7 +289,7 @@ def test_a_session_is_compressed_by_hand_and_can_be_taken_back(run, chat):
 @pytest.mark.parametrize("ratio", ["0", "1.1", "-1", "nan"])
 def test_a_share_that_is_none_is_refused(run, chat, ratio):
     refused(run("sessions", "compress", "harbour", "--store", chat, f"--target-ratio={ratio}"),
-            "a share above 0")  # fmt: skip
+            "no share above 0")  # fmt: skip
 
 
 def test_what_cannot_fit_ends_with_1(run, tmp_path):
@@ -305,7 +306,7 @@ def test_a_message_that_fits_nowhere_is_put_aside(run, tmp_path):
     with ContextManager(window=8_192, store=tmp_path / "s.db", session_id="a") as ctx:
         log = ctx.add_message(role="user", content="A crane lifted a box. " * 2_000)
     at = ("a", "--store", "s.db", "--window", "2000")
-    assert refused(run("sessions", "compress", *at), "put_aside()", code=1)
+    assert refused(run("sessions", "compress", *at), "sessions put-aside", code=1)
     told = json.loads(run("sessions", "put-aside", *at, "--json").out)
     assert told["message"] == log.id
     assert f"the whole text is message {log.id}" in told["shown"]
@@ -431,3 +432,66 @@ def test_each_error_has_its_ending(run, chat, monkeypatch, error, code, words):
 
     monkeypatch.setattr(stores, "context_of", broken)
     refused(run("undo", "harbour", "--store", chat), words, code=code)
+
+
+def test_a_compression_tells_of_all_checkpoints_it_made(run, sample):
+    """The checkpoints' own spans, and their sums."""
+    run("sessions", "import", sample)
+    at = ("sessions", "compress", "harbour", "--window", "32000")
+    done = run(*at)
+    made = re.findall(r"^(ck-\w+): ([\d,]+) messages? of", done.out, re.M)
+    seen = json.loads(run("sessions", "show", "harbour", "--window", "32000", "--json").out)
+    assert [name for name, _ in made] == seen["now"]["checkpoints"]
+    assert len(made) > 1
+    total = sum(int(count.replace(",", "")) for _, count in made)
+    assert f"together {len(made)} checkpoints: {total:,} messages" in done.out
+
+
+def test_a_message_is_put_aside_by_its_number(run, tmp_path):
+    with ContextManager(window=8_192, store=tmp_path / "s.db", session_id="a") as ctx:
+        ctx.add_message(role="user", content="word " * 3_000)
+        ctx.add_message(role="user", content="short")
+    at = ("--store", "s.db")
+    done = run("sessions", "put-aside", "a", "1", *at)
+    assert (done.code, done.out) == (0, "")
+    assert "it is shown whole" in done.err
+    assert json.loads(run("sessions", "put-aside", "a", "1", *at, "--json").out)["whole"]
+    done = run("sessions", "put-aside", "a", "-2", *at, "--tokens", "100")
+    assert (done.code, done.err) == (0, "")
+    assert run("expand", "a", "-2", *at).out.startswith(f"0 · {done.out.strip()}")
+
+
+def test_ids_are_shared_by_scopes_and_it_is_said(run, sample):
+    run("sessions", "import", sample, "--scope", "alice")
+    told = run("sessions", "import", sample).err
+    assert "scope 'alice'; scopes share their ids" in told
+    assert "--scope alice" in run("context", "harbour").err
+
+
+def test_a_snapshot_of_ones_own_is_called_so(run, chat):
+    run("snapshot", "harbour", "--note", "mine", "--store", chat)
+    rows = run("sessions", "show", "harbour", "--store", chat).out.splitlines()
+    assert "yours" in next(row for row in rows if row.rstrip().endswith("mine"))
+
+
+def test_the_bar_names_the_record_and_the_system_prompt(run, sample):
+    run("sessions", "import", sample)
+    run("sessions", "compress", "harbour", "--window", "16k", "--target-ratio", "10%")
+    run("sessions", "compress", "harbour", "--window", "16k", "--target-ratio", "5%")
+    out = run("context", "harbour", "--window", "16k").out
+    legend = out.splitlines()[3]
+    assert " system 382" in legend
+    assert (" record " in legend) == ("[Record" in out)
+
+
+def test_what_cannot_fit_names_a_number_that_fits_and_ways_that_are_there(run, tmp_path):
+    rows = [{"role": "user", "content": "word " * 100}, {"role": "assistant", "content": "a " * 90}]
+    rows += [{"role": "user", "content": "hold " * 400}]
+    (tmp_path / "c.json").write_text(json.dumps(rows))
+    done = run("compact", "c.json", "--max-tokens", "100", "-o", "o.json")
+    assert done.code == 1
+    assert "--max-tokens" in done.err
+    for absent in ("system prompt", "pin", "tools", "put_aside("):
+        assert absent not in done.err
+    needed = re.search(r"needs ([\d,]+)", done.err).group(1)
+    assert run("compact", "c.json", "--max-tokens", needed, "-o", "o.json").code == 0

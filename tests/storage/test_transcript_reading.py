@@ -398,3 +398,12 @@ def test_a_summary_in_specstory_is_a_checkpoint_only_where_its_originals_are_mis
     later = read((head + turn + summary).encode())
     assert [m.text for m in later.messages] == ["hi"]
     assert later.notes == ("1 earlier summary",)
+
+
+def test_ids_tell_positions_where_a_system_prompt_stands_beside_the_messages():
+    """A message's number and the id it is given for want of its own are one count."""
+    transcript = read(FIXTURES / "anthropic_object.json")
+    assert [m.id for m in transcript.messages] == [f"m{i}" for i in range(len(transcript.messages))]
+    own = b'{"system": "s", "messages": [{"role": "user", "content": "x", "id": "m0"}]}'
+    own = own.replace(b'"x"', b'"x", "tool_calls": null')
+    assert [m.id for m in read(own).messages] == ["m0", "m1-0"]

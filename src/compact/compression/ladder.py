@@ -97,9 +97,8 @@ class Ladder:
         self._spare = hard - layout.limit
         self._hold_floor(layout)
         above = layout.limit - layout.tokens
-        if above < LEAST_CHECKPOINT and len(layout.held) < len(self._history):
-            floor = {**layout.floor, "room for a checkpoint": LEAST_CHECKPOINT}
-            raise CannotFit(floor, layout.limit)
+        if above < LEAST_CHECKPOINT:
+            self._refuse_rest(layout)
         if self._policy.strategy != "off":
             above -= self._hold_marked(layout, int(above * MARKED_SHARE))
         self._hold_words(layout, above, words)
@@ -149,7 +148,18 @@ class Ladder:
             parts["newest user message"] = self._hold(layout, newest)
         layout.floor = parts
         if layout.tokens > layout.limit:
+            self._refuse_rest(layout)
             raise CannotFit(parts, layout.limit)
+
+    def _refuse_rest(self, layout: Layout) -> None:
+        """Refuse a floor that leaves no room to say what the rest was, with what both need.
+
+        Raises:
+            CannotFit: there is something beside the floor.
+        """
+        if len(layout.held) < len(self._history):
+            floor = {**layout.floor, "room for a checkpoint": LEAST_CHECKPOINT}
+            raise CannotFit(floor, layout.limit)
 
     def _hold(self, layout: Layout, position: int) -> int:
         """Keep a message word for word, with whatever cannot be parted from it; the tokens that

@@ -327,8 +327,18 @@ def _sizes(file: str) -> dict[str, int]:
 
 
 def _integrity(opened: SessionStore) -> Iterator[Finding]:
-    wrong = wiring.store_damage(opened)
+    wrong, lost = wiring.store_damage(opened)
     if not wrong:
-        yield Finding("integrity", "ok", "every message is what was written", {"wrong": []})
+        yield _losses(lost)
     for line in wrong:
         yield Finding("integrity", "broken", line, {"wrong": wrong})
+
+
+def _losses(lost: Mapping[str, list[int]]) -> Finding:
+    """Of a store whose messages are what was written: those that an earlier damage took."""
+    if not lost:
+        return Finding("integrity", "ok", "every message is what was written", {"wrong": []})
+    total = words.counted(sum(map(len, lost.values())), "message")
+    where = "; ".join(f"branch {name!r} {words.spans(at)}" for name, at in lost.items())
+    text = f"what is left is what was written, but a damage took {total}: {where}"
+    return Finding("integrity", "note", text, {"wrong": [], "lost": lost})

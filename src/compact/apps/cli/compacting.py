@@ -30,7 +30,10 @@ class CompactOptions(PlanOptions):
 def compact(options: CompactOptions) -> None:
     """Fit a conversation into a number of tokens.
 
-    It stays in the format it is in where that can be written, else it becomes chat completions.
+    It stays in the format it is in where that can be written, else it becomes chat completions,
+    which hold no reasoning: a note says how much is left out, and only the rest is counted. What
+    fits is not shortened; a call that nobody answered gets a note as its answer, which providers
+    ask for.
     The result goes to OUT or to standard output, the report to standard error. With --json the
     report is a JSON object on standard output, and OUT must be given.
 

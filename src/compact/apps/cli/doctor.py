@@ -4,7 +4,7 @@ whole?
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from compact.config import CompactConfig
     from compact.wiring import RepairReport
 
-MOST_SPANS = 12
-"""Runs of lost messages that are named."""
 STYLES = {"ok": "green", "note": "yellow", "broken": "bold red"}
 
 
@@ -85,14 +83,29 @@ def doctor(options: DoctorOptions) -> None:
             progress.now(f"Looking at {name}")
             parts[name] = checkup.found_by(name, looks)
     broken = sum(each.state == "broken" for found in parts.values() for each in found)
-    lost = repaired is not None and not repaired.is_complete
     if options.json:
         output.print_json(_json(parts, repaired))
     else:
-        end = f"{broken} broken" if broken else "Nothing is broken."
-        _report(parts, repaired, end)
-    if broken or lost:
+        _report(parts, repaired, _end(broken, repaired))
+    if broken or (repaired is not None and not repaired.is_complete):
         raise typer.Exit(BAD_INPUT)
+
+
+def _end(broken: int, repaired: RepairReport | None) -> str:
+    """The last line: what is broken, and what a repair could not save."""
+    from compact.apps.cli.words import counted
+
+    if repaired is None or repaired.is_complete:
+        return f"{broken} broken" if broken else "Nothing is broken."
+    each = repaired.branches
+    lost = sum(b.lost or len(b.missing) for b in each)
+    may_be_more = not repaired.is_whole or any(b.lost is None for b in each)
+    told = [f"{'at least ' * may_be_more}{counted(lost, 'message')} lost"] if lost else []
+    told += ["messages may be lost of which nothing tells"] if may_be_more and not lost else []
+    altered = sum(len(b.altered) for b in each)
+    told += [f"{counted(altered, 'message')} not what was written"] if altered else []
+    rest = f"{broken} broken" if broken else "Nothing is broken any more"
+    return f"{rest}, but not all was saved: {', '.join(told)}."
 
 
 def _report(parts: Mapping[str, list[Finding]], repaired: RepairReport | None, end: str) -> None:
@@ -156,6 +169,7 @@ def _show(out: Console, parts: Iterable[tuple[str, list[Finding]]]) -> None:
 def _show_repair(out: Console, repaired: RepairReport) -> None:
     """What was saved of each branch, and what was not."""
     from compact.apps.cli.drawing import Text, one_line, table, visible, whole
+    from compact.apps.cli.words import spans
 
     if repaired.kept_as is None:
         out.print("repair: nothing is wrong with the store, and nothing was done\n")
@@ -166,7 +180,7 @@ def _show_repair(out: Console, repaired: RepairReport) -> None:
     rows = table("branch", *names, "which", right=names)
     for branch in repaired.branches:
         wrong = (branch.altered, branch.unproven)
-        which = _spans(sorted({*branch.missing, *branch.altered}))
+        which = spans(sorted({*branch.missing, *branch.altered}))
         name = Text(whole(branch.branch_id))
         lost = _lost(branch.lost, len(branch.missing))
         counts = (f"{branch.saved:,}", lost, *(f"{len(each):,}" for each in wrong))
@@ -182,15 +196,3 @@ def _lost(lost: int | None, least: int) -> str:
     if lost is not None:
         return f"{lost:,}"
     return f"at least {least:,}" if least else "unknown"
-
-
-def _spans(positions: Sequence[int]) -> str:
-    """Positions as the numbers of messages, neighbours together; the first of many."""
-    spans: list[list[int]] = []
-    for position in positions:
-        if spans and spans[-1][1] == position - 1:
-            spans[-1][1] = position
-        else:
-            spans.append([position, position])
-    texts = [f"{a:,}" if a == b else f"{a:,}-{b:,}" for a, b in spans[:MOST_SPANS]]
-    return ", ".join(texts) + (" …" if len(spans) > MOST_SPANS else "")

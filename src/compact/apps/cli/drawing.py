@@ -6,6 +6,7 @@ can steer the terminal.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +23,10 @@ from compact.apps.cli.words import visible as visible
 from compact.apps.cli.words import whole as whole
 
 NARROW = 100
-"""Columns where the output is no terminal."""
+"""Columns where the output is no terminal and COLUMNS says nothing."""
+
+LONGEST_WIDTH = 5
+"""Digits beyond which COLUMNS is no number of columns."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +53,11 @@ STYLES: Mapping[str, str] = {
 def console(*, on_stderr: bool = False) -> Console:
     """The console of a report."""
     stream = sys.stderr if on_stderr else sys.stdout
-    width = None if stream is not None and stream.isatty() else NARROW
-    return Console(file=stream, width=width, highlight=False)
+    said = os.environ.get("COLUMNS", "")
+    width = int(said) if said.isdecimal() and len(said) < LONGEST_WIDTH else 0
+    if stream is not None and stream.isatty():
+        return Console(file=stream, highlight=False)
+    return Console(file=stream, width=width or NARROW, highlight=False)
 
 
 def tell(text: str, *, style: str = "") -> None:

@@ -13,6 +13,7 @@ import typer
 
 from compact.core.redaction import without_credentials
 from compact.errors import (
+    WAYS,
     CannotFit,
     CompactError,
     InvalidInput,
@@ -35,10 +36,24 @@ class Stop(CompactError):
     """The command cannot go on for a reason of its own: bad usage, no room to write."""
 
 
+WAYS_HERE = {
+    **WAYS,
+    "limit": "Give more: --max-tokens N, or --window N for a session",
+    "newest user message": "shorten the newest user message (in a session, `sessions put-aside "
+    "SESSION` shows its head and tail and keeps the whole for recall)",
+    "pins": "pin less (in a session, `sessions put-aside SESSION MESSAGE` shows head and tail of "
+    "one)",
+    "goals": "end goals with `goals done SESSION ID`",
+}
+"""What helps against a floor that is too large, as it is done here."""
+
+
 def ending_of(error: BaseException) -> tuple[int, str | None]:
     """The exit code of an error, and the line to print; None where silence is better."""
-    match error:
-        case CannotFit() | SummaryRejected():
+    match error := KeyboardInterrupt() if is_interrupt(error) else error:
+        case CannotFit():
+            return CANNOT_FIT, error.told(WAYS_HERE)
+        case SummaryRejected():
             return CANNOT_FIT, str(error)
         case InvalidInput() | Stop() | NotFound() | StoreFailed() | ModelFailed():
             return BAD_INPUT, str(error)
@@ -60,6 +75,17 @@ def ending_of(error: BaseException) -> tuple[int, str | None]:
     return OUR_MISTAKE, f"a mistake of compact's own: {what} ({TRACEBACK}=1 shows where)"
 
 
+def is_interrupt(error: BaseException | None) -> bool:
+    """Whether an error is Ctrl-C, or what a library made of it."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        if isinstance(error, KeyboardInterrupt):
+            return True
+        seen.add(id(error))
+        error = error.__cause__ or error.__context__
+    return False
+
+
 def what_is_missing(error: BaseException) -> str | None:
     """Which package must be installed, where an error means that one is not there."""
     root = (getattr(error, "name", None) or "").partition(".")[0]
@@ -74,7 +100,8 @@ def _usage(error: Exception) -> str:
     words: str = getattr(error, "format_message", error.__str__)()
     context = getattr(error, "ctx", None)
     command = "compactctl" if context is None else context.command_path
-    return f"{words.rstrip('.?')}; see {command} --help"
+    join = " See" if words.endswith("?") else "; see"
+    return f"{words.rstrip('.')}{join} {command} --help"
 
 
 def say(line: str) -> None:

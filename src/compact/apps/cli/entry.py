@@ -18,8 +18,15 @@ def run() -> None:
         from compact.apps.cli.main import main
 
         code = main()
-    except KeyboardInterrupt:
-        if os.environ.get("COMPACT_TRACEBACK"):
+    except BaseException as error:
+        if os.environ.get("COMPACT_TRACEBACK") or not _is_interrupt(error):
             raise
         code = INTERRUPTED
     sys.exit(code)
+
+
+def _is_interrupt(error: BaseException | None) -> bool:
+    """Whether it is Ctrl-C, or what a library that was being imported made of it."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None

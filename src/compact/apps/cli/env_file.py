@@ -42,6 +42,11 @@ def is_from_env_file(origin: str, environ: Mapping[str, str]) -> bool:
     return origin.startswith(PREFIX) and origin not in environ
 
 
+def named(origin: str, environ: Mapping[str, str]) -> str:
+    """Where a setting came from, with the file's name where a variable stands in `.env`."""
+    return f"{origin} in {NAME}" if is_from_env_file(origin, environ) else origin
+
+
 def parsed(text: str) -> dict[str, str]:
     """The settings among the lines; the last of a name counts."""
     found = {}

@@ -67,8 +67,7 @@ def import_session(options: ImportOptions) -> None:
         with stores.opened(options, create=True) as shelf:
             session = _session_of(read, options, shelf)
             progress.now(f"Storing {len(read.messages):,} messages")
-            _store(shelf, session, read)
-            stored = shelf.store.session(session.id)
+            stored = _store(shelf, session, read)
     if options.json:
         output.print_json({**shown.session_json(stored), "store": shelf.file, "notes": notes})
         return
@@ -175,8 +174,10 @@ def _session_of(read: SessionFile, options: ImportOptions, shelf: Shelf) -> Sess
     with suppress(NotFound):
         known = shelf.store.session(name)
         if known.scope == scope and _is_empty(shelf, known):
-            raise NotFound(name)  # an import that was killed left it: it makes room
-        raise Stop(f"there is a session {name!r} in {shelf.file}; import under another id: --as ID")
+            raise NotFound(name)  # nothing was ever kept in it: it makes room
+        whose = "" if known.scope == scope else f", scope {known.scope!r}; scopes share their ids"
+        there = f"there is a session {name!r} in {shelf.file}{whose}"
+        raise Stop(f"{there}; import under another id: --as ID")
     counter = wiring.token_counter(
         read.wire, tokenizer=_tokenizer(read, shelf), model=shelf.settings.model
     )
@@ -209,35 +210,24 @@ def _is_empty(shelf: Shelf, session: Session) -> bool:
     return not kept and not any(each.messages for each in shelf.store.branches(session.id))
 
 
-def _store(shelf: Shelf, session: Session, read: SessionFile) -> None:
-    """Make the session with its messages, goals and pins; whatever goes wrong, nothing of it stays.
-
-    Everything is counted before, so that the session is without its messages for a moment only.
+def _store(shelf: Shelf, session: Session, read: SessionFile) -> Session:
+    """Make the session with its messages, goals and pins, in one step: whatever goes wrong, and
+    whenever the process ends, all of it is there or nothing.
 
     Raises:
-        Stop: another process made a session of that id in the meantime, or deleted this one.
+        Stop: another process made a session of that id in the meantime.
     """
+    from compact import wiring
     from compact.errors import NotFound, Superseded
 
     entries, notes = _prepared(shelf, session, read)
     with suppress(NotFound):
         if _is_empty(shelf, shelf.store.session(session.id)):
             shelf.store.delete_session(session.id)
-    begun = shelf.store.session(session.id, create=session)
-    if (begun.created_at, begun.branch.messages) != (session.created_at, 0):
-        raise Stop(f"another process made a session {session.id!r} just now")
     try:
-        shelf.store.append(begun.branch.id, entries, expected=0)
-        for name, value in notes.items():
-            shelf.store.note(session.id, name, value)
+        return wiring.put_session(shelf.store, session, entries, notes)
     except Superseded:
         raise Stop(f"another process made a session {session.id!r} just now") from None
-    except NotFound:
-        raise Stop(f"another process deleted session {session.id!r} just now") from None
-    except BaseException:
-        with suppress(NotFound):
-            shelf.store.delete_session(session.id)
-        raise
 
 
 def _prepared(

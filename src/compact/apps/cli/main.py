@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, TextIO
 
 import typer
 
@@ -41,6 +41,9 @@ Examples:
   compactctl context session
 """
 
+NEGATIVE = {"ignore_unknown_options": True}
+"""A message's number may be negative, and is no option then."""
+
 app = typer.Typer(
     name="compactctl",
     help=HELP,
@@ -60,7 +63,7 @@ app.add_typer(sessions.group, name="sessions")
 app.command("history")(reviewing.history)
 app.command("context")(reviewing.context)
 app.command("recall")(reviewing.recall)
-app.command("expand")(reviewing.expand)
+app.command("expand", context_settings=NEGATIVE)(reviewing.expand)
 app.command("checkpoints")(checkpoint_tree.checkpoints)
 app.add_typer(goals.group, name="goals")
 app.command("snapshot")(travelling.snapshot)
@@ -99,25 +102,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         given = sys.argv[1:] if arguments is None else list(arguments)
         code = app(given, prog_name="compactctl", standalone_mode=False)
-        if sys.stdout is not None:
-            sys.stdout.flush()
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                stream.flush()
     except BaseException as error:
         if wants_traceback():
             raise
         code, line = ending_of(error)
         if line is not None:
             say(line)
-        _let_go_of_stdout()
+        _let_go_of(sys.stdout)
+        _let_go_of(sys.stderr)
     return code if isinstance(code, int) else DONE
 
 
-def _let_go_of_stdout() -> None:
+def _let_go_of(stream: TextIO | None) -> None:
     """What is still buffered for a reader who left is dropped, not complained about at exit."""
-    with contextlib.suppress(OSError, ValueError, AttributeError):
-        sys.stdout.flush()
+    if stream is None:
         return
     with contextlib.suppress(OSError, ValueError, AttributeError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        stream.flush()
+        return
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 if __name__ == "__main__":

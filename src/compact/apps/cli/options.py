@@ -9,11 +9,12 @@ import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
-from decimal import Decimal
 from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
 from typer.models import ArgumentInfo
+
+from compact.core.sizes import share_in, size_in
 
 Options = TypeVar("Options")
 EXAMPLES = "Examples:"
@@ -24,27 +25,19 @@ LARGEST = 1_000_000_000
 LONGEST_SHOWN = 40
 
 
-_THOUSANDS = {"k": 1_000, "m": 1_000_000}
-
-
-def whole_number(text: str | int, least: int = 1) -> int:
+def whole_number(text: str | int, least: int = 1, example: str = "8000 or 8k") -> int:
     """The number that a text means, `8_000`, `8,000`, `8k` and `1.5m` included (a default is a
-    number already). A thousand is 1,000: what is read so fits into a window of 1,024, too.
+    number already).
 
     Raises:
         typer.BadParameter: it is none, less than `least`, or more than anything here can have.
     """
-    digits = str(text).strip().lower().replace(",", "_")
-    times = _THOUSANDS.get(digits[-1:], 0)
-    try:
-        number = int(digits) if times == 0 else round(Decimal(digits[:-1]) * times)
-    except (ValueError, ArithmeticError):  # no number, or one of thousands of digits
-        number = -1
-    if least <= number <= LARGEST:
+    number = size_in(str(text))
+    if number is not None and least <= number <= LARGEST:
         return number
     shown = repr(text) if len(str(text)) < LONGEST_SHOWN else "this"
     raise typer.BadParameter(
-        f"{shown} is not a whole number from {least} to {LARGEST:,}, such as 8000 or 8k"
+        f"{shown} is not a whole number from {least} to {LARGEST:,}, such as {example}"
     )
 
 
@@ -54,7 +47,29 @@ def position(text: str | int) -> int:
     Raises:
         typer.BadParameter: it is none.
     """
-    return whole_number(text, least=0)
+    return whole_number(text, least=0, example="120")
+
+
+def count(text: str | int) -> int:
+    """How many of something, from 1, a text means.
+
+    Raises:
+        typer.BadParameter: it is no such number.
+    """
+    return whole_number(text, example="120")
+
+
+def share(text: str | float) -> float:
+    """The share above 0 and at most 1 that a text means: `0.4` or `40%`.
+
+    Raises:
+        typer.BadParameter: it is none.
+    """
+    number = share_in(str(text))
+    if number is not None and 0 < number <= 1:
+        return number
+    shown = repr(text) if len(str(text)) < LONGEST_SHOWN else "this"
+    raise typer.BadParameter(f"{shown} is no share above 0 and at most 1, such as 0.4 or 40%")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +115,7 @@ class ReadOptions:
     conversation: Annotated[
         int | None,
         typer.Option(
-            parser=whole_number,
+            parser=count,
             metavar="N",
             help="Which conversation, of a file that holds several; from 1.",
         ),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from compact.apps.cli.options import position, taking, whole_number
+from compact.apps.cli.options import count, position, taking, whole_number
 from compact.apps.cli.session_options import PAGE, BranchOptions, OpenOptions
 
 if TYPE_CHECKING:
@@ -26,8 +26,6 @@ FOUND = 10
 """Messages that `recall` gives unless more are asked for."""
 SEEN = 200
 """Messages that `context` shows unless more are asked for: few contexts have more."""
-LONGEST_NUMBER = 20
-"""Digits that a message's number may have."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +42,7 @@ class HistoryOptions(BranchOptions):
         ),
     ] = None
     most: Annotated[
-        int, typer.Option(parser=whole_number, metavar="N", help="How many are shown.")
+        int, typer.Option(parser=count, metavar="N", help="How many are shown.")
     ] = PAGE
     full: Annotated[bool, typer.Option("--full", help="Every message word for word.")] = False
 
@@ -91,7 +89,7 @@ class ContextOptions(OpenOptions):
     at: Annotated[
         int | None,
         typer.Option(
-            parser=whole_number,
+            parser=count,
             metavar="N",
             help="When the session had N messages. Default: now.",
         ),
@@ -105,7 +103,7 @@ class ContextOptions(OpenOptions):
     most: Annotated[
         int,
         typer.Option(
-            parser=whole_number, metavar="N", help="How many a table shows, the newest ones."
+            parser=count, metavar="N", help="How many a table shows, the newest ones."
         ),
     ] = SEEN
 
@@ -171,7 +169,25 @@ def _placed(history: SessionHistory, messages: Sequence[Message]) -> Iterator[Ro
         after = position + 1
         whole = not message.edited
         tokens = history.tokens(position) if whole else history.counter.message(message)
-        yield after, message, tokens
+        yield position, message, tokens
+
+
+def _taken(ctx: ContextManager, seen: ActiveContext) -> dict[str, int]:
+    """Where the tokens of a context are, by part."""
+    from compact.core.voices import voice_of
+
+    counter = ctx.history.counter
+    parts = {"system": 0, "tools and framing": 0, "record": 0, "checkpoint": 0, "recent": 0}
+    for message in seen.messages:
+        voice = voice_of(message)
+        name: str = voice if voice in ("system", "checkpoint") else "recent"
+        if name == "checkpoint" and message.text.startswith("[Record "):
+            name = "record"
+        parts[name] += counter.message(message)
+    if system := seen.system_text:
+        parts["system"] += ctx.estimate_tokens(system)
+    parts["tools and framing"] = max(0, seen.tokens - sum(parts.values()))
+    return parts
 
 
 def _show_head(out: Console, ctx: ContextManager, seen: ActiveContext, at: int) -> None:
@@ -181,14 +197,10 @@ def _show_head(out: Console, ctx: ContextManager, seen: ActiveContext, at: int) 
     of_all = drawing.counted(total, "message")
     when = f"now, with {of_all}" if at == total else f"at {at:,} of {of_all}"
     out.print(drawing.Text(drawing.one_line(f"{ctx.id} · {when}", 200), style="bold"))
-    checkpoints = sum(checkpoint.token_count for checkpoint in seen.checkpoints)
     usable = ctx.window.usable
-    free = max(0, usable - seen.tokens)
-    parts = [
-        drawing.Part("checkpoint", checkpoints, drawing.STYLES["checkpoint"]),
-        drawing.Part("recent", max(0, seen.tokens - checkpoints), drawing.STYLES["recent"]),
-        drawing.Part("free", free, drawing.STYLES["free"]),
-    ]
+    taken = {**_taken(ctx, seen), "free": max(0, usable - seen.tokens)}
+    styles = {**drawing.STYLES, "record": "bright_green"}
+    parts = [drawing.Part(name, tokens, styles[name]) for name, tokens in taken.items()]
     width, ascii_only = min(out.width, 100), out.options.ascii_only
     out.print(f"{seen.tokens:,} of the {usable:,} tokens a prompt may use of {ctx.window.size:,}")
     out.print(drawing.bar(parts, max(usable, seen.tokens), width, ascii_only=ascii_only))
@@ -205,7 +217,7 @@ class RecallOptions(OpenOptions):
 
     query: Annotated[list[str], typer.Argument(metavar="QUERY...", help="What to look for.")]
     most: Annotated[
-        int, typer.Option(parser=whole_number, metavar="N", help="How many are shown.")
+        int, typer.Option(parser=count, metavar="N", help="How many are shown.")
     ] = FOUND
 
 
@@ -248,7 +260,8 @@ class ExpandOptions(OpenOptions):
         str,
         typer.Argument(
             metavar="ID",
-            help="A checkpoint (ck-…, or how it begins), a message's id or number, a tool call.",
+            help="A checkpoint (ck-…, or how it begins), a message's id or number (negative from the "
+            "end), a tool call.",
         ),
     ]
     max_tokens: Annotated[
@@ -268,7 +281,7 @@ def expand(options: ExpandOptions) -> None:
     from compact.apps.cli import drawing, output, shown, stores
 
     with stores.entered(options) as ctx:
-        found = ctx.expand(_meant(ctx, options.id), max_tokens=options.max_tokens)
+        found = ctx.expand(stores.meant(ctx, options.id), max_tokens=options.max_tokens)
         counter = ctx.history.counter
         rows: list[shown.Row] = []
         for message in found.messages:
@@ -285,16 +298,3 @@ def expand(options: ExpandOptions) -> None:
         out.print(
             f"{len(rows):,} of {drawing.counted(found.total, 'message')}: the rest does not fit"
         )
-
-
-def _meant(ctx: ContextManager, name: str) -> str:
-    """The id that is meant by an id, by how a checkpoint's begins, or by a message's number."""
-    from compact.apps.cli.stores import one_of
-
-    if ctx.history.position_of(name) is None and name.isdecimal():
-        if len(name) < LONGEST_NUMBER and int(name) < len(ctx.history):
-            return ctx.history[int(name)].id
-    elif name.startswith("ck-"):
-        known = [checkpoint.id for checkpoint in ctx.store.checkpoints(ctx.id)]
-        return one_of(name, known, what="checkpoint", where=f"session {ctx.id!r}")
-    return name

@@ -1,4 +1,4 @@
-"""A session as a JSON file, without loss: what `sessions export` writes and `import` reads.
+"""A session as a JSON file, no message lost: what `sessions export` writes and `import` reads.
 
 One branch with its messages as a store keeps them, goals and pins, a message a line. Its
 checkpoints come along for readers; whoever imports the file makes new ones.

@@ -13,12 +13,15 @@ import typer
 
 from compact.apps.cli import exchange, exporting
 from compact.apps.cli.ending import Stop
-from compact.apps.cli.options import taking, whole_number
+from compact.apps.cli.options import count, share, taking, whole_number
 from compact.apps.cli.session_options import PAGE, OpenOptions, SessionOptions, StoreOptions
 from compact.apps.cli.words import counted
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from compact.apps.cli.stores import Shelf
+    from compact.core.checkpoints import Checkpoint
     from compact.core.sessions import Session
 
 HELP = """Conversations that are kept: list, show, import, export, compress, put-aside, delete.
@@ -33,6 +36,8 @@ Examples:
   compactctl sessions export session -o session.md
 """
 
+PURPOSES = {"recovery": "yours", "rollback": "before going back"}
+"""What snapshots are for, where the store's word is not what a person calls it."""
 WIDE = 1_000
 """Columns of a list that is no terminal's."""
 
@@ -50,7 +55,7 @@ class ListOptions(StoreOptions):
     """What `sessions list` takes."""
 
     most: Annotated[
-        int, typer.Option(parser=whole_number, metavar="N", help="How many are shown.")
+        int, typer.Option(parser=count, metavar="N", help="How many are shown.")
     ] = PAGE
 
 
@@ -177,7 +182,8 @@ def _show_places(told: dict[str, Any]) -> None:
         for snapshot in told["snapshots"]:
             note = drawing.Text(drawing.one_line(snapshot["note"], 60))
             name = drawing.Text(drawing.whole(snapshot["id"]))
-            rows.add_row(name, f"{snapshot['at']:,}", snapshot["purpose"], note)
+            purpose = PURPOSES.get(snapshot["purpose"], snapshot["purpose"])
+            rows.add_row(name, f"{snapshot['at']:,}", purpose, note)
         out.print()
         out.print(rows)
 
@@ -189,8 +195,9 @@ class CompressOptions(OpenOptions):
     target_ratio: Annotated[
         float | None,
         typer.Option(
+            parser=share,
             metavar="SHARE",
-            help="The share to keep of what may be shortened, above 0, at most 1. Default: down "
+            help="The share to keep of what may be shortened, such as 0.4 or 40%. Default: down "
             "to the target of the settings.",
         ),
     ] = None
@@ -225,24 +232,41 @@ def compress(options: CompressOptions) -> None:
     from compact.apps.cli import drawing, output, report, shown, stores
     from compact.apps.cli.progress import Progress
 
-    ratio = options.target_ratio
-    if ratio is not None and not 0 < ratio <= 1:
-        raise Stop(f"--target-ratio {ratio:g}: give a share above 0 and at most 1, such as 0.4")
     with (
         Progress("Compressing context") as progress,
         stores.entered(options, on_event=progress.on_event) as ctx,
     ):
-        plan = ctx.compress_conversation(ratio, guidance=options.keep)
+        before = {each.id for each in ctx.checkpoints}
+        plan = ctx.compress_conversation(options.target_ratio, guidance=options.keep)
+        made = [each for each in ctx.checkpoints if each.id not in before]
         standing, line = shown.standing_json(ctx), shown.standing_line(ctx)
     if options.json:
         rungs = [rung.model_dump(mode="json") for rung in plan.rungs]
         sizes = {"tokens_before": plan.tokens_before, "tokens_after": plan.tokens_after}
         done = {"unchanged": plan.unchanged, "why": plan.why, "rungs": rungs}
+        done["made"] = [shown.checkpoint_json(each, live=True) for each in made]
         output.print_json({**standing, **sizes, **done})
         return
     out = drawing.console()
     report.show_rungs(out, plan)
+    _show_made(made)
     out.print(drawing.Text(line))
+
+
+def _show_made(made: Sequence[Checkpoint]) -> None:
+    """The checkpoints that a compression made, with sums where they are several."""
+    from compact.apps.cli import drawing
+
+    out = drawing.console()
+    for each in made:
+        span = each.span
+        told = f"{each.id}: {counted(span.messages, 'message')} of {span.first:,} to {span.last:,}"
+        out.print(f"{told}, {span.tokens or 0:,} > {counted(each.token_count, 'token')}")
+    if len(made) > 1:
+        total = counted(sum(each.span.messages for each in made), "message")
+        before = sum(each.span.tokens or 0 for each in made)
+        after = counted(sum(each.token_count for each in made), "token")
+        out.print(f"together {counted(len(made), 'checkpoint')}: {total}, {before:,} > {after}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -253,7 +277,8 @@ class AsideOptions(OpenOptions):
         str | None,
         typer.Argument(
             metavar="MESSAGE",
-            help="A message's id, or its first eight characters. Default: your newest message.",
+            help="A message's number from 0 (negative from the end), its id, or its first eight "
+            "characters. Default: your newest message.",
             show_default=False,
         ),
     ] = None
@@ -275,17 +300,22 @@ def put_aside(options: AsideOptions) -> None:
 
     Examples:
       compactctl sessions put-aside harbour
-      compactctl sessions put-aside harbour 3f2a81b0 --tokens 500
+      compactctl sessions put-aside harbour 120 --tokens 500
     """
     from compact.apps.cli import drawing, output, shown, stores
 
     with stores.entered(options) as ctx:
-        message = ctx.put_aside(options.message, tokens=options.tokens)
+        meant = options.message and stores.message_meant(ctx, options.message)
+        message = ctx.put_aside(meant, tokens=options.tokens)
+        said = stores.said(ctx, message)
         told = {"message": message.id, "shown": message.text, **shown.standing_json(ctx)}
     if options.json:
-        output.print_json(told)
-    else:
+        output.print_json({**told, "whole": message.text == said})
+    elif message.text != said:
         output.print_data(f"{drawing.one_line(message.id)}\n")
+    else:
+        name = drawing.one_line(message.id)
+        drawing.tell(f"message {name!r} is short enough as it is: it is shown whole")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -363,5 +393,5 @@ group.command("show")(show)
 group.command("import")(exchange.import_session)
 group.command("export")(exporting.export_session)
 group.command("compress")(compress)
-group.command("put-aside")(put_aside)
+group.command("put-aside", context_settings={"ignore_unknown_options": True})(put_aside)
 group.command("delete")(delete)

@@ -32,7 +32,9 @@ def validate_config(options: ValidateOptions) -> None:
       compactctl validate-config compact.yaml
       COMPACT_TRIGGER_PCT=0.8 compactctl validate-config compact.yaml --json
     """
-    from compact.apps.cli import drawing, output, work
+    import os
+
+    from compact.apps.cli import drawing, env_file, output, work
     from compact.apps.cli.options import SettingsOptions
     from compact.wiring import token_counter_of
 
@@ -40,7 +42,9 @@ def validate_config(options: ValidateOptions) -> None:
     token_counter_of(settings, "chat_completions")
     window = settings.window()
     values = settings.model_dump(mode="json")
-    origins = {name: settings.origin(name) for name in settings.names()}
+    origins = {
+        name: env_file.named(settings.origin(name), os.environ) for name in settings.names()
+    }
     if options.json:
         listed = {name: {"value": values[name], "from": origins[name]} for name in origins}
         output.print_json({"settings": listed, "usable": window and window.usable})

@@ -86,6 +86,11 @@ def checkpoint_json(checkpoint: Checkpoint, *, live: bool) -> dict[str, Any]:
     }
 
 
+def used_by(ctx: ContextManager) -> int:
+    """Tokens of what a model would see now, as `context` shows it: calls closed."""
+    return ctx.context_at(len(ctx.history)).tokens
+
+
 def standing_json(ctx: ContextManager) -> dict[str, Any]:
     """Where a session stands, as JSON values."""
     return {
@@ -93,14 +98,14 @@ def standing_json(ctx: ContextManager) -> dict[str, Any]:
         "branch": ctx.branch_id,
         "messages": len(ctx.history),
         "window": ctx.window.size,
-        "tokens": ctx.budget.used_tokens,
+        "tokens": used_by(ctx),
         "checkpoints": [checkpoint.id for checkpoint in ctx.checkpoints],
     }
 
 
 def standing_line(ctx: ContextManager) -> str:
     """Where a session stands, on one line."""
-    used = ctx.budget.used_tokens
+    used = used_by(ctx)
     line = (
         f"session {ctx.id!r}, branch {ctx.branch_id!r}: {counted(len(ctx.history), 'message')}; "
         f"the context for a window of {ctx.window.size:,} has {counted(used, 'token')}, "

@@ -7,6 +7,7 @@ by how the id begins.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
@@ -25,9 +26,11 @@ if TYPE_CHECKING:
 
     from compact.apps.cli.session_options import OpenOptions, StoreOptions
     from compact.core.events import Event
+    from compact.core.messages import Message
     from compact.managers.context import ContextManager
 
 DEFAULT_STORE = os.path.join(".compact", "sessions.db")
+_NUMBER = re.compile(r"-?[0-9]{1,18}")
 MOST_NAMED = 5
 """Ids that an error names."""
 
@@ -65,7 +68,9 @@ class Shelf:
         except NotFound as error:
             if self.scope or len(known) == len(self.sessions()):
                 raise
-            raise NotFound(f"{error}; those of others are found with --scope NAME") from None
+            other = next((s.scope for s in self.sessions() if s.id == name), None)
+            where = "NAME" if other is None else other
+            raise NotFound(f"{error}; those of others are found with --scope {where}") from None
 
     def branch(self, session: Session, name: str | None) -> Branch:
         """A branch of the session; the one that is open where no name is given.
@@ -116,6 +121,30 @@ def one_of(name: str, known: Sequence[str], *, what: str, where: str) -> str:
         hint = f"; there are {names}" if names else "; there is none at all"
         hint += " …" if len(known) > MOST_NAMED else ""
     raise NotFound(f"no {what} {name!r} in {where}{hint}")
+
+
+def meant(ctx: ContextManager, name: str) -> str:
+    """The id that is meant by an id, by how a checkpoint's begins, or by a message's number."""
+    if name.startswith("ck-"):
+        known = [checkpoint.id for checkpoint in ctx.store.checkpoints(ctx.id)]
+        return one_of(name, known, what="checkpoint", where=f"session {ctx.id!r}")
+    return message_meant(ctx, name)
+
+
+def message_meant(ctx: ContextManager, name: str) -> str:
+    """The message's id that is meant by an id, or by a number from 0 or back from -1."""
+    history = ctx.history
+    if history.position_of(name) is None and _NUMBER.fullmatch(name):
+        number = int(name)
+        if -len(history) <= number < len(history):
+            return history[number].id
+    return name
+
+
+def said(ctx: ContextManager, message: Message) -> str:
+    """The whole text of a message, whatever is shown of it."""
+    position = ctx.history.position_of(message.id)
+    return message.text if position is None else ctx.history[position].text
 
 
 def name_of_store(settings: CompactConfig) -> str:

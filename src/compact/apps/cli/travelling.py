@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from compact.apps.cli.options import taking, whole_number
+from compact.apps.cli.options import count, taking
 from compact.apps.cli.session_options import OpenOptions
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class ForkOptions(OpenOptions):
     at: Annotated[
         int,
         typer.Option(
-            parser=whole_number, metavar="N", help="How many messages the new branch begins with."
+            parser=count, metavar="N", help="How many messages the new branch begins with."
         ),
     ]
 

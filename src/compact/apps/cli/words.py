@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+MOST_SPANS = 12
+"""Runs of messages that are named."""
+
 
 def one_line(text: str, limit: int = 80) -> str:
     """The text's first words on one line, free of what would steer a terminal."""
@@ -23,3 +28,15 @@ def visible(text: str) -> str:
 def counted(count: int, one: str, many: str = "") -> str:
     """A number with its noun: `1 message`, `2,000 messages`."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def spans(positions: Sequence[int]) -> str:
+    """Positions as the numbers of messages, neighbours together; the first of many."""
+    spans: list[list[int]] = []
+    for position in positions:
+        if spans and spans[-1][1] == position - 1:
+            spans[-1][1] = position
+        else:
+            spans.append([position, position])
+    texts = [f"{a:,}" if a == b else f"{a:,}-{b:,}" for a, b in spans[:MOST_SPANS]]
+    return ", ".join(texts) + (" …" if len(spans) > MOST_SPANS else "")

@@ -12,7 +12,7 @@ from typing import Any
 from compact import wiring
 from compact.apps.cli import options as given
 from compact.apps.cli.ending import Stop, say
-from compact.apps.cli.env_file import is_from_env_file, with_env_file
+from compact.apps.cli.env_file import NAME, is_from_env_file, with_env_file
 from compact.apps.cli.pins import positions_of
 from compact.apps.cli.progress import Progress
 from compact.config import CompactConfig, did_you_mean
@@ -72,12 +72,22 @@ def settings_of(options: given.SettingsOptions) -> CompactConfig:
     except InvalidConfig as error:
         if error.field == "max_context_tokens" and window is not None:
             raise Stop(f"--window: {error.reason}") from None
-        raise
+        raise _with_file_named(error) from None
     check_summarizers(settings, summarizer)
     check_hosts(settings, said=hasattr(options, "summarizer"))
     if (settings.max_context_tokens or 0) > given.LARGEST:
         raise settings.wrong("max_context_tokens", f"should be at most {given.LARGEST:,}")
     return settings
+
+
+def _with_file_named(error: InvalidConfig) -> InvalidConfig:
+    """The error, with `.env` named where the variable that is wrong stands there."""
+    if is_from_env_file(error.field, os.environ):
+        return InvalidConfig(error.field, error.reason.replace("in the environment", f"in {NAME}"))
+    before, place, origin = error.reason.rpartition(" (from ")
+    if place and is_from_env_file(origin.rstrip(")"), os.environ):
+        return InvalidConfig(error.field, f"{before}{place}{origin.rstrip(')')} in {NAME})")
+    return error
 
 
 def check_summarizers(settings: CompactConfig, option: str | None) -> None:
@@ -131,7 +141,7 @@ def check_hosts(settings: CompactConfig, *, said: bool) -> None:
 
 
 def job_of(options: given.FileOptions) -> Job:
-    """Read what the options name.
+    """Read what the options name; for a plan, what the result can hold of it.
 
     Raises:
         InvalidTranscript: the file is unknown or broken.
@@ -151,6 +161,7 @@ def job_of(options: given.FileOptions) -> Job:
         format=options.format,
         conversation=options.conversation,
         active=options.active,
+        writable=isinstance(options, given.PlanOptions),
     )
     checked_tools(transcript.tools, source)
     return Job(settings, transcript, wiring.token_counter_of(settings, transcript.wire))

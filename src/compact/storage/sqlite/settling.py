@@ -12,6 +12,7 @@ import apsw
 
 from compact.core import chain, defaults
 from compact.core.messages import Message, MessageMetadata
+from compact.core.protocols import SessionStore
 from compact.core.sessions import Entry
 from compact.errors import CompactError
 from compact.storage.sqlite import checking, messages, seals
@@ -33,6 +34,8 @@ from compact.storage.sqlite.rows import (
 
 LOST = "[message lost: the file was damaged]"
 """What a placeholder says."""
+_PAGE = 500
+"""Messages that are read at once."""
 MOST_MISSING = 1_000_000
 """Messages that may be missing in one gap: what tells of a larger one is damaged itself."""
 SCOPE = "recovered"
@@ -59,6 +62,20 @@ class SavedBranch:
     def is_complete(self) -> bool:
         """Whether none is missing or altered, nor may be."""
         return self.lost == 0 and not self.altered
+
+
+def lost_in(store: SessionStore) -> dict[str, list[int]]:
+    """Where placeholders stand: positions by branch, of those that have any."""
+    lost: dict[str, list[int]] = {}
+    for session in store.sessions():
+        for branch in store.branches(session.id):
+            for start in range(branch.fork, branch.messages, _PAGE):
+                entries = store.read(branch.id, start, min(start + _PAGE, branch.messages))
+                for position, each in enumerate(entries, start):
+                    source = each.message.metadata.source
+                    if each.message.content == LOST and source == "injected":
+                        lost.setdefault(branch.id, []).append(position)
+    return lost
 
 
 # --- owners ---------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from compact.core.sessions import (
     Snapshot,
     Step,
 )
-from compact.errors import InvalidInput, NotFound, StoreFailed
+from compact.errors import InvalidInput, NotFound, StoreFailed, Superseded
 from compact.storage.sqlite import (
     checking,
     keepsakes,
@@ -118,6 +118,25 @@ class SQLiteManager:
         if found is None:
             raise NotFound(f"no session {session_id!r} in this store")
         return found
+
+    def put_session(
+        self, session: Session, entries: Sequence[Entry], notes: Mapping[str, Mapping[str, Any]]
+    ) -> Session:
+        """Store a new session with its messages and notes, durably and all or none; it as it
+        stands then.
+
+        Raises:
+            Superseded: there is a session of that id.
+            InvalidInput: a branch of another session has its branch's id.
+        """
+        with self._pool.write() as db:
+            if sessions.session(db, session.id) is not None:
+                raise Superseded(f"there is a session {session.id!r}")
+            sessions.create(db, session)
+            messages.append(db, lines.tail(db, session.branch.id), entries, 0)
+            for name, value in notes.items():
+                keepsakes.note(db, session.id, name, value)
+        return self.session(session.id)
 
     def sessions(self, *, scope: str | None = None) -> list[Session]:
         """The sessions of a scope, or of all, the one that changed last first."""

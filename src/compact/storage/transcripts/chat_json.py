@@ -32,7 +32,8 @@ from compact.storage.transcripts.documents import (
 from compact.storage.transcripts.transcript import Container, Row, Transcript, Wire
 
 NAME = "chat"
-_SYSTEM_ID = "system"
+_SYSTEM_ID = "m0"
+"""The system prompt stands first, wherever the file has it: ids tell positions."""
 _BLOCKS = frozenset(("tool_use", "tool_result", "thinking", "redacted_thinking"))
 _FORMATS: Mapping[Wire, WireFormat] = {
     "anthropic": Anthropic(),
@@ -138,8 +139,11 @@ def _transcript(
         rows[_SYSTEM_ID] = ({"role": "system", "content": fields["system"]},)
     for index, (line, raw) in enumerate(items):
         message = reader.message(index, raw, line=line)
+        position = len(messages)
+        if position != index and message.id == f"m{index}" != raw.get("id"):
+            message = message.model_copy(update={"id": f"m{position}"})
         if message.id in rows:
-            message = message.model_copy(update={"id": f"m{index}-{line or index}"})
+            message = message.model_copy(update={"id": f"m{position}-{line or index}"})
         messages.append(message)
         rows[message.id] = (raw,)
     reader.check_calls(messages, [line for line, _ in items])

@@ -238,8 +238,9 @@ def _refuse(name: str, error: ValueError, *, line: int | None) -> NoReturn:
         reason = f"not UTF-8 text: {error.reason} (byte 0x{error.object[error.start]:02x})"
     elif isinstance(error, json.JSONDecodeError):
         column = f" at column {error.colno}"
+        said = error.msg.removesuffix(" at")
         near = error.doc[error.pos : error.pos + _PREVIEW].splitlines()[:1]
-        reason = f"broken JSON: {error.msg}{column}" + (f", before {near[0]!r}" if near else "")
+        reason = f"broken JSON: {said}{column}" + (f", before {near[0]!r}" if near else "")
     else:
         reason = f"broken JSON: {error}"
     raise InvalidTranscript(name, reason, line=line) from None

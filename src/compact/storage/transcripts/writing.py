@@ -7,12 +7,44 @@ every other format as chat completions JSON Lines, one message a line.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from compact.core.messages import Message
+from compact.core.messages import Message, Part, Text, Thinking
 from compact.storage.transcripts import chat_json, claude_code, claude_code_writing
 from compact.storage.transcripts.transcript import Transcript
 
 _CHARACTERS_PER_TOKEN = 4
+_OWN = (claude_code.NAME, chat_json.NAME)
+"""Formats that are written as they are read."""
+
+
+def writable(transcript: Transcript) -> Transcript:
+    """The transcript as far as `write` can write it: what the written format has no place for is
+    left out, and a note says so.
+    """
+    if transcript.format in _OWN:
+        return transcript
+    messages: list[Message] = []
+    left = 0
+    for message in transcript.messages:
+        parts = [part for part in message.parts if not isinstance(part, Thinking)]
+        left += len(message.parts) - len(parts)
+        if parts or not message.parts:
+            messages.append(_of_parts(message, parts))
+    if not left:
+        return transcript
+    pieces = "piece" if left == 1 else "pieces"
+    note = f"{left} {pieces} of reasoning, which chat completions have no place for"
+    return replace(transcript, messages=tuple(messages), notes=(*transcript.notes, note))
+
+
+def _of_parts(message: Message, parts: Sequence[Part]) -> Message:
+    """The message with these of its parts; itself where they are all."""
+    if len(parts) == len(message.parts):
+        return message
+    alone = parts[0].text if len(parts) == 1 and isinstance(parts[0], Text) else None
+    content = tuple(parts) if alone is None else alone
+    return message.model_copy(update={"content": content, "token_count": None})
 
 
 def write(
