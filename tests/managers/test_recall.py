@@ -85,6 +85,18 @@ def test_of_a_long_message_the_part_is_shown_that_was_looked_for(store: SessionS
     assert said.content == ctx.expand(found.id).messages[0].content
 
 
+def test_of_many_lines_alike_the_one_is_shown_that_was_asked_for(store: SessionStore) -> None:
+    """A word that stands in every line tells little of where to look (FR-8)."""
+    ctx = session(store, 100_000)
+    ctx.add_message(call("run", "c1"))
+    lines = [f"line {i}: value {i * 37 % 1001}" for i in range(4_000)]
+    ctx.add_message(result("c1", "\n".join(lines)))
+    for query in ("3000", "line 3000", "the value of line 3000"):
+        (found,) = ctx.recall(query)
+        assert "\nline 3000: value" in found.text, query
+        assert "\nline 3000: value" in ctx.call_tool("recall", {"query": query}), query
+
+
 HARD = (
     "",
     " \n\t",

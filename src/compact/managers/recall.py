@@ -5,8 +5,8 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain, islice
 from typing import Any
 
 from compact.compression import shorten
@@ -23,6 +23,8 @@ DIGESTS_DIFFER = 8
 """Tokens that one digest may take more than another."""
 AROUND = 240
 """Characters that are shown before and after what was looked for."""
+MOST_PLACES, MOST_LOOKS = 2_000, 5_000
+"""Places of one word in a message that are found, and words that are looked for around places."""
 TOLD_TOKENS = 1_500
 """Tokens of what a tool gives back, unless it is asked for more or less."""
 MOST_HITS = (2 * PAGE, 20 * PAGE, 200 * PAGE, 2_000 * PAGE)
@@ -51,42 +53,41 @@ def recall(state: SessionState, query: str, *, limit: int = PAGE) -> list[Recall
 
 
 def _around(text: str, query: str) -> str:
-    """The text, or of a long one the part in which most of the query's words stand."""
+    """The text, or of a long one the part in which most of the query's words stand. A word counts
+    the less, the more often it stands in the text.
+    """
     if len(text) <= 3 * AROUND:
         return text
     lower = text.lower()
     words = {piece for name in looked_for(query) for piece in name}
-    places = sorted((i, word) for word in words for i in _places(lower, word))
-    if not places:
+    found = {word: list(islice(_places(lower, word), MOST_PLACES)) for word in words}
+    rarest = sorted((len(at), word) for word, at in found.items() if at)
+    if not rarest:
         return text[: 2 * AROUND] + " …"
-    best = _densest(places)
+    tried = chain.from_iterable(found[word] for _, word in rarest)
+
+    def worth(at: int) -> float:
+        shown = lower[max(0, at - AROUND) : at + 2 * AROUND]
+        return sum(1 / often for often, word in rarest if word in shown)
+
+    best = max(islice(tried, MOST_LOOKS // len(rarest)), key=worth)
     start, stop = max(0, best - AROUND), best + 2 * AROUND
     return ("… " if start else "") + text[start:stop] + (" …" if stop < len(text) else "")
 
 
-def _densest(places: Sequence[tuple[int, str]]) -> int:
-    """The first of the places after which most different words follow soon."""
-    near: Counter[str] = Counter()
-    best, most, end = 0, 0, 0
-    for at, word in places:
-        while end < len(places) and places[end][0] <= at + AROUND:
-            near[places[end][1]] += 1
-            end += 1
-        if len(near) > most:
-            best, most = at, len(near)
-        near[word] -= 1
-        if not near[word]:
-            del near[word]
-    return best
-
-
 def _places(text: str, word: str) -> Iterator[int]:
-    at = text.find(word)
-    for _ in range(50):
-        if at < 0:
-            return
+    """Where a word stands by itself; where it never does, where it is part of others."""
+    at, is_found = text.find(word), False
+    while at >= 0:
+        end = at + len(word)
+        if not (text[at - 1 : at].isalnum() or text[end : end + 1].isalnum()):
+            is_found = True
+            yield at
+        at = text.find(word, end)
+    at = -1 if is_found else text.find(word)
+    while at >= 0:
         yield at
-        at = text.find(word, at + 1)
+        at = text.find(word, at + len(word))
 
 
 # --- expand ---------------------------------------------------------------------------------------
