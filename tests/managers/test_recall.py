@@ -320,7 +320,16 @@ def test_a_message_that_fits_no_page_is_clipped_and_the_next_page_goes_on() -> N
     assert "tokens left out; the whole text is message" in clipped[0].messages[0].text
     assert sum(len(page.messages) for page in read) == total
     alone = ctx.expand(clipped[0].messages[0].id, max_tokens=300)
-    assert (alone.total, len(alone.messages), alone.is_whole, alone.next) == (1, 1, False, None)
+    long = next(m for m in ctx.history if m.text.startswith("before"))
+    assert (alone.unit, alone.total, alone.is_whole) == ("characters", len(long.text), False)
+    parts = pages(ctx, long.id, 300)
+    assert [m.text for page in parts for m in page.messages]
+    assert "".join(m.text for page in parts for m in page.messages) == long.text
+    for page in parts:
+        wire = ctx._state.wire.render(page.messages)
+        assert page.tokens == checker.prompt_tokens(wire) <= 300
+    (rest,) = ctx.expand(long.id, start=100).messages
+    assert rest.text == long.text[100:]
     none = pages(ctx, checkpoint.id, 3)
     assert [(page.messages, page.clipped) for page in none] == [((), True)] * total
 

@@ -449,8 +449,8 @@ class ContextManager(Sending):
 
     def expand(self, id: str, *, max_tokens: int | None = None, start: int = 0) -> Expansion:
         """The original messages behind a checkpoint's id, a message's id or a tool call's id: as
-        many as fit into `max_tokens`, from the one numbered `start`. The page says where the next
-        one starts.
+        many as fit into `max_tokens`, from the one numbered `start`; of one message that does not
+        fit, its text from that character on. The page says where the next one starts.
 
         Raises:
             NotFound: nothing in the session has that id.
