@@ -16,7 +16,7 @@ from compact.core.messages import Message, Part, Text, ToolCall, ToolResult
 from compact.core.recalls import EXPAND, PAGE, RECALL, Expansion, Recalled, told
 from compact.core.terms import looked_for, readable, searchable
 from compact.core.tokens import TokenCounter
-from compact.errors import InvalidInput, NotFound
+from compact.errors import InvalidArgument, InvalidInput, NotFound
 from compact.managers.history import SessionHistory
 from compact.managers.state import ALL_MOVES, SessionState
 
@@ -39,11 +39,17 @@ not among the first."""
 
 
 def recall(state: SessionState, query: str, *, limit: int = PAGE) -> list[Recalled]:
-    """Messages of the history that share words with the query, the best first."""
+    """Messages of the history that share words with the query, the best first.
+
+    Raises:
+        InvalidArgument: the limit is below 0.
+    """
+    if limit < 0:
+        raise InvalidArgument("limit", f"limit must be at least 0, got {limit}")
     history = state.history
     history.catch_up()
     found: list[Recalled] = []
-    for position, score in state.store.search(state.branch_id, query, most=max(0, limit)):
+    for position, score in state.store.search(state.branch_id, query, most=limit):
         message = history[position]
         found.append(
             Recalled(

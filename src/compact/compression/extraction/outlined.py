@@ -15,8 +15,8 @@ from compact.core.tokens import TokenCounter
 
 MOST_TOOLS, MOST_BEGINNINGS = 5, 3
 LINE_TOKENS, ON_CHARS, BEGINNING_TOKENS, TEXT_CHARS = 80, 60, 16, 2_000
-"""Tokens of the line, and characters of what one call was about; tokens of how a message begins, and
-characters that are read of it."""
+"""Tokens of the line, and characters of what one call was about; tokens of how a message begins,
+and characters that are read of it."""
 
 
 def outlined(messages: Sequence[Message], most: int, counter: TokenCounter) -> str:
