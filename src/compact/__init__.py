@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from compact.core.prompts import PromptParts as PromptParts
     from compact.errors import CannotFit as CannotFit
     from compact.errors import CompactError as CompactError
+    from compact.errors import InvalidArgument as InvalidArgument
     from compact.managers.compress import acompress as acompress
     from compact.managers.compress import aplan as aplan
     from compact.managers.compress import compress as compress
@@ -56,6 +57,7 @@ _HOME = {
     "EventBus": "compact.telemetry.bus",
     "ExtractiveSummarizer": "compact.compression.extraction.extractive",
     "Goal": "compact.core.goals",
+    "InvalidArgument": "compact.errors",
     "Message": "compact.core.messages",
     "MessageMetadata": "compact.core.messages",
     "NoopEstimator": "compact.providers.tokenizers",
@@ -75,6 +77,10 @@ __all__ = list(_HOME)
 
 
 def __getattr__(name: str) -> object:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("compactctl")
     if name not in _HOME:
         raise AttributeError(f"module 'compact' has no attribute {name!r}")
     value = getattr(importlib.import_module(_HOME[name]), name)

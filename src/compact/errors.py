@@ -221,8 +221,8 @@ WAYS: Mapping[str, str] = {
     "limit": "Raise the limit",
     "newest user message": "shorten the newest user message (in a session, put_aside() shows its "
     "head and tail and keeps the whole for recall)",
-    "pins": "pin fewer messages (in a session, unpin(id) or put_aside(id), which shows head and "
-    "tail of one)",
+    "pins": "pin fewer messages (in a session, unpin(id) lets one go, put_aside(id) shows its head and "
+    "tail)",
     "system prompt": "shorten the system prompt",
     "goals": "end goals or say less of them",
     "tools": "offer fewer tools",
@@ -231,8 +231,8 @@ WAYS: Mapping[str, str] = {
 
 
 def _enough(ways: Sequence[tuple[str, int]], excess: int) -> list[str]:
-    """What frees so many tokens: of ways and their tokens, the largest first, each that does alone, else the fewest
-    that do together.
+    """What frees so many tokens: of ways with their tokens, the largest first, each that does alone,
+    else the fewest that do together.
     """
     if alone := [way for way, tokens in ways if tokens >= excess]:
         return alone

@@ -252,6 +252,23 @@ def test_expand_gives_the_originals_of_a_checkpoint_a_message_or_a_call(told, re
     assert "'121'" in refused("expand", "121")
 
 
+def test_a_long_message_is_read_part_by_part(run, tmp_path):
+    """US-2: each part says how to go on; together they are all of it."""
+    lines = "\n".join(f"line {i}: value {i * 37 % 1001}" for i in range(900))
+    with ContextManager(window=8_192, store=tmp_path / "s.db", session_id="a") as ctx:
+        ctx.add_message(role="user", content=lines)
+    at, read, start = ("a", "0", "--store", "s.db", "--max-tokens", "2000"), "", 0
+    while start is not None:
+        told = json.loads(run("expand", *at, "--start", str(start), "--json").out)
+        assert (told["unit"], told["total"], told["start"]) == ("characters", len(lines), start)
+        read, before, start = read + told["messages"][0]["text"], start, told["next"]
+    assert read == lines
+    assert "go on with --start" in run("expand", *at).out
+    last = run("expand", *at, "--start", str(before)).out
+    assert f"characters {before + 1:,} to {len(lines):,} of {len(lines):,} characters" in last
+    assert "go on" not in last
+
+
 # --- checkpoints ----------------------------------------------------------------------------------
 
 

@@ -85,8 +85,7 @@ def test_a_turn_is_told_by_what_was_asked_said_and_done() -> None:
     head, *lines = story(messages).splitlines()
     assert head == "- (m1) “Fix the mail.”"
     assert "  The mail has its sender again." in lines
-    assert "  Wrote app/mail.py: send_mail" in lines
-    assert "  Committed 1a2b3c4 Send it" in lines
+    assert "  Wrote app/mail.py: send_mail; Committed 1a2b3c4 Send it" in lines
 
 
 def test_a_turn_that_is_under_way_is_said_to_be() -> None:

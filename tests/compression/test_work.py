@@ -116,7 +116,7 @@ def test_what_was_refused_or_failed_was_not_written():
         notes = notes_of([said("user", "Go."), made, result("e", answer, is_error=True)])
         assert not notes.work.files
         assert not notes.work.unchecked
-        assert not any(it.written for t in notes.turns.rows for it in t.touched.values())
+        assert not any(it.writes for t in notes.turns.rows for it in t.touched.values())
 
 
 def test_what_a_call_came_to_is_told_without_what_it_wrote():

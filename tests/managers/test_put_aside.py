@@ -195,7 +195,7 @@ def test_the_error_names_each_part_and_only_what_helps():
     assert "or offer fewer tools" in text
     ctx.pin(ctx.add_message(role="user", content="word " * 3_000))
     ctx.add_message(role="user", content="And now?")
-    with pytest.raises(CannotFit, match="or pin fewer messages"):
+    with pytest.raises(CannotFit, match="or pin fewer messages .in a session, unpin"):
         ctx.get_context_for_model()
     ctx.put_aside(ctx.history[-2], tokens=50)
     with pytest.raises(CannotFit, match="offer fewer tools"):
@@ -227,3 +227,16 @@ def test_goals_end_the_system_field_where_there_is_one(system):
         ctx.get_context_for_model()
     assert caught.value.floor["goals"] > 1_900
     assert "end goals" in str(caught.value)
+
+
+def test_as_much_is_shown_as_the_target_leaves_and_all_of_it_again():
+    """FR-3: beside a system prompt and a line nothing else takes room."""
+    ctx = ContextManager(window=4_096, tokenizer="o200k")
+    ctx.add_message(role="system", content="Be brief.")
+    said = ctx.add_message(role="user", content="".join(f"Line {i}.\n" for i in range(4_000)))
+    ctx.put_aside()
+    ctx.get_context_for_model()
+    assert 0.9 * ctx.window.target < ctx.budget.used_tokens <= ctx.window.target
+    assert ctx.compressions == 0
+    ctx.put_aside(said, tokens=1_000_000)
+    assert ctx.history.shown(1).text == said.text

@@ -85,6 +85,18 @@ def test_of_a_long_message_the_part_is_shown_that_was_looked_for(store: SessionS
     assert said.content == ctx.expand(found.id).messages[0].content
 
 
+def test_of_many_lines_alike_the_one_is_shown_that_was_asked_for(store: SessionStore) -> None:
+    """A word that stands in every line tells little of where to look (FR-8)."""
+    ctx = session(store, 100_000)
+    ctx.add_message(call("run", "c1"))
+    lines = [f"line {i}: value {i * 37 % 1001}" for i in range(4_000)]
+    ctx.add_message(result("c1", "\n".join(lines)))
+    for query in ("3000", "line 3000", "the value of line 3000"):
+        (found,) = ctx.recall(query)
+        assert "\nline 3000: value" in found.text, query
+        assert "\nline 3000: value" in ctx.call_tool("recall", {"query": query}), query
+
+
 HARD = (
     "",
     " \n\t",
@@ -140,7 +152,7 @@ def test_only_the_branch_that_is_open_is_searched(store: SessionStore) -> None:
     ctx.branch(at=1)
     new = ctx.add_message(role="user", content="zebra of the branch")
     assert [r.id for r in ctx.recall("zebra")] == [new.id, first.id]
-    assert ctx.recall("zebra", limit=0) == ctx.recall("zebra", limit=-1) == []
+    assert ctx.recall("zebra", limit=0) == []
     with pytest.raises(NotFound):
         other.expand(ctx.add_message(Message(role="user", content="x", id="only-here")).id)
     ctx.restore(snapshot)
@@ -308,7 +320,16 @@ def test_a_message_that_fits_no_page_is_clipped_and_the_next_page_goes_on() -> N
     assert "tokens left out; the whole text is message" in clipped[0].messages[0].text
     assert sum(len(page.messages) for page in read) == total
     alone = ctx.expand(clipped[0].messages[0].id, max_tokens=300)
-    assert (alone.total, len(alone.messages), alone.is_whole, alone.next) == (1, 1, False, None)
+    long = next(m for m in ctx.history if m.text.startswith("before"))
+    assert (alone.unit, alone.total, alone.is_whole) == ("characters", len(long.text), False)
+    parts = pages(ctx, long.id, 300)
+    assert [m.text for page in parts for m in page.messages]
+    assert "".join(m.text for page in parts for m in page.messages) == long.text
+    for page in parts:
+        wire = ctx._state.wire.render(page.messages)
+        assert page.tokens == checker.prompt_tokens(wire) <= 300
+    (rest,) = ctx.expand(long.id, start=100).messages
+    assert rest.text == long.text[100:]
     none = pages(ctx, checkpoint.id, 3)
     assert [(page.messages, page.clipped) for page in none] == [((), True)] * total
 

@@ -17,6 +17,7 @@ from compact.compression.extraction.notes import Notes
 from compact.core.checkpoints import SummaryRequest
 from compact.core.own_text import headed
 from compact.core.protocols import SessionStore
+from compact.core.terms import readable
 from compact.errors import InvalidInput
 from compact.storage.inmemory import InMemoryStore
 from tests import checker
@@ -103,6 +104,49 @@ def test_a_model_that_calls_the_tools_reads_the_originals(
     assert "none from start=999" in asked("expand", id=checkpoint.id, start=999)
 
 
+TABLE = "\n".join(f"line {i}: value {i * 37 % 1001}" for i in range(4_000))
+LONG: dict[str, tuple[Dict, ...]] = {
+    "output": (call("run", "c1"), result("c1", TABLE)),
+    "one line": (call("run", "c1"), result("c1", "né\U0001f525" * 9_000)),
+    "arguments": (call("write", "c1", text=TABLE),),
+    "words": ({"role": "user", "content": TABLE},),
+}
+
+
+@pytest.mark.parametrize("most", [None, 150, 1_000])
+@pytest.mark.parametrize("kind", LONG)
+def test_a_long_message_is_read_page_by_page(kind: str, most: int | None) -> None:
+    """Each page says which part it is and how to go on; together they are all of it (issue 7)."""
+    ctx = session(InMemoryStore())
+    message = ctx.add_messages(LONG[kind])[-1]
+    text = readable(message).removeprefix("c1 ")
+    name, read, start = message.id if kind == "words" else "c1", "", 0
+    while start < len(text):
+        page = ctx.call_tool("expand", {"id": name, "start": start}, max_tokens=most)
+        assert headed(page) == "Recalled"
+        assert checker.tokens(page) <= (most or 1_500)
+        heading, _, body = page.partition("\n")
+        read += body.removeprefix(f"({message.id}, {message.role}) ").removeprefix("c1 ")
+        told = re.search(rf"characters {start + 1:,} to ([\d,]+) of the {len(text):,} of ", heading)
+        lines = f"to {1 + read.removesuffix(chr(10)).count(chr(10)):,} of "
+        assert told, heading
+        assert lines in heading, heading
+        end = int(told[1].replace(",", ""))
+        assert (end < len(text)) == (f", go on with start={end} · " in heading)
+        assert end > start
+        start = end
+    assert read == text
+    assert "none from start=" in ctx.call_tool("expand", {"id": name, "start": len(text)})
+
+
+def test_one_among_several_that_is_clipped_names_what_reads_all_of_it() -> None:
+    ctx = session(InMemoryStore(), 100_000)
+    ctx.add_messages([call("write", "c1", text=TABLE), result("c1", TABLE)])
+    page = ctx.call_tool("expand", {"id": "c1"})
+    assert (found := re.search(r"clipped: expand (\S+) reads all of it, go on with start=1", page))
+    assert "characters 1 to" in ctx.call_tool("expand", {"id": found[1]})
+
+
 def test_an_answer_that_has_no_room_says_so() -> None:
     """Never that nothing was found (issue part 7)."""
     ctx = session(InMemoryStore())
@@ -111,7 +155,7 @@ def test_an_answer_that_has_no_room_says_so() -> None:
         for most in (3, 30, 60, 100, 200):
             text = ctx.call_tool(name, arguments, max_tokens=most)
             assert headed(text) == "Recalled"
-            assert re.search(r"left out|does not fit| …$", text), text
+            assert re.search(r"left out|does not fit|go on with| …$", text), text
             assert checker.tokens(text) <= max(most, 74)
 
 
@@ -135,9 +179,19 @@ def test_a_wrong_call_is_refused_with_a_text_for_the_model(name: str, arguments:
     """It says what there is; so the application can hand it back (issue part 7)."""
     ctx = session(InMemoryStore())
     fill(ctx, 0, 1)
-    with pytest.raises(InvalidInput, match=r"recall\(query|JSON object") as caught:
+    with pytest.raises(InvalidInput, match=r"recall\(query|JSON object|start must") as caught:
         ctx.call_tool(name, arguments)
     assert len(str(caught.value)) < 400
+
+
+def test_an_argument_that_is_wrong_is_named() -> None:
+    ctx = session(InMemoryStore())
+    fill(ctx, 0, 1)
+    for start in ("5", None, True, 1.5):
+        with pytest.raises(
+            InvalidInput, match=r"expand\(id, start\): start must be a whole number"
+        ):
+            ctx.call_tool("expand", {"id": ctx.history[0].id, "start": start})
 
 
 # --- what was brought back is no news -------------------------------------------------------------

@@ -114,7 +114,11 @@ def parts_of(
             break
         after += history.tokens(new[place])
     parts.append((last, new[:end]))
-    return parts[::-1]
+    (level, oldest), *others = parts[::-1]
+    if others and counted(history, oldest[: LEAST_CAP + 1]) <= LEAST_CAP:
+        others[0] = (others[0][0], new[: len(oldest) + len(others[0][1])])  # it would free nothing
+        return others
+    return [(level, oldest), *others]
 
 
 def _summaries_of_new(selection: Selection, new: list[int]) -> list[Task]:

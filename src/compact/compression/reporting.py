@@ -12,6 +12,7 @@ from compact.core.context import ActiveContext
 from compact.core.groups import groups_of
 from compact.core.history import History
 from compact.core.messages import Message
+from compact.core.own_text import headed
 from compact.core.partition import partition, turns
 from compact.core.plan import Fate, Plan, Rung
 
@@ -22,13 +23,16 @@ def report(selection: Selection, context: ActiveContext) -> Plan:
     before = selection.standing.tokens if selection.standing else None
     if not selection.standing and history.counted() == len(history):
         before = budget.aside + history.total()
+    rungs = list(_rungs(selection, context))
+    if before is not None:
+        rungs += _not_counted_by(rungs, before - context.tokens)
     return Plan(
         limit=budget.limit,
         tokens_before=before,
         tokens_after=context.tokens,
         messages_before=len(history),
         floor=budget.floor(selection.layout.floor),
-        rungs=tuple(_rungs(selection, context)),
+        rungs=tuple(rungs),
         fates=_fates(selection),
         parts=partition(history, selection.policy, since=selection.layout.cut).sizes(),
         context=context,
@@ -116,10 +120,13 @@ def _rungs(selection: Selection, context: ActiveContext) -> Iterator[Rung]:
     yield from _shortened(selection, "masked")
     live = selection.standing.live if selection.standing else ()
     yield from _aged(context, live)
-    made = [c for c in context.checkpoints if c not in live and not c.parents]
-    made += [c for c in context.checkpoints if c.made_by == "receipt" and c not in live]
-    for checkpoint in made[:1]:
-        yield _summarized(selection, checkpoint)
+    known = {c.id for c in live}
+    new = [c for c in context.checkpoints if c.id not in known]
+    receipts = [c for c in new if c.made_by == "receipt"]
+    made = [c for c in new if not c.parents]
+    if made := receipts or made:
+        yield _summarized(selection, made)
+    yield from _recorded(selection, context)
     yield from _lowered(selection)
     yield from _shortened(selection, "clipped")
 
@@ -156,17 +163,43 @@ def _shortened(selection: Selection, form: str) -> Iterator[Rung]:
         )
 
 
-def _summarized(selection: Selection, checkpoint: Checkpoint) -> Rung:
-    receipt = checkpoint.made_by == "receipt"
-    what = "a receipt" if receipt else f"a checkpoint ({checkpoint.made_by})"
-    covered = checkpoint.span.tokens
+def _summarized(selection: Selection, made: Sequence[Checkpoint]) -> Rung:
+    by = ", ".join(dict.fromkeys(c.made_by for c in made))
+    one = "a receipt" if by == "receipt" else f"a checkpoint ({by})"
+    what = one if len(made) == 1 else f"{len(made)} checkpoints ({by})"
+    tokens, covered = sum(c.token_count for c in made), [c.span.tokens for c in made]
+    known = [size for size in covered if size is not None]
     return Rung(
         name="summarize",
         why=f"what came before message {selection.layout.cut:,} did not fit and became {what} "
-        f"of {checkpoint.token_count:,} tokens",
-        messages=checkpoint.span.messages,
-        freed=None if covered is None else covered - checkpoint.token_count,
+        f"of {tokens:,} tokens",
+        messages=sum(c.span.messages for c in made),
+        freed=sum(known) - tokens if len(known) == len(made) else None,
     )
+
+
+def _recorded(selection: Selection, context: ActiveContext) -> Iterator[Rung]:
+    """What the standing record takes more than the one before."""
+    ours = (m for m in context.messages if m.metadata.source == "checkpoint")
+    record = next((m for m in ours if headed(m.text) == "Record"), None)
+    before = selection.standing.record if selection.standing else None
+    count = selection.history.counter.message
+    tokens = count(record) if record else 0
+    if freed := (count(before) if before else 0) - tokens:
+        why = f"what must hold for the whole session, written anew: {tokens:,} tokens"
+        yield Rung(name="record", why=why, messages=0, freed=freed)
+
+
+def _not_counted_by(rungs: Sequence[Rung], freed: int) -> Iterator[Rung]:
+    """What is left of what was freed in all: rungs count the messages as they were said, earlier
+    compressions had shortened some of them already.
+    """
+    rest = freed - sum(rung.freed or 0 for rung in rungs)
+    if rest:
+        why = "of what was freed, so much had been freed already by earlier compressions"
+        if rest > 0:
+            why = "what was not counted above"
+        yield Rung(name="rest", why=why, messages=0, freed=rest)
 
 
 def _lowered(selection: Selection) -> Iterator[Rung]:

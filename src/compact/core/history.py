@@ -10,7 +10,7 @@ from __future__ import annotations
 import bisect
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, overload
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -83,7 +83,15 @@ class History:
     def __len__(self) -> int:
         return len(self._items)
 
-    def __getitem__(self, position: int) -> Message:
+    @overload
+    def __getitem__(self, position: int) -> Message: ...
+
+    @overload
+    def __getitem__(self, position: slice) -> list[Message]: ...
+
+    def __getitem__(self, position: int | slice) -> Message | list[Message]:
+        if isinstance(position, slice):
+            return [self[i] for i in range(*position.indices(len(self)))]
         message = self._messages.get(position)
         if message is None:
             at = position if position >= 0 else position + len(self)
@@ -128,6 +136,15 @@ class History:
         place = bisect.bisect_left(self.fixed, at)
         if self.fixed[place : place + 1] != [at]:
             self.fixed.insert(place, at)
+
+    def unpin(self, position: int) -> None:
+        """Let the message there be shortened again, unless it is fixed by its role or its own
+        marks.
+        """
+        message, place = self[position], bisect.bisect_left(self.fixed, position)
+        is_fixed = message.is_pinned or message.role in self._never_pruned
+        if self.fixed[place : place + 1] == [position] and not is_fixed:
+            del self.fixed[place]
 
     def _pin_all(self, positions: Iterable[int]) -> None:
         """`pin` for many positions: sorted once."""

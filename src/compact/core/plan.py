@@ -12,7 +12,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from compact.core.checkpoints import Checkpoint
 from compact.core.context import ActiveContext
 
-RungName = Literal["mask", "summarize", "age", "merge", "lower keep counts", "clip", "close"]
+RungName = Literal[
+    "mask", "summarize", "age", "merge", "record", "lower keep counts", "clip", "close", "rest"
+]
 Fate = Literal["kept", "pinned", "masked", "clipped", "covered"]
 
 
@@ -31,7 +33,9 @@ class Rung(BaseModel):
 
 
 class Plan(BaseModel):
-    """What stays, what is shortened, what a checkpoint covers."""
+    """What stays, what is shortened, what a checkpoint covers. What its rungs freed adds up to what
+    was freed in all.
+    """
 
     model_config = ConfigDict(frozen=True)
 

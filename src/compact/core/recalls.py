@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
@@ -39,20 +39,25 @@ class Recalled(BaseModel):
 
 
 class Expansion(BaseModel):
-    """A page of the original messages of a span: as many as fit, in order."""
+    """A page of the original messages of a span: as many as fit, in order. Of one message that does
+    not fit, as much of its text as fits.
+    """
 
     model_config = ConfigDict(frozen=True)
 
     messages: tuple[Message, ...]
     tokens: int
     total: int
-    """How many messages there are in all."""
+    """How many messages, or characters of the one message, there are in all."""
     start: int = 0
     """How many of them stand before this page."""
     next: int | None = None
     """The `start` of the page that follows; None where this is the last one."""
     clipped: bool = False
-    """Whether the page's only message is clipped, or left out: it does not fit alone."""
+    """Whether the page's only message is not whole: a part of its text, or of one among several
+    head and tail, or left out."""
+    unit: Literal["messages", "characters"] = "messages"
+    """What `total`, `start` and `next` count."""
 
     @property
     def is_whole(self) -> bool:
@@ -72,7 +77,8 @@ _RECALL_WORDS = (
 )
 _EXPAND_WORDS = (
     "Read original messages again, word for word: of a checkpoint (ck-…), of a message id, or of "
-    "a tool call whose output is masked. Where not all fit, it says how to go on."
+    "a tool call whose output is masked. Where not all fit, it says how to go on: with the next "
+    "messages, or with the next characters of a long one."
 )
 _ARGUMENTS = {RECALL: {"query"}, EXPAND: {"id", "start"}}
 

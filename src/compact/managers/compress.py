@@ -108,17 +108,19 @@ async def aplan(messages: Sequence[Given], *, max_tokens: int, **options: Unpack
     return await _Task(messages, max_tokens, options).work()
 
 
-def checked_size(name: str, size: object) -> int:
+def checked_size(name: str, size: object, *, least: int = 1) -> int:
     """A number of tokens that somebody gave.
 
     Raises:
-        InvalidArgument: it is no whole number, or below 1; the text names the argument.
+        InvalidArgument: it is no whole number, or below `least`; the text names the argument.
     """
     number = whole_number(size)
     if number is None:
         raise InvalidArgument(name, f"{name} must be a whole number of tokens, got {got(size)}")
-    if number < 1:
-        raise InvalidArgument(name, f"{name} must be at least 1, got {got(number)}")
+    if number < least:
+        tokens = "" if least == 1 else " tokens"
+        reason = f"{name} must be at least {least}{tokens}, got {got(number)}"
+        raise InvalidArgument(name, reason)
     return number
 
 

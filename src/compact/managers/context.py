@@ -35,7 +35,7 @@ from compact.errors import InvalidArgument, InvalidMessage, NotFound, Superseded
 from compact.managers import blocking, drafts, syncing, telling, travel
 from compact.managers import recall as recalling
 from compact.managers.breaker import Breaker
-from compact.managers.compress import checked_size
+from compact.managers.choosing import Choosing
 from compact.managers.desk import Desk, Desks
 from compact.managers.history import Record, SessionHistory
 from compact.managers.leading import Lead
@@ -50,7 +50,7 @@ T = TypeVar("T")
 
 
 @checked_methods
-class ContextManager(Sending):
+class ContextManager(Choosing, Sending):
     """A session: its whole history, and the active context for any window.
 
     `model` is a model key that names a window and a tokenizer; `window` is the size in tokens and
@@ -206,46 +206,6 @@ class ContextManager(Sending):
                 track(state, new, found.known, self.window.usable)
                 return found
         raise Superseded("other writers were faster, again and again")
-
-    def pin(self, message: Message | str) -> None:
-        """Keep a message word for word from now on, by itself or by its id.
-
-        Raises:
-            NotFound: the session has no such message.
-        """
-        self._state.pin(self._position_of(message))
-
-    def put_aside(
-        self, message: Message | str | None = None, *, tokens: int | None = None
-    ) -> Message:
-        """Show models no more than head and tail of a message from now on, with its id; without
-        one, of the newest message of a person. Its whole text stays in the history, where `recall`
-        and `expand` read it. So a session goes on after a message that fits in no window. Of what
-        has no head and tail, such as pictures and documents, a line says that it is left out.
-
-        `tokens` are those that are shown; without, as many as let the next prompt fit into the
-        window that was asked for last. Returns the message as it is shown.
-
-        Raises:
-            NotFound: the session has no such message.
-            CannotFit: it is larger than that, and nothing of it can be left out.
-        """
-        if tokens is not None:
-            tokens = checked_size("tokens", tokens)
-        return self._asked.put_aside(self._position_of(message), tokens)
-
-    def _position_of(self, message: Message | str | None) -> int:
-        """Where a message stands; without one, the newest message of a person."""
-        history = self._state.history
-        history.catch_up()
-        if message is None:
-            position, wanted = next(history.persons(), None), "of a person"
-        else:
-            wanted = message if isinstance(message, str) else message.id
-            position, wanted = history.position_of(wanted), f"with the id {wanted!r}"
-        if position is None:
-            raise NotFound(f"this session has no message {wanted}")
-        return position
 
     @property
     def goals(self) -> tuple[Goal, ...]:
@@ -453,8 +413,8 @@ class ContextManager(Sending):
 
     def expand(self, id: str, *, max_tokens: int | None = None, start: int = 0) -> Expansion:
         """The original messages behind a checkpoint's id, a message's id or a tool call's id: as
-        many as fit into `max_tokens`, from the one numbered `start`. The page says where the next
-        one starts.
+        many as fit into `max_tokens`, from the one numbered `start`; of one message that does not
+        fit, its text from that character on. The page says where the next one starts.
 
         Raises:
             NotFound: nothing in the session has that id.

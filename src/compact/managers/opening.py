@@ -30,10 +30,13 @@ from compact.core.sessions import DEFAULT_SCOPE, Session
 from compact.core.tiers import TierSettings
 from compact.core.tokens import TokenCounter
 from compact.core.voices import marked
-from compact.errors import InvalidConfig, InvalidMessage, NotFound
+from compact.errors import InvalidArgument, InvalidConfig, InvalidMessage, NotFound
 from compact.managers.compress import checked_size, parts_beside
 from compact.managers.prompting import Lead, Prompting, mode_in
 from compact.managers.state import SessionState, new_branch
+
+LEAST_WINDOW = 64
+"""Tokens of a window that could hold a message at all."""
 
 
 class SessionOptions(TypedDict, total=False):
@@ -103,7 +106,11 @@ def opened(
         StoreFailed: the store cannot be opened.
     """
     setting = _setting(model, options)
-    size = setting.size(None if window is None else checked_size("window", window))
+    least = LEAST_WINDOW
+    size = setting.size(None if window is None else checked_size("window", window, least=least))
+    if options.get("session_id") == "":
+        reason = "session_id is an empty text: leave it out for a new session"
+        raise InvalidArgument("session_id", reason)
     setting.policy(options.get("policy") or CompactPolicy(), size)  # refused in time
     asked = format_named(options.get("format") or _format_for(model))
     otherwise = None if window is None else "chars"

@@ -5,17 +5,18 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain, islice
 from typing import Any
 
 from compact.compression import shorten
 from compact.core.checkpoints import Checkpoint
 from compact.core.given import plain
-from compact.core.messages import Message
+from compact.core.messages import Message, Part, Text, ToolCall, ToolResult
 from compact.core.recalls import EXPAND, PAGE, RECALL, Expansion, Recalled, told
 from compact.core.terms import looked_for, readable, searchable
-from compact.errors import InvalidInput, NotFound
+from compact.core.tokens import TokenCounter
+from compact.errors import InvalidArgument, InvalidInput, NotFound
 from compact.managers.history import SessionHistory
 from compact.managers.state import ALL_MOVES, SessionState
 
@@ -23,19 +24,32 @@ DIGESTS_DIFFER = 8
 """Tokens that one digest may take more than another."""
 AROUND = 240
 """Characters that are shown before and after what was looked for."""
+MOST_PLACES, MOST_LOOKS = 2_000, 5_000
+"""Places of one word in a message that are found, and words that are looked for around places."""
 TOLD_TOKENS = 1_500
 """Tokens of what a tool gives back, unless it is asked for more or less."""
+HEADING = 64
+"""Tokens that the heading of an answer takes, about."""
+CHARS_PER_TOKEN, FULL, MOST_TRIES = 8, 0.95, 8
+"""Characters of a token, at most, by which a page is tried first; the share of its tokens from
+which a page is full; and tries to make room for a heading."""
 MOST_HITS = (2 * PAGE, 20 * PAGE, 200 * PAGE, 2_000 * PAGE)
 """Messages that name a tool call's id, among which the call itself is looked for: more, where it is
 not among the first."""
 
 
 def recall(state: SessionState, query: str, *, limit: int = PAGE) -> list[Recalled]:
-    """Messages of the history that share words with the query, the best first."""
+    """Messages of the history that share words with the query, the best first.
+
+    Raises:
+        InvalidArgument: the limit is below 0.
+    """
+    if limit < 0:
+        raise InvalidArgument("limit", f"limit must be at least 0, got {limit}")
     history = state.history
     history.catch_up()
     found: list[Recalled] = []
-    for position, score in state.store.search(state.branch_id, query, most=max(0, limit)):
+    for position, score in state.store.search(state.branch_id, query, most=limit):
         message = history[position]
         found.append(
             Recalled(
@@ -51,42 +65,41 @@ def recall(state: SessionState, query: str, *, limit: int = PAGE) -> list[Recall
 
 
 def _around(text: str, query: str) -> str:
-    """The text, or of a long one the part in which most of the query's words stand."""
+    """The text, or of a long one the part in which most of the query's words stand. A word counts
+    the less, the more often it stands in the text.
+    """
     if len(text) <= 3 * AROUND:
         return text
     lower = text.lower()
     words = {piece for name in looked_for(query) for piece in name}
-    places = sorted((i, word) for word in words for i in _places(lower, word))
-    if not places:
+    found = {word: list(islice(_places(lower, word), MOST_PLACES)) for word in words}
+    rarest = sorted((len(at), word) for word, at in found.items() if at)
+    if not rarest:
         return text[: 2 * AROUND] + " …"
-    best = _densest(places)
+    tried = chain.from_iterable(found[word] for _, word in rarest)
+
+    def worth(at: int) -> float:
+        shown = lower[max(0, at - AROUND) : at + 2 * AROUND]
+        return sum(1 / often for often, word in rarest if word in shown)
+
+    best = max(islice(tried, MOST_LOOKS // len(rarest)), key=worth)
     start, stop = max(0, best - AROUND), best + 2 * AROUND
     return ("… " if start else "") + text[start:stop] + (" …" if stop < len(text) else "")
 
 
-def _densest(places: Sequence[tuple[int, str]]) -> int:
-    """The first of the places after which most different words follow soon."""
-    near: Counter[str] = Counter()
-    best, most, end = 0, 0, 0
-    for at, word in places:
-        while end < len(places) and places[end][0] <= at + AROUND:
-            near[places[end][1]] += 1
-            end += 1
-        if len(near) > most:
-            best, most = at, len(near)
-        near[word] -= 1
-        if not near[word]:
-            del near[word]
-    return best
-
-
 def _places(text: str, word: str) -> Iterator[int]:
-    at = text.find(word)
-    for _ in range(50):
-        if at < 0:
-            return
+    """Where a word stands by itself; where it never does, where it is part of others."""
+    at, is_found = text.find(word), False
+    while at >= 0:
+        end = at + len(word)
+        if not (text[at - 1 : at].isalnum() or text[end : end + 1].isalnum()):
+            is_found = True
+            yield at
+        at = text.find(word, end)
+    at = -1 if is_found else text.find(word)
+    while at >= 0:
         yield at
-        at = text.find(word, at + 1)
+        at = text.find(word, at + len(word))
 
 
 # --- expand ---------------------------------------------------------------------------------------
@@ -98,19 +111,30 @@ def expand(
     """The original messages behind a checkpoint's id, a message's id, or a tool call's id, from the
     one numbered `start`: as many as fit into `max_tokens`.
 
-    A message that does not fit alone has a page of its own, on which it is clipped, or left out
-    where that does not help either. A call's id brings back its result, and the call itself where a
-    view may clip its arguments. Ids that were used again bring back all they may mean, the newest
-    first; of messages, the newest.
+    Of one message alone that does not fit, `start` counts the characters of its text, and a page is
+    as much of it as fits, to the end of a line where there is one. One among several has a page of
+    its own, on which it is clipped, or left out where that does not help either. A call's id brings
+    back its result, and the call itself where a view may clip its arguments. Ids that were used
+    again bring back all they may mean, the newest first; of messages, the newest.
 
     Raises:
         NotFound: nothing in the session has that id.
     """
     state.history.catch_up()
-    history, positions = _behind(state, id)
-    start = max(0, start)
+    return _page(state, *_behind(state, id), max_tokens, max(0, start))
+
+
+def _page(
+    state: SessionState,
+    history: SessionHistory,
+    positions: Sequence[int],
+    max_tokens: int | None,
+    start: int,
+) -> Expansion:
     taken: list[Message] = []
     tokens, clipped = 0, False
+    if len(positions) == 1 and start:
+        return _part(history[positions[0]], max_tokens, start, state.counter)
     for position in positions[start:]:
         size = history.said_tokens(position)
         if max_tokens is not None and tokens + size > max_tokens:
@@ -119,7 +143,10 @@ def expand(
         taken.append(history[position])
         tokens += size
     if clipped and max_tokens is not None:
-        message = shorten.clipped(history[positions[start]], max_tokens, state.counter)
+        message = history[positions[start]]
+        if len(positions) == 1:
+            return _part(message, max_tokens, start, state.counter)
+        message = shorten.clipped(message, max_tokens, state.counter)
         size = state.counter.message(message)
         taken, tokens = ([message], size) if size <= max_tokens else ([], 0)
     end = start + max(len(taken), int(clipped))
@@ -131,6 +158,59 @@ def expand(
         next=end if end < len(positions) else None,
         clipped=clipped,
     )
+
+
+def _part(message: Message, most: int | None, start: int, counter: TokenCounter) -> Expansion:
+    """As much of a message's text from a character on as fits; nothing where none does."""
+    total = len(_text(message))
+    high = stop = total if most is None else min(total, start + CHARS_PER_TOKEN * most)
+    low, tokens = start, 0
+    while low < stop and most is not None:
+        tokens = counter.message(_between(message, start, stop))
+        low, high = (stop, high) if tokens <= most else (low, stop - 1)
+        if low == high or (tokens <= most and tokens > most * FULL):
+            break
+        stop = (low + high + 1) // 2
+    stop = low if most is not None else total
+    line = _text(message).rfind("\n", start, stop) + 1 if stop < total else 0
+    stop = line if line > (start + stop) // 2 else stop
+    shown = (_between(message, start, stop),) if stop > start else ()
+    return Expansion(
+        messages=shown,
+        tokens=sum(map(counter.message, shown)),
+        total=total,
+        start=start,
+        next=stop if start < stop < total else None,
+        clipped=True,
+        unit="characters",
+    )
+
+
+def _texts(message: Message) -> Iterator[tuple[Part, str]]:
+    """The parts of a message that have text, each with its text."""
+    for part in message.parts:
+        if isinstance(part, ToolCall):
+            yield part, f"{part.name} {part.id} {part.arguments}"
+        elif text := getattr(part, "text", ""):
+            yield part, text
+
+
+def _text(message: Message) -> str:
+    """The text of which a page shows a part."""
+    return "\n".join(text for _, text in _texts(message))
+
+
+def _between(message: Message, start: int, stop: int) -> Message:
+    """The message with no more than some characters of its text."""
+    parts: list[Part] = []
+    for part, text in _texts(message):
+        piece = text[max(0, start) : max(0, stop)]
+        if piece and isinstance(part, ToolResult):
+            parts.append(ToolResult(part.call_id, piece, part.name, part.is_error))
+        elif piece:
+            parts.append(Text(piece))
+        start, stop = start - len(text) - 1, stop - len(text) - 1
+    return message.with_parts(parts)
 
 
 def _behind(state: SessionState, id: str) -> tuple[SessionHistory, Sequence[int]]:
@@ -222,10 +302,14 @@ def answer_tool(
     match name, given:
         case "recall", {"query": str(query)}:
             return _told_search(state, query, room)
-        case "expand", {"id": str(id), "start": int(start)}:
-            return _told_page(state, id, start, room)
-        case "expand", {"id": str(id)} if "start" not in given:
-            return _told_page(state, id, 0, room)
+        case "expand", {"id": str(id)}:
+            start = given.get("start", 0)
+            if isinstance(start, int) and not isinstance(start, bool):
+                return _told_page(state, id, start, room)
+            raise InvalidInput(
+                f"{EXPAND}(id, start): start must be a whole number, not "
+                f"{json.dumps(start, default=str)[:80]}"
+            )
     raise InvalidInput(
         f"no tool {name!r} with {json.dumps(given, default=str)[:80]}: there are "
         f"{RECALL}(query: text) and {EXPAND}(id: text, start: whole number, 0 if left out)"
@@ -257,7 +341,13 @@ def _told_search(state: SessionState, query: str, room: int) -> str:
 
 
 def _told_page(state: SessionState, id: str, start: int, room: int) -> str:
-    page = expand(state, id, max_tokens=room, start=start)
+    state.history.catch_up()
+    history, positions = _behind(state, id)
+    if len(positions) == 1:
+        message = history[positions[0]]
+        if start or state.counter.text(readable(message)) > room - HEADING:
+            return _told_part(state, id, message, start, room)
+    page = _page(state, history, positions, room, max(0, start))
     lines = [f"({m.id}, {m.role}) {readable(m)}" for m in page.messages]
     first = page.start + 1
 
@@ -266,13 +356,40 @@ def _told_page(state: SessionState, id: str, start: int, room: int) -> str:
         if page.clipped or not shown:
             end = first
         which = f"message {first}" if end == first else f"messages {first} to {end}"
+        alone = ", ".join(m.id for m in page.messages if page.clipped)
+        whole = f", clipped: expand {alone} reads all of it" if alone else ""
         more = f", go on with start={end}" if end < page.total else ""
-        return f"{which} of the {page.total} of {id}{more}"
+        return f"{which} of the {page.total} of {id}{whole}{more}"
 
     if start >= page.total:
         none = f"none from start={start} on"
         return told(f"{id} has {page.total} messages", [none], state.own)
     return _fitted(state, title, lines, room)
+
+
+def _told_part(state: SessionState, id: str, message: Message, start: int, room: int) -> str:
+    """A part of one message's text, its characters and lines numbered."""
+    text, most = _text(message), room
+    for _ in range(MOST_TRIES):
+        page = _part(message, max(0, most), max(0, start), state.counter)
+        if page.start >= page.total:
+            none = f"none from start={start} on"
+            return told(f"{id} has {page.total:,} characters", [none], state.own)
+        if not page.messages:
+            break
+        end = page.total if page.next is None else page.next
+        first, last = (1 + text.count("\n", 0, at) for at in (page.start, end - 1))
+        lines = f"lines {first:,} to {last:,} of {1 + text.count(chr(10)):,}"
+        more = f", go on with start={end}" if page.next is not None else ""
+        which = f"characters {page.start + 1:,} to {end:,} of the {page.total:,} of {id}"
+        (shown,) = page.messages
+        line = f"({shown.id}, {shown.role}) {readable(shown)}"
+        answer = told(f"{which} ({lines}){more}", [line], state.own)
+        excess = state.counter.text(answer) - room
+        if excess <= 0:
+            return answer
+        most -= excess + DIGESTS_DIFFER
+    return _fitted(state, lambda _: f"nothing of {id}", [], room)
 
 
 def _fitted(

@@ -14,6 +14,7 @@ from compact.core.plan import Plan
 from compact.core.protocols import ChatModel
 from compact.core.reliability import Reliability
 from compact.core.replies import Delta, Reply, Usage
+from compact.errors import InvalidArgument
 from compact.managers import blocking
 from compact.managers.compress import checked_size
 from compact.managers.desk import Desk, Desks
@@ -86,8 +87,14 @@ class Sending:
     def record_usage(self, usage: Usage | int) -> None:
         """Say what the provider reported for the prompt that was taken last, in tokens; later
         counts are corrected by it.
+
+        Raises:
+            InvalidArgument: it is below 0.
         """
-        self._asked.reported(usage if isinstance(usage, int) else usage.prompt_tokens)
+        tokens = usage if isinstance(usage, int) else usage.prompt_tokens
+        if tokens < 0:
+            raise InvalidArgument("usage", f"usage must be at least 0 tokens, got {tokens}")
+        self._asked.reported(tokens)
 
     def report_overflow(self, error: object) -> Plan:
         """Say that the provider refused the prompt that was taken last as too large, with its

@@ -162,8 +162,8 @@ class SessionState:
         with self.lock:
             self.history.catch_up()  # what is said of messages comes after them
             new = {k: v for k, v in found.items() if self._noted.get(k) != v}
-            for position, _ in self._placed(PIN, new):
-                self.history.pin(position)
+            for position, note in self._placed(PIN, new):
+                (self.history.unpin if note.get("gone") else self.history.pin)(position)
             for position, note in self._placed(ASIDE, new):
                 self.history.put_aside(position, note["tokens"])
             if found.get(SYSTEM_NOTE) != self._noted.get(SYSTEM_NOTE):
@@ -267,9 +267,12 @@ class SessionState:
         """The branch that is open."""
         return self.history.branch_id
 
-    def pin(self, position: int) -> None:
-        """Keep a message word for word from now on, on this branch."""
-        self.store.note(self.id, f"{PIN}{self.branch_id}:{position}", {})
+    def pin(self, position: int, *, gone: bool = False) -> None:
+        """Keep a message word for word from now on, on this branch; not any more where that is
+        `gone`.
+        """
+        note = {"gone": True} if gone else {}
+        self.store.note(self.id, f"{PIN}{self.branch_id}:{position}", note)
         self._take_notes()
 
     def put_aside(self, position: int, tokens: int) -> None:

@@ -41,9 +41,7 @@ class HistoryOptions(BranchOptions):
             help="The first message to show. Default: the newest ones.",
         ),
     ] = None
-    most: Annotated[
-        int, typer.Option(parser=count, metavar="N", help="How many are shown.")
-    ] = PAGE
+    most: Annotated[int, typer.Option(parser=count, metavar="N", help="How many are shown.")] = PAGE
     full: Annotated[bool, typer.Option("--full", help="Every message word for word.")] = False
 
 
@@ -102,9 +100,7 @@ class ContextOptions(OpenOptions):
     ] = "table"
     most: Annotated[
         int,
-        typer.Option(
-            parser=count, metavar="N", help="How many a table shows, the newest ones."
-        ),
+        typer.Option(parser=count, metavar="N", help="How many a table shows, the newest ones."),
     ] = SEEN
 
 
@@ -216,9 +212,9 @@ class RecallOptions(OpenOptions):
     """What `recall` takes."""
 
     query: Annotated[list[str], typer.Argument(metavar="QUERY...", help="What to look for.")]
-    most: Annotated[
-        int, typer.Option(parser=count, metavar="N", help="How many are shown.")
-    ] = FOUND
+    most: Annotated[int, typer.Option(parser=count, metavar="N", help="How many are shown.")] = (
+        FOUND
+    )
 
 
 @taking(RecallOptions)
@@ -268,6 +264,10 @@ class ExpandOptions(OpenOptions):
         int | None,
         typer.Option(parser=whole_number, metavar="N", help="At most so many tokens."),
     ] = None
+    start: Annotated[
+        int,
+        typer.Option(parser=position, metavar="N", help="Go on there, as a page says."),
+    ] = 0
 
 
 @taking(ExpandOptions)
@@ -277,11 +277,13 @@ def expand(options: ExpandOptions) -> None:
     Examples:
       compactctl expand harbour ck-0aac85b0ed4c
       compactctl expand harbour 120 --json
+      compactctl expand harbour 120 --max-tokens 2000 --start 7311
     """
     from compact.apps.cli import drawing, output, shown, stores
 
     with stores.entered(options) as ctx:
-        found = ctx.expand(stores.meant(ctx, options.id), max_tokens=options.max_tokens)
+        id, most, start = stores.meant(ctx, options.id), options.max_tokens, options.start
+        found = ctx.expand(id, max_tokens=most, start=start)
         counter = ctx.history.counter
         rows: list[shown.Row] = []
         for message in found.messages:
@@ -289,12 +291,15 @@ def expand(options: ExpandOptions) -> None:
             rows.append((number, message, counter.message(message)))
     if options.json:
         listed = [shown.message_json(m, number=n, tokens=t) for n, m, t in rows]
-        sizes = {"tokens": found.tokens, "total": found.total, "whole": found.is_whole}
+        sizes = {"tokens": found.tokens, "whole": found.is_whole}
+        sizes |= found.model_dump(include={"unit", "total", "start", "next"})
         output.print_json({"session": ctx.id, "id": options.id, **sizes, "messages": listed})
         return
     out = drawing.console()
     shown.show_whole(out, rows)
     if not found.is_whole:
-        out.print(
-            f"{len(rows):,} of {drawing.counted(found.total, 'message')}: the rest does not fit"
-        )
+        total = drawing.counted(found.total, found.unit.removesuffix("s"))
+        end = found.total if found.next is None else found.next
+        first = min(start + 1, end)
+        more = f"; go on with --start {found.next}" if found.next is not None else ""
+        out.print(f"{found.unit} {first:,} to {end:,} of {total}{more}", soft_wrap=True)

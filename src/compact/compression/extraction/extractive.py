@@ -7,7 +7,8 @@ in `compression.composition`.
 from __future__ import annotations
 
 from compact.compression.extraction.notes import Notes, weights_of
-from compact.compression.extraction.story import FADE_TURNS, Teller
+from compact.compression.extraction.outlined import outlined
+from compact.compression.extraction.story import FADE_TURNS, TOLD, Teller
 from compact.core.checkpoints import Summary, SummaryRequest
 from compact.core.messages import visible_texts
 from compact.core.modes import emphasis_of
@@ -43,4 +44,9 @@ class ExtractiveSummarizer:
             fade=FADE_TURNS[request.level],
             emphasis=emphasis,
         )
-        return Summary(text=teller.tell(request.max_tokens), made_by=self.name)
+        story = teller.tell(request.max_tokens)
+        if not any(line.startswith(TOLD) for line in story.splitlines()):
+            done = outlined(request.messages, request.max_tokens, self._counter)
+            left = request.max_tokens - self._counter.text(done) - 1
+            story = "\n".join(filter(None, (done and teller.tell(max(0, left)), done))) or story
+        return Summary(text=story, made_by=self.name)

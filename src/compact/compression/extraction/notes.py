@@ -127,9 +127,10 @@ class Notes:
                 self._read_result(result)
 
     def _read_person(self, message: Message) -> None:
-        self.ledger.note(person_text(message), "person", self.position)
+        whole = person_text(message)
+        self.ledger.note(whole, "person", self.position)
         words = own_words_of(message, opens=not self.turns.rows)
-        turn, _ = self.turns.said_by_person(words, message.id, self.position)
+        turn, _ = self.turns.said_by_person(words, message.id, self.position, whole=whole)
         if turn.question:
             answer = " ".join(words.split())[:LONGEST_QUESTION]
             self.exchanges.append(Exchange(turn.question, answer, self.position))

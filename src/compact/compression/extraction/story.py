@@ -59,6 +59,8 @@ LEAST_DWELT = 0.2
 """What a line counts at least that is about what the reader is to be told nothing of elsewhere: it
 may say why."""
 LINE_TOKENS = 3
+TOLD = ("  ", "- User: ", "- Assistant: ")
+"""How a line begins that tells more than what was asked."""
 VOICES = {"person": "User", "assistant": "Assistant"}
 SPOKEN = frozenset(f"{name}: " for name in (*VOICES.values(), "System", "Tool"))
 """What is no name: nobody may speak as another by saying so."""
@@ -286,23 +288,26 @@ class Teller:
         return max(LEAST_DWELT, self.emphasis.of(about))
 
     def _outcomes(self, turn: Turn, told: set[str]) -> Iterator[Statement]:
-        """What a turn was about and left behind, as far as code can tell, the newest first; names
-        that were told of a later file are not told again.
+        """What a turn was about and left behind within the reach, as far as code can tell, the
+        newest first; names that were told of a later file are not told again.
         """
         for file, it in reversed(turn.touched.items()):
-            if not it.written:
+            if (write := it.written(self.first, self.last)) is None:
                 continue
-            names = [n for n in (*it.edited, *it.defined) if n in self.weights and n not in told]
-            names = sorted(dict.fromkeys(names), key=lambda x: (-self.weights[x], x))[:MOST_OF_FILE]
+            known = {name for name, at in (it.defined | it.edited).items() if at < self.last}
+            names = [name for name in known & self.weights.keys() if name not in told]
+            names = sorted(names, key=lambda x: (-self.weights[x], x))[:MOST_OF_FILE]
             told.update(names)
-            deed = f"Wrote {_name_of(file)} (“{it.why}”)" if it.why else f"Wrote {_name_of(file)}"
+            why = write.why if write.why_at >= self.first else ""
+            deed = f"Wrote {_name_of(file)} (“{why}”)" if why else f"Wrote {_name_of(file)}"
             text = f"{deed}: {', '.join(names)}" if names else deed
-            place = it.why_at if it.why else it.position
-            yield Statement(text, tuple(names), position=min(place, self.last - 1))
+            place = write.why_at if why else write.position
+            yield Statement(text, tuple(names), position=place)
         yield from reversed(turn.outcomes)
-        if turn.commits:
-            hashes = tuple(commit.partition(" ")[0] for commit in turn.commits)
-            yield Statement(f"Committed {'; '.join(turn.commits)}", hashes, position=turn.last)
+        if commits := [c for c in turn.commits if self.first <= c.position < self.last]:
+            text = f"Committed {'; '.join(c.text for c in commits)}"
+            hashes = tuple(name for c in commits for name in c.names)
+            yield Statement(text, hashes, position=commits[-1].position)
 
     def _earlier(self) -> Iterable[Line]:
         """What an earlier checkpoint told, where the story begins with it."""

@@ -11,10 +11,11 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from compact.core import anchors, sentences
 from compact.core.lexicon import concedes, is_reply
+from compact.core.messages import short_id
 from compact.core.sentences import LONG_LINE
 
 MOST_TURNS = 400
@@ -23,13 +24,15 @@ MOST_STATEMENTS = 60
 """Statements of one answer, and of what was said on the way in one turn."""
 MOST_PARAGRAPHS = 40
 """Sentences of a person in one turn."""
-MOST_FILES, MOST_NAMES = 40, 120
-"""Files of one turn, and names of one file."""
+MOST_FILES, MOST_NAMES, MOST_WRITES = 40, 120, 200
+"""Files of one turn, and names of and writes to one file."""
 LONGEST_REPLY = 160
 """Characters of the longest first line that is taken for the answer to a question."""
 LONGEST_QUESTION, FEW_WORDS = 400, 8
 MOST_JUDGED = 40
 """Turns by which is judged who talks."""
+LONG_TEXT = 2_000
+"""Characters of a message from which its size is told, where most of it is not told."""
 LONGEST_WHY = 140
 """Characters of what was said before a file was written, to be told with it."""
 _OPTION = re.compile(r"^[\s>*_|-]*(?:(?P<kind>[^\W\d]{4,12}) )?\(?(?P<id>[1-9A-Da-d])[.:)][*_]*\s+")
@@ -77,24 +80,32 @@ class Statement:
         return self.text.endswith(("?", "？"))
 
 
+class Write(NamedTuple):
+    """A file was written to."""
+
+    position: int
+    why: str
+    """What was said just before."""
+    why_at: int
+    """Where that was said."""
+
+
 @dataclass(slots=True)
 class Touched:
     """A file that a turn was about."""
 
-    position: int = 0
-    """Where it was touched last."""
-    written: int = 0
-    """How often it was written to."""
-    defined: dict[str, None] = field(default_factory=dict)
-    """The names that were defined in what was written."""
-    edited: dict[str, None] = field(default_factory=dict)
-    """The names in what was written, the newest last."""
+    writes: list[Write] = field(default_factory=list)
+    """When and why it was written to, the newest last."""
+    defined: dict[str, int] = field(default_factory=dict)
+    """The names that were defined in what was written → where first."""
+    edited: dict[str, int] = field(default_factory=dict)
+    """The names in what was written → where first; the newest last."""
     names: dict[str, None] = field(default_factory=dict)
     """The names that were seen in it, the newest last."""
-    why: str = ""
-    """What was said just before it was written last."""
-    why_at: int = 0
-    """Where that was said."""
+
+    def written(self, first: int, last: int) -> Write | None:
+        """How it was written last from a position to before another one."""
+        return next((w for w in reversed(self.writes) if first <= w.position < last), None)
 
 
 @dataclass(slots=True)
@@ -110,7 +121,7 @@ class Turn:
     narration: list[Statement] = field(default_factory=list)
     touched: dict[str, Touched] = field(default_factory=dict)
     """What was read and written, by file; the newest last."""
-    commits: list[str] = field(default_factory=list)
+    commits: list[Statement] = field(default_factory=list)
     calls: int = 0
     """Tools that were called."""
     outcomes: list[Statement] = field(default_factory=list)
@@ -147,6 +158,16 @@ class Turn:
         return len(mine & theirs) > 0.7 * max(1, len(theirs))
 
 
+def _sized(
+    said: Sequence[Statement], text: str, whole: str, message_id: str, position: int
+) -> Statement:
+    """The first words of a long text, with its size and the id that brings it back."""
+    first = said[0] if said else Statement(" ".join(text.strip().split("\n", 1)[0].split()))
+    begins = first.text.rstrip(":： ")[: 2 * LONG_LINE]
+    size = f"{1 + whole.count(chr(10)):,} lines, {len(whole):,} characters: {short_id(message_id)}"
+    return Statement(f"{begins} [{size}]".strip(), first.names, first.under, position=position)
+
+
 def _words_of(turn: Turn) -> set[str]:
     return set(" ".join(s.text for s in turn.words).lower().split())
 
@@ -167,9 +188,17 @@ class Turns:
     boxes: dict[str, bool] = field(default_factory=dict)
     """The newest Markdown checklist: item → whether it is done."""
 
-    def said_by_person(self, text: str, message_id: str, position: int) -> tuple[Turn, str]:
-        """A person speaks: a turn begins. Returns it and the option that was chosen, if any."""
-        turn = Turn(position, message_id, tuple(statements(text, position))[:MOST_PARAGRAPHS])
+    def said_by_person(
+        self, text: str, message_id: str, position: int, *, whole: str = ""
+    ) -> tuple[Turn, str]:
+        """A person speaks: a turn begins. Returns it and the option that was chosen, if any.
+
+        `whole` is their message with what they pasted: its size is told where it is long.
+        """
+        said = tuple(statements(text, position))[:MOST_PARAGRAPHS]
+        if len(whole) > LONG_TEXT and 2 * sum(len(each.text) for each in said) < len(whole):
+            said = (_sized(said, text, whole, message_id, position), *said[1:])
+        turn = Turn(position, message_id, said)
         turn.last = position
         first = text.strip().splitlines()[0] if text.strip() else ""
         chosen = ""
@@ -229,7 +258,8 @@ class Turns:
         turn.is_answered, turn.last = False, position
         for file, defined in files:
             self.touched(file, (), position, is_written=True)
-            turn.touched[file].defined |= dict.fromkeys(defined)
+            known = turn.touched[file].defined
+            known |= {name: known.get(name, position) for name in defined}
 
     def touched(
         self,
@@ -243,18 +273,18 @@ class Turns:
         """A tool read a file or wrote to it, and these names were seen there."""
         touched = self._current(position).touched
         it = touched.pop(file, None) or Touched()
-        it.position = position
-        it.written += is_written
         for name in names:
             it.names.pop(name, None)
         it.names |= dict.fromkeys(names)
         if is_edit:
-            it.edited = {n: None for n in it.edited if n not in names} | dict.fromkeys(names)
+            it.edited |= {name: it.edited.pop(name, position) for name in names}
         while len(it.names) > MOST_NAMES:
             del it.names[next(iter(it.names))]
-        if is_written and 0 < len(self.said_last) <= LONGEST_WHY:
-            it.why, it.why_at = self.said_last, self.said_at
-            self.said_last = ""  # of one file it says why
+        if is_written:
+            is_why = 0 < len(self.said_last) <= LONGEST_WHY
+            why, self.said_last = (self.said_last, "") if is_why else ("", self.said_last)
+            it.writes.append(Write(position, why, self.said_at))  # of one file it says why
+            del it.writes[:-MOST_WRITES]
         touched[file] = it
         if len(touched) > MOST_FILES:
             del touched[next(iter(touched))]
@@ -263,9 +293,9 @@ class Turns:
         """A call that was to write these files failed, or was refused."""
         touched = self.rows[-1].touched if self.rows else {}
         for file in files:
-            if (it := touched.get(file)) and it.written:
-                it.written -= 1
-                if not it.written:
+            if (it := touched.get(file)) and it.writes:
+                it.writes.pop()
+                if not it.writes:
                     it.defined.clear()
 
     def stopped(self) -> None:
@@ -283,7 +313,7 @@ class Turns:
     def committed(self, commit: str, position: int) -> None:
         """A commit was made."""
         turn = self._current(position)
-        turn.commits.append(commit)
+        turn.commits.append(Statement(commit, (commit.partition(" ")[0],), position=position))
         turn.last = position
 
     def _current(self, position: int) -> Turn:

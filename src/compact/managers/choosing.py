@@ -1,0 +1,74 @@
+"""Which messages of a session stay word for word, and of which no more is shown than head and tail:
+what `ContextManager` offers for it.
+"""
+
+from __future__ import annotations
+
+from compact.core.calls import checked_methods
+from compact.core.messages import Message
+from compact.errors import NotFound
+from compact.managers.compress import checked_size
+from compact.managers.post import Post
+from compact.managers.state import SessionState
+
+
+@checked_methods
+class Choosing:
+    """Pins, and messages that are put aside."""
+
+    _state: SessionState
+    _asked: Post
+
+    def pin(self, message: Message | str) -> None:
+        """Keep a message word for word from now on, by itself or by its id.
+
+        Raises:
+            NotFound: the session has no such message.
+        """
+        self._state.pin(self._position_of(message))
+
+    def unpin(self, message: Message | str | int) -> None:
+        """Let a pinned message be shortened again, by itself, its id or its position. One that came
+        with a mark of its own (`pinned`, `protected`) stays.
+
+        Raises:
+            NotFound: the session has no such message.
+        """
+        self._state.pin(self._position_of(message), gone=True)
+
+    def put_aside(
+        self, message: Message | str | None = None, *, tokens: int | None = None
+    ) -> Message:
+        """Show models no more than head and tail of a message from now on, with its id; without
+        one, of the newest message of a person. Its whole text stays in the history, where `recall`
+        and `expand` read it. So a session goes on after a message that fits in no window. Of what
+        has no head and tail, such as pictures and documents, a line says that it is left out.
+
+        `tokens` are those that are shown; without, what all that is in view beside it leaves of the
+        target of the window that was asked for last, or a quarter of that window, where it fits.
+        With no fewer than it has, the whole is shown again: `undo` does not. Returns the message as
+        it is shown.
+
+        Raises:
+            NotFound: the session has no such message.
+            CannotFit: it is larger than that, and nothing of it can be left out.
+        """
+        if tokens is not None:
+            tokens = checked_size("tokens", tokens)
+        return self._asked.put_aside(self._position_of(message), tokens)
+
+    def _position_of(self, message: Message | str | int | None) -> int:
+        """Where a message stands; without one, the newest message of a person."""
+        history = self._state.history
+        history.catch_up()
+        if isinstance(message, int):
+            position = message if 0 <= message < len(history) else None
+            wanted = f"{message:,}: it has {len(history):,}"
+        elif message is None:
+            position, wanted = next(history.persons(), None), "of a person"
+        else:
+            wanted = message if isinstance(message, str) else message.id
+            position, wanted = history.position_of(wanted), f"with the id {wanted!r}"
+        if position is None:
+            raise NotFound(f"this session has no message {wanted}")
+        return position

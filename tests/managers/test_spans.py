@@ -1,0 +1,106 @@
+"""What checkpoints of a session say of their spans: what happened there, and always something; and
+what the plan says was freed.
+"""
+
+import json
+import re
+
+from compact import ContextManager, Plan
+from compact.core.checkpoints import REFERENCE_LINE
+from tests.managers.asking import Dict
+
+LOG = "look at this log:\n" + "\n".join(
+    f"2024-01-01 10:00:{i % 60:02} ERROR worker {i} failed with code {i * 7 % 255}"
+    for i in range(3_000)
+)
+
+
+def said(role: str, content: str) -> Dict:
+    return {"role": role, "content": content}
+
+
+def step(i: int, name: str, words: str | None, output: str, **arguments: str) -> list[Dict]:
+    function = {"name": name, "arguments": json.dumps(arguments)}
+    asked = {"id": f"c{i}", "type": "function", "function": function}
+    return [
+        {"role": "assistant", "content": words, "tool_calls": [asked]},
+        {"role": "tool", "tool_call_id": f"c{i}", "content": output},
+    ]
+
+
+def lived(*turns: list[Dict], window: int = 8_192) -> tuple[ContextManager, list[Plan]]:
+    """A session that is shown after each of these, and its plans."""
+    ctx, plans = ContextManager(window=window), list[Plan]()
+    for turn in turns:
+        ctx.add_messages(turn)
+        ctx.get_context_for_model()
+        if ctx.last_plan is not None and ctx.last_plan not in plans[-1:]:
+            plans.append(ctx.last_plan)
+    return ctx, plans
+
+
+def adds_up(plan: Plan) -> bool:
+    freed = sum(rung.freed or 0 for rung in plan.rungs)
+    return plan.tokens_before is not None and plan.tokens_before - plan.tokens_after == freed
+
+
+def test_a_checkpoint_tells_what_was_written_in_its_span_and_nothing_from_outside() -> None:
+    """A file that was written again later was written in the span, too (C-8)."""
+    code = "x = 1\n" * 40
+    steps = [
+        step(
+            i,
+            "write_file",
+            f"Step {i}: module {i % 7}.",
+            "wrote",
+            path=f"m{i % 5}.py",
+            content=code,
+        )
+        for i in range(90)
+    ]
+    ctx, plans = lived([said("system", "agent"), said("user", "Write the modules.")], *steps)
+    assert len(ctx.checkpoints) > 1
+    for checkpoint in ctx.checkpoints:
+        rows = ((i, m) for i, m in enumerate(ctx.history) if m.tool_calls)
+        steps_of = {int(m.tool_calls[0].id[1:]): i for i, m in rows}
+        within = {
+            s for s, i in steps_of.items() if checkpoint.span.first <= i <= checkpoint.span.last
+        }
+        assert {int(n) for n in re.findall(r"Step (\d+)", checkpoint.summary)} <= within
+        written = set(re.findall(r"Wrote (m\d\.py) \(“Step (\d+):", checkpoint.summary))
+        assert {file for file, _ in written} == {f"m{s % 5}.py" for s in within}
+        assert {int(s) for _, s in written} == set(sorted(within)[-5:])
+    assert all(map(adds_up, plans))
+
+
+def test_a_checkpoint_of_calls_without_a_word_says_what_was_called() -> None:
+    """How often, and on what (C-8)."""
+    lines = "\n".join(f"line {j} of what was read" for j in range(30))
+    steps = [
+        step(i, "run_shell", None, lines, command=f"sed -n {i},{i + 30}p src/mod{i % 7}.py")
+        for i in range(60)
+    ]
+    ctx, plans = lived([said("system", "agent"), said("user", "Look at the modules.")], *steps)
+    assert len(ctx.checkpoints) > 2
+    for checkpoint in ctx.checkpoints:
+        calls = [ctx.history[i].tool_calls for i in checkpoint.covered()]
+        first, *_, last = [json.loads(c.arguments)["command"] for row in calls for c in row]
+        done = f"- Called run_shell {sum(map(bool, calls))} times (`{first}` … `{last}`)"
+        assert done in checkpoint.summary.splitlines()
+        assert ctx.history.counter.text(done) < 80
+    assert all(map(adds_up, plans))
+
+
+def test_a_long_text_that_leaves_the_view_leaves_its_first_words_its_size_and_its_id() -> None:
+    """C-8, FR-5."""
+    ctx = ContextManager(window=4_096)
+    ctx.add_messages([said("system", "agent"), said("user", "hello"), said("assistant", "hi")])
+    log = ctx.add_message(said("user", LOG))
+    ctx.add_messages([said("assistant", "I see."), said("user", "so what now?")])
+    shown = str(ctx.get_context_for_model())
+    assert f"look at this log [3,001 lines, {len(LOG):,} characters: {log.id}]" in shown
+    assert all(c.summary != REFERENCE_LINE for c in ctx.checkpoints)
+    plan = ctx.last_plan
+    assert plan is not None
+    assert adds_up(plan)
+    assert all(r.freed is None or r.freed > 0 for r in plan.rungs if r.name == "summarize")
