@@ -156,8 +156,9 @@ class ContextManager(Sending):
         client such as `response.choices[0].message`, or its fields as keywords.
 
         Stores, never compresses. Returns the message with its id and time. A program that opens a
-        session again may begin as the first time: the system prompt that the session begins with
-        is recognized, and not stored twice. Marks such as
+        session again may begin as the first time: the system prompt that it says then is the one
+        that the session begins with, and not stored twice; where it says something else, prompts
+        carry its new words from now on, and the history keeps the first ones. Marks such as
         `metadata={"pinned": True}` are ours: they are kept here and never sent to a provider.
 
         Raises:
@@ -176,10 +177,11 @@ class ContextManager(Sending):
             InvalidMessage, StoreFailed: as `add_message`.
         """
         given = messages_given(messages)
-        known = self._lead.said_again(given)
-        if known and len(known) == len(given):
-            return known
-        return known + taken_in(self._state, given[len(known) :], self.window.usable)
+        again = self._lead.said_again(given)
+        rest, new = given[len(again) :], list[Message]()
+        if rest or not again:
+            new = taken_in(self._state, rest, self.window.usable)
+        return self._lead.begin(again, ends=bool(rest)) + new
 
     def sync(self, messages: Sequence[Given]) -> Recognized:
         """Take the list that a client sends whole at every turn: what is known is recognized, only
