@@ -21,7 +21,7 @@ from compact.core.checkpoints import Checkpoint
 from compact.core.context import ActiveContext
 from compact.core.formats.known import format_named
 from compact.core.formats.tool_schemas import schemas_for
-from compact.core.given import Given, messages_given
+from compact.core.given import Given, fields_given, messages_given
 from compact.core.goals import Goal
 from compact.core.messages import Message
 from compact.core.plan import Plan
@@ -153,7 +153,8 @@ class ContextManager(Sending):
 
     def add_message(self, message: Given | None = None, /, **fields: object) -> Message:
         """Append a message to the history: a `Message`, a provider's dictionary, an object of its
-        client such as `response.choices[0].message`, or its fields as keywords.
+        client such as `response.choices[0].message`, or its fields as keywords, with marks such as
+        `pinned=True` among them. What only a provider knows passes inside a dictionary.
 
         Stores, never compresses. Returns the message with its id and time. A program that opens a
         session again may begin as the first time: the system prompt that it says then is the one
@@ -167,7 +168,7 @@ class ContextManager(Sending):
         """
         if message is not None and fields:
             raise InvalidMessage("message", "give a message or its fields, not both")
-        return self.add_messages([fields if message is None else message])[0]
+        return self.add_messages([fields_given(fields) if message is None else message])[0]
 
     def add_messages(self, messages: Sequence[Given]) -> list[Message]:
         """Append several messages at once: all of them or none. What an assistant says of the

@@ -36,6 +36,10 @@ from compact.managers.prompting import Lead, Prompting, mode_in
 from compact.managers.state import SessionState, new_branch
 
 
+_OURS = ("metadata", "importance_score")
+"""Fields of a message that no provider is sent."""
+
+
 class SessionOptions(TypedDict, total=False):
     """What a `ContextManager` takes beside model, window and store."""
 
@@ -280,10 +284,12 @@ def parsed(
             f"is in the format {other}, the session is in {wire.name}: give format={other!r}",
         )
     message = wire.parse(raw, position, before)
-    if "metadata" not in raw:
+    if not any(name in raw for name in _OURS):
         return message
-    sent = {k: v for k, v in (message.wire or {}).items() if k != "metadata"}
-    return message.model_copy(update={"wire": sent})
+    sent = {k: v for k, v in (message.wire or {}).items() if k not in _OURS}
+    given = {"role": message.role, "importance_score": raw.get("importance_score")}
+    score = Message.of(given, path=f"messages[{position}]").importance_score
+    return message.model_copy(update={"wire": sent, "importance_score": score})
 
 
 def _setting(model: str | None, options: SessionOptions) -> Setting:
