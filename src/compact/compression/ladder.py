@@ -5,7 +5,8 @@
 
 1. The floor: system prompt, pins and the newest message of a person, word for word. It must fit,
    or `CannotFit`. Results that cannot be parted from it are masked if they are large.
-2. What is marked important, whoever said it, as far as it fits. The newest 20 messages of a
+2. What is marked important, whoever said it, as far as it fits beside a third of the room and the
+   newest words of a person; the plan says what does not. The newest 20 messages of a
    person, or 10, where they take no more than a window has for them (`words`); then the first
    request, and of what a person said last 20 messages, 10, 6, 3, 1, and of the others the most
    important that still fit (`lower keep counts`).
@@ -60,7 +61,11 @@ KEEP_STEPS = (1.0, 0.5, 0.3, 0.15, 0.05)
 LEADING = 4
 """Messages at the beginning among which an earlier checkpoint is looked for."""
 MARKED_SHARE = 0.25
-"""Share of what lies above the floor that messages which are marked important may take first."""
+"""Share of what lies above the floor that messages which are marked important take without raising
+the limit."""
+MARKED_SPARE = 0.3
+"""Share of what the limit may be raised by that it may be raised by for them: so what is left stays
+below the size from which a session is compressed again."""
 MOST_LOOKED_AT = 10_000
 """Messages at the end among which those that are marked important are looked for."""
 MOST_STEPS = 512
@@ -101,7 +106,7 @@ class Ladder:
             floor = {**layout.floor, "room for a checkpoint": LEAST_CHECKPOINT}
             raise CannotFit(floor, layout.limit)
         if self._policy.strategy != "off":
-            above -= self._hold_marked(layout, int(above * MARKED_SHARE))
+            above = self._hold_marked(layout, above, self._words_first(layout, words))
         self._hold_words(layout, above, words)
         above = layout.limit - layout.tokens
         kept = reserve(above)
@@ -109,6 +114,15 @@ class Ladder:
         left = layout.limit - layout.tokens
         self._hold_tail(layout, max(left - kept, self._last_words(layout, left)))
         return layout
+
+    def _words_first(self, layout: Layout, most: int) -> int:
+        """Tokens of half of a person's newest messages, which come before what is marked; of no
+        more than these may take.
+        """
+        count = max(1, round(self._policy.keep_user_messages * KEEP_STEPS[1]))
+        newest = [p for p in islice(self._persons(layout), count) if p not in layout.held]
+        tokens = sum(map(self._history.tokens, newest))
+        return tokens if tokens <= most else 0
 
     def _last_words(self, layout: Layout, room: int) -> int:
         """Tokens of the newest group where it is words alone, and no more than a share of the
@@ -249,19 +263,25 @@ class Ladder:
                 return sum(self._hold(layout, position) for position in chosen)
         return 0
 
-    def _hold_marked(self, layout: Layout, budget: int) -> int:
+    def _hold_marked(self, layout: Layout, above: int, words: int) -> int:
         """Keep what is marked important and not covered yet, the most important and the newest
-        first, as far as it fits; the tokens that took.
+        first, as far as it fits beside a third of what lies above the floor and these words of a
+        person; what lies above it then. Where it takes more than a share the limit is raised.
         """
+        spare = int(self._spare * MARKED_SPARE)
+        left = budget = max(0, above + spare - max(LEAST_CHECKPOINT, above // 3) - words)
         end = len(self._history)
         within = (*layout.spared, *range(max(layout.since, end - MOST_LOOKED_AT), end))
         marked = [p for p in within if self._history.is_important(p)]
-        left = budget
         for position in sorted(marked, key=lambda p: (-self._history.importance(p), -p)):
             piece = self._piece(self._inseparable(position), layout)
             if position not in layout.held and piece.tokens <= left:
                 left -= self._hold(layout, position)
-        return budget - left
+        layout.marked = [position for position in marked if position not in layout.held]
+        more = min(spare, max(0, budget - left - int(above * MARKED_SHARE)))
+        layout.limit += more
+        self._spare -= more
+        return layout.limit - layout.tokens
 
     def _hold_important(self, layout: Layout, newest: Sequence[int], budget: int) -> None:
         """Keep of the others what is most important and still fits."""

@@ -15,6 +15,9 @@ from compact.core.messages import Message
 from compact.core.partition import partition, turns
 from compact.core.plan import Fate, Plan, Rung
 
+MOST_NAMED = 10
+"""Positions that one line of a plan names."""
+
 
 def report(selection: Selection, context: ActiveContext) -> Plan:
     """The plan that says what was done, rung by rung."""
@@ -178,6 +181,16 @@ def _lowered(selection: Selection) -> Iterator[Rung]:
             why=f"recent turns in view as a whole: {whole} instead of "
             f"{policy.keep_recent_turns}; the turn before is cut between its groups",
             messages=layout.cut - layout.recent,
+            freed=None,
+        )
+    gone = [i for i in layout.marked if i < layout.cut and i not in layout.held]
+    if gone:
+        named = ", ".join(f"{i:,}" for i in sorted(gone)[:MOST_NAMED])
+        yield Rung(
+            name="lower keep counts",
+            why=f"{len(gone)} that are marked important are larger than the room for them, and "
+            f"covered: message {named}{', …' * (len(gone) > MOST_NAMED)}",
+            messages=len(gone),
             freed=None,
         )
     if layout.users_kept < layout.users_wanted:
