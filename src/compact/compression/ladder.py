@@ -44,6 +44,8 @@ CHECKPOINT_SHARE = 0.75
 """Largest share of what lies above the floor that is set aside for the checkpoint."""
 FIRST_REQUEST_SHARE = 0.6
 """The first request stays as long as it takes no more of the room beside the checkpoint."""
+SMALL_REQUEST_SHARE = 0.4
+"""Share of all room beside the least checkpoint that the first request takes before the rest."""
 USER_SHARE = 0.35
 """Share of that room that older messages of a person may take."""
 VERBATIM_SHARE = 0.5
@@ -110,6 +112,9 @@ class Ladder:
         self._hold_words(layout, above, words)
         above = layout.limit - layout.tokens
         kept = reserve(above)
+        if self._hold_small_request(layout, above, kept):
+            above = layout.limit - layout.tokens
+            kept = reserve(above)
         self._hold_requests(layout, above - kept)
         left = layout.limit - layout.tokens
         self._hold_tail(layout, max(left - kept, self._last_words(layout, left)))
@@ -253,6 +258,19 @@ class Ladder:
             layout.first_request = first
             return self._hold(layout, first)
         return 0
+
+    def _hold_small_request(self, layout: Layout, above: int, kept: int) -> int:
+        """Keep the first request where it is small beside all of the room, and nearly all of that
+        is set aside for the checkpoint; the tokens it took.
+        """
+        first = self._history.first_request() if self._policy.pin_first_request else None
+        if first is None or layout.is_gone(first) or first in layout.held:
+            return 0
+        tokens = self._history.tokens(first)
+        if tokens <= FIRST_REQUEST_SHARE * (above - kept):
+            return 0
+        is_small = tokens <= SMALL_REQUEST_SHARE * (above - LEAST_CHECKPOINT)
+        return self._hold(layout, first) if is_small else 0
 
     def _hold_newest(self, layout: Layout, newest: Sequence[int], budget: int) -> int:
         """Keep as many of a person's newest messages as one of the steps allows; the tokens."""

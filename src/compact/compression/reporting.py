@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
 from compact.compression import shorten
+from compact.compression.layout import Layout
 from compact.compression.values import Budget, Selection
 from compact.core.checkpoints import Checkpoint
 from compact.core.context import ActiveContext
@@ -174,6 +175,7 @@ def _summarized(selection: Selection, checkpoint: Checkpoint) -> Rung:
 
 def _lowered(selection: Selection) -> Iterator[Rung]:
     layout, policy = selection.layout, selection.policy
+    yield from _not_held(selection)
     whole = _whole_turns(selection, policy.keep_recent_turns)
     if layout.recent < layout.cut and whole < policy.keep_recent_turns:
         yield Rung(
@@ -181,16 +183,6 @@ def _lowered(selection: Selection) -> Iterator[Rung]:
             why=f"recent turns in view as a whole: {whole} instead of "
             f"{policy.keep_recent_turns}; the turn before is cut between its groups",
             messages=layout.cut - layout.recent,
-            freed=None,
-        )
-    gone = [i for i in layout.marked if i < layout.cut and i not in layout.held]
-    if gone:
-        named = ", ".join(f"{i:,}" for i in sorted(gone)[:MOST_NAMED])
-        yield Rung(
-            name="lower keep counts",
-            why=f"{len(gone)} that are marked important are larger than the room for them, and "
-            f"covered: message {named}{', …' * (len(gone) > MOST_NAMED)}",
-            messages=len(gone),
             freed=None,
         )
     if layout.users_kept < layout.users_wanted:
@@ -201,6 +193,34 @@ def _lowered(selection: Selection) -> Iterator[Rung]:
             messages=layout.users_wanted - layout.users_kept,
             freed=None,
         )
+
+
+def _not_held(selection: Selection) -> Iterator[Rung]:
+    """What the policy or a mark keeps, and for which there was no room."""
+    history, layout = selection.history, selection.layout
+    first = history.first_request() if selection.policy.pin_first_request else None
+    if first is not None and not layout.is_gone(first) and _is_covered(first, layout):
+        yield Rung(
+            name="lower keep counts",
+            why=f"the session's first request takes {history.tokens(first):,} tokens, more than "
+            "there is room for, and is covered",
+            messages=1,
+            freed=None,
+        )
+    gone = [i for i in layout.marked if _is_covered(i, layout)]
+    if gone:
+        named = ", ".join(f"{i:,}" for i in sorted(gone)[:MOST_NAMED])
+        yield Rung(
+            name="lower keep counts",
+            why=f"{len(gone)} that are marked important are larger than the room for them, and "
+            f"covered: message {named}{', …' * (len(gone) > MOST_NAMED)}",
+            messages=len(gone),
+            freed=None,
+        )
+
+
+def _is_covered(position: int, layout: Layout) -> bool:
+    return position < layout.cut and position not in layout.held
 
 
 def _whole_turns(selection: Selection, most: int) -> int:
