@@ -317,9 +317,13 @@ class Ladder:
         for piece in self._pieces(layout):
             if piece.start < layout.since:
                 return
-            if not layout.tail and room < piece.tokens <= room + self._spare:
-                layout.limit += piece.tokens - room
-                room = verbatim = piece.tokens
+            if not layout.tail and room < piece.tokens:
+                fits = piece.tokens <= room + self._spare
+                if fits or piece.pairs:
+                    more = min(piece.tokens - room, self._spare)
+                    layout.limit += more
+                    self._spare -= more
+                    room = verbatim = room + more
             new = pairs < policy.keep_tool_pairs or piece.start >= layout.recent
             if new and piece.tokens <= min(verbatim, room):
                 verbatim -= piece.tokens if piece.pairs else 0
@@ -378,6 +382,13 @@ class Ladder:
             messages = list(map(shorten.without_reasoning, messages))
         chosen = [i for i, m in enumerate(piece.messages) if _may_shorten(m, piece)]
         sizes = [self._counter.message(m) for m in messages]
+        excess = sum(sizes) - room
+        results = [i for i in chosen if messages[i].tool_results]
+        share = shorten.even_share([sizes[i] for i in results], excess)
+        for i in results if len(results) > 1 else ():
+            if sizes[i] > share:
+                messages[i] = shorten.clipped(messages[i], share, self._counter, words=False)
+                sizes[i] = self._counter.message(messages[i])
         excess = sum(sizes) - room
         for _ in range(2 * len(messages)):
             if excess <= 0:

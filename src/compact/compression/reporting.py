@@ -154,7 +154,7 @@ def _shortened(selection: Selection, form: str) -> Iterator[Rung]:
             name="mask" if masked else "clip",
             why="tool output that is not among the newest became stubs"
             if masked
-            else "an oversized group kept its head and tail",
+            else "an oversized group kept of its head and tail what there was room for",
             messages=sum(len(p.messages) for p in pieces),
             freed=sum(p.whole - p.tokens for p in pieces),
         )
