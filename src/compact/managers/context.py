@@ -38,7 +38,7 @@ from compact.managers.desk import Desk, Desks
 from compact.managers.history import SessionHistory
 from compact.managers.leading import Lead
 from compact.managers.models import Models
-from compact.managers.opening import SessionOptions, opened
+from compact.managers.opening import SessionOptions, format_of_all, opened
 from compact.managers.recognition import Recognized, recognized
 from compact.managers.requested import wanted_of
 from compact.managers.sending import Sending
@@ -67,7 +67,13 @@ class ContextManager(Sending):
         store: str | Path | SessionStore | None = None,
         **options: Unpack[SessionOptions],
     ) -> None:
-        self._state, size, self._owns_store, counted_by = opened(model, window, store, options)
+        self._asked_for = model, window, options
+        self._owns_store = store is None or isinstance(store, str | Path)
+        self._begin(store)
+
+    def _begin(self, store: str | Path | SessionStore | None) -> None:
+        model, window, options = self._asked_for
+        self._state, size, _, counted_by = opened(model, window, store, options)
         self.id = self._state.id
         """The session's id, which its events carry."""
         self.store = self._state.store
@@ -177,12 +183,22 @@ class ContextManager(Sending):
         Raises:
             InvalidMessage, StoreFailed: as `add_message`.
         """
-        given = messages_given(messages)
+        given = self._read(messages)
         again = self._lead.said_again(given)
         rest, new = given[len(again) :], list[Message]()
         if rest or not again:
             new = taken_in(self._state, rest, self.window.usable)
         return self._lead.begin(again, ends=bool(rest)) + new
+
+    def _read(self, messages: Sequence[Given]) -> Sequence[Given]:
+        """The messages as they were given, once the session is in a format that they can be in."""
+        given, (model, window, options) = messages_given(messages), self._asked_for
+        if not options.get("format") and (other := format_of_all(self._state, given)):
+            self._asked_for = model, window, {**options, "format": other, "session_id": self.id}
+            self._desks.close()
+            self._models.close()
+            self._begin(self.store)
+        return given
 
     def sync(self, messages: Sequence[Given]) -> Recognized:
         """Take the list that a client sends whole at every turn: what is known is recognized, only
@@ -198,7 +214,8 @@ class ContextManager(Sending):
             StoreFailed: as `add_message`.
             Superseded: other writers were faster, again and again.
         """
-        state, given = self._state, syncing.checked(messages)
+        given = syncing.checked(self._read(messages))
+        state = self._state
         for _ in range(syncing.MOST_TRIES):
             with state.lock, suppress(Superseded):
                 state.history.catch_up()
@@ -214,7 +231,7 @@ class ContextManager(Sending):
         Raises:
             NotFound: the session has no such message.
         """
-        self._state.pin(self._position_of(message))
+        self._state.pin(self._state.history.place_of(message))
 
     def put_aside(
         self, message: Message | str | None = None, *, tokens: int | None = None
@@ -229,20 +246,7 @@ class ContextManager(Sending):
         Raises:
             NotFound: the session has no such message.
         """
-        return self._asked.put_aside(self._position_of(message), tokens)
-
-    def _position_of(self, message: Message | str | None) -> int:
-        """Where a message stands; without one, the newest message of a person."""
-        history = self._state.history
-        history.catch_up()
-        if message is None:
-            position, wanted = next(history.persons(), None), "of a person"
-        else:
-            wanted = message if isinstance(message, str) else message.id
-            position, wanted = history.position_of(wanted), f"with the id {wanted!r}"
-        if position is None:
-            raise NotFound(f"this session has no message {wanted}")
-        return position
+        return self._asked.put_aside(self._state.history.place_of(message), tokens)
 
     @property
     def goals(self) -> tuple[Goal, ...]:
