@@ -16,7 +16,7 @@ NO_NUMBERS = (float("nan"), float("inf"), float("-inf"))
 def test_what_is_no_number_is_refused(number: float, beside: object) -> None:
     """It came back as null, or as a word that no other reader of JSON takes; whatever else makes
     the slower way necessary (C-3)."""
-    with pytest.raises(InvalidMessage, match="cannot be stored"):
+    with pytest.raises(InvalidMessage, match=r"JSON has no|thousands"):
         codec.dump({"deep": [{"number": number}], "beside": beside})
 
 

@@ -148,7 +148,13 @@ def test_markers_bring_a_goal_on():
     ("known", "said", "is_same"),
     [
         ("Order the slates", "order  THE slates.", True),
-        ("Re-order `slates`", "re order slates", True),
+        ("Re-order `slates`", "re order slates", False),
+        ("Set the offset to 1", "Set the offset to -1", False),
+        ("Accept x ≥ 3", "Accept x ≤ 3", False),
+        ("A → B", "A ← B", False),
+        ("Call retry", "Call !retry", False),
+        ("Use 1.5", "Use 1-5", False),
+        ("write .env", "write env", False),
         ("Order the slates", "Order slates", False),
         ("Write unit tests for the lexer module", "Write unit tests for the parser module", False),
         ("Migrate table 12 of the database", "Migrate table 1 2 of the database", False),
@@ -162,7 +168,7 @@ def test_markers_bring_a_goal_on():
     ],
 )
 def test_what_is_meant_is_found_by_its_words(known, said, is_same):
-    """FR-15: the same words, whatever their case, spaces and marks; others are another entry."""
+    """FR-15: the same words, whatever their case, spaces and final marks; else another entry."""
     goal = ROOF.model_copy(update={"subtasks": (Subtask(text=known),)})
     (found,) = progress((goal,), [TaskMarker(said, "completed")]).goals
     assert (len(found.subtasks) == 1) is is_same
@@ -181,9 +187,44 @@ def test_no_decision_is_swallowed_by_one_of_like_words():
     ]
 
 
+@pytest.mark.parametrize("ends", ["GOAL_COMPLETE: Paint it", "GOAL_PAUSE"])
+def test_a_goal_that_ended_may_be_set_again(ends):
+    """FR-15: nothing that a model sets is swallowed."""
+    done = after(f"[GOAL] Paint it\n{ends}\n[GOAL] Paint it")
+    assert [goal.is_active for goal in done.goals] == [True, False, True]
+    assert len(done.changes) == 3
+
+
+def test_what_blocks_a_goal_is_shown_until_it_is_over():
+    """FR-15."""
+    (blocked,) = after("[CHECKPOINT] mend the roof - BLOCKED: no bricks").goals
+    assert "- blocked: mend the roof (no bricks)" in shown(blocked)
+    (going,) = after("[CHECKPOINT] Mend the roof - IN-PROGRESS", blocked).goals
+    assert going.subtasks == (Subtask(text="mend the roof", status="in_progress"),)
+    (over,) = after("[CHECKPOINT] Mend the roof - COMPLETED", blocked).goals
+    assert over.is_active, "a person set it"
+    assert over.subtasks[0].status == "completed"
+    made = after("[GOAL] Paint it\n[CHECKPOINT] Paint it - BLOCKED: rain").goals
+    assert after("[CHECKPOINT] Paint it - COMPLETED", *made).goals[1].status == "done"
+
+
+def test_a_new_reason_for_a_known_decision_is_kept_or_said():
+    """FR-15."""
+    first = after("DECISION: Slate | it lasts")
+    second = after("DECISION_LOCKED: slate | it lasts for ever", *first.goals)
+    assert second.goals[0].decisions == (
+        Decision(text="Slate", locked=True, reason="it lasts for ever"),
+    )
+    third = after("DECISION: Slate | it is grey", *second.goals)
+    assert third.goals == second.goals
+    assert "decided for good, with another reason" in third.left_out[0]
+
+
 def test_a_subtask_is_not_taken_back_by_being_named_again():
     goal = ROOF.model_copy(update={"subtasks": (Subtask(text="Sweep", status="completed"),)})
-    assert after("[CHECKPOINT] Sweep", goal).goals == (goal,)
+    again = after("[CHECKPOINT] Sweep", goal)
+    assert again.goals == (goal,)
+    assert "further along already" in again.left_out[0]
     (again,) = after("[CHECKPOINT] Sweep - IN-PROGRESS", goal).goals
     assert again.subtasks[0].status == "in_progress"
 
@@ -191,10 +232,10 @@ def test_a_subtask_is_not_taken_back_by_being_named_again():
 def test_a_locked_decision_stays_word_for_word():
     """FR-7: neither unlocked nor said in other words."""
     goal = ROOF.model_copy(update={"decisions": (Decision(text="Slate, not tin", locked=True),)})
-    assert after("[DECISION] slate not tin - UNLOCKED", goal).goals == (goal,)
-    assert after("[DECISION] slate not tin - LOCKED", goal).goals == (goal,)
+    assert after("[DECISION] slate,  not TIN. - UNLOCKED", goal).goals == (goal,)
+    assert after("[DECISION] slate,  not TIN. - LOCKED", goal).goals == (goal,)
     open_one = ROOF.model_copy(update={"decisions": (Decision(text="Slate, not tin"),)})
-    assert after("[DECISION] slate not tin", open_one).goals == (open_one,), "not locked by it"
+    assert after("[DECISION] slate, not tin", open_one).goals == (open_one,), "not locked by it"
 
 
 def test_a_model_sets_a_goal_but_ends_no_persons():

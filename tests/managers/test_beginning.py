@@ -10,7 +10,7 @@ import pytest
 
 import compact
 from compact import ContextManager
-from compact.errors import InvalidArgument
+from compact.errors import InvalidArgument, InvalidMessage
 from compact.managers.compress import Options
 from compact.managers.opening import SessionOptions
 
@@ -44,15 +44,42 @@ def test_all_at_once_too(tmp_path: Path) -> None:
 
 
 def test_what_is_said_later_is_said(tmp_path: Path) -> None:
-    """A reminder in the same words, and a prompt in other ones."""
+    """A reminder in the same words."""
     with ContextManager(window=8_192) as ctx:
         for message in (SYSTEM, ASKED, SYSTEM, SYSTEM):
             ctx.add_message(message)
         assert len(ctx.history) == 4
+
+
+def test_a_system_prompt_in_other_words_takes_the_place_of_the_first(tmp_path: Path) -> None:
+    """However often a program starts, its prompt has one."""
+    file = tmp_path / "chat.db"
+    for day in range(40):
+        with ContextManager(window=8_192, store=file, session_id="garden") as ctx:
+            now = f"You are a gardener's assistant.{' Be kind.' * 40} Today is day {day}."
+            said = ctx.add_message(role="system", content=now)
+            assert said.content == now
+            ctx.add_messages([RULE, ASKED] if day == 0 else [{**RULE, "content": f"Rule {day}"}])
+            ctx.add_message(ASKED)
+            prompt = ctx.get_context_for_model()
+    systems = [m["content"] for m in prompt if m["role"] in ("system", "developer")]
+    assert systems[:2] == [now, "Rule 39"]
+    assert len(ctx.history) == 2 + 41
+    with ContextManager(window=8_192, store=file, session_id="garden") as ctx:
+        assert [m["content"] for m in ctx.get_context_for_model()][:2] == [now, "Rule 39"]
+
+
+def test_a_beginning_that_is_refused_changes_nothing(tmp_path: Path) -> None:
     file = tmp_path / "chat.db"
     program(file, SYSTEM)
     other = {"role": "system", "content": "You are a cook."}
-    assert program(file, other) == ["system", "user", "system", "user"]
+    with ContextManager(window=8_192, store=file, session_id="garden") as ctx:
+        with pytest.raises(InvalidMessage):
+            ctx.add_messages([other, {"role": "nobody at all", "content": 7}])
+        assert ctx.get_context_for_model()[0] == SYSTEM
+        ctx.add_messages([other, ASKED])
+        assert ctx.get_context_for_model()[0] == other
+    assert [message.role for message in ctx.history] == ["system", "user", "user"]
 
 
 def test_goals_are_a_list() -> None:

@@ -213,6 +213,8 @@ def test_a_bad_message_is_refused_with_its_field(bad: object) -> None:
 def test_a_message_of_another_format_is_refused_by_name() -> None:
     """Anthropic blocks in a chat session would be lost in silence: they are refused."""
     ctx = ContextManager()
+    call = {"id": "c1", "type": "function", "function": {"name": "run", "arguments": "{}"}}
+    ctx.add_message({"role": "assistant", "content": None, "tool_calls": [call]})
     block = {"type": "tool_use", "id": "t1", "name": "run", "input": {}}
     with pytest.raises(InvalidMessage, match="format='anthropic'"):
         ctx.add_message({"role": "assistant", "content": [block]})

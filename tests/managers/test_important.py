@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from compact import ContextManager, Message, compress
+from compact import ContextManager, Message, compress, plan
 from compact.core.messages import ToolCall, ToolResult
 
 Dict = dict[str, Any]
@@ -70,3 +70,55 @@ def test_where_it_cannot_stay_the_story_tells_it_first(mark: str, works: bool) -
             given.insert(i, Message(role="assistant", content=(call,)))
         told = "\n".join(m.text for m in compress(given, max_tokens=700))
         assert (DULL in told) == bool(marks)
+
+
+@pytest.mark.parametrize(("window", "words"), [(2_000, 50), (2_000, 90), (8_192, 700)])
+@pytest.mark.parametrize("at_once", [False, True])
+def test_a_larger_one_stays_while_others_do(window: int, words: int, at_once: bool) -> None:
+    """C-4: also where it takes more than a quarter of the room."""
+    ctx = ContextManager(window=window)
+    marked = f"{FACT} {'pond reed ' * words}"
+    for i in range(60):
+        ctx.add_message(role="user", content=f"Question {i}: go on with beam {i}, please.")
+        if not at_once:
+            ctx.get_context_for_model()
+        ctx.add_message(role="assistant", content=f"Beam {i}: {'oak ' * (window // 60)}")
+        if i == 9:
+            ctx.add_message(role="assistant", content=marked, important=True)
+    prompt = ctx.get_context_for_model()
+    assert marked in [m["content"] for m in prompt]
+    assert ctx.budget.used_tokens < ctx.window.trigger
+    assert sum(m["role"] == "user" for m in prompt) >= 10, "beside a person's newest words"
+
+
+def test_the_plan_names_what_has_no_room() -> None:
+    """C-4: nothing that is marked leaves in silence."""
+    talk = [{"role": "user", "content": f"Question {i}. {'oak ' * 30}"} for i in range(60)]
+    talk[7] = {**talk[7], "content": "pond reed " * 1_000, "metadata": {"important": True}}
+    done = plan(talk, max_tokens=1_000)
+    assert "1 that are marked important are larger than the room for them" in done.explain()
+    assert "message 7" in done.explain()
+    assert "marked important" not in plan(talk[:7] + talk[8:], max_tokens=1_000).explain()
+
+
+@pytest.mark.parametrize("ratio", [0.3, 0.4, 0.5])
+def test_the_first_request_stays_where_there_is_room(ratio: float) -> None:
+    """K-4: also where nearly all room is set aside for the checkpoint."""
+    ctx = ContextManager(window=4_096)
+    asked = "Hi, I'm planning my garden this year: 40 square metres in Freiburg, facing south."
+    ctx.add_message(role="system", content="You are a gardener's assistant.")
+    for i in range(15):
+        ctx.add_message(role="user", content=asked if i == 0 else f"And what of bed {i}, please?")
+        ctx.add_message(role="assistant", content=f"Bed {i} takes {'soil and sand ' * 12}.")
+    done = ctx.compress_conversation(target_ratio=ratio)
+    assert not done.unchanged
+    assert asked in [m["content"] for m in ctx.get_context_for_model()]
+
+
+def test_the_plan_says_that_the_first_request_has_no_room() -> None:
+    """K-4."""
+    talk = [{"role": "user", "content": f"Question {i}. {'oak ' * 30}"} for i in range(60)]
+    talk[0]["content"] = "pond reed " * 1_000
+    said = plan(talk, max_tokens=1_000).explain()
+    assert "the session's first request takes 2,00" in said
+    assert "than there is room for" in said

@@ -2,7 +2,7 @@
 
 import pytest
 
-from compact import ContextManager
+from compact import ContextManager, compress
 from tests import checker
 
 SHARES = (0.10, 0.17, 0.245)
@@ -46,6 +46,20 @@ def test_ten_to_twenty_stay_where_they_take_less_than_a_quarter(window: int, sha
     """At every turn of a session, whatever was compressed before (FR-8)."""
     kept = lived(window, share)
     assert 10 <= len(kept) <= 20
+
+
+@pytest.mark.parametrize("window", [1_024, 2_048, 4_096])
+@pytest.mark.parametrize("share", SHARES)
+def test_they_stay_in_one_call_too(window: int, share: float) -> None:
+    """FR-8."""
+    each = int(share * window / 20) - 4
+    said = [sized(f"Question {number}: how is the beam held?", each) for number in range(60)]
+    messages: list[dict[str, str]] = []
+    for number, text in enumerate(said):
+        answer = f"Beam {number} " + "is held by trenails. " * 40
+        messages += [{"role": "user", "content": text}, {"role": "assistant", "content": answer}]
+    shown = {m["content"] for m in compress(messages, max_tokens=window)}
+    assert shown >= set(said[-10:])
 
 
 @pytest.mark.parametrize("system", [0.15, 0.30, 0.45])

@@ -5,7 +5,8 @@
 
 1. The floor: system prompt, pins and the newest message of a person, word for word. It must fit,
    or `CannotFit`. Results that cannot be parted from it are masked if they are large.
-2. What is marked important, whoever said it, as far as it fits. The newest 20 messages of a
+2. What is marked important, whoever said it, as far as it fits beside a third of the room and the
+   newest words of a person; the plan says what does not. The newest 20 messages of a
    person, or 10, where they take no more than a window has for them (`words`); then the first
    request, and of what a person said last 20 messages, 10, 6, 3, 1, and of the others the most
    important that still fit (`lower keep counts`).
@@ -43,6 +44,8 @@ CHECKPOINT_SHARE = 0.75
 """Largest share of what lies above the floor that is set aside for the checkpoint."""
 FIRST_REQUEST_SHARE = 0.6
 """The first request stays as long as it takes no more of the room beside the checkpoint."""
+SMALL_REQUEST_SHARE = 0.4
+"""Share of all room beside the least checkpoint that the first request takes before the rest."""
 USER_SHARE = 0.35
 """Share of that room that older messages of a person may take."""
 VERBATIM_SHARE = 0.5
@@ -60,7 +63,11 @@ KEEP_STEPS = (1.0, 0.5, 0.3, 0.15, 0.05)
 LEADING = 4
 """Messages at the beginning among which an earlier checkpoint is looked for."""
 MARKED_SHARE = 0.25
-"""Share of what lies above the floor that messages which are marked important may take first."""
+"""Share of what lies above the floor that messages which are marked important take without raising
+the limit."""
+MARKED_SPARE = 0.3
+"""Share of what the limit may be raised by that it may be raised by for them: so what is left stays
+below the size from which a session is compressed again."""
 MOST_LOOKED_AT = 10_000
 """Messages at the end among which those that are marked important are looked for."""
 MOST_STEPS = 512
@@ -100,14 +107,26 @@ class Ladder:
         if above < LEAST_CHECKPOINT:
             self._refuse_rest(layout)
         if self._policy.strategy != "off":
-            above -= self._hold_marked(layout, int(above * MARKED_SHARE))
+            above = self._hold_marked(layout, above, self._words_first(layout, words))
         self._hold_words(layout, above, words)
         above = layout.limit - layout.tokens
         kept = reserve(above)
+        if self._hold_small_request(layout, above, kept):
+            above = layout.limit - layout.tokens
+            kept = reserve(above)
         self._hold_requests(layout, above - kept)
         left = layout.limit - layout.tokens
         self._hold_tail(layout, max(left - kept, self._last_words(layout, left)))
         return layout
+
+    def _words_first(self, layout: Layout, most: int) -> int:
+        """Tokens of half of a person's newest messages, which come before what is marked; of no
+        more than these may take.
+        """
+        count = max(1, round(self._policy.keep_user_messages * KEEP_STEPS[1]))
+        newest = [p for p in islice(self._persons(layout), count) if p not in layout.held]
+        tokens = sum(map(self._history.tokens, newest))
+        return tokens if tokens <= most else 0
 
     def _last_words(self, layout: Layout, room: int) -> int:
         """Tokens of the newest group where it is words alone, and no more than a share of the
@@ -253,6 +272,19 @@ class Ladder:
             return self._hold(layout, first)
         return 0
 
+    def _hold_small_request(self, layout: Layout, above: int, kept: int) -> int:
+        """Keep the first request where it is small beside all of the room, and nearly all of that
+        is set aside for the checkpoint; the tokens it took.
+        """
+        first = self._history.first_request() if self._policy.pin_first_request else None
+        if first is None or layout.is_gone(first) or first in layout.held:
+            return 0
+        tokens = self._history.tokens(first)
+        if tokens <= FIRST_REQUEST_SHARE * (above - kept):
+            return 0
+        is_small = tokens <= SMALL_REQUEST_SHARE * (above - LEAST_CHECKPOINT)
+        return self._hold(layout, first) if is_small else 0
+
     def _hold_newest(self, layout: Layout, newest: Sequence[int], budget: int) -> int:
         """Keep as many of a person's newest messages as one of the steps allows; the tokens."""
         for step in KEEP_STEPS:
@@ -262,19 +294,25 @@ class Ladder:
                 return sum(self._hold(layout, position) for position in chosen)
         return 0
 
-    def _hold_marked(self, layout: Layout, budget: int) -> int:
+    def _hold_marked(self, layout: Layout, above: int, words: int) -> int:
         """Keep what is marked important and not covered yet, the most important and the newest
-        first, as far as it fits; the tokens that took.
+        first, as far as it fits beside a third of what lies above the floor and these words of a
+        person; what lies above it then. Where it takes more than a share the limit is raised.
         """
+        spare = int(self._spare * MARKED_SPARE)
+        left = budget = max(0, above + spare - max(LEAST_CHECKPOINT, above // 3) - words)
         end = len(self._history)
         within = (*layout.spared, *range(max(layout.since, end - MOST_LOOKED_AT), end))
         marked = [p for p in within if self._history.is_important(p)]
-        left = budget
         for position in sorted(marked, key=lambda p: (-self._history.importance(p), -p)):
             piece = self._piece(self._inseparable(position), layout)
             if position not in layout.held and piece.tokens <= left:
                 left -= self._hold(layout, position)
-        return budget - left
+        layout.marked = [position for position in marked if position not in layout.held]
+        more = min(spare, max(0, budget - left - int(above * MARKED_SHARE)))
+        layout.limit += more
+        self._spare -= more
+        return layout.limit - layout.tokens
 
     def _hold_important(self, layout: Layout, newest: Sequence[int], budget: int) -> None:
         """Keep of the others what is most important and still fits."""
@@ -292,9 +330,13 @@ class Ladder:
         for piece in self._pieces(layout):
             if piece.start < layout.since:
                 return
-            if not layout.tail and room < piece.tokens <= room + self._spare:
-                layout.limit += piece.tokens - room
-                room = verbatim = piece.tokens
+            if not layout.tail and room < piece.tokens:
+                fits = piece.tokens <= room + self._spare
+                if fits or piece.pairs:
+                    more = min(piece.tokens - room, self._spare)
+                    layout.limit += more
+                    self._spare -= more
+                    room = verbatim = room + more
             new = pairs < policy.keep_tool_pairs or piece.start >= layout.recent
             if new and piece.tokens <= min(verbatim, room):
                 verbatim -= piece.tokens if piece.pairs else 0
@@ -353,6 +395,13 @@ class Ladder:
             messages = list(map(shorten.without_reasoning, messages))
         chosen = [i for i, m in enumerate(piece.messages) if _may_shorten(m, piece)]
         sizes = [self._counter.message(m) for m in messages]
+        excess = sum(sizes) - room
+        results = [i for i in chosen if messages[i].tool_results]
+        share = shorten.even_share([sizes[i] for i in results], excess)
+        for i in results if len(results) > 1 else ():
+            if sizes[i] > share:
+                messages[i] = shorten.clipped(messages[i], share, self._counter, words=False)
+                sizes[i] = self._counter.message(messages[i])
         excess = sum(sizes) - room
         for _ in range(2 * len(messages)):
             if excess <= 0:

@@ -55,6 +55,8 @@ class Layout:
     """Where the recent turns start, as many as the policy wants; the cut may come after it."""
     users_kept: int = 0
     users_wanted: int = 0
+    marked: list[int] = field(default_factory=list)
+    """Positions that are marked important, and for which there was no room beside the tail."""
     first_request: int | None = None
     tokens: int = 0
     """Tokens in view, the checkpoint left out."""

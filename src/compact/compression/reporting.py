@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
 from compact.compression import shorten
+from compact.compression.layout import Layout
 from compact.compression.values import Budget, Selection
 from compact.core.checkpoints import Checkpoint
 from compact.core.context import ActiveContext
@@ -15,6 +16,9 @@ from compact.core.messages import Message
 from compact.core.own_text import headed
 from compact.core.partition import partition, turns
 from compact.core.plan import Fate, Plan, Rung
+
+MOST_NAMED = 10
+"""Positions that one line of a plan names."""
 
 
 def report(selection: Selection, context: ActiveContext) -> Plan:
@@ -157,7 +161,7 @@ def _shortened(selection: Selection, form: str) -> Iterator[Rung]:
             name="mask" if masked else "clip",
             why="tool output that is not among the newest became stubs"
             if masked
-            else "an oversized group kept its head and tail",
+            else "an oversized group kept of its head and tail what there was room for",
             messages=sum(len(p.messages) for p in pieces),
             freed=sum(p.whole - p.tokens for p in pieces),
         )
@@ -204,6 +208,7 @@ def _not_counted_by(rungs: Sequence[Rung], freed: int) -> Iterator[Rung]:
 
 def _lowered(selection: Selection) -> Iterator[Rung]:
     layout, policy = selection.layout, selection.policy
+    yield from _not_held(selection)
     whole = _whole_turns(selection, policy.keep_recent_turns)
     if layout.recent < layout.cut and whole < policy.keep_recent_turns:
         yield Rung(
@@ -221,6 +226,34 @@ def _lowered(selection: Selection) -> Iterator[Rung]:
             messages=layout.users_wanted - layout.users_kept,
             freed=None,
         )
+
+
+def _not_held(selection: Selection) -> Iterator[Rung]:
+    """What the policy or a mark keeps, and for which there was no room."""
+    history, layout = selection.history, selection.layout
+    first = history.first_request() if selection.policy.pin_first_request else None
+    if first is not None and not layout.is_gone(first) and _is_covered(first, layout):
+        yield Rung(
+            name="lower keep counts",
+            why=f"the session's first request takes {history.tokens(first):,} tokens, more than "
+            "there is room for, and is covered",
+            messages=1,
+            freed=None,
+        )
+    gone = [i for i in layout.marked if _is_covered(i, layout)]
+    if gone:
+        named = ", ".join(f"{i:,}" for i in sorted(gone)[:MOST_NAMED])
+        yield Rung(
+            name="lower keep counts",
+            why=f"{len(gone)} that are marked important are larger than the room for them, and "
+            f"covered: message {named}{', …' * (len(gone) > MOST_NAMED)}",
+            messages=len(gone),
+            freed=None,
+        )
+
+
+def _is_covered(position: int, layout: Layout) -> bool:
+    return position < layout.cut and position not in layout.held
 
 
 def _whole_turns(selection: Selection, most: int) -> int:

@@ -262,6 +262,13 @@ def clipped(
     parts = list(message.parts if reasoning else without_reasoning(message).parts)
     kinds = Part if words else ToolResult
     excess = counter.framing.per_message + sum(map(counter.part, parts)) - max_tokens
+    results = [i for i, part in enumerate(parts) if isinstance(part, ToolResult)]
+    sizes = [counter.part(parts[i]) for i in results]
+    share = even_share(sizes, excess)
+    for i, size in zip(results, sizes, strict=True):
+        if size > share and len(results) > 1:
+            parts[i] = _clipped_part(parts[i], share, message, counter)
+            excess -= size - counter.part(parts[i])
     order = sorted(range(len(parts)), key=lambda i: -_clippable(parts[i], counter))
     for i in order:
         if excess <= 0 or not _clippable(parts[i], counter):
@@ -272,6 +279,18 @@ def clipped(
         parts[i] = _clipped_part(parts[i], before - excess, message, counter)
         excess -= before - counter.part(parts[i])
     return message.with_parts(parts)
+
+
+def even_share(sizes: Sequence[int], excess: int) -> int:
+    """What each may take at most, so that together they take that much less."""
+    share = largest = max(sizes, default=0)
+    left = sum(sizes) - excess
+    for count, size in enumerate(sorted(sizes)):
+        share = left // (len(sizes) - count)
+        if size > share:
+            return max(0, share)
+        left -= size
+    return max(share, largest)
 
 
 def _clippable(part: Part, counter: TokenCounter) -> int:

@@ -8,8 +8,7 @@ rest (`Encoded.content`), so that a store can show and search it without decodin
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
@@ -19,6 +18,7 @@ import orjson
 from pydantic_core import PydanticSerializationError
 
 from compact.core.formats.known import format_named
+from compact.core.given import plain
 from compact.core.messages import (
     NO_METADATA,
     Image,
@@ -50,8 +50,6 @@ _SAID = ("content", "output")
 """Where a dictionary says what was said, or what a tool answered."""
 _HERE = 0
 """Stands in a stored dictionary where its text was taken out: JSON's 0 is no content."""
-_DEEPEST = 250
-"""Objects and lists within each other, at most: so many can be read wherever a caller stands."""
 _PLACES = {"w": "", "x": "", "p": ".content", "c": ".content", "m": ".metadata"}
 """Key of a payload → where that stands in a message."""
 _PARTS: Mapping[str, type] = {
@@ -103,9 +101,7 @@ def encode(message: Message, path: str = "message") -> Encoded:
     body |= _extras(message, path)
     data = _fast(body)
     if data is None:
-        for key, value in body.items():
-            _check(value, path + _PLACES.get(key, ""))
-        data = _slow(body)
+        data = _slow({k: plain(v, path + _PLACES.get(k, "")) for k, v in body.items()})
     return Encoded(content, data)
 
 
@@ -268,8 +264,7 @@ def dump(value: object) -> bytes:
     """
     data = _fast(value)
     if data is None:
-        _check(value, "message")
-        data = _slow(value)
+        data = _slow(plain(value, "message"))
     return data
 
 
@@ -287,53 +282,6 @@ def _fast(value: object) -> bytes | None:
 
 def _slow(value: object) -> bytes:
     return _SLOW + json.dumps(value, default=_plain, separators=(",", ":")).encode()
-
-
-def _check(value: object, path: str) -> None:
-    """Refuse what would not come back as it is.
-
-    Raises:
-        InvalidMessage: naming the first such place.
-    """
-    for place, reason in _faults(value, 0):
-        raise InvalidMessage(path + place, f"cannot be stored: {reason}")
-
-
-def _faults(value: object, depth: int) -> Iterator[tuple[str, str]]:
-    """Where in a value something stands that JSON cannot carry, and what."""
-    inner = _inner(value)
-    if inner is None:
-        if reason := _fault(value):
-            yield "", reason
-    elif depth > _DEEPEST:
-        yield "", f"it is nested deeper than {_DEEPEST} objects and lists"
-    else:
-        for key, each in inner:
-            if isinstance(value, Mapping) and not isinstance(key, str):
-                yield "", f"the key {key!r} is no text"
-            step = f".{key}" if isinstance(value, Mapping) else f"[{key}]"
-            yield from ((step + place, reason) for place, reason in _faults(each, depth + 1))
-
-
-def _inner(value: object) -> Iterable[tuple[object, object]] | None:
-    """What stands in an object or a list, by its keys or numbers; None for every other value."""
-    if isinstance(value, Mapping):
-        return value.items()
-    if isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray):
-        return enumerate(value)
-    return None
-
-
-def _fault(value: object) -> str:
-    """Why JSON cannot carry a value in which nothing stands; empty where it can."""
-    if isinstance(value, float):
-        return "" if math.isfinite(value) else f"{value} is no JSON number"
-    if isinstance(value, int):
-        try:
-            str(value)
-        except ValueError:
-            return "a number of too many digits"
-    return "" if isinstance(value, str | int | None) else f"{type(value).__name__} is no JSON value"
 
 
 def _plain(value: object) -> object:

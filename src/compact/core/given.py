@@ -9,8 +9,10 @@ meet plain values only.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import reprlib
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
+from difflib import get_close_matches
 from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 from compact.core.arguments import DEEPEST
@@ -29,6 +31,16 @@ class Dumps(Protocol):
         """Its fields, those alone that were sent or given."""
         ...
 
+
+_MARKS = frozenset(("pinned", "protected", "important", "tags", "source"))
+_FIELDS = frozenset(
+    (
+        *("role", "content", "id", "timestamp", "name", "metadata", "importance_score", "type"),
+        *("tool_calls", "tool_call_id", "tool_name", "function_call", "refusal", "images"),
+        *("thinking", "reasoning_content", "call_id", "arguments", "output", "summary", "status"),
+    )
+)
+"""Fields of messages, ours and those of the formats that we read."""
 
 Given = Message | Mapping[str, Any] | Dumps
 """What may be given as a message."""
@@ -72,16 +84,41 @@ def message_given(value: object, path: str) -> Message | Mapping[str, Any]:
 
 
 def plain(value: object, path: str) -> Any:  # noqa: ANN401 - JSON has no narrower type
-    """The value with all objects in it as dictionaries; itself where there are none.
+    """A copy of the value as JSON carries it: objects as dictionaries, times as texts.
 
     Raises:
         InvalidMessage: it holds what JSON cannot carry, names the place: other objects, NaN, a
-            number of thousands of digits; or it is nested deeper than `DEEPEST`, as what holds
-            itself is, or larger than `MOST_VALUES`.
+            number of thousands of digits, a key that is no text; or it is nested deeper than
+            `DEEPEST`, as what holds itself is, or larger than `MOST_VALUES`.
     """
-    if isinstance(value, dict) and all(type(each) is str for each in value.values()):
-        return value
+    if type(value) is dict and _all_texts(value) and _all_texts(value.values()):
+        return value.copy()
     return _Reading().plain(value, path, 0)
+
+
+def fields_given(fields: Mapping[str, object]) -> dict[str, object]:
+    """The message that somebody gave by its fields, marks such as `pinned` in its metadata.
+
+    Raises:
+        InvalidMessage: one of them is no field that we know.
+    """
+    marks = {name: value for name, value in fields.items() if name in _MARKS}
+    made = {name: value for name, value in fields.items() if name not in marks}
+    for name in made:
+        if name not in _FIELDS:
+            reason = f"a message has no such field{did_you_mean(name, _FIELDS | _MARKS)}"
+            instead = "what only a provider knows is given in a dictionary"
+            raise InvalidMessage(f"message.{name}", f"{reason}; {instead}")
+    if marks:
+        known = made.get("metadata")
+        made["metadata"] = {**(known if isinstance(known, Mapping) else {}), **marks}
+    return made
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """How an error goes on where a known name is close to one that is not; else empty."""
+    close = get_close_matches(name, sorted(known), n=1, cutoff=0.8)
+    return f": did you mean {close[0]!r}?" if close else ""
 
 
 def type_of(block: object) -> str:
@@ -107,21 +144,27 @@ class _Reading:
         if depth > DEEPEST:
             raise InvalidMessage(_named(path), f"is nested deeper than {DEEPEST}")
         if isinstance(value, Mapping):
-            made = {key: self.plain(x, (path, key), depth + 1) for key, x in value.items()}
-            same = type(value) is dict and all(made[key] is value[key] for key in made)
-            return value if same else made
+            if not _all_texts(value):
+                wrong = next(key for key in value if not isinstance(key, str))
+                raise InvalidMessage(_named(path), f"the key {reprlib.repr(wrong)} is no text")
+            return {
+                key: x if type(x) is str else self.plain(x, (path, key), depth + 1)
+                for key, x in value.items()
+            }
         if isinstance(value, list | tuple):
             items = [self.plain(x, (path, i), depth + 1) for i, x in enumerate(value)]
-            return value if all(map(_is, items, value)) else items
+            return items if isinstance(value, list) else tuple(items)
         if _is_dumped(value):
             return self.plain(_dumped(value, path), path, depth + 1)
+        if isinstance(value, date):
+            return value.isoformat()
         if (wrong := _what_is_wrong(value)) is not None:
             raise InvalidMessage(_named(path), wrong)
         return value
 
 
-def _is(one: object, other: object) -> bool:
-    return one is other
+def _all_texts(values: Iterable[object]) -> bool:
+    return all(isinstance(each, str) for each in values)
 
 
 def _is_dumped(value: object) -> TypeGuard[Dumps]:
@@ -148,8 +191,6 @@ def _what_is_wrong(value: object) -> str | None:
             return None if math.isfinite(value) else f"JSON has no {value}"
         case bytes() | bytearray() | memoryview():
             return "bytes; give text, or base64 in the provider's own block"
-        case date():  # times of ours: read, or refused, where they mean something
-            return None
         case _:
             return f"expected what JSON can carry, got {type(value).__name__}"
     return None

@@ -61,7 +61,8 @@ class CompactPolicy(BaseModel):
     instruction_share: float = Field(default=1 / 3, ge=0, le=0.6)
     """Share of the budget within which instructions of a person stay word for word."""
     pin_first_request: bool = True
-    """Whether the session's first request stays word for word until roll-over."""
+    """Whether the session's first request stays word for word until roll-over, as long as it is
+    small beside the room; the plan says where it is not."""
 
     @property
     def summarizes(self) -> bool:

@@ -1,6 +1,7 @@
 """What a model's markers do to the goals: pure, deterministic, and bounded (FR-7).
 
-A marker speaks of the entry that has its very words; what it does not find is added to the newest
+A marker speaks of the entry that has its very words, whatever their case, spaces and final marks;
+what it does not find is added to the newest
 active goal: an entry too many is read past, one that is swallowed is lost. Counts are bounded, so
 that no model makes the floor of a prompt grow without end, and a model ends no goal that a person
 set. What was left out is said.
@@ -8,7 +9,6 @@ set. What was left out is said.
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeVar, assert_never
@@ -32,8 +32,8 @@ MOST_SUBTASKS, MOST_DECISIONS, MOST_ARTIFACTS, MOST_NEXT = 50, 30, 50, 5
 """Of one goal. The oldest that is finished, or not locked, goes first."""
 
 T = TypeVar("T")
-_WORDS = re.compile(r"[^\W_]+|[+#@%&*=<>~^$€£|/\\]+")
-"""Words, and marks that make other words of them: C, C++ and C# are three."""
+_FINAL = ".,;:!?…。，；：！？"
+"""What may end a text, or not, without making another one of it."""
 
 
 class Progress(NamedTuple):
@@ -105,7 +105,7 @@ def apply(goals: tuple[Goal, ...], marker: Marker) -> tuple[Goal, ...]:
 
 
 def _set(goals: tuple[Goal, ...], marker: GoalMarker) -> tuple[Goal, ...]:
-    if _found(marker.text, [goal.text for goal in goals]) is not None:
+    if _found(marker.text, [goal.text for goal in goals if goal.is_active]) is not None:
         return goals
     made = [goal for goal in goals if goal.is_models]
     if sum(goal.is_active for goal in made) >= MOST_MADE:
@@ -167,21 +167,30 @@ def _task(goals: tuple[Goal, ...], marker: TaskMarker) -> tuple[Goal, ...]:
     active = _active(goals)
     places = [(i, j) for i in active for j in range(len(goals[i].subtasks))]
     found = _found(marker.text, [goals[i].subtasks[j].text for i, j in places])
-    if found is not None:
-        at, number = places[found]
-        tasks = list(goals[at].subtasks)
-        if marker.status != "pending":  # what is said to be to do may be further along already
-            changed = {"status": marker.status, "note": marker.note}
-            tasks[number] = tasks[number].model_copy(update=changed)
-        return _with(goals, at, subtasks=tuple(tasks))
-    if _found(marker.text, [goals[i].text for i in active]) is not None:
-        if marker.status != "completed":
-            return goals
+    named = _found(marker.text, [goals[i].text for i in active])
+    at = active[named] if named is not None else _newest(goals)
+    is_over = named is not None and marker.status == "completed"
+    if is_over and (found is None or goals[at].is_models):
         return _with(goals, _own(goals, marker.text), status="done")
-    at = _newest(goals)
+    if found is not None:
+        return _moved(goals, *places[found], marker)
+    if named is not None and marker.status != "blocked":  # to do, or begun: as every active goal
+        return goals
     tasks = [*goals[at].subtasks, Subtask(**_fields(marker))]
     kept = _bounded(tasks, MOST_SUBTASKS, lambda task: task.status == "completed")
     return _with(goals, at, subtasks=kept)
+
+
+def _moved(goals: tuple[Goal, ...], at: int, number: int, marker: TaskMarker) -> tuple[Goal, ...]:
+    """The goals after what a marker says of a known subtask."""
+    tasks = list(goals[at].subtasks)
+    if marker.status == "pending":
+        if tasks[number].status != "pending":
+            raise _LeftOut("it is further along already")
+        return goals
+    changed = {"status": marker.status, "note": marker.note}
+    tasks[number] = tasks[number].model_copy(update=changed)
+    return _with(goals, at, subtasks=tuple(tasks))
 
 
 def _fields(marker: TaskMarker) -> dict[str, str]:
@@ -194,9 +203,12 @@ def _decided(goals: tuple[Goal, ...], marker: DecisionMarker) -> tuple[Goal, ...
     if found is not None:
         at, number = places[found]
         decisions = list(goals[at].decisions)
-        if not marker.locked or decisions[number].locked:
-            return goals
-        decisions[number] = decisions[number].model_copy(update={"locked": True})
+        known = decisions[number]
+        reason = marker.reason or known.reason
+        if known.locked and known.reason and reason != known.reason:
+            raise _LeftOut("it is decided for good, with another reason")
+        locked = known.locked or marker.locked
+        decisions[number] = known.model_copy(update={"locked": locked, "reason": reason})
         return _with(goals, at, decisions=tuple(decisions))
     at = _newest(goals)
     new = Decision(text=marker.text, locked=marker.locked, reason=marker.reason)
@@ -237,8 +249,6 @@ def _found(text: str, others: Sequence[str]) -> int | None:
 
 
 def _plain(text: str) -> str:
-    """A text's words without case, spaces and the marks between them; the text where it has no
-    words.
-    """
-    words = _WORDS.findall(unicodedata.normalize("NFC", text).casefold())
-    return " ".join(words) or text
+    """A text without case, spaces and final marks; the text where it is nothing else."""
+    words = unicodedata.normalize("NFC", text).casefold().split()
+    return " ".join(words).rstrip(_FINAL).rstrip() or text

@@ -11,6 +11,7 @@ from typing import Any, TypedDict, Unpack
 from compact import wiring
 from compact.compression import pipeline
 from compact.compression.values import Budget
+from compact.core.budget import ContextWindow
 from compact.core.calls import checked, got, whole_number
 from compact.core.events import ErrorRaised, Event
 from compact.core.formats.known import format_named, format_of
@@ -29,6 +30,9 @@ from compact.managers import blocking
 from compact.managers.timed import Timed
 
 SHORTEST_KEY = 16
+MOST_FOR_WORDS = 8_192
+"""Largest ceiling of which the newest messages of a person take their share first (FR-8): in a
+larger one there is room for them anyway."""
 _PROCESS_KEY = secrets.token_bytes(32)
 
 
@@ -137,7 +141,8 @@ class _Task:
         )
         self._policy = _policy_of(options)
         beside = parts_beside(self._counter, options.get("system"), options.get("tools"))
-        self._budget = Budget(max_tokens, beside)
+        words = ContextWindow(size=max_tokens).words if max_tokens <= MOST_FOR_WORDS else 0
+        self._budget = Budget(max_tokens, beside, words=words)
         self._history = History(
             messages,
             self._wire,

@@ -22,7 +22,7 @@ from compact.core.context import ActiveContext
 from compact.core.formats.known import format_named
 from compact.core.formats.tool_schemas import schemas_for
 from compact.core.formats.wire import copied_message
-from compact.core.given import Given, messages_given
+from compact.core.given import Given, fields_given, messages_given
 from compact.core.goals import Goal, goals_given
 from compact.core.messages import Message
 from compact.core.plan import Plan
@@ -40,7 +40,7 @@ from compact.managers.desk import Desk, Desks
 from compact.managers.history import Record, SessionHistory
 from compact.managers.leading import Lead
 from compact.managers.models import Models
-from compact.managers.opening import SessionOptions, opened
+from compact.managers.opening import SessionOptions, format_of_all, opened
 from compact.managers.recognition import Recognized, recognized
 from compact.managers.requested import wanted_of
 from compact.managers.sending import Sending
@@ -69,7 +69,13 @@ class ContextManager(Choosing, Sending):
         store: str | Path | SessionStore | None = None,
         **options: Unpack[SessionOptions],
     ) -> None:
-        self._state, size, self._owns_store, counted_by = opened(model, window, store, options)
+        self._asked_for = model, window, options
+        self._owns_store = store is None or isinstance(store, str | Path)
+        self._begin(store)
+
+    def _begin(self, store: str | Path | SessionStore | None) -> None:
+        model, window, options = self._asked_for
+        self._state, size, _, counted_by = opened(model, window, store, options)
         self.id = self._state.id
         """The session's id, which its events carry."""
         self.store = self._state.store
@@ -155,11 +161,13 @@ class ContextManager(Choosing, Sending):
 
     def add_message(self, message: Given | None = None, /, **fields: object) -> Message:
         """Append a message to the history: a `Message`, a provider's dictionary, an object of its
-        client such as `response.choices[0].message`, or its fields as keywords.
+        client such as `response.choices[0].message`, or its fields as keywords, with marks such as
+        `pinned=True` among them. What only a provider knows passes inside a dictionary.
 
         Stores, never compresses. Returns the message with its id and time. A program that opens a
-        session again may begin as the first time: the system prompt that the session begins with
-        is recognized, and not stored twice. Marks such as
+        session again may begin as the first time: the system prompt that it says then is the one
+        that the session begins with, and not stored twice; where it says something else, prompts
+        carry its new words from now on, and the history keeps the first ones. Marks such as
         `metadata={"pinned": True}` are ours: they are kept here and never sent to a provider.
 
         Raises:
@@ -168,7 +176,7 @@ class ContextManager(Choosing, Sending):
         """
         if message is not None and fields:
             raise InvalidMessage("message", "give a message or its fields, not both")
-        return self.add_messages([fields if message is None else message])[0]
+        return self.add_messages([fields_given(fields) if message is None else message])[0]
 
     def add_messages(self, messages: Sequence[Given]) -> list[Message]:
         """Append several messages at once: all of them or none. What an assistant says of the
@@ -177,11 +185,22 @@ class ContextManager(Choosing, Sending):
         Raises:
             InvalidMessage, StoreFailed: as `add_message`.
         """
-        given = messages_given(messages)
-        known = self._lead.said_again(given)
-        if known and len(known) == len(given):
-            return known
-        return known + taken_in(self._state, given[len(known) :], self.window.usable)
+        given = self._read(messages)
+        again = self._lead.said_again(given)
+        rest, new = given[len(again) :], list[Message]()
+        if rest or not again:
+            new = taken_in(self._state, rest, self.window.usable)
+        return self._lead.begin(again, ends=bool(rest)) + new
+
+    def _read(self, messages: Sequence[Given]) -> Sequence[Given]:
+        """The messages as they were given, once the session is in a format that they can be in."""
+        given, (model, window, options) = messages_given(messages), self._asked_for
+        if not options.get("format") and (other := format_of_all(self._state, given)):
+            self._asked_for = model, window, {**options, "format": other, "session_id": self.id}
+            self._desks.close()
+            self._models.close()
+            self._begin(self.store)
+        return given
 
     def sync(self, messages: Sequence[Given]) -> Recognized:
         """Take the list that a client sends whole at every turn: what is known is recognized, only
@@ -197,7 +216,8 @@ class ContextManager(Choosing, Sending):
             StoreFailed: as `add_message`.
             Superseded: other writers were faster, again and again.
         """
-        state, given = self._state, syncing.checked(messages)
+        given = syncing.checked(self._read(messages))
+        state = self._state
         for _ in range(syncing.MOST_TRIES):
             with state.lock, suppress(Superseded):
                 state.history.catch_up()

@@ -23,7 +23,7 @@ from compact.core.protocols import SessionStore
 from compact.core.sessions import FIXED, PERSON, Branch, Entry
 from compact.core.tokens import TokenCounter
 from compact.core.voices import marked, voice_of
-from compact.errors import Superseded
+from compact.errors import NotFound, Superseded
 
 PAGE = 32
 """Messages that are read from the store at once."""
@@ -296,6 +296,22 @@ class SessionHistory(History):
     def position_of(self, message_id: str) -> int | None:
         """Where the newest message of that id stands."""
         return self._store.position_of(self.branch_id, message_id)
+
+    def place_of(self, message: Message | str | None) -> int:
+        """Where a message stands, by itself or by its id; without one, the newest of a person.
+
+        Raises:
+            NotFound: there is none.
+        """
+        self.catch_up()
+        if message is None:
+            position, wanted = next(self.persons(), None), "of a person"
+        else:
+            wanted = message if isinstance(message, str) else message.id
+            position, wanted = self.position_of(wanted), f"with the id {wanted!r}"
+        if position is None:
+            raise NotFound(f"this session has no message {wanted}")
+        return position
 
     def known_prefix(self, messages: Sequence[Message | Mapping[str, Any]]) -> int:
         """How many of these messages, from the first on, are this branch's own first ones."""

@@ -1,13 +1,17 @@
-"""Beginning again: who opens a session that is there says its system prompt once more."""
+"""Beginning again: who opens a session that is there says its system prompt once more, in the same
+words or in other ones.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from typing import Any
 
 from compact.core.messages import SYSTEM_ROLES, Message
 from compact.managers.opening import parsed
 from compact.managers.state import SessionState
+from compact.managers.syncing import show_system
 
 
 class Lead:
@@ -22,17 +26,30 @@ class Lead:
         self._said = 0
 
     def said_again(self, given: Sequence[Message | Mapping[str, Any]]) -> list[Message]:
-        """Those of the leading system messages, word for word, that these begin with."""
-        known: list[Message] = []
-        for raw in given:
-            stored = self._state.history[self._said] if self._said < self._left else None
-            if stored is None or not _is_again(stored, parsed(self._state.wire, raw, self._said)):
-                self._left = 0
+        """The system messages that these begin with, as far as the session began with as many."""
+        again: list[Message] = []
+        for position, raw in enumerate(given[: self._left - self._said], self._said):
+            if self._state.history[position].role not in SYSTEM_ROLES:
                 break
-            known.append(stored)
-            self._said += 1
-        return known
+            said = parsed(self._state.wire, raw, position)
+            if said.role not in SYSTEM_ROLES:
+                break
+            again.append(said)
+        return again
 
-
-def _is_again(stored: Message, said: Message) -> bool:
-    return stored.role in SYSTEM_ROLES and (said.role, said.parts) == (stored.role, stored.parts)
+    def begin(self, again: Sequence[Message], *, ends: bool) -> list[Message]:
+        """Take these in the place of what the session began with; the messages as they stand there
+        now. What stands there in the same words stays. `ends` says that something else follows.
+        """
+        history, first = self._state.history, self._said
+        self._said += len(again)
+        if ends:
+            self._left = self._said
+        began = [history[i] for i in range(self._said)]
+        pairs = zip(began[first:], again, strict=True)
+        if any((old.role, old.parts) != (new.role, new.parts) for old, new in pairs):
+            rest = (history[i] for i in range(self._said, len(history)))
+            after = takewhile(lambda message: message.role in SYSTEM_ROLES, rest)
+            with self._state.lock:
+                show_system(self._state, [*began[:first], *again, *after])
+        return [history[i] for i in range(first, self._said)]

@@ -26,7 +26,7 @@ from compact.core.profiles import ModelBook, shipped
 from compact.core.prompts import PromptParts
 from compact.core.protocols import SessionStore, Summarizer, TokenEstimator
 from compact.core.resolving import Setting
-from compact.core.sessions import DEFAULT_SCOPE, Session
+from compact.core.sessions import DEFAULT_SCOPE, Branch, Session
 from compact.core.tiers import TierSettings
 from compact.core.tokens import TokenCounter
 from compact.core.voices import marked
@@ -37,6 +37,12 @@ from compact.managers.state import SessionState, new_branch
 
 LEAST_WINDOW = 64
 """Tokens of a window that could hold a message at all."""
+FORMAT_NOTE = "format"
+"""The name of the note that says which format a session has taken on that began with texts."""
+PAGE = 256
+"""Messages that are looked at at once."""
+_OURS = ("metadata", "importance_score")
+"""Fields of a message that no provider is sent."""
 
 
 class SessionOptions(TypedDict, total=False):
@@ -50,7 +56,8 @@ class SessionOptions(TypedDict, total=False):
     """`o200k`, `cl100k`, `claude`, `chars`, or a tokenizer of your own; else the model's."""
     format: str | None
     """The wire format of message dictionaries: `chat_completions`, `anthropic`, `responses` or
-    `ollama`. A session has one for life; opening it in another one is an error."""
+    `ollama`. A session has one for life, but for one that has texts alone: where none is given,
+    it takes on the format of the first message that can only be in one."""
     prompt: PromptParts | None
     """What a system prompt is assembled of, for the mode and within the budget of the window's
     tier; it stands before the history's own."""
@@ -181,13 +188,55 @@ def _session_in(
             f"the session {session_id!r} of this store does not belong to {scope!r}: "
             "give the scope that it was made with, or another session_id",
         )
-    if options.get("format") and session.wire != wire:
+    return _in_format(store, session, wire if options.get("format") else None)
+
+
+def _in_format(store: SessionStore, session: Session, asked: str | None) -> Session:
+    """The session in the format that it is in by now: the one that is asked for, where everything
+    in it reads the same in that one, as texts do.
+
+    Raises:
+        InvalidConfig: it does not.
+    """
+    begun, noted = session.wire, store.notes(session.id).get(FORMAT_NOTE)
+    if noted is not None:
+        session = session.model_copy(update={"wire": noted["wire"]})
+    if asked in (None, begun, session.wire):
+        return session
+    if not _reads_the_same(store, session.branch, format_named(asked)):
         raise InvalidConfig(
             "format",
-            f"the session {session_id!r} is in {session.wire!r}, not in {wire!r}: "
+            f"the session {session.id!r} is in {session.wire!r}, not in {asked!r}: "
             "leave format out, or give another session_id",
         )
-    return session
+    store.note(session.id, FORMAT_NOTE, {"wire": asked})
+    return session.model_copy(update={"wire": asked})
+
+
+def _reads_the_same(store: SessionStore, branch: Branch, wire: WireFormat) -> bool:
+    """Whether all that a branch says is texts that another format reads the same."""
+    for start in range(0, branch.messages, PAGE):
+        for message, *_ in store.read(branch.id, start, start + PAGE):
+            raw = message.wire or {"role": message.role, "content": message.content}
+            if not isinstance(message.content, str) or set(raw) != {"role", "content"}:
+                return False
+            try:
+                if wire.said(raw, "message") != (message.role, message.content):
+                    return False
+            except InvalidMessage:
+                return False
+    return True
+
+
+def format_of_all(state: SessionState, given: Sequence[Message | Mapping[str, Any]]) -> str | None:
+    """The format that the first of these is in that cannot be in the session's, where everything
+    before reads the same in that one; None where there is none.
+    """
+    told = (format_instead(m, state.wire.name) for m in given if not isinstance(m, Message))
+    other = next(filter(None, told), None)
+    branch = state.store.branch(state.branch_id)
+    is_other = other is not None and _reads_the_same(state.store, branch, format_named(other))
+    return other if is_other else None
 
 
 def _state(
@@ -287,10 +336,12 @@ def parsed(
             f"is in the format {other}, the session is in {wire.name}: give format={other!r}",
         )
     message = wire.parse(raw, position, before)
-    if "metadata" not in raw:
+    if not any(name in raw for name in _OURS):
         return message
-    sent = {k: v for k, v in (message.wire or {}).items() if k != "metadata"}
-    return message.model_copy(update={"wire": sent})
+    sent = {k: v for k, v in (message.wire or {}).items() if k not in _OURS}
+    given = {"role": message.role, "importance_score": raw.get("importance_score")}
+    score = Message.of(given, path=f"messages[{position}]").importance_score
+    return message.model_copy(update={"wire": sent, "importance_score": score})
 
 
 def _setting(model: str | None, options: SessionOptions) -> Setting:

@@ -59,7 +59,7 @@ def take(
     if new:
         state.history.append(lambda _: new, expected=found.known)
     if system:
-        _show(state, system)
+        show_system(state, system)
     return new
 
 
@@ -142,7 +142,7 @@ def _in_force(state: SessionState, window: int, branch_id: str) -> Projection | 
 # --- the system prompt ----------------------------------------------------------------------------
 
 
-def _show(state: SessionState, system: Sequence[Message]) -> None:
+def show_system(state: SessionState, system: Sequence[Message]) -> None:
     """Show this system prompt from now on. Where it is longer, what is in force counts it so."""
     more = state.history.show_system(system, state.id)
     state.revision += 1

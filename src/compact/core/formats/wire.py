@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from typing import Any, Protocol, TypeVar, cast
 
 from pydantic import ValidationError
 
 from compact.core import images
-from compact.core.given import plain
+from compact.core.given import did_you_mean, plain
 from compact.core.messages import (
     NO_METADATA,
     Image,
@@ -33,6 +34,10 @@ T = TypeVar("T")
 NO_IMAGE = "[image]"
 """What is written for an image or a file that another format has no words for."""
 
+
+_SPEAKERS = ("user", "system", "developer")
+"""Roles whose messages are words, or nothing."""
+_FLAGS = [name for name, field in MessageMetadata.model_fields.items() if field.annotation is bool]
 
 Before = Iterable[Message | Mapping[str, Any]]
 """What stands before a message, newest first; read no further than its meaning depends on it."""
@@ -146,12 +151,28 @@ def record_at(value: object, path: str) -> Raw:
         InvalidMessage: it is none, or holds what JSON cannot carry, or does not say in words who
             speaks, or what it is.
     """
-    record = copied(cast("Raw", plain(object_at(value, path), path)))
+    record = cast("dict[str, Any]", plain(object_at(value, path), path))
     for name in ("role", "type"):
         if not isinstance(named := record.get(name), str | None):
             reason = f"expected a text, got {type(named).__name__}"
             raise InvalidMessage(f"{path}.{name}", reason)
+    if record.get("role") in _SPEAKERS:
+        _refuse_nothing_said(record, path)
     return record
+
+
+def _refuse_nothing_said(record: Raw, path: str) -> None:
+    """Refuse a message that would be sent empty, or that no provider reads."""
+    content = record.get("content")
+    if "content" not in record and "images" not in record:
+        reason = f"a message of the role {record['role']} needs content"
+        close = get_close_matches("content", record, n=1)
+        meant = f": did you mean 'content', where {close[0]!r} stands?" if close else ""
+        raise InvalidMessage(f"{path}.content", reason + meant)
+    for i, part in enumerate(content if isinstance(content, list) else ()):
+        if isinstance(part, str):
+            reason = "expected an object, got a text; give the text itself as the content"
+            raise InvalidMessage(f"{path}.content[{i}]", reason)
 
 
 def content_at(
@@ -206,6 +227,9 @@ def read_metadata(value: object, path: str) -> MessageMetadata:
     if not isinstance(value, Mapping) or not value:
         return NO_METADATA
     fields = MessageMetadata.model_fields
+    for name in value:
+        if name not in fields and (meant := did_you_mean(str(name), _FLAGS)):
+            raise InvalidMessage(f"{path}.{name}", f"there is no such mark{meant}")
     given = {k: v for k, v in value.items() if v is not None or k not in fields}
     try:
         return MessageMetadata.model_validate(given)

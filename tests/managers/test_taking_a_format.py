@@ -1,0 +1,60 @@
+"""A session that has texts alone is in no format yet that matters (C-3)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compact import ContextManager
+from compact.errors import InvalidConfig, InvalidMessage
+
+HELLO = {"role": "user", "content": "What stands in the file?"}
+REPLIES: dict[str, dict[str, Any]] = {
+    "anthropic": {
+        "role": "assistant",
+        "content": [{"type": "tool_use", "id": "t1", "name": "read", "input": {}}],
+    },
+    "responses": {"type": "function_call", "call_id": "t1", "name": "read", "arguments": "{}"},
+}
+CALL = {"id": "c1", "type": "function", "function": {"name": "read", "arguments": "{}"}}
+CHAT = {"role": "assistant", "content": None, "tool_calls": [CALL]}
+
+
+@pytest.mark.parametrize("name", REPLIES)
+@pytest.mark.parametrize("synced", [False, True])
+def test_it_takes_on_the_format_of_the_first_that_can_only_be_in_one(
+    name: str, synced: bool, tmp_path: Path
+) -> None:
+    reply = REPLIES[name]
+    with ContextManager(window=8_192, store=tmp_path / "a.db", session_id="a") as ctx:
+        ctx.add_message(HELLO)
+        ctx.get_context_for_model()
+        if synced:
+            assert ctx.sync([HELLO, reply]).known == 1
+        else:
+            ctx.add_message(reply)
+        assert ctx.get_context_for_model()[:2] == [HELLO, reply]
+    with ContextManager(window=8_192, store=tmp_path / "a.db", session_id="a") as ctx:
+        assert ctx.get_context_for_model()[:2] == [HELLO, reply]
+        with pytest.raises(InvalidMessage, match=f"the session is in {name}"):
+            ctx.add_message(CHAT)
+
+
+def test_it_may_be_opened_in_another_format_while_it_has_texts_alone(tmp_path: Path) -> None:
+    given: dict[str, Any] = {"window": 8_192, "store": tmp_path / "a.db", "session_id": "a"}
+    with ContextManager(**given) as ctx:
+        ctx.add_message(HELLO)
+    with ContextManager(**given, format="anthropic") as ctx:
+        ctx.add_message(REPLIES["anthropic"])
+    with pytest.raises(InvalidConfig, match="is in 'anthropic', not in 'responses'"):
+        ContextManager(**given, format="responses")
+    with ContextManager(**given) as ctx:
+        assert ctx.get_context_for_model()[:2] == [HELLO, REPLIES["anthropic"]]
+
+
+def test_a_format_that_was_given_stays() -> None:
+    ctx = ContextManager(window=8_192, format="chat_completions")
+    with pytest.raises(InvalidMessage, match="format='anthropic'"):
+        ctx.add_message(REPLIES["anthropic"])
