@@ -101,6 +101,20 @@ def test_a_summarizer_is_told_no_secret(name):
         assert not [each for each in pieces(secret) if each in told]
 
 
+def test_what_stays_in_view_is_told_without_secrets():
+    """Not in what a summarizer is not to repeat, nor in what was said before."""
+    listener = Listener()
+    rows = [
+        *talk("user", f"it was {PASS}"),
+        {"role": "user", "content": f"The password is {PASS}."},
+    ]
+    compress(rows, max_tokens=2_000, summarizer=listener)
+    request = listener.asked[0]
+    assert "The password is [redacted: password]." in [message.text for message in request.kept]
+    assert PASS not in "\n".join(visible_texts([*request.messages, *request.kept]))
+    assert PASS not in repr(request.kept)
+
+
 def test_the_history_stays_as_it_was_said():
     """Only what is told is cleaned."""
     ctx = ContextManager(window=4_000)

@@ -22,7 +22,7 @@ from compact.core.messages import Message, visible_texts
 from compact.core.modes import emphasis_of
 from compact.core.outline import Emphasis
 from compact.core.policy import CompactPolicy
-from compact.core.telling import cleaned_text
+from compact.core.telling import cleaned, cleaned_text
 from compact.core.voices import own_words_of
 
 MOST_READ = 1_000_000
@@ -186,11 +186,10 @@ def _request(
     reach: tuple[int, int],
 ) -> SummaryRequest:
     layout, history = selection.layout, selection.history
-    own = selection.history.own
-    stays = [s.message(own) for s in selection.ageing.steps if isinstance(s, Checkpoint)]
+    stays = [s.message(history.own) for s in selection.ageing.steps if isinstance(s, Checkpoint)]
     return SummaryRequest(
+        kept=_told(history, [*stays, *in_view(selection)]),  # first: what it gives away is known
         messages=[history.told(i) for i in read],
-        kept=[*stays, *in_view(selection)],
         record=record,
         notes=selection.notes,
         reach=reach,
@@ -272,6 +271,7 @@ def _rewrite(selection: Selection, rewrite: Rewrite, more: Sequence[int]) -> Tas
     """
     history, sources, standing = selection.history, rewrite.sources, selection.standing
     assert standing is not None, "only a session has checkpoints that age"
+    kept = _told(history, in_view(selection))  # first: what it gives away is known
     source = sum(c.span.tokens or 0 for c in sources)
     known = all(c.span.tokens is not None for c in sources)
     if known and source <= REBUILD * standing.caps.usable:
@@ -287,10 +287,10 @@ def _rewrite(selection: Selection, rewrite: Rewrite, more: Sequence[int]) -> Tas
     if notes is not None and notes.turns.detailed_from > first:
         notes = None  # it has forgotten too much of them: they are read again
     request = SummaryRequest(
+        kept=kept,
         messages=messages,
         notes=notes,
         reach=(first, max(c.span.last for c in sources) + 1) if notes else (0, 1 << 60),
-        kept=in_view(selection),
         max_tokens=cap,
         level=rewrite.level,
         **_wishes(selection),
@@ -316,6 +316,11 @@ def _answers(layout: Layout, history: History) -> dict[str, str]:
 def _heading_tokens(selection: Selection) -> int:
     reference = REFERENCE_TOKENS if selection.standing else 0
     return 40 + reference + selection.history.counter.framing.per_message + SLACK
+
+
+def _told(history: History, messages: Sequence[Message]) -> list[Message]:
+    """Messages without secrets, as they may be told of."""
+    return [cleaned(message, history.secrets) for message in messages]
 
 
 def in_view(selection: Selection) -> list[Message]:

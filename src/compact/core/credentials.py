@@ -1,10 +1,7 @@
-"""What credentials look like: by a vendor's prefix, by the form they are written in, or by the name
-that stands beside them.
+"""What credentials look like by themselves: by a vendor's prefix, or the form they are written in.
 
-Three tables and what must hold of a value. *Issued* ones begin as a vendor lets them begin.
-*Shapes* have a form: private keys, tokens with parts, credentials in URLs, headers and commands.
-*Named* ones stand next to a telling name (`password=…`, `"api_key": "…"`, "the password is …");
-they must look like a secret and not like a placeholder, a reference in code or a word.
+Two tables. *Issued* ones begin as a vendor lets them begin. *Shapes* have a form: private keys,
+tokens with parts, credentials in URLs, headers and commands.
 
 A pattern is tried only where one of its literal hints occurs. Each is linear: what may repeat is
 bounded, or ends at what no other part takes. None needs more than every Python's `re` has.
@@ -21,7 +18,6 @@ from compact.core.secret_values import (
     UUID,
     Check,
     anything,
-    is_auth,
     is_bare_password,
     is_basic,
     is_coded_key,
@@ -29,14 +25,9 @@ from compact.core.secret_values import (
     is_header,
     is_issued,
     is_jwt,
-    is_key,
     is_pair,
-    is_password,
     is_random,
-    is_secret,
     is_set_password,
-    is_spoken_password,
-    is_token,
     is_url_password,
 )
 
@@ -47,9 +38,6 @@ class Place(NamedTuple):
     start: int
     end: int
     kind: str
-
-
-# --- shapes ---------------------------------------------------------------------------------------
 
 
 _BEHIND = 300
@@ -72,7 +60,7 @@ class Shape:
     lead: int = 0
     """Characters before the hint that belong to it."""
     behind: tuple[str, ...] = ()
-    """Commands of which one must stand before it, in the same line or the few before."""
+    """Commands of which it must be an option: one stands before it, and its arguments between."""
 
     def is_run(self, hint: str) -> bool:
         """Whether what begins with the hint is a run of letters, digits, `_` and `-`."""
@@ -93,12 +81,42 @@ class Shape:
         """Such a secret, if one stands where the hint does."""
         found = self.pattern.match(text, max(0, start - self.lead))
         group = 1 if self.pattern.groups else 0
-        if found and self._follows(text, start) and self.check(found[group]):
+        if found and self.check(found[group]) and self._follows(text, start):
             yield Place(found.start(group), found.end(group), self.kind)
 
     def _follows(self, text: str, start: int) -> bool:
+        if not self.behind:
+            return True
         least = max(0, start - _BEHIND)
-        return not self.behind or any(text.rfind(x, least, start) >= 0 for x in self.behind)
+        name, place = max(
+            ((x, text.rfind(x, least, start)) for x in self.behind), key=lambda each: each[1]
+        )
+        if place < 0 or (place > 0 and _IN_WORD.match(text, place - 1)):
+            return False
+        return _are_arguments(text[place + len(name) : start])
+
+
+_IN_WORD = re.compile(r"[\w.:-]")
+_ARGUMENT = re.compile(r"(?:\\{0,3}\"[^\"]{0,300}\"|'[^']{0,300}'|\\\r?\n|[^\s\"'])+|\S|\n")
+_ANOTHER = re.compile(r"[;|&\n]|\S*;|\S*[.,]")
+"""Ends a command, or a sentence that mentions one."""
+_MOST_PLAIN = 1
+"""Words among a command's arguments that no option names."""
+
+
+def _are_arguments(between: str) -> bool:
+    """Whether between a command's name and an option stand that command's arguments: no other
+    command, and no sentence.
+    """
+    if not (between := re.sub("^[a-z-]{1,16}", "", between))[:1].isspace():
+        return False
+    before, plain = "", 0
+    for word in _ARGUMENT.findall(between):
+        if _ANOTHER.fullmatch(word):
+            return False
+        plain += word.isalpha() and before[:1] != "-"
+        before = word
+    return plain <= _MOST_PLAIN
 
 
 def _shape(kind: str, hints: str, pattern: str, check: Check = is_filled) -> Shape:
@@ -209,14 +227,21 @@ SHAPES: tuple[Shape, ...] = (
             r"([^\s:\"'`\\$<]{1,128}:[^\s\"'`\\$<]{3,128})"
         ),
         is_pair,
-        behind=("curl", "wget", "http"),
+        behind=("curl", "wget"),
     ),
     Shape(
         "password",
         ("-p",),
         re.compile(rf"(?<![\w-])-p ?{_QUOTE}([^\s\"'`\\$</]{{5,128}})"),
         is_set_password,
-        behind=("sshpass", "mysql", "mariadb", " login "),
+        behind=("sshpass", "login"),
+    ),
+    Shape(
+        "password",
+        ("-p",),
+        re.compile(rf"(?<![\w-])-p{_QUOTE}([^\s\"'`\\$</]{{5,128}})"),
+        is_set_password,
+        behind=("mysql", "mariadb"),
     ),
     Shape(
         "password",
@@ -225,12 +250,12 @@ SHAPES: tuple[Shape, ...] = (
         is_bare_password,
         behind=("redis-cli",),
     ),
-    Shape(
+    _shape(
         "password",
-        ("password ",),
-        re.compile(r"password {1,3}(\S{4,128})"),
+        "machine default",
+        r"(?:machine\s{1,8}\S{1,128}|default)\s{1,8}(?:(?:login|account|user)\s{1,8}\S{1,128}\s{1,8})"
+        r"{1,2}password\s{1,8}(\S{4,128})",
         is_url_password,
-        behind=("machine ",),
     ),
     _shape("password", "requirepass masterauth", r"\w+ {1,3}(\S{6,128})", is_bare_password),
     _shape("password", "pass:", rf"(?<= )pass:({_QUOTE}[^\s\"'`\\]{{5,128}})", is_bare_password),
@@ -308,119 +333,3 @@ def _cookies(text: str) -> Iterator[Place]:
             value = found[1].replace("%", "")
             if UUID.fullmatch(value) or is_random(value):
                 yield Place(found.start(1), found.end(1), "cookie")
-
-
-# --- named ----------------------------------------------------------------------------------------
-
-_NAMES = (
-    r"passwor[dt]|passwd|passphrase|passcode|pass|pwd|pw|kennwort|contraseña|mot de passe|пароль|"
-    r"identified by|密码|口令|パスワード|secret|token|key|credentials?|auth|密钥"
-)
-_KINDS_OF_ONE = r"(?:[_-]?(?:\d{1,2}|base|prod(?:uction)?|dev|staging|live|test)\b)?"
-_OPENS = r"(?=[bf]?\\{0,3}[\"'`])"
-_ASSIGNS = (
-    r"(?:\\{0,3}[\"'`]\]?|\*\*)?(?:"
-    r"[ \t]{0,4}(?:=>|:=|={1,2}|[:：|])(?:\*\*)?[ \t]{0,4}"
-    r"|[ \t]{1,2}(?:is|was|ist|war|lautet|est|es):?[ \t]{1,2}|[ \t]?[是为][ \t]?"
-    r"|,?\s{1,24}\\{0,3}[\"']?value\\{0,3}[\"']?[ \t]{0,2}[=:][ \t]{0,2}"
-    rf"|[ \t]{{1,3}}(?:{_OPENS}|(?=\S{{0,64}}\d))|\({_OPENS}|,[ \t]?{_OPENS}|>)"
-)
-_NAME = re.compile(f"(?P<name>{_NAMES}){_KINDS_OF_ONE}{_ASSIGNS}")
-"""The end of a telling name, and what assigns. Searched in lower case."""
-_FLAG = re.compile(rf"--(?:[a-z]{{1,16}}-){{0,3}}(?P<name>{_NAMES}) {{1,3}}")
-_KEY_OF = re.compile(
-    r"(?:api|access|secret|private|auth|account|signing|encryption|master|service|shared|client|"
-    r"app|application|server|admin|deploy|webhook|hmac|jwt|aes|storage|subscription|consumer|"
-    r"license|licence)[_ -]?\Z"
-)
-"""What makes a key a secret one; others open tables and maps."""
-_NO_SECRET_OF = re.compile(
-    r"(?:public|publishable|cache|primary|foreign|partition|sort|idempotency|object|host)[_ -]?\Z"
-)
-_AWS = re.compile(r"(?:secret[_ -]?access|aws[_ -]?secret)[_ -]?\Z")
-_NO_TOKEN = re.compile(
-    r"(?:eos|bos|pad|unk|sep|cls|mask|stop|next|page|continuation|cursor|sync|resume|delta)_?\Z"
-)
-"""Tokens of a vocabulary or of a list's pages."""
-_IN_TAG = re.compile(r"<[\w:.-]{0,32}\Z")
-_VARIABLE = re.compile(r"[A-Z0-9_]{3,}")
-_QUOTED = re.compile(r"[bfru]{0,2}\\{0,3}[\"'`]([^\s\"'`\\]{6,})")
-_BARE = re.compile(
-    r"((?:[A-Za-z0-9+/_.~!#%^*$?-]|&(?![A-Za-z_-]{1,32}=)|@(?![A-Za-z0-9-]{1,63}[.:/])){6,}={0,2})"
-)
-"""Ends before the next parameter of a query, and before the host of a URL; at what assigns, so that
-no two names share one."""
-_SET = re.compile(r"([^\s\"'`\\;,&|<>(){}\[\]]{6,256})")
-_PHRASE = re.compile(r"\\{0,3}[\"'`]?([a-z]{2,12}(?:[ -][a-z]{2,12}){3,24})")
-_QUOTED_WORDS, _BARE_WORDS = 4, 12
-_BEFORE = 32
-_FAMILIES: tuple[tuple[str, str, Check, Check], ...] = (
-    ("secret", "secret", is_secret, is_secret),
-    ("token", "token", is_token, is_token),
-    ("key", "key", is_key, is_key),
-    ("密钥", "key", is_key, is_key),
-    ("auth", "authorization", is_auth, is_auth),
-    ("credential", "credentials", is_auth, is_auth),
-    ("", "password", is_password, is_bare_password),
-)
-"""How a name begins, the kind of its value, and what must hold of a quoted and of a bare one."""
-
-
-def named(text: str) -> Iterator[Place]:
-    """Values that stand next to a telling name."""
-    lower = text.replace("\u0130", "I").lower()  # the one letter that grows in lower case
-    patterns = (_NAME, _FLAG) if "--" in text else (_NAME,)
-    for pattern in patterns:
-        for found in pattern.finditer(lower):
-            yield from _value(text, lower, found)
-
-
-def _value(text: str, lower: str, found: re.Match[str]) -> Iterator[Place]:
-    """The value behind a name, where the name and the value make it a secret."""
-    name, start, end = found["name"], found.start("name"), found.end()
-    before, assign = lower[max(0, start - _BEFORE) : start], lower[found.end("name") : end]
-    is_set = assign == "=" and _VARIABLE.fullmatch(text, start - 3, start + len(name)) is not None
-    if not _is_telling(text[start : start + len(name)], before, assign, is_set=is_set):
-        return
-    if assign.endswith(">") and not assign.endswith("=>") and not _IN_TAG.search(before):
-        return
-    kind, of_quoted, of_bare = next(row[1:] for row in _FAMILIES if name.startswith(row[0]))
-    if kind == "key" and _AWS.search(before):
-        kind = "AWS secret key"
-    if name == "passphrase" and (phrase := _PHRASE.match(text, end)):
-        is_quoted = phrase.start(1) > end
-        words = len(re.split("[ -]", phrase[1]))
-        if words >= (_QUOTED_WORDS if is_quoted else _BARE_WORDS):
-            yield Place(phrase.start(1), phrase.end(1), kind)
-            return
-    quoted = _QUOTED.match(text, end)
-    value = quoted or (_SET if is_set else _BARE).match(text, end)
-    if value is None or (not quoted and text[value.end() : value.end() + 1] in tuple("([{=")):
-        return
-    check = of_quoted if quoted else of_bare
-    if kind == "password" and not quoted:
-        is_told = assign.strip() or found.re is _FLAG
-        check = is_set_password if is_set else of_bare if is_told else is_spoken_password
-    elif not (quoted or assign.strip() or found.re is _FLAG):
-        return
-    if check(value[1]):
-        rest = 0 if quoted else len(value[1]) - len(value[1].rstrip(".?"))
-        yield Place(value.start(1), value.end(1) - rest, kind)
-
-
-def _is_telling(name: str, before: str, assign: str, *, is_set: bool) -> bool:
-    """Whether a name says that its value is a secret, given what stands before it."""
-    if assign == ":" == before[-1:]:  # the part of a name that has several
-        return False
-    match name.lower():
-        case "pass":
-            is_told = "=" in assign or (":" in assign and name != "PASS")
-            return is_told or before[-1:] in ("_", "-")
-        case "token":
-            return not _NO_TOKEN.search(before)
-        case "key":
-            return bool(_KEY_OF.search(before)) or (is_set and not _NO_SECRET_OF.search(before))
-        case "pw" | "auth":
-            return not before[-1:].isalpha()
-        case _:
-            return True

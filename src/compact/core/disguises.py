@@ -42,12 +42,10 @@ def undisguised(text: str, known: Mapping[str, str]) -> Redacted:
 def _spelled(text: str, known: Mapping[str, str]) -> Iterator[Place]:
     """Where the letters and digits of a known secret stand, forwards or backwards."""
     bare = {"".join(x.lower()[:1] for x in secret if x.isalnum()): secret for secret in known}
-    wanted = Known(
-        (letters[::way], known[secret])
-        for letters, secret in bare.items()
-        for way in (1, -1)
-        if len(letters) >= SHORTEST
-    )
+    wanted = Known()
+    for letters, secret in bare.items():
+        for way in (1, -1) if len(letters) >= SHORTEST else ():
+            wanted.add(letters[::way], known[secret])
     if not wanted:
         return
     signs = [place for place, sign in enumerate(text) if sign.isalnum()]

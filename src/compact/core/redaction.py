@@ -1,7 +1,8 @@
 """Redaction: secrets in a text are replaced by `[redacted: kind]`. Pure, offline, linear in time.
 
-What a secret looks like is told in `core.credentials`. Secrets that stand in plain prose without a
-name, and passphrases without one that says so, are not found.
+What a secret looks like is told in `core.credentials` and `core.named_credentials`. Not found are
+secrets in plain prose that nothing names, and passphrases, except behind `passphrase`: four words
+or more in quotes, or by themselves up to the line's end.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from compact.core.credentials import Place, named, shaped
+from compact.core.credentials import Place, shaped
+from compact.core.named_credentials import named
+from compact.core.secret_values import is_wordlike
 
 _KNOWN_LENGTH, _LONGEST_KNOWN = 8, 256
 """Characters of a secret that is looked for without what gave it away: fewer are a common word,
@@ -36,9 +39,7 @@ class Redacted(NamedTuple):
 
 
 class Known(dict[str, str]):
-    """Secrets and their kinds, only those that are long enough to be no common word; to be kept
-    nowhere.
-    """
+    """Secrets and their kinds, only those that are no common word; to be kept nowhere."""
 
     def __init__(self, secrets: Iterable[tuple[str, str]] = ()) -> None:
         super().__init__()
@@ -47,7 +48,12 @@ class Known(dict[str, str]):
             self.learn(secret, kind)
 
     def learn(self, secret: str, kind: str) -> None:
-        """Take one more."""
+        """Take one more, unless it is a word that may well be said otherwise."""
+        if not is_wordlike(secret):
+            self.add(secret, kind)
+
+    def add(self, secret: str, kind: str) -> None:
+        """Take one more, whatever its letters."""
         if not _KNOWN_LENGTH <= len(secret) <= _LONGEST_KNOWN:
             return
         self[secret] = kind

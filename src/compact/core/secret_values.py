@@ -8,6 +8,7 @@ import base64
 import binascii
 import re
 from collections.abc import Callable
+from itertools import pairwise
 
 _FEW_CHARACTERS = 4
 _RANDOM_CHARACTERS = 8
@@ -17,7 +18,8 @@ _UPPER_CHANGES, _LETTER_CHANGES, _PATH_CHANGES = 0.12, 0.42, 0.35
 in code, and of what may be a path."""
 _KEY_LENGTH, _SHORT_KEY = 16, 8
 _PLACEHOLDER = re.compile(
-    r"^(?:[<{(\[]|\$[A-Za-z_{(]|%[sd]\b|%[({]|%\w{1,64}%$|@\w{1,64}@$|#\{)|\$[{(]|\{\{|\*\*\*|"
+    r"^(?:[<{(\[][\w .:-]*(?:[>})\]]|$)|\$[A-Za-z_]\w*(?:$|[./:\[-])|"
+    r"%[sd]\b|%[({]|%\w{1,64}%$|@\w{1,64}@$|#\{)|\$[{(]|\{\{|\*\*\*|"
     r"\.\.\.|…|xxxx|"
     r"redacted|example|placeholder|dummy|fake|mock|sample|your|undefined|\btodo\b|"
     r"change.?(?:me|it|this)|(?:replace|insert).?(?:me|with|this|here|your)|"
@@ -28,7 +30,7 @@ _PLACEHOLDER = re.compile(
 _COUNTED = re.compile("123456|abcdef|(.)\\1{5}", re.IGNORECASE)
 """Nobody issues a key that counts."""
 _PLACE_NAMES = re.compile(
-    r"^(?:[a-z][a-z0-9+.-]{1,20}:|~?/|\.{1,2}/|[A-Za-z]:\\|arn:|[\w-]{1,64}\.\w{1,4}$)"
+    r"^(?:[a-z][a-z0-9+.-]{1,20}:(?://|[\w./:@+-]*$)|~?/|\.{1,2}/|[A-Za-z]:\\|arn:|[\w-]{1,64}\.\w{1,4}$)"
 )
 """A URL, a path or a file: names a place, and is no secret by itself."""
 _REFERENCE = re.compile(
@@ -37,6 +39,9 @@ _REFERENCE = re.compile(
 )
 """camelCase, snake_case, kebab-case, or attributes of something: a name in code."""
 _DIGIT_INSIDE = re.compile(r"[A-Za-z]\d+[a-z]|\d[A-Za-z]+\d")
+_ATTRIBUTE = re.compile(r"\w+(?:\??(?:\.|->|::)[A-Za-z_]\w*)+")
+_RULES = re.compile(r"[a-z_]{2,32}(?::[\w,.-]+)?(?:\|[a-z_]{2,32}(?::[^|]{1,64})?)+")
+"""What a form asks of a value: `required|min:12`."""
 _WORD_PARTS = re.compile(
     r"pass|pwd|secret|token|key|cred|auth|user|conf|value|input|str|arg|param|field|data|env|"
     r"default|opt|hash|sha\d|md5|base64|crypt|argon|char|int\d|utf|uuid|test",
@@ -61,6 +66,29 @@ _OF_ITSELF = re.compile("pass|pwd|secret|token|login|prompt", re.IGNORECASE)
 _HEX = re.compile("[0-9a-f]+|[0-9A-F]+")
 _PORT_DIGITS = 5
 UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
+_FOLLOWS = {
+    row[0]: row[1:]
+    for row in """
+    abcdfgiklmnprstuvwy baeilorsu cacehiklorstu dadeilorsu eabcdefgilmnopqrstuvwxyz faefilortu
+    gaeghilnorsu haeiortu iabcdefglmnoprstvxz jeou keis ladeilostuvy mabeimopsu nacdefgiklnostuvy
+    oabcdfgiklmnoprstuvw paehiloprstu qu rabcdefgiklmnoprstuvy sacehiklmopstuy tacehilorstuy
+    uabcdefgilmnprst vaeio waehinors xceipt yinps zae
+    """.split()  # noqa: SIM905 - a table to read
+}
+"""A letter and those that follow it: 97 of 100 neighbours in words, 40 of those drawn by lot."""
+_UNUSUAL, _FEW_LETTERS = 3, 10
+_MOST_SPACED = 5
+_KNOTTED_WORD = re.compile(r"[A-Za-z](?:\d+[A-Za-z]|[A-Za-z]{2}\d|[!@#$%^*+=]+\w)")
+_WORDS = re.compile(r"[A-Za-z]{3,}(?:-[A-Za-z]{3,}){3,}-?\d+")
+_NUMBERED = re.compile(r"[A-Za-z]+\d+")
+_DIGITS_ALONE = 6
+_LEAST_JUMBLED, _LEAST_KINDS, _TURNS, _MOST_WORDS = 8, 7, 0.36, 1 / 3
+_LONG, _LONG_KINDS, _LONG_DIGITS, _LONG_SYMBOLS = 32, 18, 3, 4
+_SYMBOL = re.compile(r"[^\w\s.:/-]")
+_RUN_OF_LETTERS = re.compile("[A-Za-z][a-z]{4,}|[A-Z]{5,}")
+_CODE_MARKS = re.compile(r"\(\?|\.\*|a-z|A-Z|\w[=!]=|[=-]>|&&|\|\||\(\)|\[\]|\{\}|::|//|\$\{|#\{")
+_CALL = re.compile(r"[A-Za-z_][\w.]*(?:\([^()]*\)|\[[^\[\]]*\])|[a-z_]{3}[\w.]*[(\[]")
+_OTHER = re.compile("[^aA0]")
 _DIGIT, _LETTER, _SMALL = re.compile(r"\d"), re.compile(r"[A-Za-z]"), re.compile(r"[a-z]")
 _STRONG = re.compile(r"[\d!@#$%^&*?+~=]")
 _CLASSES = str.maketrans(
@@ -85,6 +113,55 @@ def _changes(value: str) -> int:
     return sum(kinds.count(pair) for pair in ("aA", "Aa", "a0", "0a", "A0", "0A"))
 
 
+def is_scrambled(value: str) -> bool:
+    """Whether its letters stand in an order that no word and no name in code has them in."""
+    if len(value) < _RANDOM_CHARACTERS or not (value.isascii() and value.isalnum()):
+        return False
+    pairs = [(a.lower(), b.lower()) for a, b in pairwise(value) if a.isupper() or b.islower()]
+    unusual = sum(b not in _FOLLOWS.get(a, b) for a, b in pairs)
+    return unusual >= _UNUSUAL + (len(value) < _FEW_LETTERS)
+
+
+def is_wordlike(value: str) -> bool:
+    """Whether it is a word, or a name in code made of words, as weak passwords are."""
+    is_word = value.isalpha() and (value[1:].islower() or value.isupper())
+    is_name = not _DIGIT.search(value) and _REFERENCE.fullmatch(value) is not None
+    return (is_word or is_name) and not is_scrambled(value)
+
+
+def is_jumbled(value: str) -> bool:
+    """Whether letters, digits and other marks stand in turn, as in what a generator of passwords
+    makes, and in no word or code.
+    """
+    if len(value) < _LEAST_JUMBLED or len(set(value)) < _LEAST_KINDS:
+        return False
+    symbols = len(_SYMBOL.findall(value))
+    if _CALL.match(value) or not is_filled(value) or _COUNTED.search(value) or symbols < 2:
+        return False
+    if len(value) >= _LONG and len(set(value)) >= _LONG_KINDS and symbols >= _LONG_SYMBOLS:
+        return len(_DIGIT.findall(value)) >= _LONG_DIGITS
+    kinds = _OTHER.sub("#", value.translate(_CLASSES))
+    turns = sum(a != b for a, b in pairwise(kinds))
+    if len(set(kinds)) < 3 or turns < _TURNS * len(value) or _CODE_MARKS.search(value):
+        return False
+    return sum(map(len, _RUN_OF_LETTERS.findall(value))) <= _MOST_WORDS * len(value)
+
+
+def is_knotted(value: str) -> bool:
+    """Whether a value with brackets, bars or colons in it has a digit and both cases, as a password
+    that somebody made up, and is no code.
+    """
+    if len(value) < _LEAST_JUMBLED or _CODE_MARKS.search(value) or _CALL.match(value):
+        return False
+    is_mixed = _DIGIT.search(value) and value != value.lower() and value != value.upper()
+    return bool(is_mixed) and not _WORD_PARTS.search(value)
+
+
+def is_generated(value: str) -> bool:
+    """Whether nobody made it up: neither a word nor a name in code."""
+    return is_random(value) or is_scrambled(value) or is_jumbled(value)
+
+
 def is_issued(value: str) -> bool:
     """Whether behind a vendor's prefix stands what was generated, and no word or counter."""
     if len(set(value)) < _RANDOM_CHARACTERS or _COUNTED.search(value) or not is_filled(value):
@@ -99,6 +176,8 @@ def is_random(value: str) -> bool:
         return False
     if not is_filled(value) or _COUNTED.search(value):
         return False
+    if is_jumbled(value):
+        return True
     changes = _changes(value)
     share = changes / len(value)
     if _HEX.fullmatch(value) or not _SMALL.search(value):
@@ -134,14 +213,22 @@ def _is_code(value: str) -> bool:
     """Whether it may be a name in code."""
     if _REFERENCE.fullmatch(value) and not _is_mixed(value):
         return True
+    return _has_code_word(value)
+
+
+def _has_code_word(value: str) -> bool:
     return not _CODE_WORDS.isdisjoint(map(str.lower, _PARTS.findall(value)))
 
 
 def is_password(value: str) -> bool:
     """Whether a quoted value is a password rather than a word, a label or a selector."""
-    if not _LETTER.search(value) or _PLACE_NAMES.match(value) or not is_filled(value):
+    if value.isdigit():
+        return len(value) >= _DIGITS_ALONE and not _COUNTED.search(value) and is_filled(value)
+    if not any(map(str.isalpha, value)) or _RULES.fullmatch(value):
+        return is_jumbled(value)
+    if _PLACE_NAMES.match(value) or not is_filled(value):
         return False
-    if _DIGIT.search(value) or is_random(value):
+    if _DIGIT.search(value) or is_generated(value):
         return True
     return bool(_STRONG.search(value)) and not _WORD_PARTS.search(value)
 
@@ -149,15 +236,41 @@ def is_password(value: str) -> bool:
 def is_bare_password(value: str) -> bool:
     """The same of a value without quotes, which may be a name in code, or end a sentence."""
     judged = value.rstrip("?.,:;*") if _DIGIT.search(value) else value.rstrip("!?.,:;*")
-    return is_password(judged) and (is_random(judged) or not _is_code(judged))
+    if not is_password(judged):
+        return False
+    return is_generated(judged) or not _is_code(judged) or _is_dashed(judged)
+
+
+def _is_dashed(value: str) -> bool:
+    """Whether it is four words or more and a number."""
+    return _WORDS.fullmatch(value) is not None and not _has_code_word(value)
 
 
 def is_set_password(value: str) -> bool:
-    """The same of a value that a shell's variable is set to: also a mere word, if none of code."""
+    """The same of a value that a shell's variable is set to: also mere words, if none of code."""
     if is_bare_password(value):
         return True
-    is_word = value.isalpha() and value.lower() not in _COMMON and not _is_code(value)
-    return is_word and is_filled(value) and not _OF_ITSELF.search(value)
+    if not (value.isalpha() or _REFERENCE.fullmatch(value)) or _ATTRIBUTE.fullmatch(value):
+        return False
+    is_own = value.lower() not in _COMMON and not _has_code_word(value)
+    return is_own and is_filled(value) and not _OF_ITSELF.search(value)
+
+
+def is_spaced_password(value: str) -> bool:
+    """Whether some words in quotes are a password, and none of what a form says about one."""
+    words = value.split()
+    if not 1 < len(words) <= _MOST_SPACED or _WORD_PARTS.search(value) or not is_filled(value):
+        return False
+    return any(_KNOTTED_WORD.search(x) and not _is_code(x) for x in words)
+
+
+def is_strong_password(value: str, *, is_glued: bool) -> bool:
+    """Whether it can be nothing but a password, not a name with a number: where its own name may
+    be the end of another word.
+    """
+    if value.isdigit() or (_REFERENCE.fullmatch(value) and not _is_mixed(value)):
+        return False
+    return not (is_glued and (_NUMBERED.fullmatch(value) or _COUNTED.search(value)))
 
 
 def is_spoken_password(value: str) -> bool:
@@ -203,6 +316,12 @@ def is_basic(value: str) -> bool:
 def is_auth(value: str) -> bool:
     """Whether it is a name and a password in base64, or a token."""
     return is_basic(value) or is_token(value)
+
+
+def is_credentials(value: str) -> bool:
+    """The same, or both as they are."""
+    name, colon, password = value.partition(":")
+    return is_auth(value) or bool(colon and name and is_bare_password(password))
 
 
 def is_jwt(value: str) -> bool:

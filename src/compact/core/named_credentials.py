@@ -1,0 +1,188 @@
+"""Credentials that a name beside them gives away: `password=…`, `"api_key": "…"`, "the password for
+the server is …".
+
+The name must say that its value is a secret, and the value must look like one: not like a
+placeholder, a reference in code or a word. Each pattern is linear: what may repeat is bounded, or
+ends at what no other part takes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from compact.core.credentials import Place
+from compact.core.secret_values import (
+    Check,
+    is_auth,
+    is_bare_password,
+    is_credentials,
+    is_jumbled,
+    is_key,
+    is_knotted,
+    is_password,
+    is_secret,
+    is_set_password,
+    is_spaced_password,
+    is_spoken_password,
+    is_strong_password,
+    is_token,
+)
+
+_NAMES = (
+    r"passwor[dt]|passwd|passphrase|passcode|pass|pwd|pw|kennwort|contraseña|mot de passe|пароль|"
+    r"identified by|密码|口令|パスワード|secret|token|key|credentials?|auth|密钥"
+)
+_RARE_NAMES = (
+    *("convertto-securestring", "senha", "hasło", "parola", "wachtwoord", "lösenord", "passord"),
+    *("adgangskode", "salasana", "heslo", "jelszó", "şifre", "κωδικός", "סיסמה", "كلمة المرور"),
+    *("비밀번호", "密碼", "暗証番号"),
+)
+"""All of passwords. They are searched for where one occurs."""
+_KINDS_OF_ONE = r"(?:[_-]?(?:\d{1,2}|base|prod(?:uction)?|dev|staging|live|test)\b)?"
+_OF_WHAT = (
+    r"(?P<of> (?:for|of|to|on|für|zum|zur|de|del|do|da|di|du|van|för|voor|para|pour)"
+    r"(?: (?!in )[\w.'@/-]{1,24}){1,4}(?=[ ]?[:=：]| (?:is|was|ist|war|lautet|est|es|é|è) ))?"
+)
+"""What it is the password of, where what assigns comes thereafter."""
+_OPENS = r"(?=[bf]?\\{0,3}[\"'`])"
+_ASSIGNS = (
+    r"(?:\\{0,3}[\"'`]\]?|\*\*)?(?:"
+    r"[ \t]{0,4}(?:=>|:=|={1,2}|[:：|])(?:\*\*)?[ \t]{0,4}"
+    r"|[ \t]{1,2}(?:is|was|ist|war|lautet|est|es|é|è|är):?[ \t]{1,2}|[ \t]?[是为][ \t]?"
+    r"|,?\s{1,24}\\{0,3}[\"']?value\\{0,3}[\"']?[ \t]{0,2}[=:][ \t]{0,2}"
+    rf"|[ \t]{{1,3}}(?:{_OPENS}|(?=\S{{0,64}}\d))|\({_OPENS}|,[ \t]?{_OPENS}|>)"
+)
+_NAME = re.compile(f"(?P<name>{_NAMES}){_KINDS_OF_ONE}{_OF_WHAT}{_ASSIGNS}")
+_RARE_NAME = re.compile(f"(?P<name>{'|'.join(_RARE_NAMES)})(?: -string)?{_OF_WHAT}{_ASSIGNS}")
+"""The end of a telling name, and what assigns. Searched in lower case."""
+_FLAG = re.compile(rf"--(?:[a-z]{{1,16}}-){{0,3}}(?P<name>{_NAMES})(?P<of>) {{1,3}}")
+_KEY_OF = re.compile(
+    r"(?:api|access|secret|private|auth|account|signing|encryption|master|service|shared|client|"
+    r"app|application|server|admin|deploy|webhook|hmac|jwt|aes|storage|subscription|consumer|"
+    r"license|licence)[_ -]?\Z"
+)
+"""What makes a key a secret one; others open tables and maps."""
+_NO_SECRET_OF = re.compile(
+    r"(?:public|publishable|cache|primary|foreign|partition|sort|idempotency|object|host)[_ -]?\Z"
+)
+_AWS = re.compile(r"(?:secret[_ -]?access|aws[_ -]?secret)[_ -]?\Z")
+_NO_TOKEN = re.compile(
+    r"(?:eos|bos|pad|unk|sep|cls|mask|stop|next|page|continuation|cursor|sync|resume|delta)_?\Z"
+)
+"""Tokens of a vocabulary or of a list's pages."""
+_IN_TAG = re.compile(r"<[\w:.-]{0,32}\Z")
+_VARIABLE = re.compile(r"[A-Z0-9_]{3,}")
+_QUOTED = re.compile(r"[bfru]{0,2}\\{0,3}[\"'`]([^\s\"'`\\]{6,})")
+_SPACED = re.compile(r"[bfru]?\\{0,3}([\"'`])([^\"'`\\\n]{8,64})\\{0,3}\1")
+_BARE = re.compile(
+    r"((?:[A-Za-z0-9\u00b5-\u1fff+/_.~!#%^*$?-]|&(?![A-Za-z_-]{1,32}=)|@(?![A-Za-z0-9-]{1,63}[.:/])){6,}={0,2})"
+)
+"""Ends before the next parameter of a query, and before the host of a URL; at what assigns, so that
+no two names share one."""
+_WIDE = re.compile(
+    r"((?:[^\s\"'`\\&;,@<\u3000-\u303f\uff00-\uff0f\uff1a-\uff20]|&(?![A-Za-z_-]{1,32}=)|"
+    r";(?![A-Za-z_ -]{1,32}=)|,(?![\w -]{1,32}[=:])|@(?![A-Za-z0-9-]{1,63}[.:/])|<(?!/)){8,128})"
+)
+"""The same, and what brackets, commas and other marks are part of."""
+_LONG = 32
+Span = tuple[int, int]
+_CLOSES = ".,;:)]}>?"
+_SET = re.compile(r"((?:[^\s\"'`\\;,&|<>(){}\[\]]|[&,](?![&\s]|[A-Za-z_-]{1,32}=)){6,256})")
+_PHRASE = re.compile(
+    r"\\{0,3}[\"'`]([a-z]{2,12}(?:[ -][a-z]{2,12}){3,24})"
+    r"|((?!the )[a-z]{3,12}(?:[ -](?!the )[a-z]{3,12}){3,24})[ \t]{0,8}(?:[\r\n]|\Z)"
+)
+"""Words in quotes, or all that there is to the line's end, without such short ones as a sentence
+has."""
+_BEFORE = 32
+_FAMILIES: tuple[tuple[str, str, Check, Check], ...] = (
+    ("secret", "secret", is_secret, is_secret),
+    ("token", "token", is_token, is_token),
+    ("key", "key", is_key, is_key),
+    ("密钥", "key", is_key, is_key),
+    ("auth", "authorization", is_auth, is_auth),
+    ("credential", "credentials", is_credentials, is_credentials),
+    ("", "password", is_password, is_bare_password),
+)
+"""How a name begins, the kind of its value, and what must hold of a quoted and of a bare one."""
+
+
+def named(text: str) -> Iterator[Place]:
+    """Values that stand next to a telling name."""
+    lower = text.replace("\u0130", "I").lower()  # the one letter that grows in lower case
+    patterns = [_NAME]
+    patterns += [_FLAG] if "--" in text else []
+    patterns += [_RARE_NAME] if any(name in lower for name in _RARE_NAMES) else []
+    for pattern in patterns:
+        for found in pattern.finditer(lower):
+            yield from _value(text, lower, found)
+
+
+def _value(text: str, lower: str, found: re.Match[str]) -> Iterator[Place]:
+    """The value behind a name, where the name and the value make it a secret."""
+    name, start, end = found["name"], found.start("name"), found.end()
+    assign = lower[max(found.end("of"), found.end("name")) : end]
+    before = lower[max(0, start - _BEFORE) : start]
+    is_set = assign == "=" and _VARIABLE.fullmatch(text, start - 3, start + len(name)) is not None
+    if not _is_telling(text[start : start + len(name)], before, assign, is_set=is_set):
+        return
+    if assign.endswith(">") and not assign.endswith("=>") and not _IN_TAG.search(before):
+        return
+    kind, of_quoted, of_bare = next(row[1:] for row in _FAMILIES if name.startswith(row[0]))
+    if kind == "key" and _AWS.search(before):
+        kind = "AWS secret key"
+    is_told = bool(assign.strip()) or found.re is _FLAG
+    if kind == "password":
+        of_bare = is_set_password if is_set else of_bare if is_told else is_spoken_password
+    elif not (is_told or _QUOTED.match(text, end)):
+        return
+    place = _words(text, end, name, assign) if kind == "password" else None
+    if place is None and (quoted := _QUOTED.match(text, end)):
+        place = quoted.span(1) if of_quoted(quoted[1]) else None
+    elif place is None:
+        place = _bare(text, end, kind, of_bare, is_set=is_set)
+    is_weak = name == "pass" and before[-1:] not in ("_", "-") and not is_set
+    if place and not (
+        is_weak and not is_strong_password(text[slice(*place)], is_glued=before[-1:].isalpha())
+    ):
+        yield Place(*place, kind)
+
+
+def _words(text: str, start: int, name: str, assign: str) -> Span | None:
+    """Where a password of several words stands."""
+    if name == "passphrase" and (phrase := _PHRASE.match(text, start)):
+        return phrase.span(phrase.lastindex or 0)
+    spaced = _SPACED.match(text, start) if assign.strip() else None
+    return spaced.span(2) if spaced and is_spaced_password(spaced[2]) else None
+
+
+def _bare(text: str, start: int, kind: str, check: Check, *, is_set: bool) -> Span | None:
+    """Where a secret without quotes and spaces stands, by what must hold of it."""
+    if wide := _WIDE.match(text, start):
+        value = wide[1].rstrip(_CLOSES)
+        is_whole = is_jumbled(value) and (kind == "password" or len(value) >= _LONG)
+        if (is_whole or (kind == "password" and is_knotted(value))) and check(value):
+            return start, start + len(value)
+    bare = (_SET if is_set or kind == "credentials" else _BARE).match(text, start)
+    if bare is None or text[bare.end() : bare.end() + 1] in tuple("([{="):
+        return None
+    return (start, start + len(bare[1].rstrip(".?"))) if check(bare[1]) else None
+
+
+def _is_telling(name: str, before: str, assign: str, *, is_set: bool) -> bool:
+    """Whether a name says that its value is a secret, given what stands before it."""
+    if assign == ":" == before[-1:]:  # the part of a name that has several
+        return False
+    match name.lower():
+        case "pass":
+            is_told = "=" in assign or (":" in assign and name != "PASS")
+            return is_told or before[-1:] in ("_", "-")
+        case "token":
+            return not _NO_TOKEN.search(before)
+        case "key":
+            return bool(_KEY_OF.search(before)) or (is_set and not _NO_SECRET_OF.search(before))
+        case "pw" | "auth":
+            return not before[-1:].isalpha()
+        case _:
+            return True
