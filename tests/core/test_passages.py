@@ -3,7 +3,7 @@
 import pytest
 
 from compact.core.passages import own_lines, own_words, passages, said_in
-from tests.pace import is_linear
+from tests.pace import is_linear, seconds
 
 SAID = "Never push to main."
 
@@ -99,8 +99,27 @@ def test_lines_are_told_apart():
     [
         *("<a>\n", "</a>\n", "<a></a\n", "[", "[1,\n", '{"a":\n', '"\n', ': "x\n', "> ", "```\n"),
         *("    x\n", "[tool result", "Tool result: x\n\n", "--- end ", "*" * 12 + " ", ", " * 9),
-        *("<|a", "_", " "),
+        *("<|a", "_", " ", "„\n", "“a\n", "Observation: x\n\n"),
     ],
 )
 def test_long_texts_are_read_in_linear_time(piece):
     assert is_linear(own_words, piece * (200_000 // len(piece)))
+
+
+@pytest.mark.parametrize(
+    ("opener", "piece"),
+    [
+        ("a\n\n", "Tool output: x\n\n"),
+        ("a\n\n", "Observation: x\n\n"),
+        ("Tool output x", ":"),
+        ("Tool output ", "x:"),
+        ("", "„“x\n"),
+    ],
+)
+def test_labels_are_read_in_linear_time(opener, piece):
+    assert is_linear(own_words, opener + piece * (60_000 // len(piece)) + "a")
+
+
+def test_many_quotations_that_nobody_closes_take_no_longer_than_lines():
+    lines, opened = "x\n" * 40_000, "„\n" * 40_000
+    assert seconds(own_words, opened, 3) < 15 * seconds(own_words, lines, 3)

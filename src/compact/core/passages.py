@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -56,14 +57,17 @@ _NUMBER = re.compile(r"-?\d+")
 _CLOSING = re.compile(r"(?:<\|?|\[)/(?P<name>[A-Za-z][\w.:-]*)[ \t]*\|?[>\]]")
 _BEFORE = re.compile(r"(?P<marks>[^\w\s]{0,12})[ \t]*")
 _BULLET = re.compile(r"[-*+•>][ \t]")
-_AFTER = re.compile(r"\W*$|[\])}|*_ ]*:|[ \t]+\S+[ \t]*:\W*$")
+_AFTER = re.compile(r"\W*$|[\])}|*_ ]*:|[ \t]+[^\s:]+[ \t]*:\W*$")
 _AFTER_OPEN = re.compile(r"[^\[\]<>\n]{0,200}[\]>]")
 """How a label ends, and one in brackets."""
 _END = re.compile(r"^[ \t]*[^\w\s]{1,12}[ \t]*(?i:end)\b[\w _-]{0,60}[^\w\s]*[ \t]*$", re.MULTILINE)
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
 _QUOTED = re.compile(r"[ \t]*(?:(?:[-*+]|\d{1,3}[.)])[ \t]+)?>")
 _LISTED = re.compile(r"[ \t]*(?:[-*+•]|\d{1,3}[.)])[ \t]")
-_MARKS = {'"': '"', "“": "”", "„": "“”", "«": "»", "「": "」", "『": "』", '"""': '"""'}
+_MARKS = {
+    **{'"': ('"',), "“": ("”",), "„": ("“", "”"), "«": ("»",), "「": ("」",), "『": ("』",)},
+    '"""': ('"""',),
+}
 _OPENS = re.compile(r'(?:^[ \t]*|[:：,][ \t]+)(?P<mark>"""|["“„«「『])(?P<rest>.*)$')
 _CLOSED = re.compile(r"[ \t.,;:!?)*_]*$")
 _JSON = json.JSONDecoder()
@@ -92,6 +96,17 @@ class _Lines:
             if not text[found.end() : found.end() + 200].split("\n", 1)[0].strip():
                 self.closings_at_ends[found["name"]] = found
         self.tried = 0
+        self._next: dict[str, int] = {}
+
+    def next(self, mark: str, start: int) -> int:
+        """Where a mark stands next, asked in order; -1 where it does not."""
+        if mark not in self._next or 0 <= self._next[mark] < start:
+            self._next[mark] = self.text.find(mark, start)
+        return self._next[mark]
+
+    def number(self, at: int) -> int:
+        """The line in which a position is."""
+        return bisect_right(self.starts, at) - 1
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -206,12 +221,13 @@ def _labelled(lines: _Lines, number: int, line: str) -> Passage | None:
     ends = _AFTER_OPEN if before["marks"].endswith(("<", "[", "|")) else _AFTER
     if not (found := ends.match(label, after)):
         return None
-    start, end = lines.starts[number], _END.search(lines.text, lines.end(number))
-    stop = end.end() if end else len(lines.text)
+    start = lines.starts[number]
     if start and found.end() < len(label) and ends is _AFTER:
         paragraph = lines.text.find("\n\n", start)
-        stop = paragraph if paragraph >= 0 else stop
-    return Passage(start, stop, is_tools=True)
+        if paragraph >= 0:
+            return Passage(start, paragraph, is_tools=True)
+    end = _END.search(lines.text, lines.end(number))
+    return Passage(start, end.end() if end else len(lines.text), is_tools=True)
 
 
 def _after_label(label: str, start: int) -> int | None:
@@ -254,14 +270,14 @@ def _between_marks(lines: _Lines, number: int, line: str) -> Passage | None:
     if opened is None:
         return None
     closing = _MARKS[opened["mark"]]
-    if any(mark in opened["rest"] for mark in (closing if len(closing) < 3 else [closing])):
+    if any(mark in opened["rest"] for mark in closing):
         return None
-    for last in range(number + 1, min(len(lines), number + LONGEST_QUOTATION)):
-        at = max(lines[last].rfind(mark) for mark in closing)
-        if at >= 0:
-            is_closed = _CLOSED.match(lines[last], at + 1)
-            return Passage(lines.starts[number], lines.end(last)) if is_closed else None
-    return None
+    found = [at for mark in closing if (at := lines.next(mark, lines.end(number))) >= 0]
+    last = lines.number(min(found)) if found else len(lines)
+    if last >= min(len(lines), number + LONGEST_QUOTATION):
+        return None
+    is_closed = _CLOSED.match(lines[last], max(lines[last].rfind(mark) for mark in closing) + 1)
+    return Passage(lines.starts[number], lines.end(last)) if is_closed else None
 
 
 class _Indented:
