@@ -93,6 +93,11 @@ _STATED = re.compile(
     re.IGNORECASE,
 )
 """Other lines that say that a tool's words follow: the call and `Result:`, a sentence."""
+_ACTION = re.compile(
+    r"^[^\w\n]{0,12}(?:action|tool|call|function|command)s?\b[\w \t]{0,40}[^\w\s]{0,3}:",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""How an agent announces a call in plain text."""
 _LONGEST_LABEL = 200
 _ROLE = re.compile(r"Tool:[ \t]*\S|<\|(?:\w{1,40}\|>[ \t]*)?(?i:tool|function|ipython|environment)")
 """A tool's turn, as templates of chats write it."""
@@ -214,6 +219,22 @@ def passages(text: str, *, is_answer: bool = False) -> Iterator[Passage]:
             at = found.stop
             yield found
         number += 1
+
+
+def begins_as_typed(text: str) -> bool:
+    """Whether the text begins with a label that a person can type as well as a program."""
+    label = _label(text.strip().partition("\n")[0].strip())
+    return label is not None and not label.marks
+
+
+def ends_in_call(answer: str) -> bool:
+    """Whether a model's answer calls a tool in plain text: behind a label, or in a passage at its
+    end.
+    """
+    end = len(answer.rstrip())
+    return bool(_ACTION.search(answer)) or any(
+        passage.stop >= end for passage in passages(answer, is_answer=True)
+    )
 
 
 def said_in(text: str) -> str:
