@@ -63,6 +63,7 @@ REPEATED = (
     *("<system-reminder>", "<command-args>a", "[Goals ", "[Checkpoint ck-0 · ", "```\n", "- a\n"),
     *("| a ", "> a\n", "**a", "[a](", '{"a":', "[a (\n", "key: a", "eyJ", "sk-a", "://a:", "a=b&"),
     *("Cookie: a=", "curl -u a:", "</details>", "\n\n```text\n", "Error: a\n", "1. a\n", "a, "),
+    *("„\n", "Observation: a\n\n"),
 )
 
 
@@ -73,6 +74,8 @@ PAIRS = (
     (f"{TOOL}a</details></tool-use>\n\n", TOOL),
     (f"{TOOL}", "**"),
     ("a\n# ", " "),
+    ("a\n\n", "Tool output: x\n\n"),
+    ("Tool output x", ":"),
 )
 """What took long before."""
 

@@ -3,7 +3,7 @@
 import pytest
 
 from compact.core.passages import own_lines, own_words, passages, said_in
-from tests.pace import is_linear
+from tests.pace import is_linear, seconds
 
 SAID = "Never push to main."
 
@@ -19,13 +19,27 @@ TOOLS = {
     "a label that names the tool": f"Tool result for read_file:\n{SAID}",
     "a label in brackets": f"[Result of tool call 7 (read_file)]\n{SAID}",
     "a heading": f"### Tool Output\n\n{SAID}",
-    "a bold label": f"**Function response:** {SAID}",
+    "a bold label": f"**Tool response:** {SAID}",
+    "a label in lower case": f"observation: {SAID}",
+    "a call and its result": f"[read_file for 'a.md'] Result:\n{SAID}",
+    "a sentence before it": f"Result from the fetch tool:\n{SAID}",
+    "another sentence": f"The tool returned:\n{SAID}",
+    "a role": f"Tool: {SAID}",
+    "a turn of a template": f"<|im_start|>tool\n{SAID}",
+    "output never closed": f"<stdout>\n{SAID}",
     "a banner": f"=== BEGIN TOOL OUTPUT ===\n{SAID}\n=== END TOOL OUTPUT ===",
 }
 
 QUOTED = {
     "any tags": f"<web_page url='x'>\n{SAID}\n</web_page>",
     "any brackets": f"[page]\n{SAID}\n[/page]",
+    "a tag over lines": f'<document\n title="a">\n{SAID}\n</document>',
+    "a source in a tag": f'<thing url="a.example">\n{SAID}\n</thing>',
+    "a banner": f"=== BEGIN DOCUMENT ===\n{SAID}\n=== END DOCUMENT ===",
+    "a label that people write": f"Function output: {SAID}",
+    "triple marks": f'"""Dear agent,\n{SAID}"""',
+    "a page within a person's tags": f"<page>\n<rules>\n{SAID}\n</rules>\n</page>",
+    "a tag named within its own": f"<page>\na <page> of\n{SAID}\n</page>",
     "a fence": f"```\n{SAID}\n```",
     "a fence never closed": f"~~~ text\n{SAID}",
     "quoted lines": f"> {SAID}\n> {SAID}",
@@ -49,6 +63,19 @@ OWN = (
     "Function returns never change.",
     'Call it "safe", and never "fast".',
     'It is 5" wide.\nNever cut it.',
+    *(
+        f"<{name}>\nNever push to main.\n</{name}>"
+        for name in ("rules", "instructions", "task", "feedback", "query", "coding_standards")
+    ),
+    "<p>Always use tabs</p>",
+    '<p class="x">\nAlways use tabs\n</p>',
+    "<b>Rule 1</b>\nAlways use tabs.\n<b>Rule 2</b>\nThanks",
+    ">= 3.11 is what we need. Always use tabs",
+    "[URGENT] Always use tabs [/URGENT]",
+    "~~~ Always use tabs ~~~",
+    "Hi,\n\n    Always use tabs, please.\n\nBye",
+    "How to handle tool errors:\n- Always retry.",
+    "Rules for the tool output: none.",
     "<user_query>\nNever push to main.\n</user_query>",
     "[1] Never push.\n[x] done",
     "{name} must never be empty.",
@@ -83,6 +110,37 @@ def test_words_behind_a_passage_are_own():
     assert own_words(labelled).split() == ["Be", "kind.", "Go", "on."]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Tool output:\n```\nfoo\n```\n\nNever push.",
+        "Fix this.\n\nTool output:\n```\nfoo\n```\nNever push.",
+        "Fix this.\n\nTool output:\nfoo\nfoo\n\nNever push.",
+        "Fix this.\n\n### Tool Output\n\nfoo\n\nNever push.",
+        "Function output: foo.\n\nNever push.",
+        "Action result: foo\n\nNever push.",
+        "<example>\nfoo\n</example>\nNever push.\n<example>\nfoo\n</example>\nThanks",
+        "<file name='a'>\nfoo\n</file>\nNever push.\n<file>foo</file>\nThanks",
+        "See <document>a foo</document>\nNever push.",
+    ],
+)
+def test_words_of_a_person_behind_what_is_pasted_are_theirs(text):
+    assert "Never push." in own_words(text)
+    assert "foo" not in own_words(text)
+
+
+def test_a_status_in_a_sentence_is_no_output():
+    text = "<returns>0</returns> is what main() gives.\n\nNever push."
+    assert own_words(text) == text.removeprefix("<returns>0</returns>")
+
+
+@pytest.mark.parametrize("text", ["## Tool results\n4 passed.", "**Execution results:** 4 passed."])
+def test_an_answers_own_heading_hides_nothing(text):
+    assert ("[GOAL] x", True) in list(own_lines(f"{text}\n\n[GOAL] x"))
+    assert ("[GOAL] x", True) in list(own_lines("Tool output: x\n\n[GOAL] x"))
+    assert ("[GOAL] x", False) in list(own_lines("<plan>\n[GOAL] x\n</plan>"))
+
+
 def test_indented_code_is_found():
     code = f"It holds:\n\n    {SAID}\n\n    {SAID}\n\nGo on."
     assert own_words(code).split() == ["It", "holds:", "Go", "on."]
@@ -99,8 +157,33 @@ def test_lines_are_told_apart():
     [
         *("<a>\n", "</a>\n", "<a></a\n", "[", "[1,\n", '{"a":\n', '"\n', ': "x\n', "> ", "```\n"),
         *("    x\n", "[tool result", "Tool result: x\n\n", "--- end ", "*" * 12 + " ", ", " * 9),
-        *("<|a", "_", " "),
+        *("<|a", "_", " ", "„\n", "“a\n", "Observation: x\n\n"),
     ],
 )
 def test_long_texts_are_read_in_linear_time(piece):
     assert is_linear(own_words, piece * (200_000 // len(piece)))
+
+
+@pytest.mark.parametrize(
+    ("opener", "piece"),
+    [
+        ("a\n\n", "Tool output: x\n\n"),
+        ("a\n\n", "Observation: x\n\n"),
+        ("Tool output x", ":"),
+        ("Tool output ", "x:"),
+        ("", "„“x\n"),
+        ("", "<text>"),
+        ("", "<text>a </text>\n"),
+        ("", "<" + "a" * 90),
+        ("</page>", "<page>\n"),
+        ("<page>", "</page>\n"),
+        ("a\n\n", "=== Tool output ===\nx\n\n"),
+    ],
+)
+def test_labels_are_read_in_linear_time(opener, piece):
+    assert is_linear(own_words, opener + piece * (60_000 // len(piece)) + "a")
+
+
+def test_many_quotations_that_nobody_closes_take_no_longer_than_lines():
+    lines, opened = "x\n" * 40_000, "„\n" * 40_000
+    assert seconds(own_words, opened, 3) < 15 * seconds(own_words, lines, 3)

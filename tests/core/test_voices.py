@@ -6,12 +6,24 @@ import hashlib
 
 import pytest
 
+from compact import ContextManager, compress
 from compact.core.checkpoints import Checkpoint, Span
 from compact.core.formats.known import format_named
+from compact.core.history import History
 from compact.core.messages import Message, MessageMetadata
 from compact.core.own_text import keyed
+from compact.core.tokens import TokenCounter
 from compact.core.voices import marked, own_words_of, person_text, spoken_text, voice_of
+from compact.errors import CannotFit
+from compact.providers.tokenizers import tokenizer
 from tests.pace import is_linear
+
+COUNTER = TokenCounter(tokenizer("o200k"))
+
+
+def user(text):
+    return Message(role="user", content=text)
+
 
 REMINDER = "<system-reminder>\nThe list is empty.\n</system-reminder>"
 CHECKPOINT = Checkpoint(
@@ -146,6 +158,36 @@ def test_what_a_tool_said_in_a_users_message_is_an_observation(text):
     message = Message(role="user", content=text)
     assert voice_of(message) == "observation"
     assert person_text(message) == ""
+
+
+@pytest.mark.parametrize("label", ["Observation", "Tool output", "Function output"])
+def test_what_may_be_a_persons_is_never_clipped(label):
+    """K-4: a label alone is no proof; only where an agent called in plain text is it a tool's."""
+    text = f"{label}: " + "Field f must be checked before it is written. " * 200
+    call = "I look.\nAction: read[a.py]"
+    for said in ("I see.", "Done:\n- a\n- b"):
+        history = History(
+            [Message(role="assistant", content=said), user(text)],
+            format_named("chat_completions"),
+            COUNTER,
+        )
+        assert list(history.persons()) == [1]
+    talk = [{"role": "user", "content": "Mend it."}, {"role": "assistant", "content": "Yes."}]
+    asked = {"role": "user", "content": text}
+    with pytest.raises(CannotFit, match="newest user message"):
+        compress([*talk * 4, asked], max_tokens=600)
+    ctx = ContextManager(window=8_192)
+    ctx.add_messages([*talk, asked])
+    assert ctx.history.is_person(2)
+    if label != "Function output":
+        history = History(
+            [Message(role="assistant", content=call), user(text)],
+            format_named("chat_completions"),
+            COUNTER,
+        )
+        assert list(history.persons()) == []
+        ctx.add_messages([{"role": "assistant", "content": call}, asked])
+        assert not ctx.history.is_person(4)
 
 
 def test_text_of_ours_is_told_by_its_key():

@@ -22,7 +22,7 @@ from compact.core.own_text import OwnText, keyed
 from compact.core.redaction import Known
 from compact.core.telling import cleaned
 from compact.core.tokens import TokenCounter
-from compact.core.voices import marked, own_words_of, voice_of
+from compact.core.voices import marked, may_be_persons, own_words_of
 from compact.errors import InvalidMessage
 
 Item = Message | Mapping[str, Any]
@@ -257,8 +257,10 @@ class History:
         return self._first
 
     def is_person(self, position: int) -> bool:
-        """Whether a person wrote the message there."""
-        return self._may_be_person(position) and voice_of(self[position]) == "person"
+        """Whether a person wrote the message there, or may have."""
+        if not self._may_be_person(position):
+            return False
+        return may_be_persons(self[position], lambda: self[position - 1] if position else None)
 
     def _may_be_person(self, position: int) -> bool:
         """A look that parses nothing: rules out assistants, tools, and user messages that carry

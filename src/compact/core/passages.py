@@ -1,20 +1,23 @@
 """Passages of a text that its speaker passes on rather than says: what a program put there, what
 is quoted, what is code or data.
 
-They are found by their form, whoever made them: a pair of tags or brackets of one name that begins
-a line, a fence, lines that open with `>`, lines between quotation marks, indented code, JSON, and
-whatever follows the label that an agent puts before what a tool said. A tag in the middle of a
-sentence is a word like any other. Who speaks is decided in `core.voices`.
+They are found by their form, whoever made them: a pair of tags or brackets that is named as what
+tools give, or as a kind of text (`<page>`), or tells where its text is from; a fence, lines that
+open with `>`, lines between quotation marks, indented code, JSON, and what follows the label that
+an agent puts before what a tool said. Other tags are how people divide a request (`<rules>`), and
+their words are theirs; in an answer of a model all tags open a passage. Who speaks is decided in
+`core.voices`.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 from typing import NamedTuple
 
-FENCE = re.compile(r"[ \t]*(?:(?:[-*+]|\d{1,3}[.)])[ \t]+)?(?P<fence>`{3,}|~{3,})(?P<info>[^`]*)$")
+FENCE = re.compile(r"[ \t]*(?:(?:[-*+]|\d{1,3}[.)])[ \t]+)?(?P<fence>`{3,}|~{3,})(?P<info>[^`~]*)$")
 LONGEST_QUOTATION = 60
 """Lines within which a quotation mark is closed."""
 MOST_TRIED = 50
@@ -40,30 +43,75 @@ _OUTPUT = frozenset(
     ]
 )
 """What tools give: a tag whose name ends so is a tool's."""
-_MAY_BE_OUTPUT = re.compile("|".join(_OUTPUT), re.IGNORECASE)
+_MAY_BE_OUTPUT = re.compile(r"tool|function|command|<\||" + "|".join(_OUTPUT), re.IGNORECASE)
 _TOOLS = frozenset("tool tools function functions action execution call observation".split())  # noqa: SIM905
 """Who gives it. A label needs both: `Output:` is how people write, `Tool output:` is not."""
+_SURE = frozenset(("tool", "tools", "observation", "observations"))
+"""Of these, who is no word of people's: what `Function output: …` begins may be a request."""
 _LINKS = frozenset("of a an the for from begin start end".split())  # noqa: SIM905
 _PERSONS = frozenset(("user", "human"))
 """A tag whose name begins so says that a person typed what stands in it."""
+_OTHERS = frozenset("system environment assistant agent tool function web retrieved".split())  # noqa: SIM905
+"""One that begins so is somebody else's."""
+_MATERIAL = frozenset(
+    (  # noqa: SIM905
+        "document doc page webpage website site article file content text context source data "
+        "dataset input body html xml json csv code codebase snippet diff patch log trace traceback "
+        "dump transcript conversation chat history mail email message thread post comment review "
+        "passage chunk excerpt extract quote example search attachment paste selection clipboard "
+        "book chapter paper abstract summary report letter contract manual readme table record"
+    ).split()
+)
+"""Kinds of text: a tag whose name ends so holds some, and says nothing."""
+_SOURCED = re.compile(r"\b(?:url|uri|href|src|path|file\w{0,9}|source|title|author)[ \t]*=", re.I)
+"""What else in a tag tells where its text is from."""
+_HTML = frozenset(
+    (  # noqa: SIM905
+        "a b i u s p q br hr em strong div span font center big small sub sup mark del ins kbd img "
+        "h1 h2 h3 h4 h5 h6 ul ol li dl dt dd"
+    ).split()
+)
+"""Elements of a sentence or a paragraph: an editor put them around words."""
 
 _TAG = re.compile(
-    r"[ \t]*(?:<\|?(?P<angle>[A-Za-z][\w.:-]*)(?P<more>[^<>\n]*)>"
-    r"|\[(?P<square>[A-Za-z][\w.:-]*)[^\[\]\n]*\])"
+    r"[ \t]*(?:<(?P<slash>/?)\|?(?P<angle>[A-Za-z][\w.:-]{0,80})(?![\w.:-])(?P<more>[^<>]{0,300})>"
+    r"|\[(?P<cut>/?)(?P<square>[A-Za-z][\w.:-]{0,80})(?![\w.:-])(?P<rest>[^\[\]\n]{0,300})\])"
 )
 _NUMBER = re.compile(r"-?\d+")
 """What a tag holds that tells how a call ended: its output follows."""
-_CLOSING = re.compile(r"(?:<\|?|\[)/(?P<name>[A-Za-z][\w.:-]*)[ \t]*\|?[>\]]")
 _BEFORE = re.compile(r"(?P<marks>[^\w\s]{0,12})[ \t]*")
 _BULLET = re.compile(r"[-*+•>][ \t]")
-_AFTER = re.compile(r"\W*$|[\])}|*_ ]*:|[ \t]+\S+[ \t]*:\W*$")
+_AFTER = re.compile(r"\W*$|[\])}|*_ ]*:|[ \t]+[^\s:]+[ \t]*:\W*$")
 _AFTER_OPEN = re.compile(r"[^\[\]<>\n]{0,200}[\]>]")
 """How a label ends, and one in brackets."""
+_STATED = re.compile(
+    r"(?:\[[^\[\]]{2,}\][ \t]+(?:output|result|response|observation)s?"
+    r"|(?:the[ \t]+)?(?:output|result|response|observation|error)s?[ \t]+(?:of|from|by)[ \t]+"
+    r"(?:[^\s:]+[ \t]+){0,5}(?:tool|function|command)(?:[ \t]+call)?"
+    r"|(?:[^\s:]+[ \t]+){0,5}(?:tool|function|command)(?:[ \t]+call)?[ \t]+"
+    r"(?:returned|responded|replied|printed|said|says|gave|reported)(?:[ \t]+\w+){0,2})[ \t]*:",
+    re.IGNORECASE,
+)
+"""Other lines that say that a tool's words follow: the call and `Result:`, a sentence."""
+_ACTION = re.compile(
+    r"^[^\w\n]{0,12}(?:action|tool|call|function|command)s?\b[\w \t]{0,40}[^\w\s]{0,3}:",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""How an agent announces a call in plain text."""
+_LONGEST_LABEL = 200
+_ROLE = re.compile(r"Tool:[ \t]*\S|<\|(?:\w{1,40}\|>[ \t]*)?(?i:tool|function|ipython|environment)")
+"""A tool's turn, as templates of chats write it."""
+_BANNER = re.compile(r"[^\w\s]{2,}[ \t]*begin[ \t_]+(?P<name>[\w .-]{1,60})[^\w\s]{2,}", re.I)
 _END = re.compile(r"^[ \t]*[^\w\s]{1,12}[ \t]*(?i:end)\b[\w _-]{0,60}[^\w\s]*[ \t]*$", re.MULTILINE)
+_SPACE, _NO_SPACE = re.compile(r"\s"), re.compile(r"\S")
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
-_QUOTED = re.compile(r"[ \t]*(?:(?:[-*+]|\d{1,3}[.)])[ \t]+)?>")
+_QUOTED = re.compile(r"[ \t]*(?:(?:[-*+]|\d{1,3}[.)])[ \t]+)?>(?![=:])")
+_PROSE = re.compile(r"[ \t]+[^\W\d_][^={}<>;\\|$`_]*[ ][^={}<>;\\|$`_]*[.!?,:]$")
 _LISTED = re.compile(r"[ \t]*(?:[-*+•]|\d{1,3}[.)])[ \t]")
-_MARKS = {'"': '"', "“": "”", "„": "“”", "«": "»", "「": "」", "『": "』", '"""': '"""'}
+_MARKS = {
+    **{'"': ('"',), "“": ("”",), "„": ("“", "”"), "«": ("»",), "「": ("」",), "『": ("』",)},
+    '"""': ('"""',),
+}
 _OPENS = re.compile(r'(?:^[ \t]*|[:：,][ \t]+)(?P<mark>"""|["“„«「『])(?P<rest>.*)$')
 _CLOSED = re.compile(r"[ \t.,;:!?)*_]*$")
 _JSON = json.JSONDecoder()
@@ -78,20 +126,74 @@ class Passage(NamedTuple):
     """Whether a tool said it; else it may have been quoted or pasted by whoever speaks."""
 
 
+class _Tags:
+    """The tags of a text in pairs: each is closed by the first that balances it, and by any later
+    one that closes nothing else.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._last: dict[str, int] = {}
+        self._ends: dict[int, int] = {}
+        open_tags, outer = dict[str, list[int]](), dict[str, int]()
+        for found in _TAG.finditer(text) if "</" in text or "[/" in text else ():
+            name, at = found["angle"] or found["square"], found.end()
+            if not (found["slash"] or found["cut"]):
+                if not (found["more"] or "").endswith("/"):
+                    open_tags.setdefault(name, []).append(at)
+                continue
+            self._last[name] = at
+            opened = open_tags.get(name)
+            start = opened.pop() if opened else outer.get(name)
+            if start is not None:
+                self._ends[start] = at
+                if not opened:
+                    outer[name] = start
+
+    def end(self, name: str, opened: int, *, is_last: bool) -> int | None:
+        """Where the tag ends that closes the one whose end is `opened`."""
+        last = self._last.get(name, -1)
+        end = self._ends.get(opened, last)
+        end = last if is_last else end
+        return end if end > opened else None
+
+
 class _Lines:
     """A text by its lines."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, *, is_answer: bool) -> None:
         self.text = text
+        self.is_answer = is_answer
+        """Whether a model speaks: it puts no label before what others say in the whole text."""
+        self.begins = len(text) - len(text.lstrip())
         self.starts = [0, *(found.end() for found in re.finditer("\n", text))]
-        self.closings: dict[str, re.Match[str]] = {}
-        """The last closing tag of each name: what stands in a passage may close it earlier."""
-        self.closings_at_ends: dict[str, re.Match[str]] = {}
-        for found in _CLOSING.finditer(text):
-            self.closings[found["name"]] = found
-            if not text[found.end() : found.end() + 200].split("\n", 1)[0].strip():
-                self.closings_at_ends[found["name"]] = found
+        self.tags = _Tags(text)
+        self.ends: list[int] | None = None
+        """Where the lines end that say that something ends."""
         self.tried = 0
+        self._next: dict[str, int] = {}
+
+    def next(self, mark: str, start: int) -> int:
+        """Where a mark stands next, asked in order; -1 where it does not."""
+        if mark not in self._next or 0 <= self._next[mark] < start:
+            self._next[mark] = self.text.find(mark, start)
+        return self._next[mark]
+
+    def paragraph(self, start: int) -> int:
+        """Where the paragraph ends that a position is in, or the next one."""
+        found = _NO_SPACE.search(self.text, start)
+        end = self.text.find("\n\n", found.start()) if found else -1
+        return end if end >= 0 else len(self.text)
+
+    def banner(self, start: int) -> int | None:
+        """Where the next line ends that says that something ends."""
+        if self.ends is None:
+            self.ends = [found.end() for found in _END.finditer(self.text)]
+        at = bisect_right(self.ends, start)
+        return self.ends[at] if at < len(self.ends) else None
+
+    def number(self, at: int) -> int:
+        """The line in which a position is."""
+        return bisect_right(self.starts, at) - 1
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -104,9 +206,10 @@ class _Lines:
         return self.starts[number + 1] - 1 if number + 1 < len(self) else len(self.text)
 
 
-def passages(text: str) -> Iterator[Passage]:
-    """The passages of a text, in order."""
-    lines, at, number, state = _Lines(text), 0, 0, _Indented()
+def passages(text: str, *, is_answer: bool = False) -> Iterator[Passage]:
+    """The passages of a text, in order; `is_answer` where a model speaks and no person."""
+    lines, at, number = _Lines(text, is_answer=is_answer), 0, 0
+    state = _Indented(is_answer=is_answer)
     while number < len(lines):
         start, line = lines.starts[number], lines[number]
         found = _passage(lines, number, line) if start >= at else None
@@ -116,6 +219,22 @@ def passages(text: str) -> Iterator[Passage]:
             at = found.stop
             yield found
         number += 1
+
+
+def begins_as_typed(text: str) -> bool:
+    """Whether the text begins with a label that a person can type as well as a program."""
+    label = _label(text.strip().partition("\n")[0].strip())
+    return label is not None and not label.marks
+
+
+def ends_in_call(answer: str) -> bool:
+    """Whether a model's answer calls a tool in plain text: behind a label, or in a passage at its
+    end.
+    """
+    end = len(answer.rstrip())
+    return bool(_ACTION.search(answer)) or any(
+        passage.stop >= end for passage in passages(answer, is_answer=True)
+    )
 
 
 def said_in(text: str) -> str:
@@ -131,8 +250,8 @@ def own_words(text: str) -> str:
 
 
 def own_lines(text: str) -> Iterator[tuple[str, bool]]:
-    """The lines of a text, each with whether it begins with its speaker's own words."""
-    start, rest = 0, passages(text)
+    """The lines of a model's answer, each with whether it begins with its own words."""
+    start, rest = 0, passages(text, is_answer=True)
     passage = next(rest, None)
     for line in text.split("\n"):
         while passage is not None and passage.stop <= start:
@@ -163,6 +282,7 @@ def _passage(lines: _Lines, number: int, line: str) -> Passage | None:
         or _labelled(lines, number, line)
         or (_data(lines, number) if opening in "{[" else None)
         or _between_marks(lines, number, line)
+        or _tagged_within(lines, number, line)
     )
 
 
@@ -174,50 +294,127 @@ def _fenced(lines: _Lines, number: int, opened: re.Match[str]) -> Passage:
     return Passage(lines.starts[number], len(lines.text))
 
 
+def _kind(name: str, more: str, *, is_answer: bool) -> bool | None:
+    """Whether what stands in a tag is a tool's; None where it is its speaker's own."""
+    words = [word.lower() for word in _WORD.findall(name) if not word.isdigit()]
+    if not words or words[0] in _PERSONS or name.lower() in _HTML:
+        return None
+    head = words[-1]
+    if head in _OUTPUT:
+        return True
+    is_others = words[0] in _OTHERS or {head, head.removesuffix("s")} & _MATERIAL
+    return False if is_others or is_answer or _SOURCED.search(more) else None
+
+
 def _tagged(lines: _Lines, number: int, line: str) -> Passage | None:
-    """What stands in a pair of tags, to the last one that closes it."""
-    tag = _TAG.match(line)
-    if tag is None:
+    """What stands in a pair of tags that begins a line."""
+    start = lines.starts[number]
+    tag = _TAG.match(lines.text, start) if line.lstrip()[:1] in "<[" else None
+    if tag is None or tag["slash"] or tag["cut"]:
         return None
     name = tag["angle"] or tag["square"]
-    words = _words(name)
-    if words[:1] and words[0] in _PERSONS:
+    is_tools = _kind(name, tag["more"] or tag["rest"] or "", is_answer=lines.is_answer)
+    if is_tools is None:
         return None
-    is_alone = not line[tag.end() :].strip()
-    is_tools = bool(words) and words[-1] in _OUTPUT
-    closings = lines.closings if is_alone or is_tools else lines.closings_at_ends
-    start, closing = lines.starts[number], closings.get(name)
-    if closing is None or closing.start() < start + tag.end():
+    is_alone = not _rest(lines.text, tag.end())
+    is_last = is_tools and start <= lines.begins and not lines.is_answer
+    end = lines.tags.end(name, tag.end(), is_last=is_last)
+    if end is None:
+        is_cut = is_tools and is_alone and tag["angle"] and not lines.is_answer
+        return Passage(start, len(lines.text), is_tools=True) if is_cut else None
+    ends_line = not _rest(lines.text, end)
+    if not (is_alone or is_tools or ends_line):
         return None
-    within = lines.text[start + tag.end() : closing.start()]
-    is_status = is_tools and _NUMBER.fullmatch(within.strip()) is not None
-    return Passage(start, len(lines.text) if is_status else closing.end(), is_tools)
+    within = lines.text[tag.end() : min(end, tag.end() + 40)].partition("<")[0]
+    is_status = is_tools and ends_line and _NUMBER.fullmatch(within.strip()) is not None
+    return Passage(start, len(lines.text) if is_status else end, is_tools)
+
+
+def _tagged_within(lines: _Lines, number: int, line: str) -> Passage | None:
+    """A text in a pair of tags behind words, to the end of a line: no word such as `<b>x</b>`."""
+    start, stop = lines.starts[number], lines.end(number)
+    for tag in _TAG.finditer(lines.text, start, stop) if "<" in line else ():
+        name = tag["angle"]
+        end = lines.tags.end(name, tag.end(), is_last=False) if name and not tag["slash"] else None
+        is_tools = None
+        if end is not None and not _rest(lines.text, end):
+            is_tools = _kind(name, tag["more"], is_answer=lines.is_answer)
+        if (
+            is_tools is not None
+            and end
+            and _SPACE.search(lines.text, tag.end(), min(end, tag.end() + 80))
+        ):
+            return Passage(tag.start(), end, is_tools)
+    return None
+
+
+def _rest(text: str, at: int) -> str:
+    """What follows in a line."""
+    return text[at : at + 200].partition("\n")[0].strip()
 
 
 def _labelled(lines: _Lines, number: int, line: str) -> Passage | None:
-    """What follows the label of what a tool said: all, or up to a line that says that it ends. One
-    that stands between other words, with words of its own behind it, labels a paragraph.
+    """What follows the label of what a tool said: a fence; a paragraph, where its speaker may go
+    on: behind words of theirs, in an answer, or where people write such labels, too; else all, or
+    up to a line that says that it ends.
     """
-    label = line.strip()
-    before = _BEFORE.match(label)
-    after = _after_label(label, before.end()) if before and not _BULLET.match(label) else None
-    if before is None or after is None or not (before["marks"] or label[:1].isupper()):
+    label, start = line.strip(), lines.starts[number]
+    if found := _BANNER.fullmatch(label[:_LONGEST_LABEL]):
+        kind = _kind(found["name"].strip(), "", is_answer=lines.is_answer)
+        end = lines.banner(lines.end(number)) or len(lines.text)
+        return None if kind is None else Passage(start, end, kind)
+    read = _label(label)
+    if read is None or (lines.is_answer and read.marks[:1] in ("#", "*")):
         return None
-    ends = _AFTER_OPEN if before["marks"].endswith(("<", "[", "|")) else _AFTER
+    is_first = start <= lines.begins and not lines.is_answer
+    if read.is_alone and number + 1 < len(lines) and (fence := FENCE.match(lines[number + 1])):
+        return Passage(start, _fenced(lines, number + 1, fence).stop, is_tools=True)
+    if read.is_sure and (is_first or read.marks.endswith(("<", "|"))):
+        end = lines.banner(lines.end(number)) or len(lines.text)
+    else:
+        end = lines.paragraph(lines.end(number) if read.is_alone else start)
+        if len(read.marks) > 1:
+            end = lines.banner(lines.end(number)) or end
+    return Passage(start, end, is_tools=read.is_sure)
+
+
+class _Label(NamedTuple):
+    """The label of what a tool said."""
+
+    marks: str
+    """Before its words."""
+    is_alone: bool
+    """Whether its line ends with it."""
+    is_sure: bool
+    """Whether no person writes so of what they want."""
+
+
+def _label(label: str) -> _Label | None:
+    """The label that a line begins with."""
+    if len(label) <= _LONGEST_LABEL and _STATED.fullmatch(label):
+        return _Label("", is_alone=True, is_sure=True)
+    if found := _ROLE.match(label):
+        return _Label("<" if label[0] == "<" else "", is_alone=False, is_sure=True)
+    before = _BEFORE.match(label)
+    if before is None or _BULLET.match(label):
+        return None
+    after, named = _named(label, before.end())
+    marks, is_known = before["marks"], bool(named & _SURE)
+    if after is None or not (marks or label[:1].isupper() or is_known):
+        return None
+    ends = _AFTER_OPEN if marks.endswith(("<", "[", "|")) else _AFTER
     if not (found := ends.match(label, after)):
         return None
-    start, end = lines.starts[number], _END.search(lines.text, lines.end(number))
-    stop = end.end() if end else len(lines.text)
-    if start and found.end() < len(label) and ends is _AFTER:
-        paragraph = lines.text.find("\n\n", start)
-        stop = paragraph if paragraph >= 0 else stop
-    return Passage(start, stop, is_tools=True)
+    if not (marks or label[:1].isupper()) and ":" not in label[after:]:
+        return None
+    is_alone = found.end() == len(label)
+    return _Label(marks, is_alone, is_known or (is_alone and "#" not in marks))
 
 
-def _after_label(label: str, start: int) -> int | None:
-    """Where the words end that name a tool and what it gave; None where they do not."""
+def _named(label: str, start: int) -> tuple[int | None, set[str]]:
+    """Where the words end that name a tool and what it gave, and they; None where they do not."""
     named, end = set[str](), start
-    for found in _WORD.finditer(label, start, 200):
+    for found in _WORD.finditer(label, start, _LONGEST_LABEL):
         word = found[0].lower()
         if label[end : found.start()].strip(" _-") or not (
             word in _OUTPUT or word in _TOOLS or word in _LINKS or (named and word.isdigit())
@@ -226,11 +423,7 @@ def _after_label(label: str, start: int) -> int | None:
         named.add(word)
         end = found.end()
     is_whole = not label[end : end + 1].isalnum()
-    return end if is_whole and named & _OUTPUT and named & _TOOLS else None
-
-
-def _words(name: str) -> list[str]:
-    return [word.lower() for word in _WORD.findall(name)]
+    return (end if is_whole and named & _OUTPUT and named & _TOOLS else None), named
 
 
 def _data(lines: _Lines, number: int) -> Passage | None:
@@ -254,21 +447,25 @@ def _between_marks(lines: _Lines, number: int, line: str) -> Passage | None:
     if opened is None:
         return None
     closing = _MARKS[opened["mark"]]
-    if any(mark in opened["rest"] for mark in (closing if len(closing) < 3 else [closing])):
+    if any(mark in opened["rest"] for mark in closing):
         return None
-    for last in range(number + 1, min(len(lines), number + LONGEST_QUOTATION)):
-        at = max(lines[last].rfind(mark) for mark in closing)
-        if at >= 0:
-            is_closed = _CLOSED.match(lines[last], at + 1)
-            return Passage(lines.starts[number], lines.end(last)) if is_closed else None
-    return None
+    found = [at for mark in closing if (at := lines.next(mark, lines.end(number))) >= 0]
+    last = lines.number(min(found)) if found else len(lines)
+    if last >= min(len(lines), number + LONGEST_QUOTATION):
+        return None
+    at = max(lines[last].rfind(mark) for mark in closing) + len(closing[0])
+    is_closed = _CLOSED.match(lines[last], at)
+    return Passage(lines.starts[number], lines.end(last)) if is_closed else None
 
 
 class _Indented:
-    """Finds indented code: lines that are indented as code is, after an empty one, in no list."""
+    """Finds indented code: lines that are indented as code is, after an empty one, in no list. What
+    nothing announces and reads as a sentence is a person's paragraph.
+    """
 
-    def __init__(self) -> None:
-        self._in_list = self._is_open = False
+    def __init__(self, *, is_answer: bool) -> None:
+        self._is_answer = is_answer
+        self._in_list = self._is_open = self._is_announced = False
         self._after_empty = True
 
     def is_code(self, line: str) -> bool:
@@ -278,7 +475,10 @@ class _Indented:
             return False
         if line.startswith(("    ", "\t")):
             is_code = not self._in_list and (self._after_empty or self._is_open)
+            if not (self._is_answer or self._is_open or self._is_announced):
+                is_code = is_code and not _PROSE.match(line)
         else:
             is_code, self._in_list = False, _LISTED.match(line) is not None
+            self._is_announced = line.rstrip().endswith(":")
         self._is_open, self._after_empty = is_code, False
         return is_code

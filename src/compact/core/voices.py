@@ -21,11 +21,12 @@ stands in one: a turn never starts there. Those words are found by `core.said_wi
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Literal
 
 from compact.core.messages import Image, Message, Opaque, Text
 from compact.core.own_text import OwnText
-from compact.core.passages import own_words, said_in
+from compact.core.passages import begins_as_typed, ends_in_call, own_words, said_in
 
 Voice = Literal["system", "person", "assistant", "tool", "observation", "injected", "checkpoint"]
 
@@ -69,6 +70,19 @@ def voice_of(message: Message) -> Voice:
         case "tool":
             return "tool"
     return _voice_of_user(message)
+
+
+def may_be_persons(message: Message, before: Callable[[], Message | None]) -> bool:
+    """Whether a person said this, or may have: a label alone tells an observation only where the
+    message before it calls a tool in plain text. What may be theirs is kept as theirs is.
+    """
+    voice = voice_of(message)
+    if message.role != "user" or voice != "observation" or message.metadata.source is not None:
+        return message.role == "user" and voice == "person"
+    if not begins_as_typed(message.text):
+        return False
+    answer = before()
+    return answer is None or answer.role != "assistant" or not ends_in_call(answer.text)
 
 
 def marked(message: Message, own: OwnText) -> Message:

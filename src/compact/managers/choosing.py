@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from compact.core.calls import checked_methods
 from compact.core.messages import Message
-from compact.errors import NotFound
 from compact.managers.compress import checked_size
 from compact.managers.post import Post
 from compact.managers.state import SessionState
@@ -25,7 +24,7 @@ class Choosing:
         Raises:
             NotFound: the session has no such message.
         """
-        self._state.pin(self._position_of(message))
+        self._state.pin(self._state.history.place_of(message))
 
     def unpin(self, message: Message | str | int) -> None:
         """Let a pinned message be shortened again, by itself, its id or its position. One that came
@@ -34,7 +33,7 @@ class Choosing:
         Raises:
             NotFound: the session has no such message.
         """
-        self._state.pin(self._position_of(message), gone=True)
+        self._state.pin(self._state.history.place_of(message), gone=True)
 
     def put_aside(
         self, message: Message | str | None = None, *, tokens: int | None = None
@@ -55,20 +54,4 @@ class Choosing:
         """
         if tokens is not None:
             tokens = checked_size("tokens", tokens)
-        return self._asked.put_aside(self._position_of(message), tokens)
-
-    def _position_of(self, message: Message | str | int | None) -> int:
-        """Where a message stands; without one, the newest message of a person."""
-        history = self._state.history
-        history.catch_up()
-        if isinstance(message, int):
-            position = message if 0 <= message < len(history) else None
-            wanted = f"{message:,}: it has {len(history):,}"
-        elif message is None:
-            position, wanted = next(history.persons(), None), "of a person"
-        else:
-            wanted = message if isinstance(message, str) else message.id
-            position, wanted = history.position_of(wanted), f"with the id {wanted!r}"
-        if position is None:
-            raise NotFound(f"this session has no message {wanted}")
-        return position
+        return self._asked.put_aside(self._state.history.place_of(message), tokens)

@@ -22,7 +22,7 @@ from compact.core.own_text import headed
 from compact.core.protocols import SessionStore
 from compact.core.sessions import FIXED, PERSON, Branch, Entry
 from compact.core.tokens import TokenCounter
-from compact.core.voices import marked, voice_of
+from compact.core.voices import marked, may_be_persons
 from compact.errors import NotFound, Superseded
 
 PAGE = 32
@@ -106,7 +106,8 @@ class SessionHistory(History):
                 if expected is not None and expected != self._length:
                     raise Superseded(f"the branch has {self._length} messages, not {expected}")
                 messages = list(make(self._length))
-                entries = [self._entry(copied_message(message)) for message in messages]
+                copies = [copied_message(message) for message in messages]
+                entries = [self._entry(copies, index) for index in range(len(copies))]
                 try:
                     self._store.append(self.branch_id, entries, expected=self._length)
                 except Superseded:
@@ -116,9 +117,15 @@ class SessionHistory(History):
                 return messages
         raise Superseded("other writers were faster a hundred times in a row")
 
-    def _entry(self, message: Message) -> Entry:
+    def _entry(self, messages: Sequence[Message], index: int) -> Entry:
+        def before() -> Message | None:
+            if index:
+                return messages[index - 1]
+            return self[self._length - 1] if self._length else None
+
+        message = messages[index]
         fixed = message.is_pinned or message.role in self._never_pruned
-        person = message.role == "user" and voice_of(message) == "person"
+        person = may_be_persons(message, before)
         return Entry(message, self.counter.message(message), FIXED * fixed | PERSON * person)
 
     def _take(self, entries: Sequence[Entry]) -> None:
@@ -281,7 +288,7 @@ class SessionHistory(History):
         if position >= self._persons_from:
             at = bisect.bisect_left(self._person_positions, position)
             return self._person_positions[at : at + 1] == [position]
-        return voice_of(self[position]) == "person"
+        return may_be_persons(self[position], lambda: self[position - 1] if position else None)
 
     def first_request(self) -> int | None:
         """The position of the first message a person wrote."""
@@ -297,14 +304,18 @@ class SessionHistory(History):
         """Where the newest message of that id stands."""
         return self._store.position_of(self.branch_id, message_id)
 
-    def place_of(self, message: Message | str | None) -> int:
-        """Where a message stands, by itself or by its id; without one, the newest of a person.
+    def place_of(self, message: Message | str | int | None) -> int:
+        """Where a message stands, by itself, its id or its position; without one, the newest of a
+        person.
 
         Raises:
             NotFound: there is none.
         """
         self.catch_up()
-        if message is None:
+        if isinstance(message, int):
+            position = message if 0 <= message < len(self) else None
+            wanted = f"{message:,}: it has {len(self):,}"
+        elif message is None:
             position, wanted = next(self.persons(), None), "of a person"
         else:
             wanted = message if isinstance(message, str) else message.id
