@@ -144,7 +144,7 @@ class Telling(ScriptedSummarizer):
                 f"The assistant put the {found[2]} drawer into src/harbour/{found[2]}_{found[1]}.py"
                 f" and found {int(found[1]) + 2} entries there."
             )
-        while checker.tokens(" ".join(told)) > request.max_tokens:
+        while checker.tokens(" ".join(told)) > min(request.max_tokens, 400):
             told.pop()
         self._texts = [" ".join(told)]
         return await super().summarize(request)
@@ -157,11 +157,11 @@ def long_lived():
     """
     summarizer = Telling("")
     ages: list[list[tuple[int, str, int]]] = []
-    ctx = session(window=16_384, summarizer=summarizer)
+    ctx = session(window=32_768, summarizer=summarizer)
     said = 0
     while ctx.compressions < 13:
-        ctx.add_messages(list(turns(2, start=said, words=100)))
-        said += 2
+        ctx.add_messages(list(turns(4, start=said, words=150)))
+        said += 4
         if ctx.compressions == len(ages):
             ctx.get_context_for_model()
             continue

@@ -64,8 +64,8 @@ def test_what_the_store_holds_is_recognized_without_its_key(store):
     for message in prompt:
         head, _, words = message["content"].partition("\n")
         if headed(message["content"]):
-            plain = hashlib.sha256(words.strip().encode()).hexdigest()[:12]
-            changed = head.rpartition(" ")[0] + f" {plain}]"
+            plain = int(hashlib.sha256(words.strip().encode()).hexdigest(), 16) % 10**15
+            changed = head.rpartition(" ")[0] + f" {plain:015}]"
             message["content"] = f"{changed}\n{words}"
     length = len(ctx.history)
     ctx.sync([*prompt, {"role": "user", "content": "And now?"}])

@@ -60,6 +60,8 @@ COMPANION_SHARE = 0.1
 """Share of the limit above which results that cannot be parted from the floor are masked."""
 KEEP_STEPS = (1.0, 0.5, 0.3, 0.15, 0.05)
 """The steps by which keep counts are lowered: 20 messages become 10, 6, 3, 1."""
+WORDS_SHARES = (1 / 3, 1 / 2)
+"""Of the room above the floor: what all of these, and what half of them take at most."""
 LEADING = 4
 """Messages at the beginning among which an earlier checkpoint is looked for."""
 MARKED_SHARE = 0.25
@@ -215,12 +217,12 @@ class Ladder:
 
     def _hold_words(self, layout: Layout, above: int, most: int) -> None:
         """Keep a person's newest messages where they take no more than `most`: all that the policy
-        names if that leaves two thirds of the room to everything else, else half as many, for
-        which the limit is raised.
+        names if they take a third of the room, else half as many, if they take a half; for these
+        the limit is raised.
         """
         free = max(0, above - self.unseen(layout))
-        rest = max(above - free // 3, LEAST_CHECKPOINT)
-        for step, spare in zip(KEEP_STEPS, (0, self._spare), strict=False):
+        for step, share, spare in zip(KEEP_STEPS, WORDS_SHARES, (0, self._spare), strict=False):
+            rest = max(above - int(share * free), LEAST_CHECKPOINT)
             count = max(1, round(self._policy.keep_user_messages * step))
             newest = islice(self._persons(layout), count)
             chosen = [p for p in newest if p not in layout.held]
