@@ -144,7 +144,7 @@ class Telling(ScriptedSummarizer):
                 f"The assistant put the {found[2]} drawer into src/harbour/{found[2]}_{found[1]}.py"
                 f" and found {int(found[1]) + 2} entries there."
             )
-        while checker.tokens(" ".join(told)) > min(request.max_tokens, 400):
+        while checker.tokens(" ".join(told)) > min(request.max_tokens, 200):
             told.pop()
         self._texts = [" ".join(told)]
         return await super().summarize(request)
