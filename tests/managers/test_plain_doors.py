@@ -1,4 +1,4 @@
-"""Small doors of a session: taking a pin back, slices, the version, and values that mean nothing."""
+"""Small doors of a session: a pin taken back, slices, the version, values that mean nothing."""
 
 from importlib.metadata import version
 from pathlib import Path

@@ -35,7 +35,6 @@ from compact.managers.compress import checked_size, parts_beside
 from compact.managers.prompting import Lead, Prompting, mode_in
 from compact.managers.state import SessionState, new_branch
 
-
 LEAST_WINDOW = 64
 """Tokens of a window that could hold a message at all."""
 
