@@ -221,8 +221,8 @@ WAYS: Mapping[str, str] = {
     "limit": "Raise the limit",
     "newest user message": "shorten the newest user message (in a session, put_aside() shows its "
     "head and tail and keeps the whole for recall)",
-    "pins": "pin fewer messages (in a session, unpin(id) lets one go, put_aside(id) shows its head and "
-    "tail)",
+    "pins": "pin fewer messages (in a session, unpin(id) lets one go, put_aside(id) shows head and "
+    "tail of one)",
     "system prompt": "shorten the system prompt",
     "goals": "end goals or say less of them",
     "tools": "offer fewer tools",

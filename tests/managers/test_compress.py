@@ -199,6 +199,7 @@ def test_the_public_names_are_these() -> None:
         "EventBus",
         "ExtractiveSummarizer",
         "Goal",
+        "InvalidArgument",
         "Message",
         "MessageMetadata",
         "NoopEstimator",

@@ -1,5 +1,6 @@
-"""Small doors of a session: taking a pin back, slices, the version, and values that mean nothing."""
+"""Small doors of a session: a pin taken back, slices, the version, values that mean nothing."""
 
+import pydoc
 from importlib.metadata import version
 from pathlib import Path
 
@@ -47,6 +48,15 @@ def test_a_history_gives_slices() -> None:
 
 def test_the_version_is_that_of_the_package() -> None:
     assert compact.__version__ == version("compactctl")
+
+
+def test_defaults_that_are_constants_show_in_help() -> None:
+    told = pydoc.plain(pydoc.render_doc(ContextManager))
+    assert "tokenizer: 'str | TokenEstimator | None' = None" in told
+    assert "summarizer: 'str | Sequence[str] | Summarizer | None' = 'extractive'" in told
+    assert "scope: 'str' = 'default'" in told
+    assert "session_id: 'str' = …" in told
+    assert "pin: 'Iterable[int] | None' = None" in pydoc.plain(pydoc.render_doc(compact.compress))
 
 
 def test_values_that_mean_nothing_are_refused() -> None:

@@ -5,8 +5,9 @@ what the plan says was freed.
 import json
 import re
 
-from compact import ContextManager, Plan
-from compact.core.checkpoints import REFERENCE_LINE
+from compact import ContextManager, Plan, plan
+from compact.core.checkpoints import REFERENCE_LINE, Summary
+from compact.errors import ModelFailed
 from tests.managers.asking import Dict
 
 LOG = "look at this log:\n" + "\n".join(
@@ -39,9 +40,9 @@ def lived(*turns: list[Dict], window: int = 8_192) -> tuple[ContextManager, list
     return ctx, plans
 
 
-def adds_up(plan: Plan) -> bool:
-    freed = sum(rung.freed or 0 for rung in plan.rungs)
-    return plan.tokens_before is not None and plan.tokens_before - plan.tokens_after == freed
+def adds_up(done: Plan) -> bool:
+    freed = sum(rung.freed or 0 for rung in done.rungs)
+    return done.tokens_before is not None and done.tokens_before - done.tokens_after == freed
 
 
 def test_a_checkpoint_tells_what_was_written_in_its_span_and_nothing_from_outside() -> None:
@@ -73,6 +74,22 @@ def test_a_checkpoint_tells_what_was_written_in_its_span_and_nothing_from_outsid
     assert all(map(adds_up, plans))
 
 
+class Down:
+    """A summarizer that cannot be asked."""
+
+    name, waits = "mine", False
+
+    async def summarize(self, request: object) -> Summary:
+        raise ModelFailed("mine\ncannot be reached", model="mine")
+
+
+def test_the_plan_names_the_summarizer_that_failed_and_why() -> None:
+    """FR-6: in one line."""
+    talk = [said("user", f"Mend tile {i} of the roof, please; it leaks.") for i in range(60)]
+    told = plan(talk, max_tokens=400, summarizer=Down()).explain()
+    assert "; no summary of a model: mine cannot be reached (+" in told
+
+
 def test_a_checkpoint_of_calls_without_a_word_says_what_was_called() -> None:
     """How often, and on what (C-8)."""
     lines = "\n".join(f"line {j} of what was read" for j in range(30))
@@ -100,7 +117,7 @@ def test_a_long_text_that_leaves_the_view_leaves_its_first_words_its_size_and_it
     shown = str(ctx.get_context_for_model())
     assert f"look at this log [3,001 lines, {len(LOG):,} characters: {log.id}]" in shown
     assert all(c.summary != REFERENCE_LINE for c in ctx.checkpoints)
-    plan = ctx.last_plan
-    assert plan is not None
-    assert adds_up(plan)
-    assert all(r.freed is None or r.freed > 0 for r in plan.rungs if r.name == "summarize")
+    done = ctx.last_plan
+    assert done is not None
+    assert adds_up(done)
+    assert all(r.freed is None or r.freed > 0 for r in done.rungs if r.name == "summarize")

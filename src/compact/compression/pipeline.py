@@ -128,7 +128,7 @@ async def compress(
     )
 
 
-STANDS_IN = "stands in"
+STANDS_IN = reporting.STANDS_IN
 """The rule under which a checkpoint says that the extractive summary took another one's place."""
 
 

@@ -19,6 +19,10 @@ from compact.core.plan import Fate, Plan, Rung
 
 MOST_NAMED = 10
 """Positions that one line of a plan names."""
+STANDS_IN = "stands in"
+"""The rule that says why a summary is not the one that was asked for."""
+LONGEST_REASON = 200
+"""Characters of the reason why it is not."""
 
 
 def report(selection: Selection, context: ActiveContext) -> Plan:
@@ -173,10 +177,13 @@ def _summarized(selection: Selection, made: Sequence[Checkpoint]) -> Rung:
     what = one if len(made) == 1 else f"{len(made)} checkpoints ({by})"
     tokens, covered = sum(c.token_count for c in made), [c.span.tokens for c in made]
     known = [size for size in covered if size is not None]
+    failed = {v.detail: None for c in made for v in c.verdicts if v.rule == STANDS_IN}
+    said = " ".join("; ".join(failed).split())
+    shown = said if len(said) <= LONGEST_REASON else f"{said[:LONGEST_REASON]}…"
     return Rung(
         name="summarize",
         why=f"what came before message {selection.layout.cut:,} did not fit and became {what} "
-        f"of {tokens:,} tokens",
+        f"of {tokens:,} tokens{f'; no summary of a model: {shown}' if shown else ''}",
         messages=sum(c.span.messages for c in made),
         freed=sum(known) - tokens if len(known) == len(made) else None,
     )

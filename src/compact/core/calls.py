@@ -16,6 +16,7 @@ import itertools
 import math
 import operator
 import reprlib
+import sys
 import textwrap
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -35,7 +36,7 @@ _NONE = frozenset(("self", "fields", "return"))
 
 
 class _Left:
-    """The default of an option: what its description says happens without it."""
+    """The default of an option that is no constant: its description says what happens without."""
 
     def __repr__(self) -> str:
         return "…"
@@ -157,17 +158,21 @@ def _are_messages(hint: Any) -> bool:  # noqa: ANN401 - any annotation
 
 
 def _shown(function: Callable[..., Any], options: type) -> inspect.Signature:
-    """The signature with the options as parameters."""
+    """The signature with the options as parameters. Their defaults are what `DEFAULTS` beside them
+    says, else None where that may be given.
+    """
     signature = inspect.signature(function)
     own = list(signature.parameters.values())[:-1]
+    known = vars(sys.modules[options.__module__]).get("DEFAULTS", {})
     added = [
         inspect.Parameter(
             name,
             inspect.Parameter.KEYWORD_ONLY,
-            default=LEFT,
-            annotation=getattr(annotation, "__forward_arg__", annotation),
+            default=known.get(name, None if kind.endswith("| None") else LEFT),
+            annotation=kind,
         )
         for name, annotation in options.__annotations__.items()
+        if (kind := str(getattr(annotation, "__forward_arg__", annotation)))
     ]
     return signature.replace(parameters=[*own, *added])
 

@@ -67,6 +67,10 @@ class Options(TypedDict, total=False):
     """Is called with each event, in the order they happen."""
 
 
+DEFAULTS: Mapping[str, object] = {"summarizer": wiring.EXTRACTIVE}
+"""Of the options that are not None where they are left out."""
+
+
 @checked
 def compress(
     messages: Sequence[Given], *, max_tokens: int, **options: Unpack[Options]

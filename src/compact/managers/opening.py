@@ -87,6 +87,10 @@ class SessionOptions(TypedDict, total=False):
     """What a new session is called."""
 
 
+DEFAULTS: Mapping[str, object] = {"summarizer": wiring.EXTRACTIVE, "scope": DEFAULT_SCOPE}
+"""Of the options that are not None where they are left out."""
+
+
 class Opened(NamedTuple):
     """A session that is open, and what it was opened with."""
 

@@ -38,9 +38,9 @@ def wanted_of(state: SessionState, view: View, ratio: float | None) -> Wanted:
 
 
 def shown_of_aside(state: SessionState, view: View, position: int) -> int:
-    """Tokens that a message may be shown with so that a prompt fits: what all that is in view beside
-    it leaves of the window's target; where that is less, half of what the rest of the floor leaves
-    of the window, and no more than a share of it.
+    """Tokens that a message may be shown with so that a prompt fits: what is left of the window's
+    target by all that is in view beside it; where that is less, half of what the rest of the floor
+    leaves of the window, and no more than a share of it.
     """
     beside = view.tokens - state.history.tokens(position)
     floor = Ladder(state.history, state.policy).floor(but=position) + view.aside
