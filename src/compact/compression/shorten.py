@@ -16,6 +16,7 @@ from typing import Any
 
 from compact.compression.stubs import stub
 from compact.core.arguments import read_json
+from compact.core.budget import even_share
 from compact.core.messages import (
     Message,
     MessageMetadata,
@@ -279,18 +280,6 @@ def clipped(
         parts[i] = _clipped_part(parts[i], before - excess, message, counter)
         excess -= before - counter.part(parts[i])
     return message.with_parts(parts)
-
-
-def even_share(sizes: Sequence[int], excess: int) -> int:
-    """What each may take at most, so that together they take that much less."""
-    share = largest = max(sizes, default=0)
-    left = sum(sizes) - excess
-    for count, size in enumerate(sorted(sizes)):
-        share = left // (len(sizes) - count)
-        if size > share:
-            return max(0, share)
-        left -= size
-    return max(share, largest)
 
 
 def _clippable(part: Part, counter: TokenCounter) -> int:
