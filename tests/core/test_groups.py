@@ -102,6 +102,10 @@ def test_groups_are_a_partition(made):
 
 NEEDED = {
     "results_follow_their_calls": ("chat_completions", [call("a"), result("a")]),
+    "words_before_a_late_result_stay_with_its_call": (
+        "chat_completions",
+        [call("a"), {"role": "user", "content": "Still there?"}, result("a")],
+    ),
     "replies_stay_whole": ("anthropic", [use("a", id="r"), answer("a"), use("b", id="r")]),
     "reasoning_stays_with_what_it_led_to": ("anthropic", [THOUGHT, WORDS]),
 }

@@ -130,15 +130,17 @@ def test_an_open_call_is_answered_until_its_result_comes() -> None:
 
 
 def test_a_call_nobody_answered_is_closed_when_talk_goes_on() -> None:
-    """A crashed tool blocks nothing; a result that comes too late becomes a note."""
+    """A crashed tool blocks nothing; a result that comes late stands at its call."""
     ctx = ContextManager(window=8_000)
     ctx.add_message(role="user", content="run it")
     call = {"id": "c1", "type": "function", "function": {"name": "run", "arguments": "{}"}}
     ctx.add_message(role="assistant", content="", tool_calls=[call])
     ctx.add_message(role="user", content="forget it")
+    assert "no result" in ctx.get_context_for_model()[2]["content"]
     ctx.add_message(role="tool", tool_call_id="c1", content="late")
-    roles = [m["role"] for m in ctx.get_context_for_model()]
-    assert roles == ["user", "assistant", "tool", "user", "user"]
+    prompt = ctx.get_context_for_model()
+    assert [m["role"] for m in prompt] == ["user", "assistant", "tool", "user"]
+    assert prompt[2]["content"] == "late"
 
 
 def test_the_same_messages_give_the_same_view_added_singly_or_at_once() -> None:

@@ -93,7 +93,9 @@ def test_a_larger_one_stays_while_others_do(window: int, words: int, at_once: bo
 
 def test_the_plan_names_what_has_no_room() -> None:
     """C-4: nothing that is marked leaves in silence."""
-    talk = [{"role": "user", "content": f"Question {i}. {'oak ' * 30}"} for i in range(60)]
+    talk: list[Dict] = [
+        {"role": "user", "content": f"Question {i}. {'oak ' * 30}"} for i in range(60)
+    ]
     talk[7] = {**talk[7], "content": "pond reed " * 1_000, "metadata": {"important": True}}
     done = plan(talk, max_tokens=1_000)
     assert "1 that are marked important are larger than the room for them" in done.explain()

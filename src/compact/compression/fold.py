@@ -19,6 +19,9 @@ from compact.core.history import History
 from compact.core.messages import SYSTEM_ROLES, Message, ToolCall
 from compact.core.sessions import Projection, Run, Shown, Stand
 
+NEAR = 4
+"""Messages behind a call among which a late result of it still stands at its call."""
+
 
 class Beside(NamedTuple):
     """What is sent beside the messages, as the caller gave it."""
@@ -127,6 +130,8 @@ class Fold:
             self._push(message, tokens, position)
             return
         if message.tool_results:
+            if self._came_late(message, tokens, position):
+                return
             message, tokens = self._with_results(message, tokens)
         elif self._open and not self._goes_on(message):
             self._close()
@@ -134,6 +139,20 @@ class Fold:
         if calls := message.tool_calls:
             self._open.update((call.id, call) for call in calls)
             self._asker = message
+
+    def _came_late(self, message: Message, tokens: int, position: int) -> bool:
+        """Put results in the place of the note that answered their calls until now; whether that is
+        what they are.
+        """
+        came = {result.call_id for result in message.tool_results if not message.text}
+        for at in range(len(self._messages) - 1, max(-1, len(self._messages) - 2 - NEAR), -1):
+            note = self._messages[at]
+            if shorten.is_answer(note) and came == {r.call_id for r in note.tool_results}:
+                self._messages[at], self._places[at] = message, position
+                self._tokens += tokens - self._history.counter.message(note)
+                self._rendered = self._history.wire.render(self._messages)
+                return True
+        return False
 
     def _with_results(self, message: Message, tokens: int) -> tuple[Message, int]:
         """A message with results as a provider accepts it after the calls that are open."""

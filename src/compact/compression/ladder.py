@@ -30,6 +30,7 @@ from itertools import islice, takewhile
 from compact.compression import shorten
 from compact.compression.layout import Layout, Piece
 from compact.core.boundaries import may_cut_before
+from compact.core.budget import even_share
 from compact.core.groups import Group, group_at, groups_from_end
 from compact.core.history import History
 from compact.core.messages import SYSTEM_ROLES, Message
@@ -399,7 +400,7 @@ class Ladder:
         sizes = [self._counter.message(m) for m in messages]
         excess = sum(sizes) - room
         results = [i for i in chosen if messages[i].tool_results]
-        share = shorten.even_share([sizes[i] for i in results], excess)
+        share = even_share([sizes[i] for i in results], excess)
         for i in results if len(results) > 1 else ():
             if sizes[i] > share:
                 messages[i] = shorten.clipped(messages[i], share, self._counter, words=False)

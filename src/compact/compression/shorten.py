@@ -16,6 +16,7 @@ from typing import Any
 
 from compact.compression.stubs import stub
 from compact.core.arguments import read_json
+from compact.core.budget import even_share
 from compact.core.messages import (
     Message,
     MessageMetadata,
@@ -281,18 +282,6 @@ def clipped(
     return message.with_parts(parts)
 
 
-def even_share(sizes: Sequence[int], excess: int) -> int:
-    """What each may take at most, so that together they take that much less."""
-    share = largest = max(sizes, default=0)
-    left = sum(sizes) - excess
-    for count, size in enumerate(sorted(sizes)):
-        share = left // (len(sizes) - count)
-        if size > share:
-            return max(0, share)
-        left -= size
-    return max(share, largest)
-
-
 def _clippable(part: Part, counter: TokenCounter) -> int:
     """Tokens that clipping could free from the part, results counted double so that they go
     first.
@@ -365,12 +354,29 @@ def _place_of(note: Message, messages: Sequence[Message], position: int) -> int:
 
 def _in_whole_replies(messages: Sequence[Message]) -> list[Message]:
     """The messages, a reply that goes on after the result of one of its parallel calls in one
-    piece: all results stand behind it.
+    piece: all results stand behind it, those too that came after something else was said.
     """
     out: list[Message] = []
     for message in messages:
-        out.insert(place_in_reply(message, out), message)
+        out.insert(_place_at_call(message, out) or place_in_reply(message, out), message)
     return out
+
+
+def _place_at_call(message: Message, before: Sequence[Message]) -> int:
+    """Where results stand that came late: behind the others of the message that made their call; 0
+    where they came in time, or the call is not among these.
+    """
+    answered = {result.call_id for result in message.tool_results}
+    place = len(before)
+    if not answered or message.text or not before:
+        return 0
+    if before[-1].tool_results or before[-1].tool_calls:
+        return 0
+    while place > 0 and not any(c.id in answered for c in before[place - 1].tool_calls):
+        place -= 1
+    while 0 < place < len(before) and before[place].tool_results:
+        place += 1
+    return place
 
 
 def place_in_reply(message: Message, before: Sequence[Message]) -> int:

@@ -13,6 +13,11 @@ from typing import Protocol
 from compact.core.messages import Message
 from compact.core.provider_rules import is_reasoning
 
+MOST_BETWEEN = 2
+"""Messages between a call and a late result of it, at most."""
+MOST_BESIDE = 8
+"""Results of other calls of the same reply before them, at most."""
+
 
 class Log(Protocol):
     """Messages in order: a history, or a list of them."""
@@ -29,6 +34,20 @@ def results_follow_their_calls(history: Log, position: int) -> bool:
     same reply.
     """
     return not history[position].tool_results
+
+
+def words_before_a_late_result_stay_with_its_call(history: Log, position: int) -> bool:
+    """What was said while a call was waiting is never parted from that call, whose result comes
+    after it.
+    """
+    for late in range(position, min(position + MOST_BETWEEN, len(history) - 1)):
+        if not isinstance(history[late].content, str):
+            return True
+        if results := history[late + 1].tool_results:
+            answered = {result.call_id for result in results}
+            before = range(max(0, position - MOST_BETWEEN - MOST_BESIDE), position)
+            return not any(c.id in answered for i in before for c in history[i].tool_calls)
+    return True
 
 
 def replies_stay_whole(history: Log, position: int) -> bool:
@@ -51,6 +70,7 @@ def reasoning_stays_with_what_it_led_to(history: Log, position: int) -> bool:
 
 INVARIANTS: tuple[Invariant, ...] = (
     results_follow_their_calls,
+    words_before_a_late_result_stay_with_its_call,
     replies_stay_whole,
     reasoning_stays_with_what_it_led_to,
 )

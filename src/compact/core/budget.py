@@ -8,6 +8,8 @@ window) (requirement C-7).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pydantic import BaseModel, ConfigDict, Field, computed_field
 
 HARD_CAP_BUFFER = 1_500
@@ -79,3 +81,15 @@ class ContextWindow(BaseModel):
 def _share(tokens: int, share: float) -> int:
     """A share of tokens, rounded down; .70 of 10,500 is 7,350, whatever binary fractions say."""
     return int(tokens * share + 1e-6)
+
+
+def even_share(sizes: Sequence[int], excess: int) -> int:
+    """What each may take at most, so that together they take that much less."""
+    share = largest = max(sizes, default=0)
+    left = sum(sizes) - excess
+    for count, size in enumerate(sorted(sizes)):
+        share = left // (len(sizes) - count)
+        if size > share:
+            return max(0, share)
+        left -= size
+    return max(share, largest)

@@ -192,7 +192,7 @@ class ContextManager(Choosing, Sending):
             new = taken_in(self._state, rest, self.window.usable)
         return self._lead.begin(again, ends=bool(rest)) + new
 
-    def _read(self, messages: Sequence[Given]) -> Sequence[Given]:
+    def _read(self, messages: Sequence[Given]) -> Sequence[Message | Mapping[str, Any]]:
         """The messages as they were given, once the session is in a format that they can be in."""
         given, (model, window, options) = messages_given(messages), self._asked_for
         if not options.get("format") and (other := format_of_all(self._state, given)):
