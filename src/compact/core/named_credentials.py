@@ -82,7 +82,8 @@ _BARE = re.compile(
 no two names share one."""
 _WIDE = re.compile(
     r"((?:[^\s\"'`\\&;,@<=\u3000-\u303f\uff00-\uff0f\uff1a-\uff20]|&(?![A-Za-z_-]{1,32}=)|"
-    r";(?![A-Za-z_ -]{1,32}=)|,(?![\w -]{1,32}[=:])|@(?![A-Za-z0-9-]{1,63}[.:/])|<(?!/)|=(?![a-z]{5})){8,128})"
+    r";(?![A-Za-z_ -]{1,32}=)|,(?![\w -]{1,32}[=:])|@(?![A-Za-z0-9-]{1,63}[.:/])|"
+    r"<(?!/)|=(?![a-z]{5})){8,128})"
 )
 """The same, and what brackets, commas and other marks are part of."""
 _LONG = 32
