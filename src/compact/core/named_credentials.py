@@ -81,8 +81,9 @@ _BARE = re.compile(
 """Ends before the next parameter of a query, and before the host of a URL; at what assigns, so that
 no two names share one."""
 _WIDE = re.compile(
-    r"((?:[^\s\"'`\\&;,@<\u3000-\u303f\uff00-\uff0f\uff1a-\uff20]|&(?![A-Za-z_-]{1,32}=)|"
-    r";(?![A-Za-z_ -]{1,32}=)|,(?![\w -]{1,32}[=:])|@(?![A-Za-z0-9-]{1,63}[.:/])|<(?!/)){8,128})"
+    r"((?:[^\s\"'`\\&;,@<=\u3000-\u303f\uff00-\uff0f\uff1a-\uff20]|&(?![A-Za-z_-]{1,32}=)|"
+    r";(?![A-Za-z_ -]{1,32}=)|,(?![\w -]{1,32}[=:])|@(?![A-Za-z0-9-]{1,63}[.:/])|"
+    r"<(?!/)|=(?![a-z]{5})){8,128})"
 )
 """The same, and what brackets, commas and other marks are part of."""
 _LONG = 32
