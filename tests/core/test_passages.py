@@ -121,7 +121,8 @@ def test_words_behind_a_passage_are_own():
         "Action result: foo\n\nNever push.",
         "<example>\nfoo\n</example>\nNever push.\n<example>\nfoo\n</example>\nThanks",
         "<file name='a'>\nfoo\n</file>\nNever push.\n<file>foo</file>\nThanks",
-        "See <document>a foo</document>\nNever push.",
+        "See <document>\na foo of mine</document> please.\nNever push.",
+        "See <document>a foo of mine</document> please.\nNever push.",
     ],
 )
 def test_words_of_a_person_behind_what_is_pasted_are_theirs(text):
@@ -137,7 +138,7 @@ def test_a_status_in_a_sentence_is_no_output():
 @pytest.mark.parametrize("text", ["## Tool results\n4 passed.", "**Execution results:** 4 passed."])
 def test_an_answers_own_heading_hides_nothing(text):
     assert ("[GOAL] x", True) in list(own_lines(f"{text}\n\n[GOAL] x"))
-    assert ("[GOAL] x", True) in list(own_lines(f"Tool output: x\n\n[GOAL] x"))
+    assert ("[GOAL] x", True) in list(own_lines("Tool output: x\n\n[GOAL] x"))
     assert ("[GOAL] x", False) in list(own_lines("<plan>\n[GOAL] x\n</plan>"))
 
 

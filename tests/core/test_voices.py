@@ -166,7 +166,11 @@ def test_what_may_be_a_persons_is_never_clipped(label):
     text = f"{label}: " + "Field f must be checked before it is written. " * 200
     call = "I look.\nAction: read[a.py]"
     for said in ("I see.", "Done:\n- a\n- b"):
-        history = History([Message(role="assistant", content=said), user(text)], format_named("chat_completions"), COUNTER)
+        history = History(
+            [Message(role="assistant", content=said), user(text)],
+            format_named("chat_completions"),
+            COUNTER,
+        )
         assert list(history.persons()) == [1]
     talk = [{"role": "user", "content": "Mend it."}, {"role": "assistant", "content": "Yes."}]
     asked = {"role": "user", "content": text}
@@ -176,7 +180,11 @@ def test_what_may_be_a_persons_is_never_clipped(label):
     ctx.add_messages([*talk, asked])
     assert ctx.history.is_person(2)
     if label != "Function output":
-        history = History([Message(role="assistant", content=call), user(text)], format_named("chat_completions"), COUNTER)
+        history = History(
+            [Message(role="assistant", content=call), user(text)],
+            format_named("chat_completions"),
+            COUNTER,
+        )
         assert list(history.persons()) == []
         ctx.add_messages([{"role": "assistant", "content": call}, asked])
         assert not ctx.history.is_person(4)

@@ -243,9 +243,7 @@ class History:
         """Whether a person wrote the message there, or may have."""
         if not self._may_be_person(position):
             return False
-        return may_be_persons(
-            self[position], lambda: self[position - 1] if position else None
-        )
+        return may_be_persons(self[position], lambda: self[position - 1] if position else None)
 
     def _may_be_person(self, position: int) -> bool:
         """A look that parses nothing: rules out assistants, tools, and user messages that carry

@@ -103,7 +103,7 @@ _ROLE = re.compile(r"Tool:[ \t]*\S|<\|(?:\w{1,40}\|>[ \t]*)?(?i:tool|function|ip
 """A tool's turn, as templates of chats write it."""
 _BANNER = re.compile(r"[^\w\s]{2,}[ \t]*begin[ \t_]+(?P<name>[\w .-]{1,60})[^\w\s]{2,}", re.I)
 _END = re.compile(r"^[ \t]*[^\w\s]{1,12}[ \t]*(?i:end)\b[\w _-]{0,60}[^\w\s]*[ \t]*$", re.MULTILINE)
-_SPACE, _NO_SPACE = re.compile(r"\s"), re.compile(r"\S")
+_NO_SPACE = re.compile(r"\S")
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
 _QUOTED = re.compile(r"[ \t]*(?:(?:[-*+]|\d{1,3}[.)])[ \t]+)?>(?![=:])")
 _PROSE = re.compile(r"[ \t]+[^\W\d_][^={}<>;\\|$`_]*[ ][^={}<>;\\|$`_]*[.!?,:]$")
@@ -331,15 +331,16 @@ def _tagged(lines: _Lines, number: int, line: str) -> Passage | None:
 
 
 def _tagged_within(lines: _Lines, number: int, line: str) -> Passage | None:
-    """A text in a pair of tags behind words, to the end of a line: no word such as `<b>x</b>`."""
+    """A text in a pair of tags behind words: some words at least, and no `<code>x</code>`."""
     start, stop = lines.starts[number], lines.end(number)
     for tag in _TAG.finditer(lines.text, start, stop) if "<" in line else ():
         name = tag["angle"]
         end = lines.tags.end(name, tag.end(), is_last=False) if name and not tag["slash"] else None
         is_tools = None
-        if end is not None and not _rest(lines.text, end):
+        if end is not None and name != "code":
             is_tools = _kind(name, tag["more"], is_answer=lines.is_answer)
-        if is_tools is not None and end and _SPACE.search(lines.text, tag.end(), min(end, tag.end() + 80)):
+        within = lines.text[tag.end() : min(end or 0, tag.end() + 80)]
+        if is_tools is not None and end and len(within.split()) > 2:
             return Passage(tag.start(), end, is_tools)
     return None
 
