@@ -66,12 +66,12 @@ def test_one_model_is_shown_in_full(run):
     assert known["context_profiles"][1]["output_reserve"] == 870
     assert (known["billions"], known["billions_from"]) == (3.2, "profile")
     assert known["reliability"]["score"] == 0.3
-    assert known["reliability"]["warn_after"] == 5
-    assert "compressed 5 times" in known["reliability"]["warning"]
+    assert known["reliability"]["warn_after"] == 3
+    assert "compressed 3 times" in known["reliability"]["warning"]
     assert known["checkpoint"] == {"level": "moderate", "share": 0.8}
     ran = run("models", "ollama:llama3.2:3b")
     assert ran.code == 0
-    for text in ("13,926", "870", "0.30 (critical)", "warning after 5", "3.2 billion", "moderate"):
+    for text in ("13,926", "870", "0.30 (critical)", "warning after 3", "3.2 billion", "moderate"):
         assert text in ran.out
 
 

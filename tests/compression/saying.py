@@ -7,6 +7,7 @@ from compact import Message
 from compact.compression.composition import Composer
 from compact.compression.extraction.notes import Notes, weights_of
 from compact.compression.extraction.story import Teller
+from compact.core.messages import MessageMetadata, PersonWords
 from compact.core.tokens import TokenCounter
 from compact.providers.tokenizers import tokenizer
 
@@ -25,6 +26,12 @@ def call(call_id: str, name: str, arguments: Mapping[str, object]) -> Message:
 def result(call_id: str, text: str, *, is_error: bool = False) -> Message:
     part = {"type": "tool_result", "call_id": call_id, "text": text, "is_error": is_error}
     return Message.of({"role": "tool", "content": [part]})
+
+
+def refused(call_id: str, text: str, words: str) -> Message:
+    """A call that a person refused, with their words, as a reader of a file knew it."""
+    said = MessageMetadata(said=(PersonWords("refusal", words, call_id=call_id),))
+    return result(call_id, text, is_error=True).model_copy(update={"metadata": said})
 
 
 def run(number: int, command: str, output: str) -> list[Message]:

@@ -244,7 +244,7 @@ def test_a_session_loaded_at_once_is_told_by_its_mode():
         assert len({texts[part] for texts in told.values()}) == 4
     wrote = {mode: stories.count("Wrote ") for mode, (stories, _) in told.items()}
     assert wrote["developer"] > wrote["assistant"]
-    failed = {mode: about("errors", stories) for mode, (stories, _) in told.items()}
+    failed = {mode: about("errors", "\n".join(texts)) for mode, texts in told.items()}
     assert failed["debugger"] > failed["assistant"]
     shown: dict[str, ModeName] = {"Decisions": "planning", "Errors": "debugger"}
     for title, mode in shown.items():

@@ -79,7 +79,9 @@ def shown(text: str, *, is_error: bool = False, name: str = "Bash", **metadata: 
 def test_a_persons_words_in_a_result_are_never_masked():
     """C-8: an answer, the reason of a refusal, or what a file recorded."""
     assert shown(LINES) != LINES
-    assert shown(REASON + LINES, is_error=True) == REASON + LINES
+    refused = PersonWords("refusal", LINES, call_id="a")
+    assert shown(REASON + LINES, is_error=True, said=(refused,)) == REASON + LINES
+    assert shown(REASON + LINES, is_error=True) != REASON + LINES, "any tool can fail like that"
     assert shown(LINES, is_error=True) != LINES
     answers = f'User has answered your questions: "Which?"="{LINES}". You can now continue.'
     assert shown(answers, name="AskUserQuestion") == answers

@@ -4,7 +4,17 @@ import pytest
 
 from compact.compression.extraction.turns import MOST_TURNS
 from compact.core.messages import MessageMetadata as Metadata
-from tests.compression.saying import call, edit, notes_of, result, run, said, section, story
+from tests.compression.saying import (
+    call,
+    edit,
+    notes_of,
+    refused,
+    result,
+    run,
+    said,
+    section,
+    story,
+)
 from tests.compression.saying import composed as record
 
 OPTIONS = "I built it. Which store should I use?\n\nA. SQLite\nB. PostgreSQL"
@@ -106,14 +116,15 @@ def test_rituals_are_told_in_no_turn(ritual):
 
 def test_what_a_person_says_within_a_turn_belongs_to_it():
     """The reason of a refusal: said in the middle of the work."""
-    refused = (
+    words = "keep the build folder, the release needs it"
+    text = (
         "The user doesn't want to proceed with this tool use. The tool use was rejected. To tell "
-        "you how to proceed, the user said:\nkeep the build folder, the release needs it"
+        f"you how to proceed, the user said:\n{words}"
     )
     messages = [
         said("user", "Clean up.", id="m1"),
         call("c1", "Bash", {"command": "rm -rf build"}),
-        result("c1", refused, is_error=True),
+        refused("c1", text, words),
         said("assistant", "The folder stays."),
     ]
     (turn,) = turns_of(*messages)

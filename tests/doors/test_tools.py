@@ -97,7 +97,7 @@ def test_where_little_can_be_freed_the_plan_says_why():
     ctx.add_message(role="system", content="You keep the harbour's ledger. " * 200)
     ctx.add_message(role="user", content="Begin.")
     words = ctx.compress_conversation().explain()
-    assert re.search(r"may not be shortened|never shortened|nothing (was|to)", words), words
+    assert re.search(r"are all there is", words), words
 
 
 def test_types_and_style_are_gates():

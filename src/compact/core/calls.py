@@ -209,8 +209,7 @@ def _elements_of(hint: Any) -> Iterator[Any]:  # noqa: ANN401 - any annotation
     if origin in (Union, types.UnionType):
         yield from (found for each in inner for found in _elements_of(each))
     elif isinstance(origin, type) and issubclass(origin, Iterable) and inner:
-        if not issubclass(origin, Mapping):
-            yield inner[0]
+        yield from () if issubclass(origin, Mapping) else inner[:1]
 
 
 def fits(value: object, hint: Any) -> bool:  # noqa: ANN401 - any annotation, case by case
