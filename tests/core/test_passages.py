@@ -174,6 +174,8 @@ def test_long_texts_are_read_in_linear_time(piece):
         ("Tool output ", "x:"),
         ("", "„“x\n"),
         ("", "<text>"),
+        ("</p>", " "),
+        (" ", "    a b"),
         ("", "<text>a </text>\n"),
         ("", "<" + "a" * 90),
         ("</page>", "<page>\n"),

@@ -74,7 +74,7 @@ _HTML = frozenset(
 """Elements of a sentence or a paragraph: an editor put them around words."""
 
 _TAG = re.compile(
-    r"[ \t]*(?:<(?P<slash>/?)\|?(?P<angle>[A-Za-z][\w.:-]{0,80})(?![\w.:-])(?P<more>[^<>]{0,300})>"
+    r"(?:<(?P<slash>/?)\|?(?P<angle>[A-Za-z][\w.:-]{0,80})(?![\w.:-])(?P<more>[^<>]{0,300})>"
     r"|\[(?P<cut>/?)(?P<square>[A-Za-z][\w.:-]{0,80})(?![\w.:-])(?P<rest>[^\[\]\n]{0,300})\])"
 )
 _NUMBER = re.compile(r"-?\d+")
@@ -106,7 +106,7 @@ _END = re.compile(r"^[ \t]*[^\w\s]{1,12}[ \t]*(?i:end)\b[\w _-]{0,60}[^\w\s]*[ \
 _NO_SPACE = re.compile(r"\S")
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
 _QUOTED = re.compile(r"[ \t]*(?:(?:[-*+]|\d{1,3}[.)])[ \t]+)?>(?![=:])")
-_PROSE = re.compile(r"[ \t]+[^\W\d_][^={}<>;\\|$`_]*[ ][^={}<>;\\|$`_]*[.!?,:]$")
+_CODE = re.compile(r"[={}<>;\\|$`_]")
 _LISTED = re.compile(r"[ \t]*(?:[-*+•]|\d{1,3}[.)])[ \t]")
 _MARKS = {
     **{'"': ('"',), "“": ("”",), "„": ("“", "”"), "«": ("»",), "「": ("」",), "『": ("』",)},
@@ -309,7 +309,7 @@ def _kind(name: str, more: str, *, is_answer: bool) -> bool | None:
 def _tagged(lines: _Lines, number: int, line: str) -> Passage | None:
     """What stands in a pair of tags that begins a line."""
     start = lines.starts[number]
-    tag = _TAG.match(lines.text, start) if line.lstrip()[:1] in "<[" else None
+    tag = _TAG.match(lines.text, start + len(line) - len(line.lstrip()))
     if tag is None or tag["slash"] or tag["cut"]:
         return None
     name = tag["angle"] or tag["square"]
@@ -455,6 +455,12 @@ def _between_marks(lines: _Lines, number: int, line: str) -> Passage | None:
     return Passage(lines.starts[number], lines.end(last)) if is_closed else None
 
 
+def _is_prose(line: str) -> bool:
+    """Whether a line reads as a sentence, and not as code."""
+    is_sentence = line[:1].isalpha() and " " in line and line.endswith((".", "!", "?", ",", ":"))
+    return is_sentence and not _CODE.search(line)
+
+
 class _Indented:
     """Finds indented code: lines that are indented as code is, after an empty one, in no list. What
     nothing announces and reads as a sentence is a person's paragraph.
@@ -473,7 +479,7 @@ class _Indented:
         if line.startswith(("    ", "\t")):
             is_code = not self._in_list and (self._after_empty or self._is_open)
             if not (self._is_answer or self._is_open or self._is_announced):
-                is_code = is_code and not _PROSE.match(line)
+                is_code = is_code and not _is_prose(line.strip())
         else:
             is_code, self._in_list = False, _LISTED.match(line) is not None
             self._is_announced = line.rstrip().endswith(":")
