@@ -121,7 +121,8 @@ def test_words_behind_a_passage_are_own():
         "Action result: foo\n\nNever push.",
         "<example>\nfoo\n</example>\nNever push.\n<example>\nfoo\n</example>\nThanks",
         "<file name='a'>\nfoo\n</file>\nNever push.\n<file>foo</file>\nThanks",
-        "See <document>a foo</document>\nNever push.",
+        "See <document>\na foo of mine</document> please.\nNever push.",
+        "See <document>a foo of mine</document> please.\nNever push.",
     ],
 )
 def test_words_of_a_person_behind_what_is_pasted_are_theirs(text):
@@ -173,6 +174,8 @@ def test_long_texts_are_read_in_linear_time(piece):
         ("Tool output ", "x:"),
         ("", "„“x\n"),
         ("", "<text>"),
+        ("</p>", " "),
+        (" ", "    a b"),
         ("", "<text>a </text>\n"),
         ("", "<" + "a" * 90),
         ("</page>", "<page>\n"),

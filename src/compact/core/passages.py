@@ -74,7 +74,7 @@ _HTML = frozenset(
 """Elements of a sentence or a paragraph: an editor put them around words."""
 
 _TAG = re.compile(
-    r"[ \t]*(?:<(?P<slash>/?)\|?(?P<angle>[A-Za-z][\w.:-]{0,80})(?![\w.:-])(?P<more>[^<>]{0,300})>"
+    r"(?:<(?P<slash>/?)\|?(?P<angle>[A-Za-z][\w.:-]{0,80})(?![\w.:-])(?P<more>[^<>]{0,300})>"
     r"|\[(?P<cut>/?)(?P<square>[A-Za-z][\w.:-]{0,80})(?![\w.:-])(?P<rest>[^\[\]\n]{0,300})\])"
 )
 _NUMBER = re.compile(r"-?\d+")
@@ -103,10 +103,10 @@ _ROLE = re.compile(r"Tool:[ \t]*\S|<\|(?:\w{1,40}\|>[ \t]*)?(?i:tool|function|ip
 """A tool's turn, as templates of chats write it."""
 _BANNER = re.compile(r"[^\w\s]{2,}[ \t]*begin[ \t_]+(?P<name>[\w .-]{1,60})[^\w\s]{2,}", re.I)
 _END = re.compile(r"^[ \t]*[^\w\s]{1,12}[ \t]*(?i:end)\b[\w _-]{0,60}[^\w\s]*[ \t]*$", re.MULTILINE)
-_SPACE, _NO_SPACE = re.compile(r"\s"), re.compile(r"\S")
+_NO_SPACE = re.compile(r"\S")
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
 _QUOTED = re.compile(r"[ \t]*(?:(?:[-*+]|\d{1,3}[.)])[ \t]+)?>(?![=:])")
-_PROSE = re.compile(r"[ \t]+[^\W\d_][^={}<>;\\|$`_]*[ ][^={}<>;\\|$`_]*[.!?,:]$")
+_CODE = re.compile(r"[={}<>;\\|$`_]")
 _LISTED = re.compile(r"[ \t]*(?:[-*+•]|\d{1,3}[.)])[ \t]")
 _MARKS = {
     **{'"': ('"',), "“": ("”",), "„": ("“", "”"), "«": ("»",), "「": ("」",), "『": ("』",)},
@@ -309,7 +309,7 @@ def _kind(name: str, more: str, *, is_answer: bool) -> bool | None:
 def _tagged(lines: _Lines, number: int, line: str) -> Passage | None:
     """What stands in a pair of tags that begins a line."""
     start = lines.starts[number]
-    tag = _TAG.match(lines.text, start) if line.lstrip()[:1] in "<[" else None
+    tag = _TAG.match(lines.text, start + len(line) - len(line.lstrip()))
     if tag is None or tag["slash"] or tag["cut"]:
         return None
     name = tag["angle"] or tag["square"]
@@ -331,19 +331,16 @@ def _tagged(lines: _Lines, number: int, line: str) -> Passage | None:
 
 
 def _tagged_within(lines: _Lines, number: int, line: str) -> Passage | None:
-    """A text in a pair of tags behind words, to the end of a line: no word such as `<b>x</b>`."""
+    """A text in a pair of tags behind words: some words at least, and no `<code>x</code>`."""
     start, stop = lines.starts[number], lines.end(number)
     for tag in _TAG.finditer(lines.text, start, stop) if "<" in line else ():
         name = tag["angle"]
         end = lines.tags.end(name, tag.end(), is_last=False) if name and not tag["slash"] else None
         is_tools = None
-        if end is not None and not _rest(lines.text, end):
+        if end is not None and name != "code":
             is_tools = _kind(name, tag["more"], is_answer=lines.is_answer)
-        if (
-            is_tools is not None
-            and end
-            and _SPACE.search(lines.text, tag.end(), min(end, tag.end() + 80))
-        ):
+        within = lines.text[tag.end() : min(end or 0, tag.end() + 80)]
+        if is_tools is not None and end and len(within.split()) > 2:
             return Passage(tag.start(), end, is_tools)
     return None
 
@@ -458,6 +455,12 @@ def _between_marks(lines: _Lines, number: int, line: str) -> Passage | None:
     return Passage(lines.starts[number], lines.end(last)) if is_closed else None
 
 
+def _is_prose(line: str) -> bool:
+    """Whether a line reads as a sentence, and not as code."""
+    is_sentence = line[:1].isalpha() and " " in line and line.endswith((".", "!", "?", ",", ":"))
+    return is_sentence and not _CODE.search(line)
+
+
 class _Indented:
     """Finds indented code: lines that are indented as code is, after an empty one, in no list. What
     nothing announces and reads as a sentence is a person's paragraph.
@@ -476,7 +479,7 @@ class _Indented:
         if line.startswith(("    ", "\t")):
             is_code = not self._in_list and (self._after_empty or self._is_open)
             if not (self._is_answer or self._is_open or self._is_announced):
-                is_code = is_code and not _PROSE.match(line)
+                is_code = is_code and not _is_prose(line.strip())
         else:
             is_code, self._in_list = False, _LISTED.match(line) is not None
             self._is_announced = line.rstrip().endswith(":")

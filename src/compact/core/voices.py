@@ -12,7 +12,7 @@ observations of text-protocol agents, and our own checkpoints. The rules, in ord
    `injected`, but what was typed behind a slash command is a person's; one that opens with what a
    tool said (`core.passages`) and holds nobody's own words is an `observation`.
 5. Every other user message is a `person`'s. Their own words in it are what is no passage of
-   another's: neither in tags, nor fenced, nor quoted (`own_words_of`).
+   another's: neither in such tags, nor fenced, nor quoted (`own_words_of`).
 
 A message of tool results stays a tool's, also where a person's answer or the reason of a refusal
 stands in one: a turn never starts there. Those words are found by `core.said_within`.
