@@ -62,7 +62,8 @@ class _Shown:
 class OllamaChat:
     """A model behind `/api/chat`.
 
-    `base_url` is taken from `OLLAMA_HOST`, else it is the local server. The window (`num_ctx`) is
+    `base_url` is taken from `OLLAMA_HOST` of the process's environment (a `.env` is not read), else
+    it is the local server; `api_key` from `OLLAMA_API_KEY` (`key_for`). The window (`num_ctx`) is
     the one a request names, else `num_ctx`, else the one the model's own file sets, else 4,096.
     `keep_alive` is how long the model stays loaded, None for the server's own idea; `timeout` is in
     seconds, for one answer.
@@ -73,6 +74,7 @@ class OllamaChat:
         name: str,
         *,
         base_url: str | None = None,
+        api_key: str | None = None,
         num_ctx: int | None = None,
         keep_alive: float | str | None = None,
         timeout: float = TIMEOUT,
@@ -80,6 +82,7 @@ class OllamaChat:
         self.name = f"ollama+{base_url}#{name}" if base_url else f"ollama:{name}"
         self._name = name
         self._base_url = base_url
+        self._api_key = api_key
         self._num_ctx = num_ctx
         self._keep_alive = keep_alive
         self._timeout = timeout
@@ -228,8 +231,11 @@ class OllamaChat:
     def _made(self) -> Any:  # noqa: ANN401 - a client of a package that may be missing
         ollama = package("ollama", model=self.name)
         client = ollama.AsyncClient(host=self._base_url, timeout=self._timeout)
-        if key_for("ollama", self._base_url) is None:  # the package sends OLLAMA_API_KEY anywhere
-            client._client.headers.pop("authorization", None)
+        client._client.headers.pop(
+            "authorization", None
+        )  # the package sends OLLAMA_API_KEY anywhere
+        if key := self._api_key or key_for("ollama", self._base_url):
+            client._client.headers["authorization"] = f"Bearer {key}"
         return client
 
     async def _post(self, path: str, body: Mapping[str, Any] | None) -> dict[str, Any]:
