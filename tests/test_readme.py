@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from compact import wiring
+from compact import ContextManager, wiring
 from compact.testing import ScriptedServer
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -86,3 +86,15 @@ def test_what_is_not_there_yet_is_not_there():
     for module in ("storage.postgres", "memory", "integrations", "apps.tui"):
         name = f"compact.{module}"
         assert importlib.util.find_spec(name) is None, f"{name} exists: update the README"
+
+
+def test_the_numbers_of_a_window_are_those_of_the_code():
+    """What is usable of it, and from when on a session is compressed."""
+    settings = (ROOT / "docs/configuration.md").read_text(encoding="utf-8")
+    window = ContextManager(window=8_192).window
+    for told in (README, settings):
+        said = " ".join(told.split())
+        assert f"of {window.size:,} tokens {window.usable:,} are usable" in said
+        assert f"compressed from {window.trigger:,} on" in said
+    assert f"to {window.target:,}." in settings
+    assert f"`gpt-4o` is compressed from {ContextManager('gpt-4o').window.trigger:,} on" in settings

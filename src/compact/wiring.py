@@ -214,51 +214,60 @@ TIMEOUT = 600.0
 
 
 @checked
-def chat_model(key: str | ChatModel, *, timeout: float = TIMEOUT) -> ChatModel:
+def chat_model(
+    key: str | ChatModel, *, timeout: float = TIMEOUT, api_key: str | None = None
+) -> ChatModel:
     """The model of that key (`core.model_keys`); one that is a model already is taken as it is.
 
-    `timeout` is in seconds, for one answer. A client's package is imported when it is first asked.
+    `timeout` is in seconds, for one answer. `api_key` is sent wherever the model's key leads; where
+    it is not given, that of the environment is, to its own address. A client's package is imported
+    when it is first asked.
 
     Raises:
         UnknownModel: the key means nothing; the text says how keys are written.
+        InvalidArgument: an `api_key` for a model that is asked without one.
     """
     if not isinstance(key, str):
+        if api_key is not None:
+            raise InvalidArgument("api_key", "api_key is for a model's key, and this is a model")
         return key
     named = parse_key(key)
-    return _CHAT_MODELS[named.provider](named, timeout)
+    return _CHAT_MODELS[named.provider](named, timeout, api_key)
 
 
-def _openai_chat(key: ModelKey, timeout: float) -> ChatModel:
+def _openai_chat(key: ModelKey, timeout: float, api_key: str | None) -> ChatModel:
     from compact.providers.openai_chat import OpenAIChat
 
-    return OpenAIChat(key.name, base_url=key.base_url, timeout=timeout)
+    return OpenAIChat(key.name, base_url=key.base_url, api_key=api_key, timeout=timeout)
 
 
-def _openai_responses(key: ModelKey, timeout: float) -> ChatModel:
+def _openai_responses(key: ModelKey, timeout: float, api_key: str | None) -> ChatModel:
     from compact.providers.openai_responses import OpenAIResponses
 
-    return OpenAIResponses(key.name, base_url=key.base_url, timeout=timeout)
+    return OpenAIResponses(key.name, base_url=key.base_url, api_key=api_key, timeout=timeout)
 
 
-def _anthropic(key: ModelKey, timeout: float) -> ChatModel:
+def _anthropic(key: ModelKey, timeout: float, api_key: str | None) -> ChatModel:
     from compact.providers.anthropic_messages import AnthropicMessages
 
-    return AnthropicMessages(key.name, base_url=key.base_url, timeout=timeout)
+    return AnthropicMessages(key.name, base_url=key.base_url, api_key=api_key, timeout=timeout)
 
 
-def _ollama(key: ModelKey, timeout: float) -> ChatModel:
+def _ollama(key: ModelKey, timeout: float, api_key: str | None) -> ChatModel:
     from compact.providers.ollama_chat import OllamaChat
 
-    return OllamaChat(key.name, base_url=key.base_url, timeout=timeout)
+    return OllamaChat(key.name, base_url=key.base_url, api_key=api_key, timeout=timeout)
 
 
-def _transformers(key: ModelKey, timeout: float) -> ChatModel:
+def _transformers(key: ModelKey, timeout: float, api_key: str | None) -> ChatModel:
     from compact.providers.transformers_chat import TransformersChat
 
+    if api_key is not None:
+        raise InvalidArgument("api_key", f"api_key is for a server, and {key} runs in this process")
     return TransformersChat(key.name, timeout=timeout)
 
 
-_CHAT_MODELS: Mapping[str, Callable[[ModelKey, float], ChatModel]] = {
+_CHAT_MODELS: Mapping[str, Callable[[ModelKey, float, str | None], ChatModel]] = {
     "openai": _openai_chat,
     "openai-responses": _openai_responses,
     "anthropic": _anthropic,

@@ -11,7 +11,7 @@ import pytest
 from compact import CompactConfig, CompactError, ContextManager, compress
 from compact.core.context import ActiveContext
 from compact.core.messages import Message
-from compact.errors import ModelRefused
+from compact.errors import InvalidArgument, ModelRefused, ModelUnavailable
 from compact.providers.clients import HOMES, is_sealed, key_for
 from compact.providers.failures import key_hint
 from compact.providers.offered import offered_by
@@ -137,6 +137,24 @@ def test_no_error_shows_the_key_of_an_address(text: str) -> None:
         assert "hunter2pass" not in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("key", "told"),
+    [
+        ("ollama:m", r"cannot be reached at http://127\.0\.0\.1:9 \(OLLAMA_HOST, "),
+        ("ollama+http://127.0.0.1:9#m", r"cannot be reached at http://127\.0\.0\.1:9: "),
+        ("http://127.0.0.1:9/v1#m", r"cannot be reached at http://127\.0\.0\.1:9/v1: "),
+    ],
+)
+def test_who_cannot_be_reached_is_told_with_the_address(
+    key: str, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OLLAMA_HOST", "http://127.0.0.1:9")
+    with pytest.raises(ModelUnavailable, match=told):
+        asyncio.run(chat_model(key).complete(HELLO))  # type: ignore[arg-type]  # it is a coroutine
+    with pytest.raises(ModelUnavailable, match=r"server of ollama cannot be reached at http://127"):
+        asyncio.run(offered_by("ollama"))
+
+
 def test_a_list_of_models_costs_no_key() -> None:
     for server_of in ("", "ollama+"):
         with ScriptedServer("hi") as server:
@@ -156,6 +174,19 @@ def test_a_key_that_is_given_is_sent_where_it_was_given_for(
         monkeypatch.setenv("OPENAI_BASE_URL", f"{_elsewhere(server)}/v1")
         asyncio.run(OpenAIChat("m").complete(HELLO))
         assert "the-OPENAI_API_KEY" in _sent(server)
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_a_model_may_be_made_with_its_key(face: str) -> None:
+    """What the errors advise where a key is missing."""
+    with ScriptedServer("hi") as server:
+        model = chat_model(f"{face}{_elsewhere(server)}#m", api_key="my-own")
+        asyncio.run(model.complete(HELLO))  # type: ignore[arg-type]  # it is a coroutine
+        assert "my-own" in _sent(server)
+        assert "the-" not in _sent(server)
+    assert "chat_model(…, api_key=…)" in key_hint("openai:gpt-4o")
+    with pytest.raises(InvalidArgument, match="api_key"):
+        chat_model("transformers:here", api_key="my-own")
 
 
 def test_whoever_is_refused_for_that_reads_why() -> None:

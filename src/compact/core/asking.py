@@ -12,6 +12,9 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from compact.core.calls import got
+from compact.errors import InvalidArgument
+
 
 class Ask(BaseModel):
     """How an answer is wanted. What a server does not know is left out, never sent in vain."""
@@ -32,6 +35,9 @@ class Ask(BaseModel):
     large, each with the tokens it has for them. Of several models, only others are asked, and after
     a refusal only those whose window is known to hold it. Where this is None, a refusal goes back
     to whoever made the prompt."""
+    waited: float = Field(default=0.0, ge=0)
+    """Seconds that whoever asks has waited for the model's server already, for this answer: they
+    count as time of it."""
 
 
 ASK = Ask()
@@ -40,25 +46,39 @@ ASK = Ask()
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long a model is asked. Times are seconds."""
+    """How long a model is asked. Times are seconds; one that is no number, or below 0, is refused
+    by an `InvalidArgument`.
+
+    attempts (4): times a model is asked before the next one is, 1 at least.
+    each (300): time that one answer may take at most, with what the server is asked for it before.
+    together (600): time until an answer has begun, all attempts and waits of all models together.
+        Each model has an even share of what is left of it, and is given up at its end, so that
+        those after it have their turn, too.
+    first_wait (0.5): upper end of the first wait; that of each next one is twice as large,
+    longest_wait (20): up to this. A server that asks for a longer wait is not waited for.
+    setting ("patience.each"): which setting the limit of one answer comes from: named where a model
+        was too slow.
+    asks_slow_again (True): whether a model that took too long is asked the same again. Whoever can
+        ask for less says no.
+    """
 
     attempts: int = 4
-    """Times a model is asked before the next one is."""
     each: float = 300.0
-    """Time that one answer may take at most."""
     together: float = 600.0
-    """Time after which no attempt is begun any more, whichever model's turn it is. Each model has
-    an even share of what is left of it, and is given up at its end, so that those after it have
-    their turn, too."""
     first_wait: float = 0.5
-    """Upper end of the first wait; that of each next one is twice as large, ..."""
     longest_wait: float = 20.0
-    """... up to this. A server that asks for a longer wait is not waited for."""
     setting: str = "patience.each"
-    """Which setting the limit of one answer comes from: named where a model was too slow."""
     asks_slow_again: bool = True
-    """Whether a model that took too long is asked the same again. Whoever can ask for less says
-    no."""
+
+    def __post_init__(self) -> None:
+        if type(self.attempts) is not int or self.attempts < 1:
+            reason = f"attempts must be a whole number of at least 1, got {got(self.attempts)}"
+            raise InvalidArgument("attempts", reason)
+        for name in ("each", "together", "first_wait", "longest_wait"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not (isinstance(value, int | float) and value >= 0):
+                reason = f"{name} must be seconds, a number of at least 0, got {got(value)}"
+                raise InvalidArgument(name, reason)
 
 
 PATIENCE = Patience()

@@ -27,7 +27,8 @@ class ActiveContext(BaseModel):
     them."""
     checkpoints: tuple[Checkpoint, ...] = ()
     system: str | tuple[Mapping[str, Any], ...] | None = None
-    """A system prompt in a field of its own, as text or as the provider's blocks."""
+    """A system prompt in a field of its own, as text or as the provider's blocks; system messages
+    stand among the messages."""
     tools: tuple[Mapping[str, Any], ...] = ()
     """Tool schemas that are sent along, as the caller's provider writes them."""
 

@@ -87,7 +87,8 @@ def _at_address(text: str) -> ModelKey:
     if not _BESIDE.isdisjoint(url):
         raise UnknownModel(
             "the address may hold a password, and keys are shown and kept: leave out what stands "
-            "before the @ or after one of ? ; &, and give it as api_key or in the environment"
+            "before the @ or after one of ? ; &, and give it to chat_model as api_key, or in the "
+            "environment"
         )
     if spoken not in _SPOKEN:
         raise UnknownModel(f"{without_credentials(text)!r}: no server speaks {spoken!r}; {_WAYS}")

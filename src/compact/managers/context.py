@@ -283,8 +283,10 @@ class ContextManager(Choosing, Sending):
     def get_context_for_model(self, model_key: str | None = None) -> list[dict[str, Any]]:
         """The prompt for the model, as provider dictionaries that are whoever asked's own.
 
-        In a format with a field for the system prompt, that stands in `active_context().system`,
-        goals included.
+        In a format with a field for the system prompt, what was given as `system=` or `prompt=`
+        stands in `active_context().system`, goals included. System messages that were added stay in
+        the list, by which `sync` knows them again: `send` moves them into the field, as does
+        whoever sends the list without it.
 
         Compresses if the trigger was passed. With a model key, the prompt for that model's window,
         by that model's tokenizer.

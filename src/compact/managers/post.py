@@ -7,6 +7,7 @@ that does not help, other models are asked that are known to hold what it refuse
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from functools import partial
 from typing import NamedTuple, TypeVar
@@ -156,7 +157,7 @@ class Post:
         """What comes of the prompt, and the prompt: made smaller once where it was refused as too
         large, then for any model that holds it, and without tools where the model cannot call any.
         """
-        await self._introduced(model)
+        waited = await self._introduced(model)
         refusal: ContextOverflow | None = None
         floor: CannotFit | None = None
         refused_by: Mapping[str, int] | None = None
@@ -166,7 +167,7 @@ class Post:
         try:
             while True:
                 try:
-                    return await deliver(context, self._ask(context, refused_by)), taken
+                    return await deliver(context, self._ask(context, refused_by, waited)), taken
                 except ContextOverflow as error:
                     if floor:
                         raise floor from None
@@ -223,17 +224,19 @@ class Post:
         support = self._state.setting.tools(model.name, model.abilities.tools)
         return _TOOLLESS[support.source] if support.value is False else ""
 
-    async def _introduced(self, model: ChatModel) -> None:
+    async def _introduced(self, model: ChatModel) -> float:
         """Ask a model that is new here what its window is: a server may be set up for less than
-        was asked for, and not every server refuses what is too large.
+        was asked for, and not every server refuses what is too large. The seconds that it took.
         """
         state, view = self._state, self._main
         if (model.name, view.size) in self._known:
-            return
+            return 0.0
+        clock = asyncio.get_running_loop().time
+        start = clock()
         try:
             limits = await model.limits()
-        except ModelUnavailable:
-            return  # will be asked for more in a moment, and for this the next time
+        except ModelUnavailable:  # will be asked for more in a moment, and for this the next time
+            return clock() - start
         except ModelFailed:
             limits = Limits()
         self._known.add((model.name, view.size))
@@ -242,8 +245,11 @@ class Post:
             state.learn(state.calibration.after_word(min(told), size=view.size))
             state.emit(WindowCapped(asked=view.size, size=state.window(view.size).size))
             view.corrected()
+        return clock() - start
 
-    def _ask(self, context: ActiveContext, refused_by: Mapping[str, int] | None) -> Ask:
+    def _ask(
+        self, context: ActiveContext, refused_by: Mapping[str, int] | None, waited: float
+    ) -> Ask:
         """How the answer is wanted: within what the window keeps free for it, or what the prompt
         leaves, where the model would take more: who thinks first may need it to come to an answer.
         """
@@ -251,7 +257,9 @@ class Post:
         if room and not self._state.policy.output_reserve:
             prompt = self._expected(context) + window.buffer
             room = max(room, min(self._state.setting.answer, window.size - prompt))
-        return Ask(window=window.size, max_tokens=room or None, refused_by=refused_by)
+        return Ask(
+            window=window.size, max_tokens=room or None, refused_by=refused_by, waited=waited
+        )
 
     def _expected(self, context: ActiveContext) -> int:
         """Tokens of a prompt as a provider is expected to count it."""

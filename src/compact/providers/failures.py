@@ -8,6 +8,7 @@ refusal says of sizes is read in `core.overflow`; when to ask again is the calle
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -17,7 +18,7 @@ from typing import Any
 
 from compact.core.model_keys import parse_key
 from compact.core.overflow import refusal_of
-from compact.core.redaction import redact
+from compact.core.redaction import redact, without_credentials
 from compact.errors import (
     CompactError,
     ContextOverflow,
@@ -237,7 +238,7 @@ def _refusal(status: int, said: str, whole: str, model: str) -> str:
     if status in (400, 404) and (_NO_MODEL.search(said) or "model_not_found" in whole):
         return f"the server knows no model of that name ({model}): {said}"
     if status in (404, 405):
-        return f"nothing answers for {model} at that address; check name and address ({said})"
+        return f"nothing answers for {model} at {_where(model)}; check name and address ({said})"
     return f"{model} refused the request (status {status}): {said}"
 
 
@@ -247,7 +248,7 @@ def _by_kind(error: Exception, kinds: set[str], model: str) -> ModelFailed:
         text = "the request cannot be sent; is there a line break in the key or the address?"
         return ModelRefused(f"{model}: {text}", model=model)
     if kinds & _ADDRESS:
-        return ModelRefused(f"{model} cannot be asked at that address: {said}", model=model)
+        return ModelRefused(f"{model} cannot be asked at {_where(model)}: {said}", model=model)
     if kinds & _NO_KEY or (kinds & _CLIENTS and _KEY.search(str(error))):
         return ModelRefused(f"there is no key for {model}: {key_hint(model)}", model=model)
     if kinds & _FILTERED:
@@ -256,7 +257,8 @@ def _by_kind(error: Exception, kinds: set[str], model: str) -> ModelFailed:
         text = f"{model} answered something that cannot be read: {said}"
         return ModelFailed(text, model=model, status=_status(error))
     if kinds & _UNREACHED:
-        return ModelUnavailable(f"the server of {model} cannot be reached: {said}", model=model)
+        text = f"the server of {model} cannot be reached at {_where(model)}: {said}"
+        return ModelUnavailable(text, model=model)
     return ModelFailed(f"{model} failed: {said}", model=model)
 
 
@@ -273,13 +275,28 @@ def key_hint(model: str) -> str:
         provider, address = named.provider, named.base_url
     home = HOMES.get(provider)
     if home is None:
-        return "give the right api_key"
+        return f"give the right key: {_GIVEN}"
     if not is_sealed(address):
-        return f"{home.key} is not sent over plain http; ask by https, or give api_key"
+        return f"{home.key} is not sent over plain http; ask by https, or {_GIVEN}"
     if not belongs(provider, address):
         beside = f"set {home.address} to {address}, too"
-        return f"{home.key} is sent to its own address alone; {beside}, or give api_key"
-    return f"set {home.key}, or give api_key"
+        return f"{home.key} is sent to its own address alone; {beside}, or {_GIVEN}"
+    return f"set {home.key}, or {_GIVEN}"
+
+
+_GIVEN = "in Python make the model with chat_model(…, api_key=…)"
+
+
+def _where(model: str) -> str:
+    """The address at which a model is asked, and what says that it is this one."""
+    provider, address = model.lower(), None
+    with suppress(UnknownModel):  # a server that is asked for its list
+        named = parse_key(model)
+        provider, address = named.provider, named.base_url
+    if address is not None or (home := HOMES.get(provider)) is None:
+        return address or without_credentials(model)
+    address = without_credentials(os.environ.get(home.address) or home.usual)
+    return f"{address} ({home.address}, in the environment of the process, says where)"
 
 
 # --- what exceptions carry ------------------------------------------------------------------------

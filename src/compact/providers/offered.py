@@ -50,6 +50,7 @@ async def offered_by(server: str) -> list[Offered]:
     address = _address_of(server)
     if address is None or address["ollama"]:
         model = OllamaChat("*", base_url=address and address["url"], timeout=TIMEOUT)
+        model.name = server
         try:
             return await model.models()
         finally:

@@ -62,7 +62,8 @@ class _Shown:
 class OllamaChat:
     """A model behind `/api/chat`.
 
-    `base_url` is taken from `OLLAMA_HOST`, else it is the local server. The window (`num_ctx`) is
+    `base_url` is taken from `OLLAMA_HOST` of the process's environment (a `.env` is not read), else
+    it is the local server; `api_key` from `OLLAMA_API_KEY` (`key_for`). The window (`num_ctx`) is
     the one a request names, else `num_ctx`, else the one the model's own file sets, else 4,096.
     `keep_alive` is how long the model stays loaded, None for the server's own idea; `timeout` is in
     seconds, for one answer.
@@ -73,6 +74,7 @@ class OllamaChat:
         name: str,
         *,
         base_url: str | None = None,
+        api_key: str | None = None,
         num_ctx: int | None = None,
         keep_alive: float | str | None = None,
         timeout: float = TIMEOUT,
@@ -80,6 +82,7 @@ class OllamaChat:
         self.name = f"ollama+{base_url}#{name}" if base_url else f"ollama:{name}"
         self._name = name
         self._base_url = base_url
+        self._api_key = api_key
         self._num_ctx = num_ctx
         self._keep_alive = keep_alive
         self._timeout = timeout
@@ -105,13 +108,16 @@ class OllamaChat:
             ModelRefused: also where tools are given to a model that cannot call any.
             ModelFailed: as `ChatModel.complete`.
         """
-        body = await self._body(context, ask) | {"stream": False}
-        while True:
-            try:
-                return self._reply(await self._post("/api/chat", self._unseen.written(body)))
-            except ModelRefused as refusal:
-                if not self._unseen.learned(body, refusal):
-                    raise
+        with self._failing():
+            async with asyncio.timeout(self._timeout - ask.waited):
+                body = await self._body(context, ask) | {"stream": False}
+                while True:
+                    try:
+                        said = await self._post("/api/chat", self._unseen.written(body))
+                        return self._reply(said)
+                    except ModelRefused as refusal:
+                        if not self._unseen.learned(body, refusal):
+                            raise
 
     async def stream(self, context: ActiveContext, ask: Ask = ASK) -> AsyncIterator[Delta]:
         """The answer as it is written; the last piece carries the whole reply.
@@ -119,10 +125,12 @@ class OllamaChat:
         Raises:
             As `complete`; ModelFailed also where the stream breaks off.
         """
+        deadline = asyncio.get_running_loop().time() + self._timeout - ask.waited
         body = await self._body(context, ask) | {"stream": True}
         while True:
             try:
-                async with aclosing(self._streamed(self._unseen.written(body))) as pieces:
+                shown = self._unseen.written(body)
+                async with aclosing(self._streamed(shown, deadline)) as pieces:
                     async for piece in pieces:
                         yield piece
                 return
@@ -130,9 +138,11 @@ class OllamaChat:
                 if not self._unseen.learned(body, refusal):
                     raise
 
-    async def _streamed(self, body: Mapping[str, Any]) -> AsyncGenerator[Delta, None]:
+    async def _streamed(
+        self, body: Mapping[str, Any], deadline: float
+    ) -> AsyncGenerator[Delta, None]:
         said: dict[str, Any] = {"role": "assistant", "content": ""}
-        async with aclosing(self._lines(body)) as lines:
+        async with aclosing(self._lines(body, deadline)) as lines:
             async for line in lines:
                 with reading(self.name):
                     text = _grown(said, line.get("message"))
@@ -178,8 +188,10 @@ class OllamaChat:
         messages = prompt_of(context, FORMAT)
         if context.system:
             messages = [{"role": "system", "content": context.system_text}, *messages]
-        with suppress(ModelFailed):  # who cannot say its limits may answer all the same
-            await self.limits()
+        if not ask.waited:  # who cannot say its limits may answer all the same
+            with suppress(ModelFailed, TimeoutError):
+                async with asyncio.timeout(self._timeout / 2):
+                    await self.limits()
         if context.tools and self._without_tools:
             raise ModelRefused(f"{self.name} {_NO_TOOLS}", model=self.name, status=400)
         body: dict[str, Any] = {
@@ -219,8 +231,11 @@ class OllamaChat:
     def _made(self) -> Any:  # noqa: ANN401 - a client of a package that may be missing
         ollama = package("ollama", model=self.name)
         client = ollama.AsyncClient(host=self._base_url, timeout=self._timeout)
-        if key_for("ollama", self._base_url) is None:  # the package sends OLLAMA_API_KEY anywhere
-            client._client.headers.pop("authorization", None)
+        client._client.headers.pop(
+            "authorization", None
+        )  # the package sends OLLAMA_API_KEY anywhere
+        if key := self._api_key or key_for("ollama", self._base_url):
+            client._client.headers["authorization"] = f"Bearer {key}"
         return client
 
     async def _post(self, path: str, body: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -232,8 +247,9 @@ class OllamaChat:
                 answer = await client._request(dict, method, path, json=body)
             return self._readable(answer)
 
-    async def _lines(self, body: Mapping[str, Any]) -> AsyncGenerator[dict[str, Any], None]:
-        deadline = asyncio.get_running_loop().time() + self._timeout
+    async def _lines(
+        self, body: Mapping[str, Any], deadline: float
+    ) -> AsyncGenerator[dict[str, Any], None]:
         with self._failing():
             client = await self._clients.current()
             lines = await client._request(dict, "POST", "/api/chat", json=body, stream=True)

@@ -152,9 +152,12 @@ class Persistent:
         return await self._timed(model, partial(model.count, context))
 
     async def limits(self) -> Limits:
-        """What the first model's server says of its limits."""
-        model = self._models[0]
-        return await self._timed(model, model.limits)
+        """What the first model's server says of its limits, in half the time of an answer at most:
+        one who does not say them may answer all the same.
+        """
+        model, clock = self._models[0], asyncio.get_running_loop().time
+        most = min(self._patience.each, self._patience.together) / 2
+        return await self._timed(model, model.limits, clock() + most)
 
     async def aclose(self) -> None:
         """Close the connections of all of them."""
@@ -172,14 +175,16 @@ class Persistent:
     async def _first(self, work: Work[T], prompt: ActiveContext, ask: Ask) -> T:
         """What the first model yields that yields anything, the time for it shared by all."""
         clock = asyncio.get_running_loop().time
-        end = clock() + self._patience.together
+        end = clock() + self._patience.together - ask.waited
         row = _Row(prompt, ask)
         for left, model in zip(range(len(self._models), 0, -1), self._models, strict=True):
             if model.name in row.refused:
                 continue
             if row.last and clock() >= end:
                 break
-            turn = _Turn(model, until=clock() + (end - clock()) / left, is_last=left == 1)
+            if model is not self._models[0]:
+                ask = ask.model_copy(update={"waited": 0.0})
+            turn = _Turn(model, clock() + (end - clock()) / left, ask.waited)
             try:
                 wanted = await self._wanted(turn, prompt, ask, row)
                 if wanted is None:
@@ -229,7 +234,7 @@ class Persistent:
     async def _limits_of(self, turn: _Turn) -> Limits:
         """What the model's server says of its limits, where it does."""
         try:
-            return await self._timed(turn.model, turn.model.limits, turn.cut)
+            return await self._timed(turn.model, turn.model.limits, turn.until)
         except (ContextOverflow, ModelFailed):
             return Limits()
 
@@ -239,7 +244,7 @@ class Persistent:
         """
         given = self._given(turn.model, prompt)
         try:
-            tokens = await self._timed(turn.model, partial(turn.model.count, given), turn.cut)
+            tokens = await self._timed(turn.model, partial(turn.model.count, given), turn.until)
         except ContextOverflow:
             return inf
         except ModelFailed:
@@ -273,7 +278,18 @@ class Persistent:
 
     async def _patiently(self, turn: _Turn, work: Callable[[], Awaitable[T]]) -> T:
         """The model's answer; after its share no attempt is begun any more."""
-        share = turn.until - asyncio.get_running_loop().time()
+        clock = asyncio.get_running_loop().time
+        share, failed = turn.until - clock(), list[ModelFailed]()
+
+        async def attempt() -> T:
+            try:
+                return await self._timed(turn.model, work, turn.until, turn.waited)
+            except ModelFailed as error:
+                if failed and _is_slow(error) and clock() >= turn.until:
+                    raise failed[-1] from None  # says more than an attempt that had no time left
+                failed.append(error)
+                raise
+
         retrying = AsyncRetrying(
             stop=stop_after_attempt(self._patience.attempts) | stop_before_delay(max(0.0, share)),
             wait=self._wait,
@@ -282,29 +298,35 @@ class Persistent:
             sleep=self._sleep,
             reraise=True,
         )
-        return await retrying(self._timed, turn.model, work, turn.cut)
+        return await retrying(attempt)
 
     async def _timed(
-        self, model: ChatModel, work: Callable[[], Awaitable[T]], cut: float = inf
+        self,
+        model: ChatModel,
+        work: Callable[[], Awaitable[T]],
+        cut: float = inf,
+        waited: float = 0.0,
     ) -> T:
-        """What comes of asking a model once, given up when it takes too long, or at a time."""
-        seconds = min(self._patience.each, cut - asyncio.get_running_loop().time())
+        """What comes of asking a model once, given up when it takes too long with what was waited
+        before, or at a time.
+        """
+        left = min(self._patience.each - waited, cut - asyncio.get_running_loop().time())
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(left):
                 return await work()
         except TimeoutError:
-            raise self._too_slow(model, seconds) from None
+            raise self._too_slow(model, left + waited) from None
 
     def _too_slow(self, model: ChatModel, seconds: float) -> ModelUnavailable:
         waited = max(0.0, round(seconds, 3))
-        why = f" ({self._patience.setting})" if seconds >= self._patience.each else ""
+        why = f" ({self._patience.setting})" if seconds > self._patience.each - 1e-6 else ""
         said = f"{model.name} did not answer within {waited:g} seconds{why}"
         return ModelUnavailable(said, model=model.name, waited=waited)
 
     def _is_worth_another(self, error: BaseException) -> bool:
         """Whether the same model may do better if it is asked again."""
         if isinstance(error, ModelUnavailable):
-            if error.waited is not None and not self._patience.asks_slow_again:
+            if _is_slow(error) and not self._patience.asks_slow_again:
                 return False
             return (error.retry_after or 0) <= self._patience.longest_wait
         return isinstance(error, ModelFailed) and not isinstance(error, ModelRefused)
@@ -335,13 +357,10 @@ class _Turn(NamedTuple):
 
     model: ChatModel
     until: float
-    """When its share of the time ends: no attempt is begun any more."""
-    is_last: bool
-
-    @property
-    def cut(self) -> float:
-        """When an attempt that is under way is given up for those who follow."""
-        return inf if self.is_last else self.until
+    """When its share of the time ends: no attempt is begun any more, and one that is under way is
+    given up."""
+    waited: float
+    """Seconds that its server was waited for already."""
 
 
 class _Row:
@@ -403,6 +422,10 @@ class _Begun(NamedTuple):
     pieces: AsyncGenerator[Delta, None]
     taken: float
     """Seconds that the model has taken so far."""
+
+
+def _is_slow(error: ModelFailed) -> bool:
+    return isinstance(error, ModelUnavailable) and error.waited is not None
 
 
 def _check_says(reply: Reply, model: ChatModel) -> None:
