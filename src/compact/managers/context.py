@@ -69,6 +69,9 @@ class ContextManager(Sending):
         store: str | Path | SessionStore | None = None,
         **options: Unpack[SessionOptions],
     ) -> None:
+        for name in ("scope", "session_id"):
+            if options.get(name) == "":
+                raise InvalidArgument(name, f"{name} is empty: give one, or leave it out")
         self._state, size, self._owns_store, counted_by = opened(model, window, store, options)
         self.id = self._state.id
         """The session's id, which its events carry."""
