@@ -77,7 +77,7 @@ def test_metadata_that_would_come_back_changed_is_refused(extra: Any, place: str
 
 def test_metadata_comes_back() -> None:
     words = (PersonWords("answer", "Slate.", call_id="c"),)
-    metadata = MessageMetadata(said=words, tags=("a",), pinned=True, **{"x": {"y": [1, None]}})  # type: ignore[arg-type]
+    metadata = MessageMetadata(said=words, tags=("a",), pinned=True, **{"x": {"y": [1, None]}})
     message = Message(role="user", content="hello", metadata=metadata)
     content, payload = encode(message)
     again = decode(content, payload, role="user", id=message.id, timestamp=message.timestamp)

@@ -19,9 +19,9 @@ from compact.core.budget import ContextBudget, ContextWindow
 from compact.core.calls import checked_methods
 from compact.core.checkpoints import Checkpoint
 from compact.core.context import ActiveContext
+from compact.core.copies import copied_message
 from compact.core.formats.known import format_named
 from compact.core.formats.tool_schemas import schemas_for
-from compact.core.formats.wire import copied_message
 from compact.core.given import Given, messages_given
 from compact.core.goals import Goal, goals_given
 from compact.core.messages import Message

@@ -15,8 +15,8 @@ from compact.compression.values import Wanted
 from compact.core.asking import Ask, Limits
 from compact.core.calls import got
 from compact.core.context import ActiveContext
+from compact.core.copies import copied_message
 from compact.core.events import RatioLearned, ToolsWithdrawn, WindowCapped
-from compact.core.formats.wire import copied_message
 from compact.core.messages import Message
 from compact.core.overflow import refusal_of
 from compact.core.plan import Plan
