@@ -80,8 +80,8 @@ class Lock:
 
 
 _shared: WeakSet[Shared] = WeakSet()
-_forking: list[Shared] = []
-"""What the fork that is going on has waited for."""
+_forking: dict[Shared, None] = {}
+"""What the fork that is going on has waited for, in order."""
 _sharing, _one_fork = PlainLock(), PlainLock()
 
 
@@ -102,12 +102,12 @@ def _before_fork() -> None:
         _sharing.release()  # a thread that is waited for may have to share what it makes
         for each in sorted(new, key=lambda shared: shared.rank):
             each.before_fork(until)
-            _forking.append(each)
+            _forking[each] = None
 
 
 def _after_fork(*, in_child: bool) -> None:
     while _forking:
-        _forking.pop().after_fork(in_child=in_child)
+        _forking.popitem()[0].after_fork(in_child=in_child)
     _sharing.release()
     _one_fork.release()
 

@@ -1,11 +1,15 @@
 """What stored bytes can carry: JSON, and nothing that would come back as something else (C-3)."""
 
 import json
+from datetime import datetime
+from typing import Any
 
 import pytest
 
 from compact import ContextManager, SQLiteManager
 from compact.core import codec
+from compact.core.codec import decode, encode
+from compact.core.messages import Message, MessageMetadata, PersonWords
 from compact.errors import InvalidMessage
 
 NO_NUMBERS = (float("nan"), float("inf"), float("-inf"))
@@ -53,3 +57,28 @@ def test_a_message_with_what_is_no_number_is_refused_and_the_session_goes_on() -
     assert [m.text for m in ctx.history] == ["next"]
     assert [m.text for m in ContextManager(store=store, session_id="s").history] == ["next"]
     store.close()
+
+
+@pytest.mark.parametrize(
+    ("extra", "place"),
+    [
+        ({"x": {2: 3}}, "metadata.x: cannot be stored: the key 2 is no text"),
+        ({"x": [{None: 3}]}, r"metadata.x\[0\]: cannot be stored: the key None is no text"),
+        ({"x": datetime(2026, 1, 1)}, "metadata.x: cannot be stored: datetime is no JSON value"),  # noqa: DTZ001
+        ({"x": {"a", "b"}}, "metadata.x: cannot be stored: set is no JSON value"),
+        ({"x": object()}, "metadata.x: cannot be stored: object is no JSON value"),
+    ],
+)
+def test_metadata_that_would_come_back_changed_is_refused(extra: Any, place: str) -> None:
+    message = Message(role="user", content="hello", metadata=MessageMetadata(**extra))
+    with pytest.raises(InvalidMessage, match=place):
+        encode(message)
+
+
+def test_metadata_comes_back() -> None:
+    words = (PersonWords("answer", "Slate.", call_id="c"),)
+    metadata = MessageMetadata(said=words, tags=("a",), pinned=True, **{"x": {"y": [1, None]}})
+    message = Message(role="user", content="hello", metadata=metadata)
+    content, payload = encode(message)
+    again = decode(content, payload, role="user", id=message.id, timestamp=message.timestamp)
+    assert again.metadata == metadata

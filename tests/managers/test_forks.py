@@ -133,3 +133,18 @@ def test_a_thread_that_opens_a_branch_meanwhile_is_waited_for() -> None:
     assert in_a_fork(work) == 0
     thread.join()
     assert time.monotonic() - started < forks.WAITS / 2
+
+
+def test_waiting_costs_what_is_open_and_not_its_square() -> None:
+    def cost(number: int) -> float:
+        open_ones = [forks.Lock(forks.STORE) for _ in range(number)]
+        taken = []
+        for _ in range(3):
+            started = time.process_time()
+            forks._before_fork()
+            forks._after_fork(in_child=False)
+            taken.append(time.process_time() - started)
+        assert len(open_ones) == number
+        return min(taken)
+
+    assert cost(8_000) < 3 * 8 * cost(1_000)

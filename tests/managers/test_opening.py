@@ -10,7 +10,7 @@ from compact.core.budget import ContextWindow
 from compact.core.events import WindowCapped
 from compact.core.formats.known import format_named
 from compact.core.profiles import window_of
-from compact.errors import InvalidConfig, UnknownModel
+from compact.errors import InvalidArgument, InvalidConfig, UnknownModel
 from compact.managers.view import View
 from compact.storage.inmemory import InMemoryStore
 
@@ -87,6 +87,8 @@ def test_a_session_of_another_scope_is_not_opened() -> None:
         ({"summarizer": "bogus"}, UnknownModel),
         ({"window": 0}, ValueError),
         ({"bogus": 1}, TypeError),
+        ({"scope": ""}, InvalidArgument),
+        ({"session_id": ""}, InvalidArgument),
     ],
 )
 def test_a_wrong_option_is_refused_before_a_file_is_made(

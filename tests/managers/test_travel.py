@@ -22,7 +22,7 @@ from compact import CompactPolicy, ContextManager
 from compact.core.checkpoints import is_checkpoint_text
 from compact.core.own_text import headed
 from compact.core.sessions import Snapshot
-from compact.errors import NotFound
+from compact.errors import InvalidConfig, NotFound
 from compact.storage.inmemory import InMemoryStore
 from tests.managers.playing import cover_faults
 from tests.sizes import size
@@ -222,6 +222,21 @@ def test_restoring_brings_the_policy_back() -> None:
     other.restore(snapshot)
     assert other.policy.trigger_pct == 0.5
     assert other.window.trigger == int(other.window.usable * 0.5)
+
+
+@pytest.mark.parametrize("policy", [{"trigger_pct": "much"}, {"no_such": 1}, {"mode": "gone"}])
+def test_a_snapshot_whose_policy_is_of_no_use_changes_nothing(policy: dict[str, Any]) -> None:
+    ctx = compressed()
+    snapshot = ctx.snapshot()
+    bad = snapshot.model_copy(update={"id": "bad", "policy": {**snapshot.policy, **policy}})
+    ctx.store.save_snapshot(bad)
+    fill(ctx, 14, 16)
+    before = ctx.get_context_for_model()
+    stored = ctx.store.moves(ctx.id, most=99), ctx.branches(), ctx.snapshots(), ctx.policy
+    with pytest.raises(InvalidConfig):
+        ctx.restore("bad")
+    assert (ctx.store.moves(ctx.id, most=99), ctx.branches(), ctx.snapshots(), ctx.policy) == stored
+    assert ctx.get_context_for_model() == before
 
 
 def test_a_tokenizer_that_is_asked_for_after_a_restore_goes_by_the_policy_in_force() -> None:

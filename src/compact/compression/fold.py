@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from compact.compression import shorten
 from compact.core.checkpoints import Checkpoint
 from compact.core.context import ActiveContext
-from compact.core.formats.wire import copied
+from compact.core.copies import copied
 from compact.core.history import History
 from compact.core.messages import SYSTEM_ROLES, Message, ToolCall
 from compact.core.sessions import Projection, Run, Shown, Stand

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from compact.compression.aging import Ageing
 from compact.compression.extraction.notes import Notes
@@ -47,6 +48,14 @@ class Budget:
     def fill(self) -> bool:
         """Whether to use the limit up, clipping at the cut."""
         return self.hard is None
+
+
+class Wanted(NamedTuple):
+    """What somebody wants a compression to come to."""
+
+    tokens: int
+    why: str = ""
+    """Why no less is wanted, where that is all there is."""
 
 
 @dataclass(frozen=True, slots=True)

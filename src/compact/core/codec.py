@@ -15,7 +15,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 import orjson
-from pydantic_core import PydanticSerializationError
 
 from compact.core.formats.known import format_named
 from compact.core.given import plain
@@ -98,20 +97,17 @@ def encode(message: Message, path: str = "message") -> Encoded:
     if not told and message.wire_format:
         body["f"] = message.wire_format
         body["x"] = _without_content(message.wire) if message.edited else message.wire
-    body |= _extras(message, path)
+    body |= _extras(message)
     data = _fast(body)
     if data is None:
         data = _slow({k: plain(v, path + _PLACES.get(k, "")) for k, v in body.items()})
     return Encoded(content, data)
 
 
-def _extras(message: Message, path: str) -> dict[str, Any]:
+def _extras(message: Message) -> dict[str, Any]:
     extras: dict[str, Any] = {}
     if message.metadata is not NO_METADATA and message.metadata != NO_METADATA:
-        try:
-            extras["m"] = message.metadata.model_dump(mode="json", exclude_defaults=True)
-        except PydanticSerializationError as error:
-            raise InvalidMessage(f"{path}.metadata", f"cannot be stored: {error}") from None
+        extras["m"] = message.metadata.model_dump(exclude_defaults=True)
     if message.name is not None:
         extras["n"] = message.name
     if message.reply_id is not None:

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from compact.core.characters import carried
 from compact.core.checkpoints import Checkpoint
-from compact.core.formats.wire import copied, copied_message
+from compact.core.copies import copied, copied_message
 from compact.core.messages import Message, Text, Thinking
 from compact.errors import WrongLayer
 

@@ -19,9 +19,9 @@ from compact.core.budget import ContextBudget, ContextWindow
 from compact.core.calls import checked_methods
 from compact.core.checkpoints import Checkpoint
 from compact.core.context import ActiveContext
+from compact.core.copies import copied_message
 from compact.core.formats.known import format_named
 from compact.core.formats.tool_schemas import schemas_for
-from compact.core.formats.wire import copied_message
 from compact.core.given import Given, fields_given, messages_given
 from compact.core.goals import Goal, goals_given
 from compact.core.messages import Message
@@ -69,6 +69,9 @@ class ContextManager(Choosing, Sending):
         store: str | Path | SessionStore | None = None,
         **options: Unpack[SessionOptions],
     ) -> None:
+        for name in ("scope", "session_id"):
+            if options.get(name) == "":
+                raise InvalidArgument(name, f"{name} is empty: give one, or leave it out")
         self._asked_for = model, window, options
         self._owns_store = store is None or isinstance(store, str | Path)
         self._begin(store)

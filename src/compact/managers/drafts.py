@@ -24,14 +24,6 @@ LONGEST = timedelta(hours=1)
 """After that time a draft of another machine counts as abandoned."""
 
 
-class Wanted(NamedTuple):
-    """What somebody wants a compression to come to."""
-
-    tokens: int
-    why: str = ""
-    """Why no less is wanted, where that is all there is."""
-
-
 class Ground(NamedTuple):
     """What a draft is made over: if any of it changes meanwhile, the draft is void."""
 

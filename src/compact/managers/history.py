@@ -15,7 +15,8 @@ from typing import Any
 from compact import forks
 from compact.compression.aside import aside
 from compact.core import chain
-from compact.core.formats.wire import WireFormat, copied_message
+from compact.core.copies import copied_message
+from compact.core.formats.wire import WireFormat
 from compact.core.history import NEVER_PRUNED, History, Item
 from compact.core.messages import Message
 from compact.core.own_text import headed

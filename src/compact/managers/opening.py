@@ -15,9 +15,10 @@ from compact import wiring
 from compact.compression.fold import Beside
 from compact.core import defaults
 from compact.core.asking import PATIENCE, Patience
+from compact.core.copies import copied
 from compact.core.events import Event
 from compact.core.formats.known import format_instead, format_named
-from compact.core.formats.wire import NOTHING_BEFORE, Before, WireFormat, copied
+from compact.core.formats.wire import NOTHING_BEFORE, Before, WireFormat
 from compact.core.given import Given, message_given
 from compact.core.history import History
 from compact.core.messages import Message

@@ -12,11 +12,12 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from functools import partial
 from typing import NamedTuple, TypeVar
 
+from compact.compression.values import Wanted
 from compact.core.asking import Ask, Limits
 from compact.core.calls import got
 from compact.core.context import ActiveContext
+from compact.core.copies import copied_message
 from compact.core.events import RatioLearned, ToolsWithdrawn, WindowCapped
-from compact.core.formats.wire import copied_message
 from compact.core.messages import Message
 from compact.core.overflow import refusal_of
 from compact.core.plan import Plan
@@ -32,7 +33,6 @@ from compact.errors import (
     ModelUnavailable,
 )
 from compact.managers.compress import aside_of
-from compact.managers.drafts import Wanted
 from compact.managers.requested import shown_of_aside
 from compact.managers.rescue import rescue
 from compact.managers.state import SessionState

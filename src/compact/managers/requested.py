@@ -1,7 +1,7 @@
 """What a compression that somebody asks for comes down to, or a message that is put aside."""
 
 from compact.compression.ladder import Ladder
-from compact.managers.drafts import Wanted
+from compact.compression.values import Wanted
 from compact.managers.state import SessionState
 from compact.managers.view import View
 

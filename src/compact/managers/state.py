@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import takewhile
-from typing import Any, NamedTuple
+from typing import Any
 
 from compact import forks
 from compact.compression.fold import Fold
@@ -28,39 +28,35 @@ from compact.core.sessions import Branch, Move, Projection, free_branch_id
 from compact.core.tokens import TokenCounter
 from compact.errors import NotFound, StoreFailed
 from compact.managers.history import SYSTEM_NOTE, SessionHistory
+from compact.managers.notes import (
+    ASIDE,
+    CALIBRATION,
+    COUNTED,
+    EVER,
+    GOALS,
+    KEY,
+    MODE,
+    PIN,
+    TRACKED,
+    NotedGoals,
+    goals_in,
+    goals_row,
+    lineage_of,
+    mode_in,
+    next_number,
+    order,
+    set_by,
+)
 from compact.managers.prompting import Lead, Prompting
 
-GOALS, MODE, PIN, ASIDE = "goals:", "mode:", "pin:", "aside:"
-KEY = "key:"
-"""How the names of the notes begin that hold the keys of the session's own text."""
-CALIBRATION, COUNTED = "calibration:", "counted:"
-"""How the names of the session's notes begin. Each pin, and each message put aside, is a note of
-its own: of two writers that pin at once, neither undoes the other."""
-TRACKED = ":tracked"
-"""How the names of goals' notes end that a model's markers led to (`managers.tracking`). Prompts
-show them from the next compression on: until then the markers are in view themselves, and what
-stands before them keeps its bytes."""
-MOST_TRACKED = 64
-"""Such notes that are kept of a branch: those by which prompts go, the newest, and some between."""
 MOST_RESERVED = 0.5
 """Share of a window that an answer may keep free, where a provider's is smaller than was said."""
 NEWEST_MOVES, ALL_MOVES = 200, 100_000
 """Moves among which what is in force is looked for, and what was in force long ago."""
-EVER = 2**62
-"""A position that no session reaches."""
-NOTHING_SET = f"{GOALS}{0:06}:none"
-"""The name that progress goes on from where nobody has set goals: before that of every note."""
+MOST_TRACKED = 64
+"""Notes of progress that are kept of a branch: those by which prompts go, the newest, and some
+between."""
 _TAKEN = (GOALS, MODE, PIN, ASIDE, CALIBRATION, COUNTED, SYSTEM_NOTE)
-
-
-class NotedGoals(NamedTuple):
-    """Goals as a note of the session says them."""
-
-    goals: tuple[Goal, ...] = ()
-    at: int = 0
-    """Up to which position markers are in them."""
-    name: str = NOTHING_SET
-    """The note's name."""
 
 
 @dataclass(slots=True)
@@ -145,7 +141,7 @@ class SessionState:
             counts=self.tokenizer == self.counter.estimator.name,
         )
         self.history.own = self.own
-        self.lineage = _lineage(self.store.branches(self.id), branch)
+        self.lineage = lineage_of(self.store.branches(self.id), branch)
         self._noted = {}
         self._take_notes()
         self.revision += 1
@@ -173,7 +169,7 @@ class SessionState:
             if {k: found[k] for k in shown} != {k: self._noted.get(k) for k in shown}:
                 self.revision += 1
             self._noted = found
-            self.goals = _goals_noted(found, self.lineage, len(self.history)).goals
+            self.goals = goals_in(found, self.lineage, len(self.history)).goals
             self._go_on_in(self._mode_at(found, len(self.history)))
             known = Calibration.model_validate(found.get(self._calibration_name, {}))
             if known != calibrated:
@@ -309,24 +305,24 @@ class SessionState:
         return self._mode_at(self.store.notes(self.id), position)
 
     def _mode_at(self, notes: Mapping[str, Mapping[str, Any]], position: int) -> str:
-        return _mode_set(notes, self.lineage, position) or self._first_mode
+        return mode_in(notes, self.lineage, position) or self._first_mode
 
     def mode_set_before(self, position: int) -> str | None:
         """The mode that somebody had set when the session had so many messages."""
-        return _mode_set(self.store.notes(self.id), self.lineage, position)
+        return mode_in(self.store.notes(self.id), self.lineage, position)
 
     def mode_noted(self, mode: str | None, branch_id: str, at: int) -> dict[str, Mapping[str, Any]]:
         """The note that says which mode a branch has from a position on; None for the one that
         whoever opens the session gives.
         """
-        name = f"{MODE}{_next_number(self.store.notes(self.id), MODE)}"
+        name = f"{MODE}{next_number(self.store.notes(self.id), MODE)}"
         return {name: {"branch": branch_id, "at": at, "mode": mode}}
 
     def goals_known(self, position: int, tracked: int = EVER) -> NotedGoals:
         """The goals that were noted for when the session had so many messages. What a model's
         markers changed counts up to the position `tracked`.
         """
-        return _goals_noted(self.store.notes(self.id), self.lineage, position, tracked)
+        return goals_in(self.store.notes(self.id), self.lineage, position, tracked)
 
     def track_goals(self, goals: Sequence[Goal], since: NotedGoals, at: int) -> None:
         """Have these goals from a position on, because markers since others were noted say so.
@@ -335,13 +331,13 @@ class SessionState:
         further counts, and neither counts where somebody set goals in between.
         """
         known = self.store.notes(self.id)
-        name = f"{_set_by(since.name)}:{at:09}:{defaults.new_id()[:8]}{TRACKED}"
-        row = _goals_row(goals, self.branch_id, at)
+        name = f"{set_by(since.name)}:{at:09}:{defaults.new_id()[:8]}{TRACKED}"
+        row = goals_row(goals, self.branch_id, at)
         self.store.note(self.id, name, row)
         known = {**known, name: row}
         own = [
             each
-            for each in sorted(known, key=_order)
+            for each in sorted(known, key=order)
             if each.startswith(GOALS)
             and each.endswith(TRACKED)
             and known[each]["branch"] == self.branch_id
@@ -374,8 +370,8 @@ class SessionState:
         """The note that says which goals a branch has from a position on: one of its own for each
         change, so that of two writers neither undoes the other.
         """
-        name = f"{GOALS}{_next_number(self.store.notes(self.id), GOALS)}"
-        return {name: _goals_row(goals, branch_id, at)}
+        name = f"{GOALS}{next_number(self.store.notes(self.id), GOALS)}"
+        return {name: goals_row(goals, branch_id, at)}
 
     def goals_shown(self, since: Projection | None, position: int) -> tuple[Goal, ...]:
         """The goals as a prompt shows them that goes on from a projection, when the session has so
@@ -444,83 +440,3 @@ def new_branch(store: SessionStore, session_id: str) -> Branch:
 
     name = free_branch_id(session_id, len(store.branches(session_id)), is_taken)
     return Branch(id=name, session_id=session_id)
-
-
-def _goals_noted(
-    notes: Mapping[str, Mapping[str, Any]],
-    lineage: Sequence[tuple[str, int]],
-    position: int,
-    tracked: int = EVER,
-) -> NotedGoals:
-    """The goals that a session's notes say it had at a position of the newest branch of a lineage:
-    the newest change on the branch counts; before a branch begins, its parent's.
-    """
-    name = _newest(notes, GOALS, lineage, position, tracked)
-    if name is None:
-        return NotedGoals()
-    change = notes[name]
-    return NotedGoals(tuple(map(Goal.model_validate, change["goals"])), change["at"], name)
-
-
-def _goals_row(goals: Sequence[Goal], branch_id: str, at: int) -> dict[str, Any]:
-    rows = [goal.model_dump(mode="json") for goal in goals]
-    return {"branch": branch_id, "at": at, "goals": rows}
-
-
-def _mode_set(
-    notes: Mapping[str, Mapping[str, Any]], lineage: Sequence[tuple[str, int]], position: int
-) -> str | None:
-    """The mode that a session's notes say somebody had set by a position."""
-    name = _newest(notes, MODE, lineage, position)
-    return None if name is None else notes[name]["mode"]
-
-
-def _newest(
-    notes: Mapping[str, Mapping[str, Any]],
-    prefix: str,
-    lineage: Sequence[tuple[str, int]],
-    position: int,
-    tracked: int = EVER,
-) -> str | None:
-    """The name of the newest change that counts at a position, among notes whose names begin so."""
-    found = (name for name in notes if name.startswith(prefix))
-    names = sorted(found, key=_order, reverse=True)
-    for branch_id, end in reversed(lineage):
-        for name in names:
-            change, last = notes[name], min(position, end)
-            if name.endswith(TRACKED):
-                last = min(last, tracked)
-            if change["branch"] == branch_id and change["at"] <= last:
-                return name
-    return None
-
-
-def _order(name: str) -> str:
-    """By what changes are sorted: what somebody set, then what markers led to from there, each by
-    the position that it was looked up to.
-    """
-    return name.removesuffix(TRACKED)
-
-
-def _set_by(name: str) -> str:
-    """The name of the note by which somebody set the goals that a note of progress goes on from;
-    of a note by which somebody set goals, its own.
-    """
-    return ":".join(name.removesuffix(TRACKED).split(":")[:3])
-
-
-def _next_number(notes: Mapping[str, Mapping[str, Any]], prefix: str) -> str:
-    """How the name of a new change goes on: after all there are, and like no other writer's."""
-    numbers = (int(name.split(":")[1]) for name in notes if name.startswith(prefix))
-    return f"{max(numbers, default=0) + 1:06}:{defaults.new_id()[:8]}"
-
-
-def _lineage(branches: Sequence[Branch], branch: Branch) -> tuple[tuple[str, int], ...]:
-    known = {b.id: b for b in branches}
-    rows = [(branch.id, EVER)]
-    end = branch.fork
-    while branch.parent is not None:
-        branch = known[branch.parent]
-        rows.append((branch.id, end))
-        end = min(end, branch.fork)
-    return tuple(rows[::-1])

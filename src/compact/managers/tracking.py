@@ -23,8 +23,9 @@ from compact.core.messages import Message
 from compact.core.progress import Progress, progress
 from compact.core.prompts import how_to_mark
 from compact.core.voices import voice_of
+from compact.managers.notes import EVER, NotedGoals
 from compact.managers.opening import parsed_all
-from compact.managers.state import EVER, NotedGoals, SessionState
+from compact.managers.state import SessionState
 
 SHARE = 1 / 8
 """Share of the usable window that goals may take before a model may add nothing to them."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from pydantic import ValidationError
+
 from compact.core.goals import Goal
 from compact.core.policy import CompactPolicy
 from compact.core.sessions import Branch, Move, Projection, Purpose, Snapshot
-from compact.errors import NotFound
+from compact.errors import InvalidConfig, NotFound
 from compact.managers.state import ALL_MOVES, SessionState
 from compact.managers.tracking import goals_by
 from compact.managers.view import View
@@ -65,7 +67,11 @@ def find_snapshot(state: SessionState, snapshot_id: str) -> Snapshot:
 def restore(state: SessionState, view: View, snapshot: Snapshot) -> None:
     """Go on from a snapshot: position, checkpoints, goals and policy. What came after it stays on
     its own branch.
+
+    Raises:
+        InvalidConfig: its policy, or its mode, is none of this version; nothing was changed.
     """
+    policy = _policy_of(state, snapshot)
     state.catch_up()
     take_snapshot(state, view, purpose="rollback", note=f"before restoring {snapshot.id}")
     projection = _projection(state, snapshot.projection_id)
@@ -78,9 +84,21 @@ def restore(state: SessionState, view: View, snapshot: Snapshot) -> None:
 
     view.go("restore", choose)
     for each in state.together:
-        each.policy = CompactPolicy.model_validate(snapshot.policy)
-    state.set_mode(state.policy.mode)
+        each.policy = policy
+    state.set_mode(policy.mode)
     view.reload()
+
+
+def _policy_of(state: SessionState, snapshot: Snapshot) -> CompactPolicy:
+    try:
+        policy = CompactPolicy.model_validate(snapshot.policy)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(("policy", *map(str, first["loc"])))
+        reason = f"{first['msg']}, in the snapshot {snapshot.id}; the session stays as it is"
+        raise InvalidConfig(place, reason) from None
+    state.prompting.mode(policy.mode)
+    return policy
 
 
 def branch_off(state: SessionState, view: View, at: int) -> Branch:

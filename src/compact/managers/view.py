@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from compact.compression import pipeline, reporting
 from compact.compression.emergency import Rung
 from compact.compression.extraction.extractive import ExtractiveSummarizer
-from compact.compression.values import Budget
+from compact.compression.values import Budget, Wanted
 from compact.core.checkpoints import Checkpoint
 from compact.core.context import ActiveContext
 from compact.core.events import Committed, ErrorRaised, TriggerDecision, WindowCapped
@@ -29,7 +29,7 @@ from compact.managers.adoption import standing_in
 from compact.managers.ahead import Ahead
 from compact.managers.alone import Alone
 from compact.managers.breaker import Breaker
-from compact.managers.drafts import Draft, Ground, Wanted
+from compact.managers.drafts import Draft, Ground
 from compact.managers.state import ALL_MOVES, SessionState
 from compact.managers.tracking import goals_by
 from compact.wiring import nobody

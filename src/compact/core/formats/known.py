@@ -8,13 +8,14 @@ from typing import Any
 
 from compact.core.characters import all_carried
 from compact.core.context import ActiveContext, sendable
+from compact.core.copies import copied
 from compact.core.formats.anthropic import Anthropic
 from compact.core.formats.chat_completions import ChatCompletions
 from compact.core.formats.ollama import Ollama
 from compact.core.formats.responses import OUTPUT_OF, Responses
 from compact.core.formats.served import SERVED
 from compact.core.formats.tool_schemas import schemas_for
-from compact.core.formats.wire import WireFormat, copied
+from compact.core.formats.wire import WireFormat
 from compact.core.given import type_of
 from compact.core.redaction import without_credentials
 from compact.errors import UnknownModel

@@ -8,9 +8,8 @@ are another matter: storage.transcripts.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from difflib import get_close_matches
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Protocol, cast
 
 from pydantic import ValidationError
 
@@ -24,12 +23,9 @@ from compact.core.messages import (
     Opaque,
     Part,
     Raw,
-    ToolResult,
 )
 from compact.core.provider_rules import ProviderRules
 from compact.errors import InvalidMessage
-
-T = TypeVar("T")
 
 NO_IMAGE = "[image]"
 """What is written for an image or a file that another format has no words for."""
@@ -79,45 +75,6 @@ class WireFormat(Protocol):
     def render(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
         """Write messages; what is unchanged and of this format comes back as it was read."""
         ...
-
-
-def copied(value: T) -> T:
-    """The value with dictionaries and lists of its own, however deep: what was counted stays what
-    is sent, whoever changes theirs.
-    """
-    own: Any = value
-    if type(own) is dict:
-        own = own.copy()  # quicker than a new one, as most of what is in it are texts
-        for k, v in own.items():
-            if type(v) is not str:
-                own[k] = copied(v)
-    elif isinstance(own, list):
-        own = [copied(x) for x in own]
-    elif isinstance(own, Mapping):
-        own = {k: copied(v) for k, v in own.items()}
-    elif isinstance(own, tuple):
-        own = tuple(map(copied, own))
-    result: T = own
-    return result
-
-
-def copied_message(message: Message) -> Message:
-    """The message with dictionaries of its own (`copied`); itself where it has none."""
-    update: dict[str, Any] = {}
-    if message.wire is not None:
-        update["wire"] = copied(message.wire)
-    if not isinstance(message.content, str):
-        update["content"] = tuple(map(_copied_part, message.content))
-    if message.metadata.model_extra:
-        update["metadata"] = message.metadata.model_copy(deep=True)
-    return message.model_copy(update=update) if update else message
-
-
-def _copied_part(part: Part) -> Part:
-    if isinstance(part, ToolResult) and part.images:
-        images = tuple(replace(image, raw=copied(image.raw)) for image in part.images)
-        return replace(part, raw=copied(part.raw), images=images)
-    return part if part.raw is None else replace(part, raw=copied(part.raw))
 
 
 def own_wire(message: Message, name: str) -> Raw | None:
