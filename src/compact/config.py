@@ -83,7 +83,9 @@ class CompactConfig(CompactPolicy):
         shares = {"trigger_pct", "target_pct"}
         if shares <= self.model_fields_set and self.target_pct > self.trigger_pct:
             reason = f"{self.target_pct:g} lies above trigger_pct, which is {self.trigger_pct:g}"
-            raise InvalidConfig("target_pct", f"{reason}: a session is compressed to less than that")
+            raise InvalidConfig(
+                "target_pct", f"{reason}: a session is compressed to less than that"
+            )
 
     @field_validator("*", mode="before")
     @classmethod

@@ -41,9 +41,7 @@ class HistoryOptions(BranchOptions):
             help="The first message to show. Default: the newest ones.",
         ),
     ] = None
-    most: Annotated[
-        int, typer.Option(parser=count, metavar="N", help="How many are shown.")
-    ] = PAGE
+    most: Annotated[int, typer.Option(parser=count, metavar="N", help="How many are shown.")] = PAGE
     full: Annotated[bool, typer.Option("--full", help="Every message word for word.")] = False
 
 
@@ -102,9 +100,7 @@ class ContextOptions(OpenOptions):
     ] = "table"
     most: Annotated[
         int,
-        typer.Option(
-            parser=count, metavar="N", help="How many a table shows, the newest ones."
-        ),
+        typer.Option(parser=count, metavar="N", help="How many a table shows, the newest ones."),
     ] = SEEN
 
 
@@ -216,9 +212,9 @@ class RecallOptions(OpenOptions):
     """What `recall` takes."""
 
     query: Annotated[list[str], typer.Argument(metavar="QUERY...", help="What to look for.")]
-    most: Annotated[
-        int, typer.Option(parser=count, metavar="N", help="How many are shown.")
-    ] = FOUND
+    most: Annotated[int, typer.Option(parser=count, metavar="N", help="How many are shown.")] = (
+        FOUND
+    )
 
 
 @taking(RecallOptions)

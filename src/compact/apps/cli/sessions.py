@@ -54,9 +54,7 @@ def _root(context: typer.Context) -> None:
 class ListOptions(StoreOptions):
     """What `sessions list` takes."""
 
-    most: Annotated[
-        int, typer.Option(parser=count, metavar="N", help="How many are shown.")
-    ] = PAGE
+    most: Annotated[int, typer.Option(parser=count, metavar="N", help="How many are shown.")] = PAGE
 
 
 @taking(ListOptions)

@@ -42,9 +42,7 @@ def validate_config(options: ValidateOptions) -> None:
     token_counter_of(settings, "chat_completions")
     window = settings.window()
     values = settings.model_dump(mode="json")
-    origins = {
-        name: env_file.named(settings.origin(name), os.environ) for name in settings.names()
-    }
+    origins = {name: env_file.named(settings.origin(name), os.environ) for name in settings.names()}
     if options.json:
         listed = {name: {"value": values[name], "from": origins[name]} for name in origins}
         output.print_json({"settings": listed, "usable": window and window.usable})
