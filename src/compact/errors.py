@@ -231,8 +231,8 @@ WAYS: Mapping[str, str] = {
 
 
 def _enough(ways: Sequence[tuple[str, int]], excess: int) -> list[str]:
-    """What frees so many tokens: of ways with their tokens, the largest first, each that does alone,
-    else the fewest that do together.
+    """What frees so many tokens: of ways with their tokens, the largest first, each that does it
+    alone, else the fewest that do it together.
     """
     if alone := [way for way, tokens in ways if tokens >= excess]:
         return alone

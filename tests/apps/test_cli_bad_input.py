@@ -216,7 +216,7 @@ def test_an_env_file_that_is_no_text_is_refused(run, tmp_path):
 def test_what_cannot_fit_ends_with_1_and_the_breakdown(run, sample, command):
     """FR-3: the error shows the floor, part by part, and what to do."""
     line = refused(run(command, sample, "--max-tokens", "300"), code=1)
-    for words in ("cannot fit 300 tokens", "system prompt ", "pins ", "Raise the limit"):
+    for words in ("cannot fit 300 tokens", "system prompt ", "pins ", "Give more: --max-tokens"):
         assert words in line
 
 

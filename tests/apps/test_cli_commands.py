@@ -295,7 +295,7 @@ def test_validate_config_shows_each_setting_and_where_it_came_from(run, tmp_path
     told = json.loads(run("validate-config", "c.yaml", "--json").out)
     settings = told["settings"]
     assert settings["trigger_pct"] == {"value": 0.5, "from": "c.yaml"}
-    assert settings["keep_tool_pairs"] == {"value": 8, "from": "COMPACT_KEEP_TOOL_PAIRS"}
+    assert settings["keep_tool_pairs"] == {"value": 8, "from": "COMPACT_KEEP_TOOL_PAIRS in .env"}
     assert settings["target_pct"] == {"value": 0.2, "from": "COMPACT_TARGET_PCT"}
     assert settings["keep_user_messages"]["from"] == "default"
     assert told["usable"] == 126_500

@@ -321,8 +321,8 @@ def test_a_killed_import_can_be_done_again(run, sample):
     session = Session(id="b", branch=Branch(id="b", session_id="b"))
     with SQLiteManager(".compact/sessions.db") as store:
         good = [Entry(m) for m in kept_in(".compact/sessions.db", "harbour")[:2]]
+        bad = Message.model_validate({"role": "user", "metadata": {"own": object()}})
         with pytest.raises(InvalidMessage):
-            bad = Message.model_validate({"role": "user", "metadata": {"own": object()}})
             store.put_session(session, [*good, Entry(bad)], {})
         assert [each.id for each in store.sessions()] == ["harbour"]
         assert store.put_session(session, good, {"n": {"a": 1}}).branch.messages == 2

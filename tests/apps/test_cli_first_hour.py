@@ -187,13 +187,9 @@ def test_the_width_that_is_asked_for_is_taken(run, sample, monkeypatch):
 def test_an_error_that_ctrl_c_became_is_ctrl_c():
     from compact.apps.cli.ending import INTERRUPTED, ending_of
 
-    try:
-        try:
-            raise KeyboardInterrupt
-        except KeyboardInterrupt as error:
-            raise ValueError("a schema") from error
-    except ValueError as error:
-        assert ending_of(error)[0] == INTERRUPTED
+    error = ValueError("a schema")
+    error.__cause__ = KeyboardInterrupt()
+    assert ending_of(error)[0] == INTERRUPTED
 
 
 def test_small_words(run, sample, tmp_path):

@@ -349,7 +349,7 @@ def test_the_demo_takes_less_than_two_seconds(process):
 @unix
 @pytest.mark.parametrize("command", ["compact", "tokens"])
 def test_a_reader_of_the_report_who_left_is_no_mistake(process, sample, command):
-    """141 also where it is standard error that nobody reads any more; what was asked for is done."""
+    """141 also where it is standard error that nobody reads any more."""
     reads, writes = os.pipe()
     os.close(reads)
     extra = ("--max-tokens", "8000", "-o", "o.x") if command == "compact" else ()

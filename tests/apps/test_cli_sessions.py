@@ -493,5 +493,5 @@ def test_what_cannot_fit_names_a_number_that_fits_and_ways_that_are_there(run, t
     assert "--max-tokens" in done.err
     for absent in ("system prompt", "pin", "tools", "put_aside("):
         assert absent not in done.err
-    needed = re.search(r"needs ([\d,]+)", done.err).group(1)
+    needed = re.findall(r"needs ([\d,]+)", done.err)[0]
     assert run("compact", "c.json", "--max-tokens", needed, "-o", "o.json").code == 0

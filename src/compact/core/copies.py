@@ -1,4 +1,4 @@
-"""Copies of providers' dictionaries: what was counted stays what is sent, whoever changes theirs."""
+"""Copies of dictionaries: what was counted stays what is sent, whoever changes theirs."""
 
 from __future__ import annotations
 

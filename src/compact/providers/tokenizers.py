@@ -153,7 +153,7 @@ def tokenizer_of_model(model: str) -> str:
         return profile.tokenizer
     raise UnknownModel(
         f"no tokenizer is known for the model {without_credentials(model)!r}; "
-        f"give tokenizer= (one of {', '.join(NAMES)})"
+        f"name a tokenizer (one of {', '.join(NAMES)})"
     )
 
 
@@ -165,8 +165,7 @@ def _vocabulary_of(model: str) -> str:
     if (name := tokenizer_of_model(model)) in VOCABULARIES:
         return name
     raise UnknownModel(
-        f"{model!r} has none of OpenAI's vocabularies: it is counted by the tokenizer {name!r}, as "
-        "tokenizer= takes it"
+        f"{model!r} has none of OpenAI's vocabularies: it is counted by the tokenizer {name!r}"
     )
 
 

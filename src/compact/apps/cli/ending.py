@@ -50,19 +50,17 @@ WAYS_HERE = {
 
 def ending_of(error: BaseException) -> tuple[int, str | None]:
     """The exit code of an error, and the line to print; None where silence is better."""
-    match error := KeyboardInterrupt() if is_interrupt(error) else error:
-        case CannotFit():
-            return CANNOT_FIT, error.told(WAYS_HERE)
-        case SummaryRejected():
-            return CANNOT_FIT, str(error)
+    if is_interrupt(error):
+        return INTERRUPTED, "interrupted; nothing was written"
+    match error:
+        case CannotFit() | SummaryRejected():
+            return CANNOT_FIT, _unfit(error)
         case InvalidInput() | Stop() | NotFound() | StoreFailed() | ModelFailed():
             return BAD_INPUT, str(error)
         case Superseded():
             return BAD_INPUT, f"another process was faster, nothing was changed: {error}. Try again"
         case BrokenPipeError() | SystemExit():  # the latter from Rich and Typer, on a closed pipe
             return NOBODY_READS, None
-        case KeyboardInterrupt():
-            return INTERRUPTED, "interrupted; nothing was written"
         case OSError():
             return BAD_INPUT, f"{error.filename or 'output'}: {error.strerror or error}"
         case ImportError() if missing := what_is_missing(error):
@@ -73,6 +71,10 @@ def ending_of(error: BaseException) -> tuple[int, str | None]:
             return BAD_INPUT, _usage(error)
     what = f"{type(error).__name__}: {error}"
     return OUR_MISTAKE, f"a mistake of compact's own: {what} ({TRACEBACK}=1 shows where)"
+
+
+def _unfit(error: CannotFit | SummaryRejected) -> str:
+    return error.told(WAYS_HERE) if isinstance(error, CannotFit) else str(error)
 
 
 def is_interrupt(error: BaseException | None) -> bool:

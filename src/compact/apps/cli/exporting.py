@@ -30,8 +30,8 @@ class ExportOptions(BranchOptions):
     format: Annotated[
         Literal["json", "md"] | None,
         typer.Option(
-            help="json: every message as it is, for import; md: for reading. Default: by OUT's name, else "
-            "json."
+            help="json: every message as it is, for import; md: for reading. Default: by OUT's "
+            "name, else json."
         ),
     ] = None
     force: Annotated[
@@ -44,9 +44,10 @@ def export_session(options: ExportOptions) -> None:
     """Write a session to a file: everything said on one branch, whatever was compressed.
 
     JSON can be imported again without the loss of a message, goal or pin; checkpoints are in it for
-    readers, and whoever imports it makes new ones. Markdown is for people. The branch is the one that is
-    open, or --branch; other branches and snapshots are not in the file, and standard error says how
-    many there are. With --json a report is printed on standard output, and OUT must be given.
+    readers, and whoever imports it makes new ones. Markdown is for people. The branch is the one
+    that is open, or --branch; other branches and snapshots are not in the file, and standard error
+    says how many there are. With --json a report is printed on standard output, and OUT must be
+    given.
 
     Examples:
       compactctl sessions export harbour > harbour.json

@@ -256,8 +256,8 @@ class ExpandOptions(OpenOptions):
         str,
         typer.Argument(
             metavar="ID",
-            help="A checkpoint (ck-…, or how it begins), a message's id or number (negative from the "
-            "end), a tool call.",
+            help="A checkpoint (ck-…, or how it begins), a message's id or number (negative from "
+            "the end), a tool call.",
         ),
     ]
     max_tokens: Annotated[

@@ -16,7 +16,7 @@ _SAID: tuple[tuple[type[apsw.Error], str], ...] = (
     (
         apsw.BusyError,
         "{file} is locked: another process has been writing to it while this one waited{wait}. "
-        "Try again when it is done, or wait longer: SQLiteManager({file!r}, busy_timeout=60)",
+        "Try again when it is done, or (a store of your own) wait longer, by its busy_timeout",
     ),
     (
         apsw.LockedError,
