@@ -56,7 +56,7 @@ def test_only_import_makes_a_store_and_says_where(run, sample, tmp_path):
     assert "511 messages, 89,908 tokens" in done.err
     assert (tmp_path / ".compact" / "sessions.db").is_file()
     assert run("sessions", "import", sample, "--store", "other.db").code == 0
-    refused(run("sessions", "import", sample, "--store", "no/such/s.db"), "no folder no/such")
+    refused(run("sessions", "import", sample, "--store", "no/such/s.db"), "/no/such; make it first")
 
 
 def test_what_was_imported_is_compressed_as_if_it_had_been_lived(run, sample):
