@@ -254,12 +254,12 @@ def test_a_session_is_made_when_all_is_counted(run, sample, monkeypatch):
     seen: list[list[str]] = []
     real = SessionHistory._entry
 
-    def look(self, message):
+    def look(self, messages, index):
         if not seen:
             store = wiring.store_at(".compact/sessions.db")
             seen.append([session.id for session in store.sessions()])
             store.close()
-        return real(self, message)
+        return real(self, messages, index)
 
     monkeypatch.setattr(SessionHistory, "_entry", look)
     assert run("sessions", "import", sample).code == 0

@@ -10,7 +10,7 @@ from __future__ import annotations
 import bisect
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import chain as chained
-from typing import Any
+from typing import Any, overload
 
 from compact import forks
 from compact.compression.aside import aside
@@ -347,8 +347,15 @@ class Record(SessionHistory):
     def __init__(self, history: SessionHistory) -> None:
         self.__dict__ = history.__dict__
 
-    def __getitem__(self, position: int) -> Message:
-        return copied_message(super().__getitem__(position))
+    @overload
+    def __getitem__(self, position: int) -> Message: ...
+
+    @overload
+    def __getitem__(self, position: slice) -> list[Message]: ...
+
+    def __getitem__(self, position: int | slice) -> Message | list[Message]:
+        found = super().__getitem__(position)
+        return found if isinstance(found, list) else copied_message(found)
 
     def shown(self, position: int) -> Message:
         """As in the history."""
