@@ -162,7 +162,7 @@ def run(seed: int, size: str) -> list[Found]:
         way = list(SAID)[number % len(SAID)]
         rule = RULES[number // len(SAID) % len(RULES)].format(_name(rng))
         shown = lived(_user(SAID[way](rule)), str(number))
-        missing = [w for w, texts in shown.texts.items() if not any(rule in text for text in texts)]
+        missing = [w for w, texts in shown.views.items() if not any(rule in text for text in texts)]
         kept.trying(f"{way} | {rule} not in the {where}" for where in missing)
     return [inside, goals, kept]
 
@@ -174,6 +174,7 @@ class Shown:
         every = [message for seen in views.values() for message in seen]
         system = [m.text for m in every if m.role in ("system", "developer")]
         self.prompts = [*goals, *system]
+        self.views = {name: [m.text for m in seen] for name, seen in views.items()}
         self.texts = {
             name: [m.text for m in seen if m.metadata.source == "checkpoint"]
             for name, seen in views.items()
