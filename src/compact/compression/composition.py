@@ -68,9 +68,10 @@ REFERENCE_TOKENS = 24
 """Tokens of the line that says what a checkpoint is."""
 AFTER_TOKENS = 32
 """Tokens of the sentence that says what stands below it."""
-RECORD_PART, PLAIN_PART = 0.45, 0.2
+RECORD_PART, PLAIN_PART, RULES_PART = 0.45, 0.2, 0.3
 """Shares of a checkpoint's room within which the record is planned, the second one where people
-only talk; it takes what the story leaves."""
+only talk; it takes what the story leaves. And the share that a session's clear rules may take more
+there: each compression makes the record anew, and a story forgets."""
 LONGEST_ERROR, ERROR_CHARS = 200, 800
 """Characters of a line that says what failed, and of all lines of one attempt, about."""
 TELLING = 5
@@ -117,12 +118,15 @@ class Composer:
         }
         return {x: list(fill()) if self.emphasis.of(x) else [] for x, fill in fillers.items()}
 
-    def record(self, room: int) -> Page:
+    def record(self, room: int, rules: int = 0) -> Page:
         """The record within so many tokens: each section up to its share, those first that are
-        given more; then what is left over by what gives way last.
+        given more; then what is left over by what gives way last. `rules` are tokens more for
+        clear rules.
         """
         page, kept = self._laid(room)
-        page.left += kept
+        page.left += kept + rules
+        clear = {f"- {x.text}" for x in self._distinct_rules() if x.score >= CLEAR_RULE}
+        page.fill(RULES, [x for x in self._over(page, RULES) if x.text in clear], page.left)
         self._reference(page)
         return page
 
@@ -173,7 +177,7 @@ class Composer:
         room = int(room * self.emphasis.room)
         if not self.notes.is_plain_talk:
             return self._fitted("", room - REFERENCE_TOKENS)
-        page = self.record(int(room * PLAIN_PART))
+        page = self.record(int(room * PLAIN_PART), int(room * RULES_PART))
         page.left = room - REFERENCE_TOKENS - self.record_tokens(page)
         teller = Teller(self.notes, self.counter, seen=self.seen)
         if said := teller.tell(page.left - HEADING_TOKENS - LINE_TOKENS):
