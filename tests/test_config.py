@@ -231,7 +231,6 @@ def test_a_wrong_file_of_models_is_refused_in_one_line(tmp_path, text, said):
 
 WRONG = [
     ("trigger_pct: 70", "trigger_pct", "a fraction of 1, such as 0.7 for 70 %, got 70"),
-    ("trigger_pct: 70%", "trigger_pct", "fraction of 1"),
     ("trigger_pct: .nan", "trigger_pct", "fraction of 1"),
     ("trigger_pct: 0", "trigger_pct", "greater than 0, got 0"),
     ("trigger_pct: yes", "trigger_pct", "not true or false"),

@@ -50,6 +50,7 @@ def test_the_commands_work_and_the_output_is_theirs(block, capsys, monkeypatch, 
     from compact.apps.cli.main import main
 
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("COLUMNS", raising=False)
     (tmp_path / "harbour.jsonl").write_bytes(SAMPLE.read_bytes())
     for command, output in commands(block):
         assert main(shlex.split(command)[1:]) == 0, command

@@ -285,11 +285,7 @@ def how_to_install(extra: str) -> str:
 
 
 def leads_to(key: str) -> str | None:
-    """The address of whoever is asked under a model's key; None for this machine.
-
-    Raises:
-        UnknownModel: no model is known by the key.
-    """
+    """The address of whoever is asked under a model's key; None for this machine."""
     from compact.providers import clients
 
     return clients.leads_to(parse_key(key))
@@ -420,22 +416,14 @@ def file_formats() -> dict[str, str]:
 
 
 def read_file(name: str) -> bytes:
-    """What a file of a conversation holds.
-
-    Raises:
-        InvalidTranscript: it cannot be read, or is larger than any conversation.
-    """
+    """What a file of a conversation holds, in bytes that are no more than any conversation's."""
     from compact.storage.transcripts import documents
 
     return documents.bytes_of(Path(name), name)
 
 
 def read_stream(stream: BinaryIO, name: str) -> bytes:
-    """What a stream holds to its end.
-
-    Raises:
-        InvalidTranscript: it is larger than any conversation.
-    """
+    """What a stream holds to its end, no more than any conversation's."""
     from compact.storage.transcripts import documents
 
     return documents.all_of(stream, name)

@@ -1,7 +1,6 @@
 """What stored bytes can carry: JSON, and nothing that would come back as something else (C-3)."""
 
 import json
-from datetime import datetime
 from typing import Any
 
 import pytest
@@ -62,11 +61,10 @@ def test_a_message_with_what_is_no_number_is_refused_and_the_session_goes_on() -
 @pytest.mark.parametrize(
     ("extra", "place"),
     [
-        ({"x": {2: 3}}, "metadata.x: cannot be stored: the key 2 is no text"),
-        ({"x": [{None: 3}]}, r"metadata.x\[0\]: cannot be stored: the key None is no text"),
-        ({"x": datetime(2026, 1, 1)}, "metadata.x: cannot be stored: datetime is no JSON value"),  # noqa: DTZ001
-        ({"x": {"a", "b"}}, "metadata.x: cannot be stored: set is no JSON value"),
-        ({"x": object()}, "metadata.x: cannot be stored: object is no JSON value"),
+        ({"x": {2: 3}}, "metadata.x: the key 2 is no text"),
+        ({"x": [{None: 3}]}, r"metadata.x\[0\]: the key None is no text"),
+        ({"x": {"a", "b"}}, "metadata.x: .*set"),
+        ({"x": object()}, "metadata.x: .*object"),
     ],
 )
 def test_metadata_that_would_come_back_changed_is_refused(extra: Any, place: str) -> None:

@@ -179,7 +179,7 @@ def test_checkpoints_age_by_the_schedule(long_lived):
     """
     ctx, ages, asked = long_lived
     assert {level for each in ages for _, level, _ in each} == set(LEVELS)
-    assert {request.level for request in asked} == set(LEVELS), "re-summarized by the LLM"
+    assert {request.level for request in asked} - {"detailed"}, "re-summarized by the LLM"
     for checkpoint in ctx.checkpoints:
         age = ctx.compressions - checkpoint.number
         due = sum(age >= after for after in (3, 6, 10))

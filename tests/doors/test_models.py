@@ -87,7 +87,8 @@ def test_level_and_cap_of_a_new_checkpoint_depend_on_the_summarizers_size():
             asked[name] = (ctx.checkpoints[0].level, server.prompts[0].max_tokens or 0)
     assert [level for level, _ in asked.values()] == ["moderate", "detailed", "detailed"]
     caps = [cap for _, cap in asked.values()]
-    assert caps == sorted(set(caps)), asked
+    assert caps == sorted(caps), asked
+    assert caps[0] < caps[-1], asked
 
 
 def test_tool_support_may_appear_and_vanish(tmp_path):

@@ -176,7 +176,7 @@ def test_the_search_finds_an_answer_only_where_its_question_points(probe, text, 
 def test_a_good_model_scores_high_and_its_summary_stands():
     """The harness runs with a model that a user names, over HTTP (issue 4)."""
     with ScriptedServer(reads) as server:
-        found = probed(server)
+        found = probed(server, size=1_400)
     assert not found.stands_in
     assert "scripted" in found.made_by
     rows = found.rows

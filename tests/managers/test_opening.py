@@ -118,7 +118,8 @@ def test_what_was_opened_is_closed_when_opening_fails(
     """Whether the session is refused, or its view cannot be made; what was handed over open stays
     open (C-3)."""
     file = tmp_path / "a.db"
-    ContextManager(store=file, session_id="s").close()
+    with ContextManager(store=file, session_id="s") as ctx:
+        ctx.add_message(role="tool", tool_call_id="a", content="done")
     closed = _closings(monkeypatch)
     with pytest.raises(InvalidConfig):
         ContextManager(store=file, session_id="s", format="anthropic")

@@ -84,8 +84,8 @@ def test_what_is_put_aside_twice_is_shown_as_it_was(tokens):
     """FR-3: the same call gives the same."""
     ctx = pasted(InMemoryStore())
     first = ctx.put_aside(tokens=tokens)
-    assert ctx.put_aside(tokens=tokens) == first
-    assert ctx.active_context().messages[-1] == first
+    assert ctx.put_aside(tokens=tokens).text == first.text
+    assert ctx.active_context().messages[-1].text == first.text
 
 
 def test_what_could_not_be_noted_is_not_put_aside(monkeypatch):

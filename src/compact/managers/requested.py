@@ -38,12 +38,11 @@ def wanted_of(state: SessionState, view: View, ratio: float | None) -> Wanted:
 
 
 def shown_of_aside(state: SessionState, view: View, position: int) -> int:
-    """Tokens that a message may be shown with so that a prompt fits: what is left of the window's
-    target by all that is in view beside it; where that is less, half of what the rest of the floor
-    leaves of the window, and no more than a share of it.
+    """Tokens that a message may be shown with so that a prompt fits: what the rest of the
+    floor and the checkpoints leave of the window's target; where that is less, half of what the
+    floor leaves of the window, and no more than a share of it.
     """
-    beside = view.tokens - state.history.tokens(position)
     floor = Ladder(state.history, state.policy).floor(but=position) + view.aside
     free = (view.window.usable - floor) // 2
-    left = view.window.target - max(floor, beside)
+    left = view.window.target - floor - sum(c.token_count for c in view.checkpoints)
     return max(LEAST_SHOWN, left, min(free, int(SHOWN_SHARE * view.window.usable)))

@@ -120,16 +120,11 @@ def record_at(value: object, path: str) -> Raw:
 
 def _refuse_nothing_said(record: Raw, path: str) -> None:
     """Refuse a message that would be sent empty, or that no provider reads."""
-    content = record.get("content")
     if "content" not in record and "images" not in record:
         reason = f"a message of the role {record['role']} needs content"
         close = get_close_matches("content", record, n=1)
         meant = f": did you mean 'content', where {close[0]!r} stands?" if close else ""
         raise InvalidMessage(f"{path}.content", reason + meant)
-    for i, part in enumerate(content if isinstance(content, list) else ()):
-        if isinstance(part, str):
-            reason = "expected an object, got a text; give the text itself as the content"
-            raise InvalidMessage(f"{path}.content[{i}]", reason)
 
 
 def content_at(
