@@ -113,8 +113,10 @@ def protected_stays(case: Case) -> Iterator[str]:
 
 
 def order_stays(case: Case) -> Iterator[str]:
-    """K-4: what is in view word for word stands in the order of the log."""
-    before = [checker.freeze(m) for m in case.before]
+    """K-4: what is in view word for word stands in the order of the log; a result that came late
+    stands at its call.
+    """
+    before = [checker.freeze(m) for m in case.before if m.get("role") != "tool"]
     known = set(before)
     if not checker.is_subsequence(
         [f for f in map(checker.freeze, case.after) if f in known], before

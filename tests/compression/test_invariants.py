@@ -255,7 +255,8 @@ def test_the_same_bytes_in_every_process(tmp_path):
     source.write_text(json.dumps(made.messages))
     program = (
         "import json, sys; from compact import compress; messages = json.load(open(sys.argv[1]));"
-        "done = compress(messages, max_tokens=2000, tokenizer='o200k', format=sys.argv[2]);"
+        "done = compress(messages, max_tokens=2000, tokenizer='o200k', format=sys.argv[2],"
+        " key=b'a key of this test');"
         "print(json.dumps(done))"
     )
     paths = os.pathsep.join([str(Path(__file__).resolve().parents[2] / "src"), *sys.path])

@@ -407,5 +407,5 @@ def test_time_grows_as_the_text_does(name):
     short = prefix + of_length(250_000, ADVERSARIAL[name])
     long = prefix + of_length(1_000_000, ADVERSARIAL[name])
     quarter = seconds(lambda: redact(short))
-    assert quarter < 2 * slowness()
+    assert quarter < 4 * slowness()
     assert seconds(lambda: redact(long)) <= 7 * quarter + 0.02

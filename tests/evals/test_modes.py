@@ -19,7 +19,7 @@ RATIO = {"developer": 1.15, "debugger": 2.0, "planning": 1.5}
 """How many times as many a mode keeps at least, in the mean over sessions."""
 MOST_LESS = 0.1
 """Share of the sessions in which it may keep less: there the source has no more."""
-SIZE = 0.04
+SIZE = 0.06
 """How much larger or smaller its contexts may be, all of them together: names fill room that whole
 lines leave over."""
 JUDGES = (

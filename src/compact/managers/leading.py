@@ -28,7 +28,8 @@ class Lead:
     def said_again(self, given: Sequence[Message | Mapping[str, Any]]) -> list[Message]:
         """The system messages that these begin with, as far as the session began with as many."""
         again: list[Message] = []
-        for position, raw in enumerate(given[: self._left - self._said], self._said):
+        self._left = min(self._left, len(self._state.history))  # less where one travelled back
+        for position, raw in enumerate(given[: max(0, self._left - self._said)], self._said):
             if self._state.history[position].role not in SYSTEM_ROLES:
                 break
             said = parsed(self._state.wire, raw, position)
