@@ -112,11 +112,19 @@ def protected_stays(case: Case) -> Iterator[str]:
             yield f"message {i} is not there: {key[:200]}"
 
 
+def _is_result(message: Dict) -> bool:
+    blocks = message.get("content")
+    blocks = blocks if isinstance(blocks, list) else []
+    kinds = {block.get("type") for block in blocks if isinstance(block, dict)}
+    is_output = str(message.get("type", "")).endswith("_output")
+    return is_output or message.get("role") == "tool" or "tool_result" in kinds
+
+
 def order_stays(case: Case) -> Iterator[str]:
     """K-4: what is in view word for word stands in the order of the log; a result that came late
     stands at its call.
     """
-    before = [checker.freeze(m) for m in case.before if m.get("role") != "tool"]
+    before = [checker.freeze(m) for m in case.before if not _is_result(m)]
     known = set(before)
     if not checker.is_subsequence(
         [f for f in map(checker.freeze, case.after) if f in known], before
