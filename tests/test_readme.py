@@ -44,6 +44,7 @@ def commands(block):
         yield command, output
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", [b for b in blocks("console") if "compactctl" in b])
 def test_the_commands_work_and_the_output_is_theirs(block, capsys, monkeypatch, tmp_path):
     """K-11: one after the other; shown lines are lines of the real output, to the number."""

@@ -90,6 +90,7 @@ def test_an_unreadable_file_is_refused(run, tmp_path):
     assert "cannot be read" in line or "no messages" in line  # root reads everything
 
 
+@pytest.mark.slow
 def test_empty_or_closed_standard_input_is_refused(run, monkeypatch, process):
     assert "standard input: the file is empty" in refused(run("tokens", "-"))
     import subprocess

@@ -78,6 +78,7 @@ def test_compact_writes_a_file_that_fits_in_the_same_format(run, sample, tmp_pat
     assert f"wrote {out}" in err
 
 
+@pytest.mark.slow
 def test_compact_without_a_file_gives_data_and_nothing_else_on_stdout(run, sample, tmp_path):
     """K-11: the same input gives the same bytes, wherever they go."""
     run("compact", sample, "--max-tokens", "8000", "-o", tmp_path / "out.jsonl")
@@ -145,6 +146,7 @@ def test_the_limit_may_come_from_the_settings(run, sample, tmp_path):
     assert json.loads(asked.out)["limit"] == 6_000
 
 
+@pytest.mark.slow
 def test_events_are_json_lines_on_stderr(run, sample):
     """K-8, FR-5: events of the six stages, when asked for."""
     done = run("dry-run", sample, "--max-tokens", "8000", "--events")
@@ -198,6 +200,7 @@ def test_the_plans_numbers_add_up(run, sample, limit):
     assert (names == ["close"]) == (limit == 100_000)
 
 
+@pytest.mark.slow
 def test_dry_run_and_compact_make_the_same_plan(run, sample, tmp_path):
     options = (sample, "--max-tokens", "8000", "--json")
     planned = json.loads(run("dry-run", *options).out)
@@ -223,6 +226,7 @@ def test_diff_accounts_for_every_message_and_every_token(run, sample):
     assert by_fate["checkpoint"]["number"] is None
 
 
+@pytest.mark.slow
 def test_diff_is_short_unless_asked_to_be_full(run, sample):
     short = run("diff", sample, "--max-tokens", "12000").out.splitlines()
     full = run("diff", sample, "--max-tokens", "12000", "--full").out.splitlines()
@@ -307,6 +311,7 @@ def test_validate_config_shows_each_setting_and_where_it_came_from(run, tmp_path
 # --- demo -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_demo_shows_the_main_job(run):
     """K-11: what went in, what came out, rung by rung, the checkpoint, what to try next."""
     code, out, err = run("demo")

@@ -3,6 +3,8 @@
 import importlib.util
 from pathlib import Path
 
+import pytest
+
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
@@ -15,6 +17,7 @@ def generator():
     return module
 
 
+@pytest.mark.slow
 def test_the_page_is_current():
     """Else run `python docs/generate_cli.py`."""
     assert (DOCS / "cli.md").read_text(encoding="utf-8") == generator().page()

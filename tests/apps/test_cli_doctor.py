@@ -119,6 +119,7 @@ def test_the_doctor_needs_nothing_to_draw_with():
     assert without("rich", "demo").err == "compactctl: rich is missing: pip install rich\n"
 
 
+@pytest.mark.slow
 def test_a_module_of_our_own_that_is_missing_is_our_mistake():
     done = without("compact.managers.compress", "demo")
     assert (done.code, "a mistake of compact's own" in done.err) == (70, True)
@@ -139,6 +140,7 @@ def test_vocabularies_are_really_counted(look, monkeypatch):
     assert (code, found["o200k"]["state"], found["cl100k"]["state"]) == (2, "broken", "broken")
 
 
+@pytest.mark.slow
 def test_the_known_counts_are_those_of_tiktokens_other_port():
     bpe = pytest.importorskip("bpe_openai")
     for name, count in checkup.KNOWN_COUNTS.items():
@@ -197,6 +199,7 @@ def test_a_floor_that_does_not_fit_is_broken(look, monkeypatch):
     assert "may not be shortened needs" in found["trigger"]["text"]
 
 
+@pytest.mark.slow
 def test_a_window_above_the_models_own_is_named(look, monkeypatch):
     monkeypatch.setenv("COMPACT_MODEL", "gpt-4o")
     _, found, _ = look()
@@ -237,6 +240,7 @@ def hurt(file):
     db.close()
 
 
+@pytest.mark.slow
 def test_check_sees_what_was_changed_and_repair_saves_the_rest(run, look, chat):
     """NFR-2: what is saved and what is lost is told; the old file is kept."""
     hurt(chat)
@@ -280,6 +284,7 @@ def imported(chat):
     return Path(store.path)
 
 
+@pytest.mark.slow
 def test_repair_of_a_file_that_was_cut_in_half_is_not_complete(run, look, imported):
     """NFR-2: nobody is told that nothing is lost where nobody knows."""
     raw = imported.read_bytes()

@@ -59,6 +59,7 @@ def test_only_import_makes_a_store_and_says_where(run, sample, tmp_path):
     refused(run("sessions", "import", sample, "--store", "no/such/s.db"), "/no/such; make it first")
 
 
+@pytest.mark.slow
 def test_what_was_imported_is_compressed_as_if_it_had_been_lived(run, sample):
     """Checkpoints of several levels, which a review shows (US-2)."""
     run("sessions", "import", sample)
@@ -71,6 +72,7 @@ def test_what_was_imported_is_compressed_as_if_it_had_been_lived(run, sample):
     assert all(each["id"] in shown for each in found)
 
 
+@pytest.mark.slow
 @unix
 def test_a_store_is_for_its_owner_only(run, sample, tmp_path):
     """And nobody commits it by mistake; a folder that is there stays as it is."""
@@ -108,6 +110,7 @@ def test_what_was_left_out_is_called_so(run, tmp_path):
     assert "note: the last line is half written\n" in done.err
 
 
+@pytest.mark.slow
 def test_nothing_is_imported_twice_under_one_id(run, sample):
     """A session is never touched by an import."""
     run("sessions", "import", sample)
@@ -128,6 +131,7 @@ def test_standard_input_wants_a_name(run, sample):
     assert len(kept_in(".compact/sessions.db", "piped")) == 511
 
 
+@pytest.mark.slow
 @unix
 def test_a_pipe_is_read_once_and_whole(run, sample, tmp_path):
     """It gives its bytes only once, and not all of them at once."""
@@ -300,6 +304,7 @@ sys.exit(main(["sessions", "import", {sample!r}]))
 """
 
 
+@pytest.mark.slow
 @unix
 @pytest.mark.parametrize("step", ["sessions.create", "messages.append"])
 def test_an_import_that_is_killed_leaves_nothing(run, sample, step):

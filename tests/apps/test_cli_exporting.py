@@ -47,6 +47,7 @@ def everything(message):
 # --- export and back ------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_an_export_comes_back_as_it_was(run, chat, tmp_path):
     """US-8: messages, times, title, goals and pins; nothing of it changed by compression."""
     with ContextManager(window=4_000, store=chat, session_id="harbour") as ctx:
@@ -91,6 +92,7 @@ def test_a_branch_can_be_exported(run, chat):
     assert [len(each.messages) for each in read] == [120, 30]
 
 
+@pytest.mark.slow
 def test_what_an_export_leaves_out_is_said(run, chat):
     """One branch is in the file, whole; the others and the snapshots are counted."""
     export = ["sessions", "export", "harbour", "--store", chat]
@@ -146,6 +148,7 @@ def test_exported_markdown_is_for_reading(run, chat):
     refused(run("sessions", "import", "h.md", "--as", "b"), "h.md", "reading only", "JSON")
 
 
+@pytest.mark.slow
 @settings(max_examples=size(10, 40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(wild())
 def test_whatever_a_history_holds_the_file_gives_it_back(history):

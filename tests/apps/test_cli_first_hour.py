@@ -33,6 +33,7 @@ def test_what_is_no_number_is_refused(text):
         whole_number(text)
 
 
+@pytest.mark.slow
 def test_every_command_takes_them(run, sample):
     done = run("dry-run", sample, "--max-tokens", "8k")
     assert done.code == 0
@@ -176,6 +177,7 @@ def test_a_target_above_the_trigger_is_refused(run, tmp_path):
     assert "target_pct: 0.9 lies above trigger_pct, which is 0.3" in told
 
 
+@pytest.mark.slow
 def test_the_width_that_is_asked_for_is_taken(run, sample, monkeypatch):
     for columns in (60, 140):
         monkeypatch.setenv("COLUMNS", str(columns))

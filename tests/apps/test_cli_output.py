@@ -212,6 +212,7 @@ def test_a_report_whose_reader_left_ends_without_a_traceback(process, sample, ar
     assert done.err.count("\n") <= 1
 
 
+@pytest.mark.slow
 @unix
 def test_an_interrupt_ends_quietly(sample):
     env = {**os.environ, "PYTHONPATH": str(sample.parents[4])}
@@ -252,6 +253,7 @@ def test_an_interrupt_in_the_first_second_ends_quietly(sample, wait):
     assert b"Traceback" not in err
 
 
+@pytest.mark.slow
 @unix
 def test_a_pager_that_has_seen_enough_is_no_mistake(sample, tmp_path):
     env = {**os.environ, "PYTHONPATH": str(sample.parents[4])}
@@ -346,6 +348,7 @@ def test_the_demo_takes_less_than_two_seconds(process):
     assert best_of(3, lambda: process("demo")) < 2 * slowness()
 
 
+@pytest.mark.slow
 @unix
 @pytest.mark.parametrize("command", ["compact", "tokens"])
 def test_a_reader_of_the_report_who_left_is_no_mistake(process, sample, command):

@@ -320,6 +320,7 @@ def test_a_session_without_checkpoints_has_none_to_show(run, tmp_path):
 # --- going back -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_undo_and_redo_go_back_and_forth(told, refused):
     """FR-10: back to what was in force before, and on again."""
     places = [told("context")["checkpoints"]]
@@ -336,6 +337,7 @@ def test_undo_and_redo_go_back_and_forth(told, refused):
     assert "nothing to redo" in refused("redo")
 
 
+@pytest.mark.slow
 def test_a_snapshot_is_restored_and_what_came_after_is_kept(run, told, chat, refused):
     """FR-10: nothing is lost by going back."""
     done = run("snapshot", "harb", "--store", chat, "--note", "before")
@@ -361,6 +363,7 @@ def test_a_snapshot_is_restored_for_its_own_window(told, chat):
     assert told("restore", name)["window"] == 4_000
 
 
+@pytest.mark.slow
 def test_a_branch_goes_on_from_where_the_session_was(told, refused, chat):
     place = told("branch", "--at", "40")
     assert (place["branch"], place["messages"]) == ("harbour~2", 40)

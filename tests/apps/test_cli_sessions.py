@@ -115,6 +115,7 @@ def somebody_else():
         os.setresuid(0, 0, 0)
 
 
+@pytest.mark.slow
 @unix
 @pytest.mark.parametrize("folder", [0o555, 0o777])
 def test_a_read_only_store_can_be_read_and_says_so_when_written(run, chat, monkeypatch, folder):
@@ -474,6 +475,7 @@ def test_a_snapshot_of_ones_own_is_called_so(run, chat):
     assert "yours" in next(row for row in rows if row.rstrip().endswith("mine"))
 
 
+@pytest.mark.slow
 def test_the_bar_names_the_record_and_the_system_prompt(run, sample):
     run("sessions", "import", sample)
     run("sessions", "compress", "harbour", "--window", "16k", "--target-ratio", "10%")
@@ -484,6 +486,7 @@ def test_the_bar_names_the_record_and_the_system_prompt(run, sample):
     assert (" record " in legend) == ("[Record" in out)
 
 
+@pytest.mark.slow
 def test_what_cannot_fit_names_a_number_that_fits_and_ways_that_are_there(run, tmp_path):
     rows = [{"role": "user", "content": "word " * 100}, {"role": "assistant", "content": "a " * 90}]
     rows += [{"role": "user", "content": "hold " * 400}]

@@ -78,6 +78,7 @@ def house(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_the_contracts_hold():
     result = lint(ROOT / "src")
     assert result.returncode == 0, result.stdout[result.stdout.find("Contracts") :]

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "requirements.md"
 
@@ -96,6 +98,7 @@ def homeless(row: Requirement) -> bool:
     return row.status in {"built", "partly"} and row.where in {"", "—"}
 
 
+@pytest.mark.slow
 def test_what_is_built_is_tested_and_what_is_cited_exists():
     found = violations(PAGE.read_text(encoding="utf-8"), ROOT / "tests")
     assert not found, "\n".join(found)

@@ -105,11 +105,13 @@ def parameters(function: Function) -> int:
     return len([name for name in names if name not in {"self", "cls"}])
 
 
+@pytest.mark.slow
 def test_the_house_keeps_its_shape():
     found = [finding for finding in violations(PACKAGE) if finding.key not in EXCEPTIONS]
     assert not found, "\n".join(f"{each.key}: {each.detail}" for each in found)
 
 
+@pytest.mark.slow
 def test_no_exception_is_stale():
     stale = set(EXCEPTIONS) - {finding.key for finding in violations(PACKAGE)}
     assert not stale, f"no longer needed, remove: {sorted(stale)}"

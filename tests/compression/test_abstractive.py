@@ -292,6 +292,7 @@ def test_what_takes_too_long_is_asked_for_in_halves():
         summary_by(ScriptedModel(*[late(90)] * 9), request(LONG))
 
 
+@pytest.mark.slow
 def test_each_part_is_told_with_its_time_and_the_limit():
     """Progress: which part of how many, seconds so far and at most (FR-9)."""
     events: list[Event] = []
@@ -349,6 +350,7 @@ def test_a_larger_span_is_summarized_in_parts_and_put_together():
     assert [data(c) for c in again.contexts] == [data(c) for c in model.contexts]
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(histories, st.sampled_from([700, 1_024, 2_000]), st.integers(24, 600), st.integers(0, 200))
 def test_no_request_exceeds_the_window(
@@ -489,6 +491,7 @@ def test_a_refused_summary_is_asked_for_again():
     assert asyncio.run(one.summarize(request())).text == GOOD
 
 
+@pytest.mark.slow
 def test_the_memory_is_bounded_and_forgets_the_oldest():
     """Bounded memory (NFR-1)."""
     model = ScriptedModel(GOOD)

@@ -127,6 +127,7 @@ def case_of(messages: list[Dict]) -> Case:
     return Case.of("chat_completions", messages, BUDGET, persons=persons)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", FITTING, ids=lambda make: make.__name__)
 def test_fits_whole_and_with_its_task(make):
     """FR-3, K-4, C-6: fits by exact count, pairs are whole, system prompt and task are kept, the

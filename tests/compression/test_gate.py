@@ -371,6 +371,7 @@ wild = st.lists(
 ).map("".join)  # fmt: skip
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(wild, wild)
 def test_it_never_raises_never_changes_and_always_says_why(text: str, extract: str):

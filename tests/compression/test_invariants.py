@@ -62,6 +62,7 @@ def test_what_applications_send(case):
     holds(*case)
 
 
+@pytest.mark.slow
 @quick
 @given(cases(strategies.wild()))
 def test_whatever_is_left_behind(case):
@@ -341,6 +342,7 @@ def test_the_judge_sees(spoil, judge):
     assert any(said.startswith(judge) for said in judged(case)), judged(case)
 
 
+@pytest.mark.slow
 def test_an_unjust_error_is_seen():
     """FR-3: the judge of the one legitimate error knows when it is not."""
     case = a_case()

@@ -43,6 +43,7 @@ def of_sample(mode: str, cap: int, strategy: str = "task_state") -> str:
     return summary(messages, mode, cap, strategy=strategy)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cap", [300, 1_000, 4_000, 12_000])
 def test_without_a_mode_of_its_own_a_summary_is_the_assistants(cap):
     """FR-12: byte for byte, in the mode `user` and in one that is not known; what it is,
@@ -203,6 +204,7 @@ def test_the_developer_names_code_before_what_is_no_code():
     assert other["developer"] < other["assistant"]
 
 
+@pytest.mark.slow
 def test_planning_gives_decisions_and_open_work_more_room():
     """FR-12: where there is not room for all."""
     messages = [said("user", "Go."), *run(0, "ls", "")]
@@ -235,6 +237,7 @@ def loaded(mode: str) -> tuple[str, str]:
     return stories, record
 
 
+@pytest.mark.slow
 def test_a_session_loaded_at_once_is_told_by_its_mode():
     """FR-12: record and stories; a developer's tell more of what was written, a debugger's more of
     what failed, planning keeps more decisions.

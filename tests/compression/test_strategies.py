@@ -23,6 +23,7 @@ def test_every_strategy_has_a_line_of_the_table():
     assert both.attempts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cap", [600, 2_000, 6_000])
 def test_strategies_differ_as_their_names_say(cap):
     """K-5: a brief lists no names; a log of decisions tells more of them, a delta of

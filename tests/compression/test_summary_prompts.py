@@ -394,6 +394,7 @@ def test_an_oversized_message_is_split_at_line_ends():
     assert all(chunk[-1].text.endswith("\n") for chunk in chunks[:-1])
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.text(max_size=300), wild_text)
 def test_shortening_keeps_head_and_tail(text: str, more: str):

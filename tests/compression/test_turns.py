@@ -145,6 +145,7 @@ def test_boxes_are_known_by_their_last_state():
     assert section(record(messages), "Open") == "- switch over"
 
 
+@pytest.mark.slow
 def test_however_many_turns_memory_is_bounded():
     rows = []
     for i in range(3 * MOST_TURNS):

@@ -178,6 +178,7 @@ def test_nothing_else_changes_and_what_was_given_stays() -> None:
     assert sent["messages"][-1]["extra"] == 1
 
 
+@pytest.mark.slow
 def test_two_turns_share_their_beginning_up_to_a_mark() -> None:
     """Each turn finds what the one before it had cached, byte for byte; over a compression too, up
     to the system prompt or to the checkpoints that stayed (issue 4, "Prefix cache").

@@ -56,6 +56,7 @@ def provider_fields(message: dict, wire: str) -> dict:
     )
 
 
+@pytest.mark.slow
 @SETTINGS
 @given(strategies.ordinary())
 def test_what_we_write_the_sdk_accepts(made):

@@ -354,6 +354,7 @@ def compressed(items: list[Dict], window: int) -> list[Dict]:
     return shown
 
 
+@pytest.mark.slow
 @quick
 @given(
     strategies.ordinary(wires=("chat_completions",)),
@@ -373,6 +374,7 @@ def test_compressed_items_are_taken_by_the_provider(made, window, reasons):
         SDK.validate_python({k: v for k, v in item.items() if k != "metadata"})
 
 
+@pytest.mark.slow
 @quick
 @given(
     strategies.wild(wires=("chat_completions",)),
@@ -431,6 +433,7 @@ def test_long_arguments_and_results_are_shortened_where_they_stand():
     assert len(short[1]["arguments"]) < len(long)
 
 
+@pytest.mark.slow
 def test_a_session_of_200_turns(tmp_path):
     """FR-3, C-3: of a reasoning model with parallel calls, at a window of 8,192 tokens; opened
     again from its file in the middle, its prompts go on as they were."""

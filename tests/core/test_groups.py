@@ -88,6 +88,7 @@ def test_the_groups_of(wire, messages, sizes):
     assert [i for group in listed for i in group] == list(range(len(messages)))
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(strategies.wild())
 def test_groups_are_a_partition(made):

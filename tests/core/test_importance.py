@@ -1,6 +1,7 @@
 """Importance and partition: what outranks what, and which part a message belongs to (C-4, C-6,
 K-4)."""
 
+import pytest
 from hypothesis import given, settings
 
 from compact import wiring
@@ -48,6 +49,7 @@ def history(made: strategies.Generated) -> History:
     return History(made.messages, format_named(made.wire), counter)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(strategies.wild())
 def test_importance_is_a_share_and_always_the_same(made):
@@ -57,6 +59,7 @@ def test_importance_is_a_share_and_always_the_same(made):
         assert importance(message, age=3) == importance(message, age=3)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(strategies.wild())
 def test_turns_and_parts_cover_everything_once(made):

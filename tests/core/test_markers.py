@@ -170,6 +170,7 @@ def test_no_text_breaks_the_reader(text):
         assert markers_in(without_markers(text)) == []
 
 
+@pytest.mark.slow
 def test_a_long_text_without_markers_costs_little():
     """FR-7: prose and code with brackets are looked through once."""
     text = "call(values[0], other[goal]): it holds.\n" * 12_000

@@ -187,6 +187,7 @@ def test_labels_are_read_in_linear_time(opener, piece):
     assert is_linear(own_words, opener + piece * (60_000 // len(piece)) + "a")
 
 
+@pytest.mark.slow
 def test_many_quotations_that_nobody_closes_take_no_longer_than_lines():
     lines, opened = "x\n" * 40_000, "„\n" * 40_000
     assert seconds(own_words, opened, 3) < 15 * seconds(own_words, lines, 3)

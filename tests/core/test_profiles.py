@@ -139,6 +139,7 @@ def test_every_entry_of_the_file_can_be_found_and_used():
     assert len(set(aliases)) == len(aliases)
 
 
+@pytest.mark.slow
 def test_importing_compact_does_not_read_the_file():
     """NFR-1: it is read when a model is first asked for, and once."""
     code = (

@@ -85,6 +85,7 @@ def test_the_other_judge_agrees_on_chat_completions(made):
         assert bool(ours) == bool(checker.broken_rules(made.messages, made.wire)), ours
 
 
+@pytest.mark.slow
 @settings(max_examples=size(30, 80), deadline=None)
 @given(strategies.ordinary())
 def test_both_judges_take_what_applications_send(made):

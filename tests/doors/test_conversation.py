@@ -318,11 +318,13 @@ def test_the_store_keeps_its_interface(tmp_path):
             assert store.integrity_check() == []
 
 
+@pytest.mark.slow
 def test_the_store_keeps_the_promises_of_a_store():
     """S-2: by the suite that is published for it."""
     check_session_store(lambda: SQLiteManager(":memory:"))
 
 
+@pytest.mark.slow
 def test_many_threads_and_processes_write_at_once(tmp_path, run):
     """S-2: "safe from many threads and from several processes (WAL, busy timeout, one writer)"."""
     file = tmp_path / "chat.db"

@@ -64,6 +64,7 @@ def test_whatever_a_summarizer_answers_the_conversation_goes_on_and_it_is_said(f
     assert all(event.reason for event in said)
 
 
+@pytest.mark.slow
 def test_a_failing_summarizer_is_told_to_a_person_in_plain_words(run, sample):
     """FR-6: "say so in plain words, offer recovery": the command line says it, works all the same,
     and takes it back when asked.
@@ -109,6 +110,7 @@ def test_a_summarizer_whose_limits_cannot_be_asked_is_skipped():
     assert "scripted" in {c.made_by.rpartition("#")[2] for c in ctx.checkpoints}
 
 
+@pytest.mark.slow
 def test_a_model_that_writes_too_much_is_asked_for_less_once():
     """FR-6: "growing … summaries": once more for less, and no breaker opens for it."""
     heard = Listener()

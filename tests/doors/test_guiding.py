@@ -238,6 +238,7 @@ def kept_by(mode, step):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [in_talk, in_work])
 def test_each_mode_shapes_what_a_summary_preserves(step):
     """FR-12: "each shapes what a summary preserves (developer: code, files, API contracts;
@@ -250,6 +251,7 @@ def test_each_mode_shapes_what_a_summary_preserves(step):
         assert kept[mode][mode] >= max(kept[other][mode] for other in KINDS), kept
 
 
+@pytest.mark.slow
 def test_each_mode_tells_a_model_what_to_keep():
     """FR-12: the same, where a model writes."""
     told = {}

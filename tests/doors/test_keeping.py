@@ -100,6 +100,7 @@ def test_a_model_writes_the_summaries_with_a_prompt_for_each_level():
     assert prompt.partition("<<<")[0] != small_prompt.partition("<<<")[0]
 
 
+@pytest.mark.slow
 def test_summaries_are_cached_by_what_they_stand_for():
     """FR-2: "summaries cached by the hash of their span": undone and done again, nobody is asked
     twice.
@@ -172,6 +173,7 @@ def long_lived():
 LEVELS = ("detailed", "moderate", "compact", "merged")
 
 
+@pytest.mark.slow
 def test_checkpoints_age_by_the_schedule(long_lived):
     """FR-4: "detailed (3) → moderate (2) → compact (1) → merged"; "in compressions since creation:
     3 → moderate, 6 → compact, 10 → merged, or earlier under pressure"; "Re-summarized by the LLM
@@ -239,6 +241,7 @@ def test_the_newest_messages_of_a_person_stay_word_for_word(window, words, least
     assert kept == newest[-len(kept) :], "the newest ones"
 
 
+@pytest.mark.slow
 def test_under_pressure_it_goes_on_by_the_ladder_and_growth_is_bounded():
     """FR-8: "then by the ladder; older ones are summarized into checkpoints; growth is bounded"."""
     ctx, sizes = session(), []
@@ -375,6 +378,7 @@ def test_what_a_tier_leaves_out_of_the_prompt_is_said():
     assert any("system" in each and "200" in each for each in told), told
 
 
+@pytest.mark.slow
 def test_thresholds_can_be_set_by_tier_and_a_change_of_tier_keeps_the_state(run, tmp_path):
     """FR-11: "thresholds can be set by tier", "a change of tier keeps the state"."""
     settings = tmp_path / "compact.yaml"

@@ -300,6 +300,7 @@ def test_the_four_strategies_differ_without_a_model_as_their_names_say(tools):
         assert found[strategy] == max(found.values()) > found["brief"], (sign, found)
 
 
+@pytest.mark.slow
 def test_a_model_is_told_the_strategy_with_examples():
     """K-5: "few-shot prompts", one for each strategy."""
     prompts = {}
@@ -334,6 +335,7 @@ def test_a_busy_model_is_asked_again_ever_later_then_a_cheaper_one():
     assert {c.made_by.rpartition("#")[2] for c in ctx.checkpoints} == {"scripted"}
 
 
+@pytest.mark.slow
 def test_the_same_input_gives_the_same_bytes(run, process, tmp_path):
     """K-5: "deterministic golden tests": in any process."""
     file = tmp_path / "talk.json"

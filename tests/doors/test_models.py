@@ -76,6 +76,7 @@ def test_each_compression_costs_trust_and_the_warning_comes_in_time(tmp_path):
     assert len(heard.named("compact.trust_faded")) == 1
 
 
+@pytest.mark.slow
 def test_level_and_cap_of_a_new_checkpoint_depend_on_the_summarizers_size():
     """FR-13: "level and cap of a new checkpoint depend on the summarizer's size"."""
     asked = {}
@@ -182,6 +183,7 @@ def test_other_providers_are_open():
 # --- FR-16 ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_prompt_orchestrator_builds_the_system_prompt():
     """FR-16: "mode template, mandates, goals, skills, tools, hooks, MCP prompts, extra
     instructions; checkpoints have their place in the prompt; compression never touches that

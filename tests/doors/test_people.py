@@ -41,6 +41,7 @@ def harbour(imported, tmp_path, monkeypatch):
     return "harbour"
 
 
+@pytest.mark.slow
 def test_a_long_conversation_never_ends_in_a_crash(tmp_path):
     """US-1: "long conversations without crashes"; over 10 checkpoints, closed and opened again."""
     file, made = tmp_path / "chat.db", set()
@@ -55,6 +56,7 @@ def test_a_long_conversation_never_ends_in_a_crash(tmp_path):
         assert [m.text for m in ctx.history] == [m["content"] for m in turns(100, words=100)]
 
 
+@pytest.mark.slow
 def test_summaries_can_be_reviewed(run, harbour):
     """US-2: "Summaries can be reviewed": what each stands for, says, and who wrote it. What was
     imported has checkpoints as if it had been lived: of several levels, each bounded.
@@ -85,6 +87,7 @@ def test_old_checkpoints_stay_small(harbour):
         assert sum(c.token_count for c in ctx.checkpoints) <= 0.4 * ctx.window.usable
 
 
+@pytest.mark.slow
 def test_a_person_goes_on_when_something_fails(run, harbour):
     """US-5: "say so in plain words, offer recovery": any step can be taken back."""
     before = run("context", harbour, "--window", WINDOW).out
@@ -157,6 +160,7 @@ for i in range(100_000):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="there is no such signal")
 def test_nothing_that_was_taken_is_lost_when_a_process_is_killed(tmp_path):
     """NFR-2: "no crash, no data lost, recovery always possible"."""
@@ -172,6 +176,7 @@ def test_nothing_that_was_taken_is_lost_when_a_process_is_killed(tmp_path):
         assert size_of(ctx.get_context_for_model()) <= 4_096
 
 
+@pytest.mark.slow
 def test_nearly_every_turn_is_served_under_faults():
     """NFR-2: "under injected faults at least 99.9 % of turns are served": a model that fails at one
     of ten, with another one behind it.

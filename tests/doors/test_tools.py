@@ -68,6 +68,7 @@ def test_the_command_line_has_its_commands(run, tmp_path, command):
 # --- K-16 -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_session_of_three_times_the_window_is_served():
     """K-16: "a session of three times the window"."""
     ctx = session()

@@ -42,6 +42,7 @@ def test_cases_of_one_kind_are_told_once():
     ]
 
 
+@pytest.mark.slow
 @HERE
 def test_a_message_that_is_gone_is_found(tmp_path):
     desk = writer.Desk(tmp_path, "s", "a")
@@ -64,6 +65,7 @@ def test_an_error_of_no_type_is_noted(tmp_path, monkeypatch):
     assert all("AttributeError" in row["untyped"] for row in writer.rows_of(desk))
 
 
+@pytest.mark.slow
 def test_errors_that_are_not_ours_are_found(monkeypatch):
     def refused():
         raise InvalidInput("no")

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from evals import chats
 
 
@@ -21,6 +23,7 @@ def dialogue():
     return {"sample_id": "conv-x", "conversation": talk, "qa": questions}
 
 
+@pytest.mark.slow
 def test_only_what_its_evidence_says_is_asked_and_the_newest_words_lack_what_is_old(tmp_path):
     path = tmp_path / chats.LOCOMO
     path.parent.mkdir()
@@ -39,6 +42,7 @@ def test_without_the_file_nothing_is_asked(tmp_path):
     assert chats.locomo(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_a_lived_session_ends_within_its_window():
     rows = [
         {"role": role, "content": f"Loaf {n} was {n} minutes in the oven. " * 20}

@@ -38,6 +38,7 @@ def cases() -> list[gate.Case]:
     ]
 
 
+@pytest.mark.slow
 def test_bad_stories_are_made_of_good_ones(cases: list[gate.Case]):
     """Each in another way, the same ones every time; nearly all are refused."""
     made = list(gate.bad_ones(cases[0], cases))

@@ -2,15 +2,19 @@
 
 from dataclasses import replace
 
+import pytest
+
 from evals import generated, lived
 
 
+@pytest.mark.slow
 def test_the_rules_of_the_bundled_session_are_what_its_person_said():
     [subject] = lived.subjects(None, "harbour")
     words = [" ".join(m.text.split()) for m in subject.messages if m.role == "user"]
     assert [rule for rule in subject.rules if not any(rule in each for each in words)] == []
 
 
+@pytest.mark.slow
 def test_a_session_is_lived_to_its_end_and_on_until_it_was_compressed_often(monkeypatch):
     monkeypatch.setattr(lived, "COMPRESSIONS", 3)
     [whole] = lived.subjects(None, "harbour")

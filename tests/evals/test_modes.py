@@ -50,6 +50,7 @@ def hold(rows):
         assert one.tokens == pytest.approx(1, abs=SIZE), one
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("window", [2_500, 8_000])
 def test_each_mode_keeps_more_of_the_sample(window):
     """FR-12: the bundled session, for a run without data."""

@@ -173,6 +173,7 @@ def test_the_search_finds_an_answer_only_where_its_question_points(probe, text, 
 # --- with models ---
 
 
+@pytest.mark.slow
 def test_a_good_model_scores_high_and_its_summary_stands():
     """The harness runs with a model that a user names, over HTTP (issue 4)."""
     with ScriptedServer(reads) as server:
@@ -185,6 +186,7 @@ def test_a_good_model_scores_high_and_its_summary_stands():
     assert all(row.newest is None and row.source is None for row in rows)
 
 
+@pytest.mark.slow
 def test_garbage_scores_nothing_and_the_extractive_summary_stands_in():
     """A model that babbles neither summarizes nor answers; the gate has noticed (K-5)."""
     with ScriptedServer(babbles) as server:
@@ -213,6 +215,7 @@ def test_a_real_server_with_a_model_that_writes_garbage_scores_nothing(tmp_path)
     assert any(row.answer.reply for row in found.rows)
 
 
+@pytest.mark.slow
 def test_no_request_exceeds_the_models_window():
     """What has no room in the answerer's window is not asked, and counts as no answer (issue 4)."""
     with ScriptedServer(reads, window=1_400) as server:
@@ -335,6 +338,7 @@ def test_the_command_takes_a_model_for_probes_and_retention(monkeypatch, capsys)
         probes.run(None, model="no such key")
 
 
+@pytest.mark.slow
 def test_future_reference_coverage_takes_a_model(folder, capsys):
     """The summary that a model writes is what is scored (issue 4)."""
     session = folder / "claude_code_sessions" / "one.jsonl"

@@ -31,6 +31,7 @@ def sources(monkeypatch):
     monkeypatch.setattr(lines, "of_kind", of_kind)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("sources")
 def test_packs_do_not_tell_whose_text_it_is(tmp_path):
     told = reading.packs(tmp_path, tmp_path / "out", count=4, seed=3)
@@ -50,6 +51,7 @@ def test_packs_do_not_tell_whose_text_it_is(tmp_path):
     assert not (tmp_path / "out" / "packs" / "key.json").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("sources")
 def test_marks_are_added_up_by_whose_text_it_was(tmp_path):
     reading.packs(tmp_path, tmp_path, count=4, seed=3)

@@ -97,6 +97,7 @@ def test_the_product_runs_on_the_cases_and_a_tie_is_not_above_the_newest_text(fo
     assert "NOT above newest" in coverage.report([score], cases=True)
 
 
+@pytest.mark.slow
 def test_what_a_scored_case_lacks_is_counted_and_not_told(folder):
     [case] = coverage.Cases(folder)
     tool = coverage.Cases(folder).tool
@@ -148,6 +149,7 @@ def test_a_named_folder_without_conversations_fails(tmp_path, monkeypatch, capsy
     assert "failed: the data folder" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_command_prints_and_writes_the_same_numbers(folder, tmp_path, capsys):
     out = tmp_path / "numbers.json"
     assert command.main(["coverage", "--data", str(folder), "--json", str(out)]) == 0

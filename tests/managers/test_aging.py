@@ -207,6 +207,7 @@ def test_checkpoints_of_a_large_window_keep_their_promises() -> None:
     lived(Life(128_000), size(15, 30))
 
 
+@pytest.mark.slow
 def test_a_short_summary_is_shown_unchanged_until_it_is_merged() -> None:
     """Its level follows the schedule to the compression, its words stay (FR-4, stable bytes)."""
     ctx = ContextManager(window=16_384, tokenizer=TOKENIZER)

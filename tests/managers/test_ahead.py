@@ -203,6 +203,7 @@ def test_a_summarizer_that_hangs_is_cut_off():
         assert "0.02 seconds" in str(ctx.checkpoints[0].verdicts)
 
 
+@pytest.mark.slow
 def test_closing_gives_up_what_is_being_drafted(tmp_path):
     """No writer is left, and no note of a draft."""
     slow = Slow()
@@ -283,6 +284,7 @@ def test_a_void_draft_keeps_nobody_from_another_one():
     assert slow.requests == 2
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks are POSIX")
 def test_a_fork_does_not_wait_for_the_draft_of_its_parent(tmp_path):
     """(FR-2, FR-10) The child's writer is the parent's: it compresses by itself, and the parent's

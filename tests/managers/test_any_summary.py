@@ -240,6 +240,7 @@ def confided(ctx: ContextManager) -> None:
         ctx.add_message(role="assistant", content=said)
 
 
+@pytest.mark.slow
 @few
 @given(kinds, answers)
 def test_no_secret_of_the_source_is_in_a_checkpoint(kind: str, given: list[Any]) -> None:

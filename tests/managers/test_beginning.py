@@ -51,6 +51,16 @@ def test_what_is_said_later_is_said(tmp_path: Path) -> None:
         assert len(ctx.history) == 4
 
 
+def test_after_a_list_was_taken_in_the_beginning_is_over(tmp_path: Path) -> None:
+    file = tmp_path / "chat.db"
+    program(file, SYSTEM)
+    with ContextManager(window=8_192, store=file, session_id="garden") as ctx:
+        ctx.sync([SYSTEM, ASKED, {"role": "assistant", "content": "Water."}])
+        ctx.add_message(SYSTEM)
+        assert [each.role for each in ctx.history] == ["system", "user", "assistant", "system"]
+
+
+@pytest.mark.slow
 def test_a_system_prompt_in_other_words_takes_the_place_of_the_first(tmp_path: Path) -> None:
     """However often a program starts, its prompt has one."""
     file = tmp_path / "chat.db"

@@ -6,6 +6,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from compact import ContextManager
 from compact.compression.extraction.extractive import ExtractiveSummarizer
 from compact.core import defaults
@@ -107,6 +109,7 @@ def test_a_clock_that_goes_backwards_keeps_no_breaker_open_for_ever() -> None:
         assert ctx._breaker.is_open
 
 
+@pytest.mark.slow
 def test_the_breaker_outlives_the_process(tmp_path: Path) -> None:
     """It is a note of the session, in the file, under the summarizer's name (FR-6)."""
     failing = ScriptedSummarizer(ConnectionError("down"))
@@ -142,6 +145,7 @@ class Named:
         return ExtractiveSummarizer(counter).extracted(request)
 
 
+@pytest.mark.slow
 def test_another_summarizer_is_asked_at_once() -> None:
     """One that failed does not keep a working one from writing, and rests when it comes back
     (FR-6)."""

@@ -167,6 +167,7 @@ def test_a_call_can_be_left_at_every_await(
     assert steps > WAITS, "it has to wait somewhere"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("milliseconds", [1, 3, 5, 8, 12, 20, 30])
 def test_a_call_over_http_can_be_left(milliseconds: int) -> None:
     """Whatever it waits for then, a connection, the summarizer or the model (FR-6)."""

@@ -277,6 +277,7 @@ def test_the_extractive_form_works_inside_a_loop() -> None:
     assert asyncio.run(inside()) > 2
 
 
+@pytest.mark.slow
 def test_a_summary_is_carried_on_and_no_message_read_twice() -> None:
     """Each message is summarized as new once, however often a session is compressed; only what ages
     is read again (K-6).
@@ -391,6 +392,7 @@ def test_a_raising_listener_hurts_nobody() -> None:
     assert compress(many, max_tokens=1_000, on_event=raises)
 
 
+@pytest.mark.slow
 def test_a_session_with_a_large_floor_is_not_compressed_at_every_turn() -> None:
     """Where the floor leaves little room, the trigger gives way."""
     seen: list[object] = []

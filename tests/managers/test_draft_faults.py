@@ -103,6 +103,7 @@ def test_a_draft_that_fails_is_nobodys_wait(name: str) -> None:
         it.is_well()
 
 
+@pytest.mark.slow
 def test_a_draft_that_hangs_blocks_no_turn_and_there_is_one() -> None:
     """Turns below the trigger are served at once, and nobody else is asked meanwhile (FR-2)."""
     with harbour(patience=STEADFAST, draft_pct=0.6, summary_seconds=LONG) as it:
@@ -148,6 +149,7 @@ def goes_back(ctx: ContextManager) -> None:
     ctx.branch(at=len(ctx.history) - 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", [pins, has_another_goal, goes_back])
 def test_a_slow_draft_is_void_once_its_ground_has_changed(
     change: Callable[[ContextManager], None],

@@ -61,6 +61,7 @@ def _double(context: ActiveContext) -> int:
     return 2 * context.tokens
 
 
+@pytest.mark.slow
 def test_a_refusal_teaches_the_ratio_and_the_smaller_prompt_is_sent() -> None:
     """Counts are corrected, the ladder runs once, and no later prompt is refused (FR-3, FR-14)."""
     seen: list[object] = []

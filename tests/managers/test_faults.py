@@ -309,6 +309,7 @@ def test_a_summary_that_fails_is_replaced(face: str, name: str) -> None:
         it.is_well()
 
 
+@pytest.mark.slow
 def test_our_instructions_are_no_summary_in_a_large_window_either(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -325,6 +326,7 @@ def test_our_instructions_are_no_summary_in_a_large_window_either(
         it.is_well()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("face", FACES)
 def test_a_planted_secret_is_kept_nowhere(face: str, tmp_path: Path) -> None:
     """Not in a checkpoint, a prompt, an event or the store's file (NFR-2)."""

@@ -72,6 +72,7 @@ def test_what_the_store_holds_is_recognized_without_its_key(store):
     assert len(ctx.history) == length + 1
 
 
+@pytest.mark.slow
 def test_a_chain_of_calls_recognizes_its_own_and_nothing_else():
     """K-6: by the process's key, or the one that is given."""
     talk = [

@@ -36,6 +36,7 @@ def busy(*works: Callable[[], object]) -> Iterator[None]:
         thread.join()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("store", ["file", "memory"])
 def test_a_child_uses_the_session_that_threads_of_its_parent_use(
     store: str, tmp_path: Path

@@ -318,6 +318,7 @@ def test_a_model_cannot_fill_the_window_with_goals(store: SessionStore):
     assert ctx.goals[0].subtasks[0].status == "completed"
 
 
+@pytest.mark.slow
 def test_notes_of_progress_are_bounded(store: SessionStore):
     """NFR-1: a session of a thousand markers reads no more than one of a hundred."""
     ctx = session(store)

@@ -57,6 +57,7 @@ def append_only(ctx: ContextManager, text: str) -> int:
 # --- many at once ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("managers", [1, 2])
 def test_two_threads_lose_no_step(store: SessionStore, managers: int) -> None:
     """FR-7: of one manager, and of two; each step is told by one event."""
@@ -195,6 +196,7 @@ def test_progress_of_a_writer_that_died_is_taken_in_with_the_next(store: Session
     assert done == ["Slate row 0", "Slate row 1"]
 
 
+@pytest.mark.slow
 def test_what_is_looked_through_for_progress_is_bounded(store: SessionStore) -> None:
     """NFR-1: a marker that says nothing new does not have the whole history read each time."""
     set_goal(store)

@@ -212,6 +212,7 @@ def test_a_step_that_nobody_lived_to_promise_is_whole(tmp_path: Path, kind: str)
     assert crashes.undone == (3 if kind == "undo" else 0)
 
 
+@pytest.mark.slow
 def test_a_view_that_nobody_asked_for_is_found(tmp_path: Path) -> None:
     """The check can fail: what was never shown was not shown, and a writer does one step only."""
     crashes = Crashes(tmp_path, 14)

@@ -65,6 +65,7 @@ def test_what_a_person_reserves_counts_for_every_model():
     assert ctx.window.output_reserve == 1_234
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("key", "level", "share"), [("ollama:qwen2.5:1.5b", "moderate", 0.8), ("gpt-4o", "detailed", 1)]
 )

@@ -212,6 +212,7 @@ def by_model(model: str, prompt: list[dict[str, Any]], *, wire: str = "chat_comp
     return counter.messages([form.parse(raw, i) for i, raw in enumerate(prompt)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "turns", "options"),
     [
@@ -243,6 +244,7 @@ def test_a_prompt_for_another_tokenizer_fits_by_that_one(
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reopened", [False, True])
 def test_a_view_that_another_tokenizer_counted_is_counted_again(reopened: bool) -> None:
     """Of the same window too: what was in force for it fits by one count and not by the other
@@ -260,6 +262,7 @@ def test_a_view_that_another_tokenizer_counted_is_counted_again(reopened: bool) 
     assert view.tokens == by_model("gpt-4", prompt)
 
 
+@pytest.mark.slow
 def test_a_view_that_another_one_made_is_counted_by_the_session_s_own() -> None:
     """Whoever compressed the window last, by whichever tokenizer; a note says it (FR-1, FR-3)."""
     store = InMemoryStore()

@@ -27,6 +27,7 @@ def first(ctx):
     return checker.visible(ctx.get_context_for_model()[0])[0]
 
 
+@pytest.mark.slow
 def test_the_prompt_stands_first_and_whole_whatever_is_compressed():
     """FR-16, FR-11: system prompt, the history's own, goals, checkpoints; all of it counted."""
     ctx = session(InMemoryStore(), window=2_048, prompt=PARTS)

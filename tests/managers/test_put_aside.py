@@ -32,6 +32,7 @@ def pasted(store: SessionStore, **options) -> ContextManager:
     return ctx
 
 
+@pytest.mark.slow
 def test_a_pasted_log_is_put_aside_in_one_call(store):
     """FR-3, FR-10: the next prompt fits; head, tail and an id are shown; recall reads the whole; so
     it stays when the session is opened again, compressed, or served elsewhere.

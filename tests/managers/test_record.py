@@ -80,6 +80,7 @@ def test_nothing_of_it_is_stored_searched_or_summarized() -> None:
     assert ctx.history[count].text == "And now?"
 
 
+@pytest.mark.slow
 def test_the_same_session_gives_the_same_bytes_however_often_it_was_opened() -> None:
     """Notes that were carried on, and notes that are read anew, say the same."""
     stores = InMemoryStore(), InMemoryStore()

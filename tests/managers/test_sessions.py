@@ -180,6 +180,7 @@ def words(prompt: list[Dict]) -> list[str]:
     return [re.sub(r"\b(ck-)?[0-9a-f]{8,}\b", "·", str(m["content"])) for m in prompt]
 
 
+@pytest.mark.slow
 def test_a_file_is_a_session_for_ever(tmp_path: Path) -> None:
     """By file name and id alone: closed and opened again between any two messages (S-1)."""
     name, kept = tmp_path / "chat.db", ContextManager(window=4_096, tokenizer="o200k")
@@ -208,6 +209,7 @@ def test_what_another_one_appends_is_seen(store_of: Reopen) -> None:
     assert [m["content"] for m in two.get_context_for_model()] == want
 
 
+@pytest.mark.slow
 def test_goals_and_pins_of_another_one_count(store_of: Reopen) -> None:
     """They belong to the session, not to who set them (FR-7)."""
     one, two = session(store_of()), session(store_of())
@@ -423,6 +425,7 @@ class CountingStore(InMemoryStore):
 WINDOWS = (4_096, 8_192, 32_768, 128_000, 200_000, 1_000_000, 200_000, 32_768, 4_096, 1_000_000)
 
 
+@pytest.mark.slow
 def test_a_switch_to_any_window_never_overflows(store_of: Reopen) -> None:
     """4k to a million, larger and smaller, in the middle of a session (C-9, FR-11)."""
     ctx = session(store_of(), 4_096)

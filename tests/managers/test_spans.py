@@ -5,6 +5,8 @@ what the plan says was freed.
 import json
 import re
 
+import pytest
+
 from compact import ContextManager, Plan, plan
 from compact.core.checkpoints import REFERENCE_LINE, Summary
 from compact.errors import ModelFailed
@@ -108,6 +110,7 @@ def test_a_checkpoint_of_calls_without_a_word_says_what_was_called() -> None:
     assert all(map(adds_up, plans))
 
 
+@pytest.mark.slow
 def test_a_long_text_that_leaves_the_view_leaves_its_first_words_its_size_and_its_id() -> None:
     """C-8, FR-5."""
     ctx = ContextManager(window=4_096)

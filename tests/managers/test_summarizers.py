@@ -4,6 +4,8 @@ import socket
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
+
 from compact import ContextManager
 from compact.core.events import BreakerOpened, Committed, ModelReplaced, SummaryReplaced
 from compact.testing import Rambles, ScriptedServer, ScriptedSummarizer
@@ -31,6 +33,7 @@ def nobody() -> str:
     return f"http://127.0.0.1:{port}/v1#nobody-knows-me"
 
 
+@pytest.mark.slow
 def test_a_summarizer_that_cannot_be_asked_for_its_limits_is_passed_over() -> None:
     """The next of the chain writes; at its end the extract, and the session goes on (FR-6)."""
     seen: list[object] = []
@@ -50,6 +53,7 @@ def test_a_summarizer_that_cannot_be_asked_for_its_limits_is_passed_over() -> No
         assert {c.made_by for c in ctx.checkpoints} == {"extractive"}
 
 
+@pytest.mark.slow
 def test_answers_that_are_too_long_do_not_open_the_breaker() -> None:
     """The extract stands in, and the summarizer is asked the next time (FR-6)."""
     seen: list[object] = []

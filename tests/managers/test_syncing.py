@@ -139,6 +139,7 @@ def timed(minute: int, words: int = 0) -> Dict:
     return {"role": "system", "content": f"You are a roofer. It is 12:{minute:02}.{more}"}
 
 
+@pytest.mark.slow
 @in_both
 def test_a_system_prompt_with_the_time_in_it_is_no_edited_past(kind: str, tmp_path: Path) -> None:
     """The conversation is stored once, and each prompt has the newest system prompt alone (K-6)."""
@@ -233,6 +234,7 @@ def test_more_system_messages_than_before_are_shown_as_one() -> None:
     assert [b.messages for b in ctx.branches()] == [7]
 
 
+@pytest.mark.slow
 @in_both
 @pytest.mark.parametrize("kept", [3, 11])
 @pytest.mark.parametrize("system", [False, True])

@@ -83,6 +83,7 @@ def while_it_waits(store: SessionStore, act: Callable[[ContextManager], object])
     return asyncio.run(meanwhile())
 
 
+@pytest.mark.slow
 def test_eight_threads_talk_in_one_session(store: SessionStore) -> None:
     """One manager, eight threads: every message is there in its thread's order, and no prompt that
     any of them is given is too large."""
@@ -206,6 +207,7 @@ def test_a_rescue_that_another_writer_overtakes_takes_what_that_one_made(
     assert ctx.compressions == 1
 
 
+@pytest.mark.slow
 def test_a_refusal_is_about_the_prompt_that_was_taken_last(store: SessionStore) -> None:
     """The window of another model is corrected, and only that one (FR-3)."""
     ctx = session(store, 8_192)

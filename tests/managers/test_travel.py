@@ -158,6 +158,7 @@ def test_undo_of_a_restore_goes_back_to_the_old_branch() -> None:
     assert ctx.goals == ()
 
 
+@pytest.mark.slow
 def test_a_snapshot_is_tiny_and_brings_back_a_restored_session_after_reopening() -> None:
     """A position and ids, whatever the session's size; by id, in another process too (FR-1)."""
     store = InMemoryStore()

@@ -163,6 +163,7 @@ TRAVELLER = """
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(size(1, 6)))
 def test_processes_undo_and_redo_at_once(tmp_path: Path, seed: int) -> None:
     """Three of six such runs ruined their session for good."""

@@ -226,6 +226,7 @@ def is_counted_well_enough(
     assert min(prompt.off for prompt in later) < -under_later, "corrections are of no use here"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tokenizer", UNKNOWN)
 def test_an_unknown_tokenizer_is_made_up_for(
     llama: Llama, notes: Notes, estimator: HuggingFaceEstimator, tokenizer: str
@@ -245,6 +246,7 @@ def test_an_unknown_tokenizer_is_made_up_for_all_along(
     is_counted_well_enough(llama, notes, estimator, tokenizer, size, LONG)
 
 
+@pytest.mark.slow
 def test_typed_control_tokens_reach_no_server_as_such(
     llama: Llama, estimator: HuggingFaceEstimator
 ) -> None:
@@ -365,6 +367,7 @@ def changes_models(
     counts_are_the_servers(notes)
 
 
+@pytest.mark.slow
 def test_a_session_changes_between_servers(
     llama: Llama, notes: Notes, estimator: HuggingFaceEstimator, tmp_path: Path
 ) -> None:
@@ -450,6 +453,7 @@ def catches_garbage(
     return Counter(rule.split(":")[0] for why in caught for rule in why.split("; "))
 
 
+@pytest.mark.slow
 def test_garbage_never_stands_in(
     llama: Llama, notes: Notes, estimator: HuggingFaceEstimator
 ) -> None:

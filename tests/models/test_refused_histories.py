@@ -249,6 +249,7 @@ class Picky:
         return Said("Fine.")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize("wire", [*FACES, "ollama"])
 def test_one_broken_image_takes_no_sight_from_a_model(wire: str, streamed: bool) -> None:

@@ -220,6 +220,7 @@ def test_the_anthropic_face_counts_the_same(
     assert abs(ours - answer["input_tokens"]) <= 0.02 * answer["input_tokens"]
 
 
+@pytest.mark.slow
 def test_a_session_counts_as_the_server_does(
     llama: Llama, client: httpx.Client, tiny_model: tiny_llama.Model
 ) -> None:
@@ -255,6 +256,7 @@ def test_a_prompt_that_is_too_large_is_refused_with_numbers(
     assert refusal_of(refused.json()) == Refusal(tokens_of(counter, large, []), 1024)
 
 
+@pytest.mark.slow
 def test_what_began_the_prompt_before_comes_from_the_cache(
     llama: Llama, client: httpx.Client
 ) -> None:
@@ -275,6 +277,7 @@ def test_what_began_the_prompt_before_comes_from_the_cache(
 # --- its faces, by the vendors' clients -----------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_clients_of_openai_and_anthropic_are_answered(llama: Llama) -> None:
     url, asked = llama(2048), ASKED["content"]
     with openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0) as gpt:
@@ -357,6 +360,7 @@ def test_it_starts_and_is_gone_after(tiny_model: tiny_llama.Model) -> None:
         httpx.get(f"{url}/health", verify=False)
 
 
+@pytest.mark.slow
 def test_it_does_not_outlive_who_started_it(tiny_model: tiny_llama.Model) -> None:
     """Killed without a chance to clean up, as a test run may be."""
     program = (

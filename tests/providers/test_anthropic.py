@@ -130,6 +130,7 @@ def test_an_answer() -> None:
         assert reply.usage == Usage(prompt_tokens=server.prompts[0].tokens, completion_tokens=3)
 
 
+@pytest.mark.slow
 def test_promises() -> None:
     """What every chat model promises (FR-14)."""
     with (
@@ -371,6 +372,7 @@ def test_a_conversation_of_another_format() -> None:
 # --- the cache ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_session_finds_its_prompt_cached() -> None:
     """Up to four marks at stable ends, none in the history, and the server reads the beginning of
     each prompt out of its cache (issue 4, "Prefix cache").

@@ -117,6 +117,7 @@ def test_an_answer() -> None:
         assert run(model.count(context("go"))) is None
 
 
+@pytest.mark.slow
 def test_promises() -> None:
     """What every chat model promises (FR-14)."""
     with (
@@ -247,6 +248,7 @@ def test_a_window_beyond_what_the_model_was_made_for() -> None:
     assert raised.value.limit == 2048
 
 
+@pytest.mark.slow
 def test_a_session_never_has_its_prompt_cut() -> None:
     """Many windows of talk, and the server had nothing to cut (issue 4)."""
     with ScriptedServer("It holds. " * 30) as server:

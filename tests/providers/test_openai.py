@@ -93,6 +93,7 @@ def test_a_scripted_model_keeps_the_promises_of_a_chat_model() -> None:
     )
 
 
+@pytest.mark.slow
 @both
 @pytest.mark.parametrize("format", ["chat_completions", "responses", "anthropic"])
 def test_the_faces_keep_the_promises_of_a_chat_model(face, format) -> None:
@@ -588,6 +589,7 @@ def test_llama_cpp_counts_a_prompt(monkeypatch) -> None:
 # --- clients --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @both
 def test_connections_end_with_their_loop_their_model_or_by_request(face) -> None:
     """One connection serves many requests of a loop; none outlives it, and a model that nobody

@@ -37,6 +37,7 @@ for _each in ("openai", "anthropic", "ollama"):
 FACES = ("ollama+{}#m", "{}/v1#m", "anthropic+{}#m")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("face", FACES)
 def test_one_answer_takes_no_longer_than_its_time(mute, face):
     """With all that the server is asked for it before."""
@@ -53,6 +54,7 @@ def test_one_answer_takes_no_longer_than_its_time(mute, face):
     assert _seconds(lambda: asyncio.run(streamed(model))) < SLACK
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize(
     "patience",

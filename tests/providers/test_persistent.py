@@ -151,6 +151,7 @@ def test_a_model_that_hangs_is_given_up():
     assert "0.01 seconds" in events[0].reason
 
 
+@pytest.mark.slow
 def test_behind_models_that_hang_the_next_one_has_its_turn():
     """(K-5) Each has an even share of the time, even where one answer may take more."""
     models = [Hanging(name="one"), Hanging(name="two"), ScriptedModel("mine", name="three")]

@@ -30,6 +30,7 @@ def stores(folder: Path) -> dict[str, Callable[[], SessionStore]]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", stores(Path()))
 def test_the_store_keeps_its_promises(name: str, tmp_path: Path) -> None:
     check_session_store(stores(tmp_path)[name])

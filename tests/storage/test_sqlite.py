@@ -223,6 +223,7 @@ def test_a_question_may_be_long_and_wild(file: Path) -> None:
 # --- deletion -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_deleted_words_are_in_no_file(file: Path, seed: int) -> None:
     """Nor in the log, in pages that rows moved away from, or in the index (S-5)."""

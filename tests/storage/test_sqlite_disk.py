@@ -160,6 +160,7 @@ def shuffle(store: SQLiteManager, noise: random.Random) -> None:
             store.note(name, f"draft{number % 5}", {"v": words * noise.choice((1, 9, 30))})
 
 
+@pytest.mark.slow
 @every_write
 def test_a_deletion_is_whole_whichever_write_fails(
     tmp_path: Path, traced: Path, kind: str, stride: int

@@ -169,6 +169,7 @@ def test_what_was_promised_outlives_the_power_again_and_again(tmp_path: Path, se
     assert_promises_are_kept(work, tmp_path, size(150, 500), seed=seed)
 
 
+@pytest.mark.slow
 def test_the_view_is_the_old_one_or_the_new_one(tmp_path: Path) -> None:
     """A session that is compressed, undone and restored while the power may fail (FR-5)."""
     rng = random.Random(6)
@@ -255,6 +256,7 @@ def test_normal_durability_loses_the_last_calls_and_never_the_file(tmp_path: Pat
     assert lost > 20
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_never_synced_destroys_the_file(tmp_path: Path) -> None:
     work = worked(tmp_path / "disk", 90, seed=1, pragma="synchronous = off")
     with pytest.raises((AssertionError, OSError)):

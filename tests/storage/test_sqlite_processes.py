@@ -57,6 +57,7 @@ def test_processes_and_threads_append_to_a_new_file_at_once(file: Path) -> None:
         assert store.integrity_check() == []
 
 
+@pytest.mark.slow
 def test_many_open_a_new_file_at_once(tmp_path: Path) -> None:
     """Whoever switches it to WAL has it alone, and SQLite does not make the others wait."""
     barrier = threading.Barrier(8)
@@ -194,6 +195,7 @@ def test_a_child_goes_on_after_its_parent_has_closed_the_file(file: Path) -> Non
         assert again.integrity_check() == []
 
 
+@pytest.mark.slow
 @forking
 def test_forks_while_other_threads_write(file: Path) -> None:
     """A child never inherits half a transaction, nor a lock that nobody will give back."""

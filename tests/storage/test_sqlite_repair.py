@@ -218,6 +218,7 @@ def assert_page_is_survived(before: Before, folder: Path, page: int, fill: str) 
     return True
 
 
+@pytest.mark.slow
 def test_the_rest_of_any_page_is_saved(before: Before, tmp_path: Path) -> None:
     """Every fifth page, each destroyed in another way."""
     for page in range(1, before.pages + 1, 5):

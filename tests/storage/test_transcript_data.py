@@ -95,6 +95,7 @@ def test_what_is_no_conversation_with_an_assistant_is_refused(folder):
             read(path)
 
 
+@pytest.mark.slow
 def test_claude_code_comes_back_byte_for_byte_and_is_read_again_the_same():
     """C-3: on every real session, whole and after a compaction of ours."""
     summary = MessageMetadata(source="checkpoint")
@@ -109,6 +110,7 @@ def test_claude_code_comes_back_byte_for_byte_and_is_read_again_the_same():
         assert write(again, again.messages) == text
 
 
+@pytest.mark.slow
 def test_our_boundary_has_the_keys_of_the_real_ones():
     """C-3: compared with every boundary and summary row of the real sessions."""
     checkpoint = Message(role="user", content="s", metadata=MessageMetadata(source="checkpoint"))
@@ -132,6 +134,7 @@ def test_our_boundary_has_the_keys_of_the_real_ones():
     assert seen > 0 or not files("claude_code_sessions")
 
 
+@pytest.mark.slow
 def test_active_starts_with_the_last_real_summary():
     """C-2: and the whole file is longer, because it has the originals."""
     for path in files("claude_code_sessions"):
@@ -143,6 +146,7 @@ def test_active_starts_with_the_last_real_summary():
             assert len(active.messages) < len(whole.messages)
 
 
+@pytest.mark.slow
 def test_other_formats_are_written_and_read_again():
     """C-3: as chat completions, with the same calls, results and words."""
     for folder in FORMAT_OF:

@@ -132,6 +132,7 @@ def test_chat_completions_as_a_stream():
         assert [json.loads(w) for w in written.values()] == [{"path": "a b.py"}, {}]
 
 
+@pytest.mark.slow
 def test_responses_whole_and_as_a_stream():
     with (
         ScriptedServer(TEXT, READ, Refuses("No."), CutOff("Then")) as server,
@@ -155,6 +156,7 @@ def test_responses_whole_and_as_a_stream():
         assert final.output[1].arguments == '{"path": "a b.py"}'
 
 
+@pytest.mark.slow
 def test_messages_as_anthropic_reads_them():
     user = ASKED[1:]
     with ScriptedServer(TEXT, READ, Refuses("No."), CutOff("Then")) as server:
@@ -437,6 +439,7 @@ def test_faults_at_random_are_the_same_for_the_same_seed():
     assert [a for a in answers if isinstance(a, str)][:4] == ["a", "b", "a", "b"]
 
 
+@pytest.mark.slow
 def test_hundreds_of_requests_a_second_over_few_connections():
     async def play(url: str) -> list[int]:
         limits = httpx.Limits(max_connections=8)

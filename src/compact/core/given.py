@@ -19,7 +19,7 @@ from compact.core.arguments import DEEPEST
 from compact.core.messages import Message
 from compact.errors import InvalidMessage
 
-MOST_VALUES = 1_000_000
+MOST_VALUES = 200_000
 """Values that one message may hold; a few lists that hold each other stand for more than any."""
 
 

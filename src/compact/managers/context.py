@@ -34,11 +34,11 @@ from compact.core.sessions import Branch, Purpose, Snapshot
 from compact.errors import InvalidArgument, InvalidMessage, NotFound, Superseded
 from compact.managers import blocking, drafts, syncing, telling, travel
 from compact.managers import recall as recalling
+from compact.managers.beginning import BeginsAgain
 from compact.managers.breaker import Breaker
 from compact.managers.choosing import Choosing
 from compact.managers.desk import Desk, Desks
 from compact.managers.history import Record, SessionHistory
-from compact.managers.leading import Lead
 from compact.managers.models import Models
 from compact.managers.opening import SessionOptions, format_of_all, opened
 from compact.managers.recognition import Recognized, recognized
@@ -91,7 +91,7 @@ class ContextManager(Choosing, Sending):
                 self.store.close()
             raise
         self._view, self._post = self._desk.view(size), self._desk.post
-        self._lead = Lead(self._state)
+        self._beginning = BeginsAgain(self._state)
         self._desks = Desks(self._desk, counted_by)
         self._models = Models(
             self._state,
@@ -189,11 +189,11 @@ class ContextManager(Choosing, Sending):
             InvalidMessage, StoreFailed: as `add_message`.
         """
         given = self._read(messages)
-        again = self._lead.said_again(given)
+        again = self._beginning.said_again(given)
         rest, new = given[len(again) :], list[Message]()
         if rest or not again:
             new = taken_in(self._state, rest, self.window.usable)
-        return self._lead.begin(again, ends=bool(rest)) + new
+        return self._beginning.begin(again, ends=bool(rest)) + new
 
     def _read(self, messages: Sequence[Given]) -> Sequence[Message | Mapping[str, Any]]:
         """The messages as they were given, once the session is in a format that they can be in."""
@@ -227,6 +227,7 @@ class ContextManager(Choosing, Sending):
                 found = recognized(state, self._view, given)
                 new = syncing.take(state, self._view, given, found)
                 track(state, new, found.known, self.window.usable)
+                self._beginning.end()
                 return found
         raise Superseded("other writers were faster, again and again")
 
