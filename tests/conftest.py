@@ -4,6 +4,7 @@ At night (`make nightly`, see tests/sizes.py) they are others, and more of them.
 """
 
 import os
+from collections import Counter
 from tempfile import mkdtemp
 
 import pytest
@@ -30,8 +31,17 @@ def pytest_report_header() -> str | None:
     return None if sizes.NIGHT is None else f"nightly: seed {sizes.NIGHT}"
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Count as covered what examples cover: drawn ones run without it, in half of the time."""
+    """Count as covered what examples cover: drawn ones run without it, in half of the time. Of the
+    cases of a sampled test mark all but a few as slow.
+    """
+    cases = Counter[str]()
     for item in items:
         if item.get_closest_marker("hypothesis"):
             item.add_marker("no_cover")
+        if sampled := item.get_closest_marker("sampled"):
+            name = item.nodeid.partition("[")[0]
+            if cases[name] % sampled.args[0]:
+                item.add_marker("slow")
+            cases[name] += 1

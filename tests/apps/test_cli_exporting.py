@@ -238,6 +238,7 @@ CHANGES = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_changed_file_is_refused_with_the_place(run, exported, tmp_path, name):
     change, reason = CHANGES[name]

@@ -58,6 +58,7 @@ def forty() -> list[dict[str, Any]]:
     return rows
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("row", forty(), ids=lambda row: row["name"])
 def test_a_story_by_hand_is_judged_rightly(row: dict[str, Any]):
     """No good one is refused; of twenty bad ones 17, and the other three are known."""

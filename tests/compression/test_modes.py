@@ -54,6 +54,7 @@ def test_without_a_mode_of_its_own_a_summary_is_the_assistants(cap):
     assert of_sample("of another version", cap) == text
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("cap", [60, 300, 1_000, 4_000, 12_000])
 @pytest.mark.parametrize("mode", OWN)
 def test_every_mode_keeps_to_the_cap_and_uses_it(mode, cap):

@@ -39,6 +39,7 @@ def checkpoint_of(messages):
     return next(text for text in texts if text.startswith("[Checkpoint"))
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("text", [*TOOLS.values(), *QUOTED.values()], ids=[*TOOLS, *QUOTED])
 def test_what_a_program_wrapped_is_no_word_of_a_person(text):
     """C-8: in whatever form; a person's rule beside it stays."""

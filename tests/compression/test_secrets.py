@@ -60,6 +60,7 @@ def talk(role: str, words: str) -> list[dict]:
     return rows
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("role", ["user", "assistant", "arguments", "result"])
 @pytest.mark.parametrize("name", SECRETS)
 def test_no_piece_of_a_secret_stands_in_a_checkpoint(name, role):

@@ -74,6 +74,7 @@ def test_a_delta_of_code_tells_what_was_written_before_what_was_said():
     assert talk["code_delta"] < talk["task_state"]
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_any_two_go_together(mode, strategy):

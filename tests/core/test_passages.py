@@ -153,6 +153,7 @@ def test_lines_are_told_apart():
     assert [line for line, is_own in own_lines(text) if is_own] == ["One", "Two", ""]
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     "piece",
     [

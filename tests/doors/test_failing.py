@@ -42,6 +42,7 @@ TOOL = {
 # --- FR-6 -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("fault", [*FAULTS, Hangs(), WrongKey()], ids=lambda f: type(f).__name__)
 def test_whatever_a_summarizer_answers_the_conversation_goes_on_and_it_is_said(fault):
     """FR-6: "time-outs, refusals, 4xx/5xx, overflow errors, empty, truncated, echoing, growing or
@@ -79,6 +80,7 @@ def test_a_failing_summarizer_is_told_to_a_person_in_plain_words(run, sample):
     assert run("undo", "harbour").code == 0
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("fault", [*FAULTS, WrongKey()], ids=lambda f: type(f).__name__)
 def test_a_failing_model_costs_no_message(fault):
     """FR-6: "Every model and provider call can fail": an error of ours that says what happened, the

@@ -78,6 +78,7 @@ def is_idle(it: Harbour) -> bool:
     return not it.ctx._view.ahead._is_at_work
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", FAILING)
 def test_a_draft_that_fails_is_nobodys_wait(name: str) -> None:
     """The turns before and after it are served, and it is not asked for at every turn (FR-6)."""

@@ -126,6 +126,7 @@ FACES = [pytest.param(face, marks=later(face in OTHER_FACES[1:])) for face in fa
 # --- the model that answers -----------------------------------------------------------------------
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("face", "name"), faces(tuple(PASSING), SAMPLE))
 def test_a_fault_that_passes_is_waited_out(face: str, name: str) -> None:
     """The same model is asked again, and the person reads why (FR-6)."""
@@ -143,6 +144,7 @@ def test_a_fault_that_passes_is_waited_out(face: str, name: str) -> None:
         it.is_well()
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("face", "name"), faces((*PASSING, *LASTING), ("503", "hang", "wrong key", "unknown model"))
 )
@@ -161,6 +163,7 @@ def test_a_fault_that_stays_is_answered_by_the_fallback(face: str, name: str) ->
         it.is_well()
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("face", "name"), faces((*PASSING, *LASTING), ("500", "half a JSON", "wrong key"))
 )
@@ -226,6 +229,7 @@ def test_a_server_that_refuses_every_prompt_is_told_of(vendor: str) -> None:
         it.is_well()
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("name", ["broken off", "failed midway", "half a JSON", "hang"])
 def test_a_stream_that_breaks_leaves_the_session_as_it_was(face: str, name: str) -> None:
@@ -285,6 +289,7 @@ def compressed(it: Harbour) -> str:
     return "\n".join(checkpoint.summary for checkpoint in it.ctx.checkpoints)
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("face", "name"), faces(tuple(REPLACED), ("529", "half a JSON", "refusal", "orders", "cut off"))
 )
@@ -341,6 +346,7 @@ def test_a_planted_secret_is_kept_nowhere(face: str, tmp_path: Path) -> None:
         assert SECRET.encode() not in written.read_bytes()
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", PASSING)
 def test_a_summarizer_that_fails_once_is_asked_again(name: str) -> None:
     """Its summary is used after all (FR-6)."""

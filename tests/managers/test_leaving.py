@@ -68,7 +68,7 @@ async def left_at_each(it: Harbour, work: Work) -> int:
     return steps
 
 
-@pytest.mark.slow
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("work", [sends, reads])
 @pytest.mark.parametrize("face", KEYS)
 def test_no_cancellation_is_lost_to_an_answer_that_comes_with_it(

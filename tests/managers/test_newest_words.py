@@ -40,6 +40,7 @@ def lived(window: int, share: float, *, system: float = 0.02, turns: int = 60) -
     return fewest
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("window", [2_048, 4_096, 8_192])
 @pytest.mark.parametrize("share", SHARES)
 def test_ten_to_twenty_stay_where_they_take_less_than_a_quarter(window: int, share: float) -> None:

@@ -113,6 +113,7 @@ HARD = (
 )
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("query", HARD, ids=lambda q: repr(q[:20]))
 def test_any_question_is_answered(store: SessionStore, query: str) -> None:
     """Marks of a query language, empty, without words, a megabyte long: never an error (FR-8)."""

@@ -113,6 +113,7 @@ LONG: dict[str, tuple[Dict, ...]] = {
 }
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("most", [None, 150, 1_000])
 @pytest.mark.parametrize("kind", LONG)
 def test_a_long_message_is_read_page_by_page(kind: str, most: int | None) -> None:

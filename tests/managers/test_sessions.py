@@ -154,6 +154,7 @@ def sent(context: ActiveContext) -> tuple[object, ...]:
     return messages, context.tokens, context.checkpoints
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("state", STATES, ids=lambda state: state.__name__)
 def test_a_reopened_session_gives_the_very_same_prompt(
     state: Callable[[ContextManager], None], store_of: Reopen

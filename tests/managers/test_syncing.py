@@ -234,7 +234,7 @@ def test_more_system_messages_than_before_are_shown_as_one() -> None:
     assert [b.messages for b in ctx.branches()] == [7]
 
 
-@pytest.mark.slow
+@pytest.mark.sampled(8)
 @in_both
 @pytest.mark.parametrize("kept", [3, 11])
 @pytest.mark.parametrize("system", [False, True])

@@ -91,6 +91,7 @@ HISTORIES: dict[str, Listed] = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("name", "wire"),
     [

@@ -501,6 +501,7 @@ def test_limits(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- failures -------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize(
     ("fault", "expected"),

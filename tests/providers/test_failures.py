@@ -7,6 +7,7 @@ import ssl
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from functools import cache
 from typing import Any
 
 import anthropic
@@ -220,11 +221,12 @@ def status_error(status: int, body: object, **headers: str) -> openai.APIStatusE
         headers={k.replace("_", "-"): v for k, v in headers.items()},
         request=httpx2.Request("POST", "http://server/v1/chat/completions"),
     )
-    client = openai.OpenAI(api_key="x")
-    try:
-        return client._make_status_error_from_response(response)
-    finally:
-        client.close()
+    return client()._make_status_error_from_response(response)
+
+
+@cache
+def client() -> openai.OpenAI:
+    return openai.OpenAI(api_key="x")
 
 
 LLAMA = {

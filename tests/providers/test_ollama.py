@@ -326,6 +326,7 @@ def test_tools_are_withdrawn_at_run_time() -> None:
 # --- failures -------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize(
     ("fault", "expected"),

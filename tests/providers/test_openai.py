@@ -409,6 +409,7 @@ def test_a_reply_of_many_items_goes_back_with_its_sealed_reasoning() -> None:
 # --- failures -------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(5)
 @both
 @pytest.mark.parametrize(
     ("answer", "kind"),

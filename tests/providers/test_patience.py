@@ -54,7 +54,7 @@ def test_one_answer_takes_no_longer_than_its_time(mute, face):
     assert _seconds(lambda: asyncio.run(streamed(model))) < SLACK
 
 
-@pytest.mark.slow
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize(
     "patience",

@@ -53,6 +53,7 @@ every_write = pytest.mark.parametrize(
 """Every seventh write fails in the quick set: a whole file is made anew each time."""
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", CALLS)
 def test_a_call_is_stored_or_refused_whichever_write_fails(
     file: Path, kind: str, name: str

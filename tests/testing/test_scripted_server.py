@@ -215,6 +215,7 @@ def test_models_are_listed_with_the_window():
 # --- errors, as each client names them ------------------------------------------------------------
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("fault", "kind"),
     [

@@ -26,7 +26,7 @@ from compact.core.formats.served import strictly_named
 from compact.core.messages import Message
 from compact.core.replies import Delta, Finish, Reply, Usage, is_tokens, usage_of
 from compact.errors import ContextOverflow, ModelFailed, ModelRefused
-from compact.providers.clients import NO_KEY, LoopClients, key_for, package
+from compact.providers.clients import NO_KEY, LoopClients, http_client, key_for, package
 from compact.providers.failures import ErrorInAnswer, key_hint, mapped, reading
 from compact.providers.listed import number, row_of
 from compact.providers.unseen import Unseen
@@ -213,7 +213,11 @@ class AnthropicMessages:
         if not key and self._base_url is not None:
             key = NO_KEY
         client = anthropic.AsyncAnthropic(
-            api_key=key or None, base_url=self._base_url, max_retries=0, timeout=self._timeout
+            api_key=key or None,
+            base_url=self._base_url,
+            max_retries=0,
+            timeout=self._timeout,
+            http_client=http_client(anthropic),
         )
         if not (client.api_key or client.auth_token or client.credentials):
             text = f"there is no key for {self.name}: {key_hint(self.name)}"

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from compact.core.redaction import without_credentials
 from compact.errors import InvalidInput, ModelFailed
-from compact.providers.clients import NO_KEY, key_for, package
+from compact.providers.clients import NO_KEY, http_client, key_for, package
 from compact.providers.failures import mapped
 from compact.providers.ollama_chat import Offered, OllamaChat
 
@@ -67,6 +67,7 @@ async def _listed(server: str) -> list[Offered]:
             base_url=base,
             max_retries=0,
             timeout=TIMEOUT,
+            http_client=http_client(openai),
         ) as client:
             async with asyncio.timeout(TIMEOUT):
                 answer = await client.get("/models", cast_to=object)

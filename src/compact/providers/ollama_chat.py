@@ -24,7 +24,7 @@ from compact.core.messages import Message
 from compact.core.replies import Delta, Finish, Reply, Usage, usage_of
 from compact.core.tokens import OLLAMA_FRAMING, TokenCounter
 from compact.errors import ContextOverflow, ModelFailed, ModelRefused
-from compact.providers.clients import LoopClients, key_for, package
+from compact.providers.clients import LoopClients, certificates, key_for, package
 from compact.providers.failures import ErrorInAnswer, mapped, reading
 from compact.providers.tokenizers import tokenizer
 from compact.providers.unseen import Unseen
@@ -230,7 +230,9 @@ class OllamaChat:
 
     def _made(self) -> Any:  # noqa: ANN401 - a client of a package that may be missing
         ollama = package("ollama", model=self.name)
-        client = ollama.AsyncClient(host=self._base_url, timeout=self._timeout)
+        client = ollama.AsyncClient(
+            host=self._base_url, timeout=self._timeout, verify=certificates("httpx")
+        )
         client._client.headers.pop(
             "authorization", None
         )  # the package sends OLLAMA_API_KEY anywhere

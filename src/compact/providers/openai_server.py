@@ -18,7 +18,7 @@ from compact.core.asking import Limits
 from compact.core.control_tokens import all_defused
 from compact.core.model_keys import ModelKey
 from compact.errors import CompactError, ModelFailed, ModelRefused
-from compact.providers.clients import NO_KEY, LoopClients, key_for, package
+from compact.providers.clients import NO_KEY, LoopClients, http_client, key_for, package
 from compact.providers.dialect import Dialect
 from compact.providers.failures import ErrorInAnswer, key_hint, mapped
 from compact.providers.listed import number, row_of
@@ -86,7 +86,11 @@ class OpenAIServer:
         if url is not None and re.fullmatch(r"https?://[^/]+/?", url):
             url = f"{url.rstrip('/')}/v1"
         client: AsyncOpenAI = openai.AsyncOpenAI(
-            api_key=key or NO_KEY, base_url=url, max_retries=0, timeout=self._timeout
+            api_key=key or NO_KEY,
+            base_url=url,
+            max_retries=0,
+            timeout=self._timeout,
+            http_client=http_client(openai),
         )
         return client
 
