@@ -27,7 +27,7 @@ from tests.models import tiny_llama
 KILN = Path(__file__).parents[1] / "fixtures" / "golden" / "kiln.jsonl"
 MESSAGES = wiring.read_transcript(KILN).messages
 COUNTER = wiring.token_counter("chat_completions", tokenizer="o200k")
-SIZE = 1_200
+SIZE = 1_400
 """Tokens in which half of the kiln's session is covered."""
 CLOZE = Probe(
     "decision", f"Which? “The oven uses {BLANK} now”", "kiln_v2", "The oven uses ____ now"
@@ -80,7 +80,7 @@ def key(server: ScriptedServer) -> str:
     return f"{server.url}/v1#scripted"
 
 
-def probed(server: ScriptedServer, *, judge: str | None = None, size: int = SIZE) -> probes.Checked:
+def probed(server: ScriptedServer, *, judge: str | None = None) -> probes.Checked:
     writer = wiring.summarizer(key(server), COUNTER)
     reader = Reader(key(server), judge=judge)
     found = probes.checked("kiln", MESSAGES, size, writer, reader)
@@ -177,7 +177,7 @@ def test_the_search_finds_an_answer_only_where_its_question_points(probe, text, 
 def test_a_good_model_scores_high_and_its_summary_stands():
     """The harness runs with a model that a user names, over HTTP (issue 4)."""
     with ScriptedServer(reads) as server:
-        found = probed(server, size=1_400)
+        found = probed(server)
     assert not found.stands_in
     assert "scripted" in found.made_by
     rows = found.rows

@@ -79,6 +79,17 @@ def test_a_system_prompt_in_other_words_takes_the_place_of_the_first(tmp_path: P
         assert [m["content"] for m in ctx.get_context_for_model()][:2] == [now, "Rule 39"]
 
 
+def test_a_system_prompt_in_other_words_is_what_is_told_of(tmp_path: Path) -> None:
+    """Also where the first words were read before."""
+    file = tmp_path / "chat.db"
+    program(file, SYSTEM)
+    with ContextManager(window=8_192, store=file, session_id="garden") as ctx:
+        history = ctx._state.history
+        assert history.told(0).text == SYSTEM["content"]
+        ctx.add_message(role="system", content="You are a cook.")
+        assert history.told(0).text == "You are a cook."
+
+
 def test_a_beginning_that_is_refused_changes_nothing(tmp_path: Path) -> None:
     file = tmp_path / "chat.db"
     program(file, SYSTEM)

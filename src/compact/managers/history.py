@@ -175,8 +175,8 @@ class SessionHistory(History):
             tokens = max(tokens, self.counter.message(message))
             self._instead[position] = (message, tokens)
             self._messages[position], self._tokens[position] = message, tokens
-            self._importance.pop(position, None)
-            self._instructions.pop(position, None)
+            for known in (self._importance, self._instructions, self._told):
+                known.pop(position, None)
 
     def extend(self, items: Sequence[Item]) -> None:
         """Append messages, as `append` does."""
@@ -201,7 +201,8 @@ class SessionHistory(History):
     def forget(self, before: int, keep: Collection[int]) -> None:
         """Leave what stands before a position to the store, but for some positions."""
         with self._lock:
-            for kept in (self._messages, self._tokens, self._importance, self._instructions):
+            known = self._messages, self._told, self._tokens, self._importance, self._instructions
+            for kept in known:
                 gone = [i for i in list(kept) if i < before and i not in keep]
                 for position in gone:
                     del kept[position]
