@@ -7,8 +7,14 @@ nightly` is that night again.
 
 import os
 
+import pytest
+
 NIGHT: int | None = int(found) if (found := os.environ.get("NIGHTLY")) else None
 """The seed of the night; None by day."""
+
+
+at_night = pytest.mark.skipif(NIGHT is None, reason="at night: a smaller one runs by day")
+"""Of a test that is too long for any day."""
 
 
 def size(day: int, night: int) -> int:

@@ -27,7 +27,7 @@ from tests.sizes import size
 
 SLOW_INPUT = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
 quick = settings(max_examples=size(20, 120), deadline=None, suppress_health_check=SLOW_INPUT)
-long = settings(max_examples=size(150, 3_000), deadline=None, suppress_health_check=SLOW_INPUT)
+long = settings(max_examples=size(60, 3_000), deadline=None, suppress_health_check=SLOW_INPUT)
 HISTORIES = size(30, 150)
 FILLED = 0.9
 FAIR = 1.5

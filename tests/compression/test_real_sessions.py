@@ -96,7 +96,7 @@ def conversations(path: Path, *, every: bool) -> Iterator[Transcript]:
     if not every and count > 2 * SAMPLED:
         numbers = numbers[:SAMPLED] + numbers[-SAMPLED:]
     if every:
-        numbers = numbers[:: size(3, 1)]
+        numbers = numbers[:: size(6, 1)]
     for number in numbers:
         chosen = None if count == 1 else number
         yield wiring.read_transcript(path.name, data=data, conversation=chosen)

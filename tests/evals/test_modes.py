@@ -11,6 +11,7 @@ from compact.core.policy import CompactPolicy
 from compact.wiring import read_transcript
 from evals import data, modes
 from evals.modes import Compared, Kept
+from tests import sizes
 from tests.compression import judging
 from tests.compression.judging import Case
 
@@ -72,6 +73,7 @@ def test_each_mode_keeps_more_of_some_sessions(folder):
         assert one.more > one.less, one
 
 
+@sizes.at_night
 @pytest.mark.slow
 @pytest.mark.data
 @pytest.mark.parametrize("window", modes.WINDOWS)

@@ -23,6 +23,7 @@ from evals.answerers import LONGEST_REPLY, Reader, Search, is_right
 from evals.questions import BLANK, KINDS, Probe, probes_of
 from tests.evals.test_scores import folder as folder  # a fixture
 from tests.models import tiny_llama
+from tests.sizes import at_night
 
 KILN = Path(__file__).parents[1] / "fixtures" / "golden" / "kiln.jsonl"
 MESSAGES = wiring.read_transcript(KILN).messages
@@ -83,7 +84,7 @@ def key(server: ScriptedServer) -> str:
 def probed(server: ScriptedServer, *, judge: str | None = None) -> probes.Checked:
     writer = wiring.summarizer(key(server), COUNTER)
     reader = Reader(key(server), judge=judge)
-    found = probes.checked("kiln", MESSAGES, size, writer, reader)
+    found = probes.checked("kiln", MESSAGES, SIZE, writer, reader)
     assert found is not None
     return found
 
@@ -198,6 +199,7 @@ def test_garbage_scores_nothing_and_the_extractive_summary_stands_in():
     assert not any(row.answer.failed for row in found.rows)
 
 
+@at_night
 @pytest.mark.slow
 def test_a_real_server_with_a_model_that_writes_garbage_scores_nothing(tmp_path):
     """llama.cpp's server answers every probe, and none of them right (issue 4)."""

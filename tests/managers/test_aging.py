@@ -198,13 +198,13 @@ def test_checkpoints_keep_their_promises_in_any_session(
     window: int, kind: str, number: int
 ) -> None:
     """The same of many sessions, for longer (FR-4)."""
-    lived(Life(window, seed=seed(number), kind=kind), size(30, 60))
+    lived(Life(window, seed=seed(number), kind=kind), size(15, 60))
 
 
 @pytest.mark.slow
 def test_checkpoints_of_a_large_window_keep_their_promises() -> None:
     """Where shares of the window are what counts (FR-4)."""
-    lived(Life(128_000), size(15, 30))
+    lived(Life(128_000), size(8, 30))
 
 
 @pytest.mark.slow

@@ -31,7 +31,7 @@ from tests.sizes import size
 
 SLOW_INPUT = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
 quick = settings(max_examples=size(6, 25), deadline=None, suppress_health_check=SLOW_INPUT)
-long = settings(max_examples=size(20, 300), deadline=None, suppress_health_check=SLOW_INPUT)
+long = settings(max_examples=size(10, 300), deadline=None, suppress_health_check=SLOW_INPUT)
 few = settings(max_examples=size(3, 10), deadline=None, suppress_health_check=SLOW_INPUT)
 more = settings(max_examples=size(5, 60), deadline=None, suppress_health_check=SLOW_INPUT)
 KEY = "ghp_" + "q8Zt4LmW1xRv7KcB2nYs9DfH5jPa3EgU6oTi"

@@ -55,7 +55,7 @@ UNKNOWN = {"chars": (0.60, 0.15), "o200k": (0.65, 0.15)}
 """How far under the server's count ours may lie where its tokenizer is not known: of the first
 prompt, and of every later one, corrected by what the server reported before it."""
 
-LONG = sizes.size(6, 30)
+LONG = sizes.size(4, 30)
 """How many windows a long conversation is long."""
 SEED = 11
 """So that a run throws the dice as the one before."""
@@ -237,6 +237,7 @@ def test_an_unknown_tokenizer_is_made_up_for(
     is_counted_well_enough(llama, notes, estimator, tokenizer, 2048, 3)
 
 
+@sizes.at_night
 @pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES[:2])
 @pytest.mark.parametrize("tokenizer", UNKNOWN)
@@ -382,7 +383,7 @@ def test_a_long_session_changes_between_servers(
     llama: Llama, notes: Notes, estimator: HuggingFaceEstimator, wire: str, tmp_path: Path
 ) -> None:
     with closing(session_store(tmp_path / "moving.db")) as store:
-        changes_models(llama, notes, estimator, wire, sizes.size(4, 30), store)
+        changes_models(llama, notes, estimator, wire, sizes.size(2, 30), store)
 
 
 # --- garbage --------------------------------------------------------------------------------------
@@ -465,6 +466,7 @@ def test_garbage_never_stands_in(
     assert caught
 
 
+@sizes.at_night
 @pytest.mark.slow
 @pytest.mark.parametrize("wire", FACES)
 def test_garbage_never_stands_in_all_along(

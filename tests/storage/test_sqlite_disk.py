@@ -48,7 +48,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 
 every_write = pytest.mark.parametrize(
-    "stride", [7, pytest.param(size(3, 1), marks=pytest.mark.slow)]
+    "stride", [7, pytest.param(size(5, 1), marks=pytest.mark.slow)]
 )
 """Every seventh write fails in the quick set: a whole file is made anew each time."""
 

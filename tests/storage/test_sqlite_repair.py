@@ -228,7 +228,7 @@ def test_the_rest_of_any_page_is_saved(before: Before, tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("fill", FILLS)
 def test_the_rest_of_every_page_is_saved(before: Before, tmp_path: Path, fill: str) -> None:
-    pages = range(1, before.pages + 1, size(2, 1))
+    pages = range(1, before.pages + 1, size(5, 1))
     noticed = [assert_page_is_survived(before, tmp_path, page, fill) for page in pages]
     assert sum(noticed) > len(pages) * 0.9
     assert sum("messages" in rows for rows in before.rows.values()) > 20
