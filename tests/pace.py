@@ -1,9 +1,13 @@
 """Time without the machine's pace: growth with the input, and bounds that a slow one stretches."""
 
+import asyncio
 import json
+import selectors
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 FLOOR = 0.02
 """Seconds of the processor below which nobody asks."""
@@ -46,3 +50,34 @@ def _fixed_work(_: object = None) -> None:
 def slowness() -> float:
     """How many times as long as on that machine everything takes now; at least 1."""
     return max(1.0, seconds(_fixed_work, None, 9) / YARDSTICK)
+
+
+class _AtOnce(selectors.SelectSelector):
+    """Waits for nothing: where nothing has happened, the time it was to wait for has passed."""
+
+    passed = 0.0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        found = super().select(0 if timeout else timeout)
+        if timeout and not found:
+            self.passed += timeout
+        return found
+
+
+class _OwnTime(asyncio.SelectorEventLoop):
+    """A loop whose time passes by waiting alone, at once."""
+
+    def __init__(self) -> None:
+        self._waits = _AtOnce()
+        super().__init__(self._waits)
+
+    def time(self) -> float:
+        return self._waits.passed
+
+
+def run_at_once(work: Coroutine[Any, Any, T]) -> T:
+    """`asyncio.run` for what waits for time alone, neither for threads nor for others: as long as
+    its waits are, whatever the machine's pace.
+    """
+    with asyncio.Runner(loop_factory=_OwnTime) as runner:
+        return runner.run(work)

@@ -98,14 +98,9 @@ def test_the_input_is_replaced_only_when_told_to(run, sample, tmp_path):
     assert path.stat().st_size < 60_000
 
 
-@pytest.mark.parametrize(
-    ("ending", "force"),
-    [
-        pytest.param(ending, force, marks=() if (i + j) % 2 == 0 else pytest.mark.slow)
-        for i, ending in enumerate(("", "-wal", "-shm", "-journal"))
-        for j, force in enumerate(([], ["--force"]))
-    ],
-)
+@pytest.mark.sampled(5)
+@pytest.mark.parametrize("ending", ["", "-wal", "-shm", "-journal"])
+@pytest.mark.parametrize("force", [[], ["--force"]])
 def test_a_store_is_never_replaced(run, sample, chat, tmp_path, ending, force):
     """Neither by an export nor by a conversation, whatever its name, forced or not."""
     (tmp_path / "link").symlink_to(f"{chat}{ending}")
@@ -270,14 +265,9 @@ LATIN = {"PYTHONIOENCODING": "latin-1"}
 POSIX = {"LC_ALL": "C", "LANG": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 
 
-@pytest.mark.parametrize(
-    ("command", "env"),
-    [
-        pytest.param(command, env, marks=() if (i + j) % 3 == 0 else pytest.mark.slow)
-        for i, command in enumerate(("demo", "diff", "tokens", "dry-run"))
-        for j, env in enumerate((POOR, POSIX, LATIN))
-    ],
-)
+@pytest.mark.sampled(5)
+@pytest.mark.parametrize("command", ["demo", "diff", "tokens", "dry-run"])
+@pytest.mark.parametrize("env", [POOR, POSIX, LATIN])
 def test_a_terminal_without_unicode_gets_a_readable_report(process, sample, command, env):
     arguments = [] if command == "demo" else [sample]
     arguments += ["--max-tokens", "4000"] if command in ("diff", "dry-run") else []

@@ -70,6 +70,7 @@ def test_a_store_that_is_not_there_is_an_error_and_never_made(run, tmp_path, com
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("command", READING, ids=" ".join)
 def test_what_is_no_store_is_refused_and_left_as_it_is(run, tmp_path, command):
     (tmp_path / "text.db").write_text("Dear diary, today I wrote no database.\n" * 200)

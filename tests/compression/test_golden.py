@@ -153,7 +153,8 @@ def test_an_extractive_story_has_one_form_for_all_strategies(strategy):
     assert story(asked).encode() == now()["kiln.story.detailed.md"]
 
 
-@pytest.mark.parametrize("seed", ["4242", pytest.param("1", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", ["4242", "1"])
 def test_another_process_writes_the_same(seed):
     """Neither the process nor the order of its hashes shows in a summary (K-5)."""
     command = [sys.executable, "-m", "tests.compression.test_golden", "digest"]

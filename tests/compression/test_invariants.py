@@ -332,6 +332,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("spoil", "judge"), BROKEN.items(), ids=lambda x: getattr(x, "__name__", x)
 )

@@ -188,6 +188,7 @@ def test_checkpoints_age_by_the_schedule(long_lived):
         assert LEVELS.index(checkpoint.level) >= due, (age, checkpoint.level)
 
 
+@pytest.mark.slow
 def test_the_sum_of_all_checkpoints_is_bounded_for_ever(long_lived):
     """FR-4: "every level has a hard token cap, so the sum of all checkpoints is bounded for ever";
     "the stories of spans together up to 20 %" of usable, and what the target leaves free.

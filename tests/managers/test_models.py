@@ -284,6 +284,7 @@ def test_trust_fades_and_a_person_is_told_once():
     assert ContextManager().reliability is None
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("model", "window"), [("nobodys-1.5b", 4_096), ("qwen2.5:1.5b", 4_096), ("qwen2.5:1.5b", 3_000)]
 )

@@ -204,6 +204,7 @@ def busy(ctx: ContextManager, *, random_ids: bool) -> None:
         step(i, {"path": "a.py"}, 40)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("wire", ["chat_completions", "anthropic"])
 @pytest.mark.parametrize("random_ids", [False, True], ids=["positions", "random ids"])
 def test_every_id_that_a_prompt_shows_brings_back_the_original(

@@ -10,6 +10,7 @@ from compact.core.replies import Delta
 from compact.errors import ModelUnavailable
 from compact.providers.persistent import Persistent
 from compact.testing import ScriptedModel
+from tests.pace import run_at_once
 
 PROMPT = ActiveContext(messages=(Message(role="user", content="Are you there?"),), tokens=8)
 BUSY = ModelUnavailable("busy", model="one")
@@ -34,7 +35,7 @@ def asked(*models, patience=None):
 
 
 def answer(persistent):
-    return asyncio.run(persistent.complete(PROMPT))
+    return run_at_once(persistent.complete(PROMPT))
 
 
 class Sized(ScriptedModel):

@@ -17,6 +17,7 @@ from compact.errors import (
 )
 from compact.providers.persistent import Persistent
 from compact.testing import ScriptedModel
+from tests.pace import run_at_once
 from tests.providers.persisting import BUSY, PROMPT, Clock, Hanging, answer, asked
 
 
@@ -119,7 +120,7 @@ def test_the_time_for_an_answer_is_that_of_all_models_together():
             await persistent.complete(PROMPT)
         return asyncio.get_running_loop().time() - start
 
-    assert asyncio.run(seconds()) < 0.6
+    assert run_at_once(seconds()) < 0.6
     assert all(1 <= len(model.contexts) <= 10 for model in models)
 
 
@@ -178,7 +179,7 @@ def test_what_a_stand_in_is_asked_for_takes_of_its_own_share_only():
         async with asyncio.timeout(60):
             return await persistent.complete(PROMPT)
 
-    assert asyncio.run(answered()).model == "three"
+    assert run_at_once(answered()).model == "three"
 
 
 def test_whoever_waits_can_cancel():
@@ -194,7 +195,7 @@ def test_whoever_waits_can_cancel():
         with pytest.raises(asyncio.CancelledError):
             await task
 
-    asyncio.run(cancelled())
+    run_at_once(cancelled())
 
 
 def test_no_attempt_is_begun_after_the_time_is_up():
@@ -210,7 +211,7 @@ def test_only_an_active_context_goes_out():
     model = ScriptedModel("here")
     persistent, _, _ = asked(model)
     with pytest.raises(WrongLayer):
-        asyncio.run(persistent.complete([{"role": "user", "content": "hi"}]))
+        run_at_once(persistent.complete([{"role": "user", "content": "hi"}]))
     assert not model.contexts
 
 
@@ -232,7 +233,7 @@ def test_a_server_that_hangs_when_asked_for_its_limits_is_given_up():
             with pytest.raises(ModelUnavailable, match=r"0\.01 seconds"):
                 await persistent.count(PROMPT)
 
-    asyncio.run(both())
+    run_at_once(both())
 
 
 def test_the_first_one_says_whether_tools_are_called_and_all_whether_schemas_are_held():
@@ -265,7 +266,7 @@ def test_it_closes_what_its_models_hold_open():
             closed.append(self.name)
 
     models = [Connected(name="one"), ScriptedModel(name="two"), Connected(name="three")]
-    asyncio.run(Persistent(models).aclose())
+    run_at_once(Persistent(models).aclose())
     assert closed == ["one", "three"]
 
 

@@ -10,12 +10,13 @@ from compact.errors import (
     ModelUnavailable,
 )
 from compact.testing import ScriptedModel
+from tests.pace import run_at_once
 from tests.providers.persisting import BUSY, PROMPT, Hanging, asked, pieces_of
 
 
 def test_a_stream_is_begun_again_before_its_first_piece():
     persistent, clock, _ = asked(ScriptedModel(BUSY, "one two"))
-    pieces = asyncio.run(pieces_of(persistent))
+    pieces = run_at_once(pieces_of(persistent))
     assert "".join(p.text for p in pieces) == "one two"
     assert len(clock.waits) == 1
     assert pieces[-1].reply is not None
@@ -25,14 +26,14 @@ def test_a_stream_that_hangs_in_the_middle_is_not_begun_again():
     other = ScriptedModel("mine")
     persistent, _, _ = asked(Hanging(), other, patience=Patience(each=0.01))
     with pytest.raises(ModelUnavailable):
-        asyncio.run(pieces_of(persistent))
+        run_at_once(pieces_of(persistent))
     assert not other.contexts
 
 
 def test_an_empty_stream_is_no_answer():
     """(FR-6) As an answer in one piece that says nothing is none."""
     persistent, _, events = asked(ScriptedModel("", "here", name="one"))
-    pieces = asyncio.run(pieces_of(persistent))
+    pieces = run_at_once(pieces_of(persistent))
     assert [piece.text for piece in pieces] == ["here", ""]
     assert pieces[-1].reply.model == "one"
     assert [event.reason for event in events] == ["one answered with nothing"]
@@ -52,7 +53,7 @@ def test_a_stream_of_blanks_is_no_answer(blank):
     persistent, _, events = asked(
         Blank(blank, name="one"), ScriptedModel("here"), patience=Patience(attempts=1)
     )
-    pieces = asyncio.run(pieces_of(persistent))
+    pieces = run_at_once(pieces_of(persistent))
     assert [piece.text for piece in pieces] == ["here", ""]
     assert [event.reason for event in events] == ["one answered with nothing"]
 
@@ -65,7 +66,7 @@ def test_the_blanks_before_a_streams_first_word_are_part_of_it():
             yield Delta(reply=await self.complete(context, ask))
 
     persistent, _, _ = asked(Slowly("one two"))
-    pieces = asyncio.run(pieces_of(persistent))
+    pieces = run_at_once(pieces_of(persistent))
     assert [piece.text for piece in pieces] == ["\n one", " two", ""]
 
 
@@ -79,7 +80,7 @@ def test_a_stream_that_ends_after_blanks_is_begun_again():
     persistent, _, events = asked(
         Ends(name="one"), ScriptedModel("here"), patience=Patience(attempts=1)
     )
-    assert asyncio.run(pieces_of(persistent))[-1].reply.message.text == "here"
+    assert run_at_once(pieces_of(persistent))[-1].reply.message.text == "here"
     assert [event.reason for event in events] == ["one ended its answer before it began"]
 
 
@@ -100,7 +101,7 @@ def test_an_empty_stream_is_closed_before_the_next_model_is_asked():
             return await super().complete(context, ask)
 
     persistent, _, _ = asked(Open("", "here"))
-    asyncio.run(pieces_of(persistent))
+    run_at_once(pieces_of(persistent))
     assert done == ["asked", "closed", "asked", "closed"]
 
 
@@ -132,7 +133,7 @@ def test_a_stream_as_a_whole_has_the_time_of_one_answer():
             return await pieces_of(persistent)
 
     with pytest.raises(ModelUnavailable, match=r"two did not answer within 0\.05 seconds"):
-        asyncio.run(read())
+        run_at_once(read())
 
 
 def test_the_time_that_a_reader_takes_is_not_the_models():
@@ -145,7 +146,7 @@ def test_the_time_that_a_reader_takes_is_not_the_models():
             await asyncio.sleep(0.03)
         return said
 
-    assert asyncio.run(read()) == "one two"
+    assert run_at_once(read()) == "one two"
 
 
 def test_a_stream_that_is_left_at_its_first_piece_is_closed():
@@ -158,4 +159,4 @@ def test_a_stream_that_is_left_at_its_first_piece_is_closed():
         await pieces.aclose()
         return model.is_closed
 
-    assert asyncio.run(left())
+    assert run_at_once(left())

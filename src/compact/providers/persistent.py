@@ -29,7 +29,6 @@ from math import inf
 from typing import NamedTuple, TypeVar
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception
-from tenacity.stop import stop_after_attempt, stop_before_delay
 from tenacity.wait import wait_random_exponential
 
 from compact.core.asking import ASK, PATIENCE, Abilities, Ask, Limits, Patience
@@ -279,7 +278,11 @@ class Persistent:
     async def _patiently(self, turn: _Turn, work: Callable[[], Awaitable[T]]) -> T:
         """The model's answer; after its share no attempt is begun any more."""
         clock = asyncio.get_running_loop().time
-        share, failed = turn.until - clock(), list[ModelFailed]()
+        failed = list[ModelFailed]()
+
+        def is_over(state: RetryCallState) -> bool:
+            is_last = state.attempt_number >= self._patience.attempts
+            return is_last or clock() + state.upcoming_sleep >= turn.until
 
         async def attempt() -> T:
             try:
@@ -291,7 +294,7 @@ class Persistent:
                 raise
 
         retrying = AsyncRetrying(
-            stop=stop_after_attempt(self._patience.attempts) | stop_before_delay(max(0.0, share)),
+            stop=is_over,
             wait=self._wait,
             retry=retry_if_exception(self._is_worth_another),
             before_sleep=lambda state: self._tell_again(turn.model, state),
