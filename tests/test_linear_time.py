@@ -1,21 +1,15 @@
 """No text takes more than linear time, whoever said it and through whichever door it comes (FR-6).
 
-Each input is an opener, and something small many times; whatever takes long is measured again at
-half and at twice the size: its time may grow as the text does.
+Each input is an opener, and something small many times; what takes long is compared with a part of
+it (`tests.pace`).
 """
 
-import importlib
 import json
-import pkgutil
-import re
-import time
 from collections.abc import Callable
 from contextlib import suppress
-from itertools import pairwise
 
 import pytest
 
-import compact
 from compact import ContextManager, compress, plan
 from compact.compression.abstraction.reading import story_of
 from compact.compression.gate.rules import judge
@@ -27,10 +21,9 @@ from compact.core.tokens import TokenCounter
 from compact.errors import CannotFit
 from compact.providers.tokenizers import tokenizer
 from compact.storage.transcripts.reading import read
+from tests.pace import is_linear
+from tests.sizes import size
 
-MOST_GROWTH, FLOOR = 2.2, 0.06
-"""Of the time when the text doubles, and seconds below which nobody asks."""
-LENGTH, LONG = 20_000, 60_000
 OPENERS = (
     *("", "<", "[", "(", "{", "`", "```\n", '"', "'", "\\", "#", "**", "- ", "1. ", "| ", "> "),
     *("<think>", "<system-reminder>", "<system-reminder", "[Checkpoint ", "[GOAL] ", "User: "),
@@ -91,7 +84,7 @@ def texts(*, every: int) -> list[tuple[str, str]]:
 
 
 def of_length(opener: str, piece: str, length: int) -> str:
-    return opener + piece * (length // len(piece)) + "!"
+    return opener + piece * (length // len(piece))
 
 
 def talk(role: str, text: str) -> list[dict]:
@@ -101,7 +94,7 @@ def talk(role: str, text: str) -> list[dict]:
     asked = {"role": "assistant", "content": None, "tool_calls": [call]}
     came = {"role": "tool", "tool_call_id": "c1", "content": text if role == "tool" else "ok"}
     said = [asked, came] if role in ("arguments", "tool") else [{"role": role, "content": text}]
-    after = {"role": "assistant", "content": "Done, and it works. " * 20}
+    after = {"role": "assistant", "content": "Done, and it works. " * 40}
     return [
         {"role": "user", "content": "Set up a.py"},
         *said,
@@ -146,66 +139,15 @@ DOORS: dict[str, Callable[[str], object]] = {
 }
 
 
-def seconds(door: Callable[[str], object], text: str, tries: int = 1) -> float:
-    """Of this thread, the least of some tries; what is refused takes its time, too."""
-    best = float("inf")
-    for _ in range(tries):
-        start = time.thread_time()
-        with suppress(CannotFit):
-            door(text)
-        best = min(best, time.thread_time() - start)
-    return best
-
-
-def grows(door: Callable[[str], object], opener: str, piece: str, length: int) -> bool:
-    """Whether twice the text takes clearly more than twice the time, at two sizes in a row."""
-    if seconds(door, of_length(opener, piece, length)) < FLOOR:
-        return False
-    times = [
-        seconds(door, of_length(opener, piece, n), 3) for n in (length // 2, length, 2 * length)
-    ]
-    return all(more > FLOOR / 2 and more > MOST_GROWTH * less for less, more in pairwise(times))
-
-
-@pytest.mark.timing
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DOORS)
 def test_time_grows_as_the_text_does(name):
-    """A part of the texts by day; small, so that only what is far from linear is seen."""
-    cases = texts(every=6)
-    assert [case for case in cases if grows(DOORS[name], *case, LENGTH)] == []
+    """By day a part of the texts; at night all of them, three times as long."""
 
+    def opened(text):
+        with suppress(CannotFit):  # what is refused takes its time, too
+            DOORS[name](text + "!")
 
-@pytest.mark.slow
-@pytest.mark.timing
-@pytest.mark.parametrize("name", DOORS)
-def test_time_grows_as_long_texts_do(name):
-    """All of them, three times as long."""
-    cases = texts(every=1)
-    assert len(cases) > 100
-    assert [case for case in cases if grows(DOORS[name], *case, LONG)] == []
-
-
-def patterns_in(value: object, depth: int = 3) -> list[re.Pattern]:
-    """The patterns in a module's value."""
-    if isinstance(value, re.Pattern):
-        return [value]
-    if isinstance(value, dict):
-        value = tuple(value.values())
-    if depth and isinstance(value, list | tuple | set | frozenset):
-        return [found for each in value for found in patterns_in(each, depth - 1)]
-    return patterns_in(getattr(value, "pattern", None), 0) if depth else []
-
-
-def test_no_pattern_needs_a_newer_engine():
-    """Possessive repeats and atomic groups find other things on early releases of Python 3.11."""
-    seen, parser = 0, importlib.import_module("re._parser")
-    for module in pkgutil.walk_packages(compact.__path__, "compact."):
-        if module.name.startswith(("compact.apps", "compact.providers", "compact.testing")):
-            continue  # slow to import, and no conversation is read there
-        for name, value in vars(importlib.import_module(module.name)).items():
-            for pattern in patterns_in(value):
-                tree = str(parser.parse(pattern.pattern, pattern.flags))
-                assert "POSSESSIVE" not in tree, f"{module.name}.{name}"
-                assert "ATOMIC" not in tree, f"{module.name}.{name}"
-                seen += 1
-    assert seen > 150
+    cases, length = texts(every=size(6, 1)), size(20_000, 60_000)
+    slow = [(o, piece) for o, piece in cases if not is_linear(opened, of_length(o, piece, length))]
+    assert slow == []

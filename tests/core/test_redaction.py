@@ -7,8 +7,6 @@ this file.
 import base64
 import random
 import string
-import time
-from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
@@ -16,7 +14,7 @@ from hypothesis import strategies as st
 
 from compact.core.credentials import SHAPES
 from compact.core.redaction import Secret, find_secrets, redact, secrets_of
-from tests.pace import slowness
+from tests.pace import is_linear, seconds, slowness
 from tests.sizes import size
 
 ALNUM = string.ascii_letters + string.digits
@@ -387,25 +385,11 @@ ADVERSARIAL: dict[str, str] = {
 }
 
 
-def seconds(do: Callable[[], object]) -> float:
-    """Of this thread, the least of three tries."""
-    best = float("inf")
-    for _ in range(3):
-        start = time.thread_time()
-        do()
-        best = min(best, time.thread_time() - start)
-    return best
-
-
-@pytest.mark.timing
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", ADVERSARIAL)
 def test_time_grows_as_the_text_does(name):
-    """No text takes more than linear time: a quarter of a megabyte against one, far from the
-    sixteen times that a catastrophic pattern takes; and an absolute limit.
-    """
+    """No text takes more than linear time, and none more than an absolute limit."""
     prefix = "-----BEGIN PRIVATE KEY-----\n" if name == "one long key" else ""
-    short = prefix + of_length(250_000, ADVERSARIAL[name])
-    long = prefix + of_length(1_000_000, ADVERSARIAL[name])
-    quarter = seconds(lambda: redact(short))
-    assert quarter < 4 * slowness()
-    assert seconds(lambda: redact(long)) <= 7 * quarter + 0.02
+    text = prefix + of_length(size(100_000, 1_000_000), ADVERSARIAL[name])
+    assert is_linear(redact, text)
+    assert seconds(redact, text) < 16 * slowness() * len(text) / 1_000_000

@@ -14,7 +14,8 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 FENCE = re.compile(r"[ \t]*(?:(?:[-*+]|\d{1,3}[.)])[ \t]+)?(?P<fence>`{3,}|~{3,})(?P<info>[^`~]*)$")
@@ -206,10 +207,15 @@ class _Lines:
         return self.starts[number + 1] - 1 if number + 1 < len(self) else len(self.text)
 
 
-def passages(text: str, *, is_answer: bool = False) -> Iterator[Passage]:
+@lru_cache(maxsize=64)  # a text is asked about by many in turn
+def passages(text: str, *, is_answer: bool = False) -> tuple[Passage, ...]:
     """The passages of a text, in order; `is_answer` where a model speaks and no person."""
-    lines, at, number = _Lines(text, is_answer=is_answer), 0, 0
-    state = _Indented(is_answer=is_answer)
+    return tuple(_passages(_Lines(text, is_answer=is_answer)))
+
+
+def _passages(lines: _Lines) -> Iterator[Passage]:
+    at = number = 0
+    state = _Indented(is_answer=lines.is_answer)
     while number < len(lines):
         start, line = lines.starts[number], lines[number]
         found = _passage(lines, number, line) if start >= at else None
@@ -246,12 +252,12 @@ def said_in(text: str) -> str:
 
 def own_words(text: str) -> str:
     """The text without any passage: what its speaker says there."""
-    return _without(text, list(passages(text)))
+    return _without(text, passages(text))
 
 
 def own_lines(text: str) -> Iterator[tuple[str, bool]]:
     """The lines of a model's answer, each with whether it begins with its own words."""
-    start, rest = 0, passages(text, is_answer=True)
+    start, rest = 0, iter(passages(text, is_answer=True))
     passage = next(rest, None)
     for line in text.split("\n"):
         while passage is not None and passage.stop <= start:
@@ -260,7 +266,7 @@ def own_lines(text: str) -> Iterator[tuple[str, bool]]:
         start += len(line) + 1
 
 
-def _without(text: str, left_out: list[Passage]) -> str:
+def _without(text: str, left_out: Sequence[Passage]) -> str:
     kept, at = list[str](), 0
     for passage in left_out:
         kept.append(text[at : passage.start])
