@@ -339,11 +339,11 @@ REAL = {
 """Wire format → folders of real sessions."""
 MOST_NOTES = 8_000
 """Kilobytes that the notes of a session may take, however long it is."""
-HELD = ("tokens", "held kB", "resident MB", "file B/message")
-ASKED = ("store calls", "entries read")
+HELD = ("held kB", "resident MB", "file B/message")
+ASKED = ("tokens", "store calls", "entries read")
 """They follow the turns as well: of few compressions they are compared over the same turns only."""
 SPACE = (*HELD, *ASKED)
-TENTH = sizes.size(20, 100)
+TENTH = sizes.size(10, 100)
 """A tenth of the compressions of the long run."""
 TIME = ("ordinary ms", "compressing ms")
 
@@ -367,7 +367,7 @@ def test_sixty_compressions_cost_what_the_first_ones_did(tmp_path, capsys):
 @pytest.mark.parametrize("wire", REAL)
 def test_a_thousand_compressions_cost_what_the_first_ones_did(wire, tmp_path, capsys):
     """FR-1, NFR-1: real turns; the last tenth of the compressions beside the second one. By day
-    there are two hundred, a thousand at night.
+    there are a hundred, a thousand at night.
     """
     if NAMED is None and not FOLDER.is_dir():
         pytest.skip("no real conversations here: set COMPACT_DATA to their folder")
