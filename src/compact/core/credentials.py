@@ -25,6 +25,7 @@ from compact.core.secret_values import (
     is_header,
     is_issued,
     is_jwt,
+    is_marked,
     is_pair,
     is_random,
     is_set_password,
@@ -41,8 +42,10 @@ class Place(NamedTuple):
 
 
 _BEHIND = 300
-_START = r"(?<![A-Za-z0-9_-])"
-_ALONE, _END = r"(?<![A-Za-z0-9+/_-])", r"(?![A-Za-z0-9])"
+_LINE = r"(?<=\\[nrt])"
+"""Behind a line's end, or a tab, as JSON writes it: calls hold texts within texts."""
+_START = rf"(?:(?<![A-Za-z0-9_-])|{_LINE})"
+_ALONE, _END = rf"(?:(?<![A-Za-z0-9+/_-])|{_LINE})", r"(?![A-Za-z0-9])"
 """Around what would be found by chance in a long run of base64."""
 _BARE_HINT = re.compile(r"[\w-]+")
 
@@ -96,7 +99,7 @@ class Shape:
         return _are_arguments(text[place + len(name) : start])
 
 
-_IN_WORD = re.compile(r"[\w.:-]")
+_IN_WORD = re.compile(r"(?<!\\)[\w.:-]|(?<=\\)[\w.:-](?<![nrt])")
 _ARGUMENT = re.compile(r"(?:\\{0,3}\"[^\"]{0,300}\"|'[^']{0,300}'|\\\r?\n|[^\s\"'])+|\S|\n")
 _ANOTHER = re.compile(r"[;|&\n]|\S*;|\S*[.,]")
 """Ends a command, or a sentence that mentions one."""
@@ -204,11 +207,11 @@ SHAPES: tuple[Shape, ...] = (
     ),
     _shape("authorization", "asic", r"(?<=[Bb])asic {1,3}([A-Za-z0-9+/]{8,}={0,2})", is_basic),
     _shape("authorization", "X-Amz-Signature", r"X-Amz-Signature=([0-9a-f]{64})"),
-    _shape("authorization", "?sig= &sig=", r"[?&]sig=([A-Za-z0-9%+/]{20,}={0,2})"),
+    _shape("authorization", "?sig= &sig=", r"[?&]sig=([A-Za-z0-9%+/]{16,}={0,2})", is_random),
     _shape(
         "authorization",
-        "auth=( BasicAuth( .login(",
-        r"(?:auth=|BasicAuth|\.login)\([bf]?[\"'][^\"'\n]{1,64}[\"'], {0,2}"
+        "auth BasicAuth( .login(",
+        r"(?:auth ?= ?|BasicAuth|\.login)\([bf]?[\"'][^\"'\n]{1,64}[\"'], {0,2}"
         r"[bf]?[\"']([^\"'\n]{3,128})",
         is_url_password,
     ),
@@ -257,13 +260,25 @@ SHAPES: tuple[Shape, ...] = (
         r"{1,2}password\s{1,8}(\S{4,128})",
         is_url_password,
     ),
+    _shape(
+        "password", ":5432:", r":5432:[\w.*-]{1,64}:[\w.*-]{1,64}:([^\s:]{4,128})", is_url_password
+    ),
+    _shape(
+        "password",
+        "echo printf",
+        rf"(?:echo|printf)(?: -n)? {{1,3}}{_QUOTE}([^\s\"'`\\$<]{{6,128}}){_QUOTE} {{0,3}}\|"
+        r"[^|\n]{1,120}--password-stdin",
+        is_url_password,
+    ),
     _shape("password", "requirepass masterauth", r"\w+ {1,3}(\S{6,128})", is_bare_password),
     _shape("password", "pass:", rf"(?<= )pass:({_QUOTE}[^\s\"'`\\]{{5,128}})", is_bare_password),
 )
 """The first of two that begin together gives the kind: the particular before the general."""
-_RUN = re.compile(r"(?<![A-Za-z0-9_-])[A-Za-z0-9_-]{16,}")
+_RUN = re.compile(rf"(?:(?<![A-Za-z0-9_\\-])|(?<=\\)(?![nrt])|{_LINE})[A-Za-z0-9_-]{{16,}}")
 """What may be an issued key: its beginning is looked up, so that many vendors cost no more than
 one."""
+_DISCORD = re.compile(r"[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,45}(?![\w-])")
+"""Nothing but its length and the letter that an id begins with gives it away."""
 _BEGINS = 2
 _RUNS: dict[str, list[tuple[str, Shape]]] = {}
 _HINTS: list[tuple[str, Shape]] = []
@@ -280,6 +295,8 @@ def shaped(text: str) -> Iterator[Place]:
         for hint, shape in _RUNS.get(text[start : start + _BEGINS], ()):
             if text.startswith(hint, start):
                 yield from shape.place(text, start)
+        if (bot := _DISCORD.match(text, start)) and is_random(bot[0]):
+            yield Place(start, bot.end(), "Discord token")
     for hint, shape in _HINTS:
         if hint in text:
             yield from shape.places(text, hint)
@@ -323,7 +340,9 @@ def _private_keys(text: str) -> Iterator[Place]:
 _COOKIES = re.compile(
     r"(?:[Cc]ookies?|COOKIES?)(?:[\"'`]\]?)?(?:[ \t]{0,3}[:=]|[ \t]{1,3}[\"'])[^\r\n]{8,4096}"
 )
-_COOKIE = re.compile(r"[=:][ \t]?[\"']?([\w.%~+/-]{12,}={0,2})")
+_COOKIE = re.compile(r"[=:][ \t]?[\"']?([\w.%~+/!*-]{12,}={0,2})")
+_WHOSE = re.compile(r"(?i:sess|sid|auth|token|login)\w{0,16}\Z")
+"""How a cookie is named that says who somebody is."""
 
 
 def _cookies(text: str) -> Iterator[Place]:
@@ -331,5 +350,6 @@ def _cookies(text: str) -> Iterator[Place]:
     for line in _COOKIES.finditer(text):
         for found in _COOKIE.finditer(text, line.start(), line.end()):
             value = found[1].replace("%", "")
-            if UUID.fullmatch(value) or is_random(value):
+            is_telling = _WHOSE.search(text, max(line.start(), found.start() - 24), found.start())
+            if UUID.fullmatch(value) or is_random(value) or (is_telling and is_marked(value)):
                 yield Place(found.start(1), found.end(1), "cookie")

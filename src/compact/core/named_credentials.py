@@ -51,7 +51,7 @@ _ASSIGNS = (
     r"[ \t]{0,4}(?:=>|:=|={1,2}|[:：|])(?:\*\*)?[ \t]{0,4}"
     r"|[ \t]{1,2}(?:is|was|ist|war|lautet|est|es|é|è|är):?[ \t]{1,2}|[ \t]?[是为][ \t]?"
     r"|,?\s{1,24}\\{0,3}[\"']?value\\{0,3}[\"']?[ \t]{0,2}[=:][ \t]{0,2}"
-    rf"|[ \t]{{1,3}}(?:{_OPENS}|(?=\S{{0,64}}\d))|\({_OPENS}|,[ \t]?{_OPENS}|>)"
+    rf"|[ \t]{{1,3}}(?:to[ \t]{{1,3}})?(?:{_OPENS}|(?=\S{{0,64}}\d))|\({_OPENS}|,[ \t]?{_OPENS}|>)"
 )
 _NAME = re.compile(f"(?P<name>{_NAMES}){_KINDS_OF_ONE}{_OF_WHAT}{_ASSIGNS}")
 _RARE_NAME = re.compile(f"(?P<name>{'|'.join(_RARE_NAMES)})(?: -string)?{_OF_WHAT}{_ASSIGNS}")
@@ -133,7 +133,7 @@ def _value(text: str, lower: str, found: re.Match[str]) -> Iterator[Place]:
     kind, of_quoted, of_bare = next(row[1:] for row in _FAMILIES if name.startswith(row[0]))
     if kind == "key" and _AWS.search(before):
         kind = "AWS secret key"
-    is_told = bool(assign.strip()) or found.re is _FLAG
+    is_told = assign.strip() not in ("", "to") or found.re is _FLAG
     if kind == "password":
         of_bare = is_set_password if is_set else of_bare if is_told else is_spoken_password
     elif not (is_told or _QUOTED.match(text, end)):

@@ -90,6 +90,7 @@ _CODE_MARKS = re.compile(r"\(\?|\.\*|a-z|A-Z|\w[=!]=|[=-]>|&&|\|\||\(\)|\[\]|\{\
 _CALL = re.compile(r"[A-Za-z_][\w.]*(?:\([^()]*\)|\[[^\[\]]*\])|[a-z_]{3}[\w.]*[(\[]")
 _OTHER = re.compile("[^aA0]")
 _DIGIT, _LETTER, _SMALL = re.compile(r"\d"), re.compile(r"[A-Za-z]"), re.compile(r"[a-z]")
+_NO_NAMES = re.compile(r"[!#%^*$?&~]")
 _STRONG = re.compile(r"[\d!@#$%^&*?+~=]")
 _CLASSES = str.maketrans(
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789", "a" * 26 + "A" * 26 + "0" * 10
@@ -193,11 +194,13 @@ def _is_mixed(value: str) -> bool:
 
 
 def is_key(value: str) -> bool:
-    """A generated key, or a short one that is no name in code."""
+    """A generated key, a short one that is no name in code, or a password that names no thing."""
     changes = _changes(value)
     is_path = value[:1] != "/" or changes < _PATH_CHANGES * len(value)
     if is_path and _PLACE_NAMES.match(value):
         return False
+    if is_marked(value):
+        return True
     if len(value) >= _KEY_LENGTH:
         return is_random(value)
     is_short = len(value) >= _SHORT_KEY and changes >= _LEAST_CHANGES
@@ -207,6 +210,11 @@ def is_key(value: str) -> bool:
 def is_token(value: str) -> bool:
     """A generated key that is no mere id."""
     return is_key(value) and not UUID.fullmatch(value)
+
+
+def is_marked(value: str) -> bool:
+    """Whether it has a digit, and a mark that no name of a thing has."""
+    return bool(_DIGIT.search(value) and _NO_NAMES.search(value)) and is_bare_password(value)
 
 
 def _is_code(value: str) -> bool:
@@ -338,4 +346,5 @@ def is_coded_key(value: str) -> bool:
 def is_header(value: str) -> bool:
     """Of a value that an Authorization header names."""
     is_mixed = _DIGIT.search(value) and _LETTER.search(value)
-    return bool(is_mixed) and is_filled(value) and not _REFERENCE.fullmatch(value)
+    is_name = _REFERENCE.fullmatch(value) and not is_random(value)
+    return bool(is_mixed) and is_filled(value) and not is_name
