@@ -133,7 +133,14 @@ def _issued(kind: str, prefixes: str, least: int = 16, check: Check = is_issued)
     return _shape(kind, prefixes, rf"{_START}(?:{begins}){body}", check)
 
 
+def _option(commands: str, names: str, pattern: str, check: Check) -> Shape:
+    """Passwords that are an option of some commands."""
+    found = re.compile(rf"(?<![\w-]){pattern}")
+    return Shape("password", tuple(names.split()), found, check, behind=tuple(commands.split()))
+
+
 _QUOTE = r"\\{0,3}[\"'`]?"
+_WORD = r"([^\s\"'`\\$</]{5,128})"
 SHAPES: tuple[Shape, ...] = (
     _shape("AWS key id", "AKIA ASIA ABIA ACCA", rf"{_ALONE}A(?:KI|SI|BI|CC)A[A-Z0-9]{{16}}{_END}"),
     _shape("AWS session token", "IQoJb3JpZ2lu", rf"{_ALONE}IQoJb3JpZ2lu[A-Za-z0-9+/]{{80,}}=*"),
@@ -222,37 +229,16 @@ SHAPES: tuple[Shape, ...] = (
         is_url_password,
     ),
     _shape("URL password", "://", r"://([\w.~-]{20,128})@(?=\w)", is_random),
-    Shape(
-        "password",
-        ("-u", "--user", "--proxy-user"),
-        re.compile(
-            rf"(?<![\w-])(?:-u|--user|--proxy-user)[ =]{{0,2}}{_QUOTE}"
-            r"([^\s:\"'`\\$<]{1,128}:[^\s\"'`\\$<]{3,128})"
-        ),
+    _option(
+        "curl wget",
+        "-u --user --proxy-user",
+        rf"(?:-u|--user|--proxy-user)[ =]{{0,2}}{_QUOTE}"
+        r"([^\s:\"'`\\$<]{1,128}:[^\s\"'`\\$<]{3,128})",
         is_pair,
-        behind=("curl", "wget"),
     ),
-    Shape(
-        "password",
-        ("-p",),
-        re.compile(rf"(?<![\w-])-p ?{_QUOTE}([^\s\"'`\\$</]{{5,128}})"),
-        is_set_password,
-        behind=("sshpass", "login"),
-    ),
-    Shape(
-        "password",
-        ("-p",),
-        re.compile(rf"(?<![\w-])-p{_QUOTE}([^\s\"'`\\$</]{{5,128}})"),
-        is_set_password,
-        behind=("mysql", "mariadb"),
-    ),
-    Shape(
-        "password",
-        ("-a ",),
-        re.compile(rf"(?<![\w-])-a {_QUOTE}([^\s\"'`\\$</]{{5,128}})"),
-        is_bare_password,
-        behind=("redis-cli",),
-    ),
+    _option("sshpass login", "-p", rf"-p ?{_QUOTE}{_WORD}", is_set_password),
+    _option("mysql mariadb", "-p", rf"-p{_QUOTE}{_WORD}", is_set_password),
+    _option("redis-cli", "-a", rf"-a {_QUOTE}{_WORD}", is_bare_password),
     _shape(
         "password",
         "machine default",
