@@ -406,6 +406,7 @@ ADVERSARIAL: dict[str, str] = {
 }
 
 
+@pytest.mark.no_cover
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", ADVERSARIAL)
 def test_time_grows_as_the_text_does(name):

@@ -348,7 +348,7 @@ def test_what_cannot_be_asked(model: TransformersChat, tmp_path: Path) -> None:
 def test_a_package_that_is_missing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The text names what to install (FR-6)."""
     monkeypatch.setitem(sys.modules, "transformers", None)
-    with pytest.raises(ModelRefused, match=r"compactctl\[transformers\]"):
+    with pytest.raises(ModelRefused, match=r"pip install '\.\[transformers\]'"):
         run(TransformersChat(str(folder)).complete(context("go")))
 
 
