@@ -92,7 +92,7 @@ def with_pip(requirements: str) -> None:
     if execute([sys.executable, "-m", "venv", *clear, VENV], check=False):
         raise TaskError("python -m venv failed (see above); remove .venv and try again")
     for what in wanted(requirements):
-        if execute([PYTHON, "-m", "pip", "install", "--quiet", *what], check=False):
+        if execute([PYTHON, "-m", "pip", "install", "--quiet", "--no-compile", *what], check=False):
             raise TaskError(f"installing {what[-1]} failed (see above); is the network there?")
 
 
