@@ -272,6 +272,32 @@ def test_a_file_s_name_is_a_text() -> None:
         ContextManager(window=8_192, store="x\ud800")
 
 
+def test_a_file_s_name_may_be_too_long_for_a_file() -> None:
+    with pytest.raises(StoreFailed):
+        compact.SQLiteManager("x" * 400 + ".db")
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [
+        {"function": "x"},
+        {"function": {"name": "a", "parameters": "x"}},
+        {"name": "a", "input_schema": {"properties": ["x"]}},
+        {"function": {"name": "a", "parameters": {"properties": {"x": {"enum": 5}}}}},
+    ],
+)
+def test_what_is_no_schema_of_a_tool_is_refused(tool: Any) -> None:
+    with pytest.raises(InvalidArgument, match=r"tools\[0\] is no schema"):
+        compact.compress([A], max_tokens=100, tools=[tool])
+    with pytest.raises(InvalidArgument, match=r"tools\[0\] is no schema"):
+        ContextManager(window=8_192, tools=[tool])
+
+
+def test_a_role_that_is_no_text_is_shown_in_few_words() -> None:
+    with pytest.raises(InvalidMessage, match="has the role"):
+        compact.compress([{"role": deep(5_000)}], max_tokens=100)
+
+
 @pytest.mark.parametrize(
     ("messages", "place"),
     [

@@ -5,8 +5,9 @@ import random
 import re
 import time
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import count, pairwise
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -408,3 +409,21 @@ def test_a_call_id_that_was_used_again_brings_back_each_output(store: SessionSto
         ctx.add_message(result("call_1", f"output {i}"))
     texts = [m.tool_results[0].text for m in ctx.expand("call_1").messages]
     assert texts == [f"output {i}" for i in range(29, -1, -1)]
+
+
+def test_what_others_add_between_two_looks_is_found_or_not_there_yet(tmp_path: Path) -> None:
+    """NFR-2: the store may hold more than the history has caught up with."""
+    file = tmp_path / "chat.db"
+    with (
+        ContextManager(window=8_192, store=file, session_id="s") as one,
+        ContextManager(window=8_192, store=file, session_id="s") as two,
+    ):
+        search, said = one.store.search, count(1)
+
+        def searched_late(*given: Any, **options: Any) -> Any:
+            two.add_message(role="user", content=f"The kiln holds, number {next(said)}.")
+            return search(*given, **options)
+
+        one.store.search = searched_late  # type: ignore[method-assign]
+        assert [each.position for each in one.recall("kiln")] == [0]
+        assert len(one.recall("kiln")) == 2

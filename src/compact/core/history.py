@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import bisect
 import math
+import reprlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, overload
 
@@ -321,5 +322,5 @@ def _is_set(flag: object) -> bool:
 
 def _what_is_wrong(item: object) -> str:
     if isinstance(item, Mapping):
-        return "has no role" if "role" not in item else f"has the role {item['role']!r}"
+        return "has no role" if "role" not in item else f"has the role {reprlib.repr(item['role'])}"
     return f"expected an object with a role, got {type(item).__name__}"

@@ -204,13 +204,36 @@ def parts_beside(
     system: str | Sequence[Mapping[str, Any]] | None,
     tools: Sequence[Mapping[str, Any]] | None,
 ) -> dict[str, int]:
-    """The same by part: a system field, tool schemas, the priming of the reply."""
+    """The same by part: a system field, tool schemas, the priming of the reply.
+
+    Raises:
+        InvalidArgument: one of the tools is no schema of a tool.
+    """
     field = 0
     if system:
         texts = [system] if isinstance(system, str) else [str(x.get("text", "")) for x in system]
         field = counter.framing.per_message + sum(map(counter.text, texts))
+    for i, tool in enumerate(tools or ()):
+        if not _is_schema(tool):
+            raise InvalidArgument("tools", f"tools[{i}] is no schema of a tool, got {got(tool)}")
     schemas = counter.tools(tools or ())
     return {"system prompt": field, "tools": schemas, "framing": counter.framing.priming}
+
+
+def _is_schema(tool: Mapping[str, Any]) -> bool:
+    """Whether it describes a tool, as far as it is counted by its parts."""
+    body = tool.get("function", tool)
+    if not isinstance(body, Mapping):
+        return False
+    schema = body.get("parameters") or body.get("input_schema") or {}
+    if not isinstance(schema, Mapping):
+        return False
+    properties = schema.get("properties") or {}
+    return isinstance(properties, Mapping) and all(
+        isinstance(each.get("enum", ()), Sequence)
+        for each in properties.values()
+        if isinstance(each, Mapping)
+    )
 
 
 def _wire_of(messages: Sequence[Item], name: str | None) -> WireFormat:

@@ -46,11 +46,9 @@ def recall(state: SessionState, query: str, *, limit: int = PAGE) -> list[Recall
     """
     if limit < 0:
         raise InvalidArgument("limit", f"limit must be at least 0, got {limit}")
-    history = state.history
-    history.catch_up()
     found: list[Recalled] = []
-    for position, score in state.store.search(state.branch_id, query, most=limit):
-        message = history[position]
+    for position, score in _search(state, query, limit):
+        message = state.history[position]
         found.append(
             Recalled(
                 id=message.id,
@@ -62,6 +60,13 @@ def recall(state: SessionState, query: str, *, limit: int = PAGE) -> list[Recall
             )
         )
     return found
+
+
+def _search(state: SessionState, query: str, most: int) -> list[tuple[int, float]]:
+    """Where the store finds the query in what the history holds; others may have added to both."""
+    hits = state.store.search(state.branch_id, query, most=most)
+    state.history.catch_up()
+    return [hit for hit in hits if hit[0] < len(state.history)]
 
 
 def _around(text: str, query: str) -> str:
@@ -266,7 +271,7 @@ def _of_call(state: SessionState, call_id: str) -> list[int]:
     seen = 0
     for most in MOST_HITS:
         before = len(results) + len(calls)
-        hits = state.store.search(state.branch_id, call_id, most=most)
+        hits = _search(state, call_id, most)
         for position, _ in hits[seen:]:
             message = state.history[position]
             if any(result.call_id == call_id for result in message.tool_results):

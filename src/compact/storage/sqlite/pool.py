@@ -285,9 +285,12 @@ class Pool:
         other. Where there is a log, somebody is writing.
         """
         path, log = Path(self.path), Path(f"{self.path}-wal")
-        has_log = log.exists() and log.stat().st_size > 0
-        is_writable = _is_writable(path) and _is_writable(path.parent)
-        return path.is_file() and not is_writable and not has_log
+        try:
+            has_log = log.exists() and log.stat().st_size > 0
+            is_writable = _is_writable(path) and _is_writable(path.parent)
+            return path.is_file() and not is_writable and not has_log
+        except OSError:  # no name of a file: SQLite says so
+            return False
 
     def _connect_immutable(self) -> apsw.Connection:
         name = f"file:{quote(self.path)}?immutable=1"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
-from compact.errors import InvalidTranscript
+from compact.core.calls import got, whole_number
+from compact.errors import InvalidArgument, InvalidTranscript
 
 Item = TypeVar("Item")
 
@@ -15,6 +16,7 @@ def choose(items: Sequence[Item], number: int | None, *, source: str) -> Item:
 
     Raises:
         InvalidTranscript: none or several without a number, or no such number.
+        InvalidArgument: it is no number.
     """
     count = len(items)
     if count == 0:
@@ -25,6 +27,8 @@ def choose(items: Sequence[Item], number: int | None, *, source: str) -> Item:
         raise InvalidTranscript(
             source, f"holds {count:,} conversations: choose one with --conversation N, 1 to {count}"
         )
+    if whole_number(number) is None:
+        raise InvalidArgument("conversation", f"conversation must be a number, got {got(number)}")
     if not 1 <= number <= count:
         held = "1 conversation" if count == 1 else f"{count:,} conversations, numbered from 1"
         raise InvalidTranscript(source, f"there is no conversation {number}: the file holds {held}")
