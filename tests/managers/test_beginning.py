@@ -51,6 +51,15 @@ def test_what_is_said_later_is_said(tmp_path: Path) -> None:
         assert len(ctx.history) == 4
 
 
+def test_a_session_that_began_without_a_system_prompt_gets_it_once(tmp_path: Path) -> None:
+    """A program's second version says one, at each of its starts."""
+    file = tmp_path / "chat.db"
+    assert program(file) == ["user"]
+    for starts in range(1, 5):
+        assert program(file, SYSTEM, RULE) == ["user", "system", "developer", *["user"] * starts]
+    assert program(file, RULE)[-2:] == ["user", "user"]
+
+
 def test_after_a_list_was_taken_in_the_beginning_is_over(tmp_path: Path) -> None:
     file = tmp_path / "chat.db"
     program(file, SYSTEM)

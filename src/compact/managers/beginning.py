@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
-from typing import Any
+from typing import Any, NamedTuple
 
 from compact.core.messages import SYSTEM_ROLES, Message
 from compact.managers.opening import parsed
@@ -14,9 +14,18 @@ from compact.managers.state import SessionState
 from compact.managers.syncing import show_system
 
 
+class Again(NamedTuple):
+    """A system message that is said again."""
+
+    position: int
+    """Where the session had it."""
+    message: Message
+
+
 class BeginsAgain:
-    """The system messages that a session began with before it was opened here, until something
-    else is said.
+    """The system messages that a session had before it was opened here, until something else is
+    said: those that it began with, in any words, or where it began with none, others in the same
+    words.
     """
 
     def __init__(self, state: SessionState) -> None:
@@ -24,38 +33,48 @@ class BeginsAgain:
         self._said: int | None = 0 if len(state.history) else None
         """So many of them were said again; None: nothing is to be said again any more."""
 
-    def said_again(self, given: Sequence[Message | Mapping[str, Any]]) -> list[Message]:
-        """The system messages that these begin with, as far as the session began with as many."""
-        if self._said is None:
-            return []
-        again = []
-        for position, raw in zip(self._positions(self._said), given, strict=False):
-            said = parsed(self._state.wire, raw, position)
-            if said.role not in SYSTEM_ROLES:
+    def said_again(self, given: Sequence[Message | Mapping[str, Any]]) -> list[Again]:
+        """The system messages that these begin with, as far as the session had them."""
+        again: list[Again] = []
+        for number, raw in enumerate(given if self._said is not None else (), self._said or 0):
+            said = parsed(self._state.wire, raw, number)
+            position = self._place(said, number) if said.role in SYSTEM_ROLES else None
+            if position is None:
                 break
-            again.append(said)
+            again.append(Again(position, said))
         return again
 
-    def begin(self, again: Sequence[Message], *, ends: bool) -> list[Message]:
-        """Take these in the place of what the session began with; the messages as they stand there
+    def begin(self, again: Sequence[Again], *, ends: bool) -> list[Message]:
+        """Take these in the place of those that the session had; the messages as they stand there
         now. What stands there in the same words stays. `ends` says that something else follows.
         """
-        history, first = self._state.history, self._said or 0
-        end = first + len(again)
-        self._said = None if ends or self._said is None else end
-        began = [history[i] for i in range(first, end)]
-        pairs = zip(began, again, strict=True)
-        if any((old.role, old.parts) != (new.role, new.parts) for old, new in pairs):
-            before, after = [history[i] for i in range(first)], self._positions(end)
+        history = self._state.history
+        if self._said is not None:
+            self._said = None if ends else self._said + len(again)
+        if any(not _says(history[position], said) for position, said in again):
+            lead = {i: history[i] for i in self._leading()}
             with self._state.lock:
-                show_system(self._state, [*before, *again, *(history[i] for i in after)])
-        return [history[i] for i in range(first, end)]
+                show_system(self._state, list((lead | dict(again)).values()))
+        return [history[position] for position, _ in again]
 
     def end(self) -> None:
         """Something else was said."""
         self._said = None
 
-    def _positions(self, first: int) -> Iterator[int]:
-        """Where from there on the history still begins with system messages."""
+    def _place(self, said: Message, number: int) -> int | None:
+        """Where the session had the system message that is said as the one of that number."""
         history = self._state.history
-        return takewhile(lambda i: history[i].role in SYSTEM_ROLES, range(first, len(history)))
+        if lead := list(self._leading()):
+            return number if number < len(lead) else None
+        stand = (i for i in history.fixed if history[i].role in SYSTEM_ROLES)
+        return next((i for i in stand if _says(history[i], said)), None)
+
+    def _leading(self) -> Iterator[int]:
+        """Where the history begins with system messages."""
+        history = self._state.history
+        return takewhile(lambda i: history[i].role in SYSTEM_ROLES, range(len(history)))
+
+
+def _says(one: Message, other: Message) -> bool:
+    """Whether both say the same."""
+    return (one.role, one.parts) == (other.role, other.parts)
