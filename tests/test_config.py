@@ -12,6 +12,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from compact import ContextManager
 from compact.config import ARGUMENT, DEFAULT, CompactConfig, did_you_mean
 from compact.core.policy import CompactPolicy
 from compact.errors import CompactError, InvalidConfig
@@ -125,6 +126,9 @@ def test_the_window_is_the_given_size_else_the_models():
     models = CompactConfig(model="gpt-4o").window()
     assert models is not None
     assert models.size == 128_000
+    narrow = CompactConfig(model="gpt-5").window()
+    assert narrow is not None
+    assert narrow.usable == ContextManager(model="gpt-5").window.usable == 272_000
 
 
 def test_an_unknown_model_without_a_size_names_the_way_out():

@@ -197,10 +197,12 @@ class CompactConfig(CompactPolicy):
             except UnknownModel as error:
                 raise self.wrong("model", f"{error.reason}; give max_context_tokens") from None
             named, size = sizing.size, sizing.num_ctx
-        policy = self.tier(named).applied(self.policy())
+        policy, reserve = self.tier(named).applied(self.policy()), 0
+        if self.model is not None and not policy.output_reserve:
+            reserve = self.book().output_reserve_of(self.model, size)
         return ContextWindow(
             size=size,
-            output_reserve=policy.output_reserve,
+            output_reserve=policy.output_reserve or reserve,
             trigger_pct=policy.trigger_pct,
             target_pct=policy.target_pct,
             trigger_tokens=policy.trigger_tokens,

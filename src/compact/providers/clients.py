@@ -37,10 +37,10 @@ def package(name: str, *, model: str) -> ModuleType:
     """
     try:
         return importlib.import_module(name)
-    except ImportError as error:
+    except ImportError:
         raise ModelRefused(
             f"{model} needs the package {name}: {how_to_install(name)}", model=model
-        ) from error
+        ) from None
 
 
 def how_to_install(extra: str) -> str:
