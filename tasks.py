@@ -192,10 +192,13 @@ def slow(*arguments: str) -> None:
 
 
 def nightly(*arguments: str) -> None:
-    """Every test at its full size, drawn from a new seed (or from $NIGHTLY), which is printed."""
+    """Every test at its full size, drawn from a new seed (or from $NIGHTLY), which is printed; what
+    they cover is counted.
+    """
     seed = os.environ.setdefault("NIGHTLY", str(secrets.randbelow(2**31)))
     say(f"the seed of this night is {seed}; again: NIGHTLY={seed} python3 tasks.py nightly")
-    run_tests("slow or not slow", f"--hypothesis-seed={seed}", *arguments)
+    covered = ("--cov", "--cov-report=term", "--cov-fail-under=85")
+    run_tests("slow or not slow", f"--hypothesis-seed={seed}", *covered, *arguments)
 
 
 def run_tests(which: str, *arguments: str) -> None:
