@@ -170,7 +170,7 @@ class ContextManager(Choosing, Sending):
         Stores, never compresses. Returns the message with its id and time. A program that opens a
         session again may begin as the first time: the system prompt that it says then is the one
         that the session begins with, and not stored twice; where it says something else, prompts
-        carry its new words from now on, and the history keeps the first ones. Marks such as
+        show its new words from now on, and the store keeps the first ones. Marks such as
         `metadata={"pinned": True}` are ours: they are kept here and never sent to a provider.
 
         Raises:
@@ -211,7 +211,7 @@ class ContextManager(Choosing, Sending):
 
         A list whose past was edited goes on as a branch, said by the event `BranchTaken`. A list
         whose beginning was cut off goes on from the history's end. Where the system prompt says
-        something else, prompts carry its new words from now on; the history keeps the first ones.
+        something else, prompts show its new words from now on; the store keeps the first ones.
 
         Raises:
             InvalidMessage: one is malformed, named by its place in the list, or the list is empty;
