@@ -19,8 +19,8 @@ class Choosing:
     _asked: Post
 
     def pin(self, message: Message | str) -> None:
-        """Keep a message word for word from now on, by itself or by its id. One that has left the view
-        comes back with the next compression, such as `compress_conversation()`.
+        """Keep a message word for word from now on, by itself or by its id. One that has left the
+        view comes back with the next compression, such as `compress_conversation()`.
 
         Raises:
             NotFound: the session has no such message.
