@@ -339,8 +339,8 @@ REAL = {
 """Wire format → folders of real sessions."""
 MOST_NOTES = 8_000
 """Kilobytes that the notes of a session may take, however long it is."""
-HELD = ("held kB", "resident MB", "file B/message")
-ASKED = ("tokens", "store calls", "entries read")
+HELD = ("held kB", "resident MB")
+ASKED = ("tokens", "file B/message", "store calls", "entries read")
 """They follow the turns as well: of few compressions they are compared over the same turns only."""
 SPACE = (*HELD, *ASKED)
 TENTH = sizes.size(10, 100)

@@ -4,13 +4,13 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
 from compact import ContextManager, SQLiteManager, forks
-from compact.errors import StoreFailed
+from compact.errors import StoreFailed, Superseded
 from compact.storage.inmemory import InMemoryStore
 from tests.storage.test_sqlite_processes import forking, in_a_fork
 
@@ -55,7 +55,8 @@ def test_a_child_uses_the_session_that_threads_of_its_parent_use(
             before = len(ctx.history)
             ctx.add_message(role="user", content="child")
             assert "child" in str(ctx.get_context_for_model()[-1]) or len(ctx.history) > before + 1
-            ctx.compress_conversation()
+            with suppress(Superseded):  # its parent's threads may be faster, and it says so
+                ctx.compress_conversation()
 
         with busy(talk, talk, lambda: ctx.recall("lantern", limit=1)):
             codes = [in_a_fork(work) for _ in range(6)]

@@ -383,7 +383,7 @@ def test_a_long_session_changes_between_servers(
     llama: Llama, notes: Notes, estimator: HuggingFaceEstimator, wire: str, tmp_path: Path
 ) -> None:
     with closing(session_store(tmp_path / "moving.db")) as store:
-        changes_models(llama, notes, estimator, wire, sizes.size(2, 30), store)
+        changes_models(llama, notes, estimator, wire, sizes.size(3, 30), store)
 
 
 # --- garbage --------------------------------------------------------------------------------------

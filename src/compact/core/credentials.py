@@ -260,7 +260,8 @@ SHAPES: tuple[Shape, ...] = (
     _shape("password", "pass:", rf"(?<= )pass:({_QUOTE}[^\s\"'`\\]{{5,128}})", is_bare_password),
 )
 """The first of two that begin together gives the kind: the particular before the general."""
-_RUN = re.compile(rf"(?:(?<![A-Za-z0-9_\\-])|(?<=\\)(?![nrt])|{_LINE})[A-Za-z0-9_-]{{16,}}")
+_RUN = re.compile(r"(?<![A-Za-z0-9_-])[A-Za-z0-9_-]{16,}")
+_RUN_IN_JSON = re.compile(rf"(?:(?<![A-Za-z0-9_\\-])|(?<=\\)(?![nrt])|{_LINE})[A-Za-z0-9_-]{{16,}}")
 """What may be an issued key: its beginning is looked up, so that many vendors cost no more than
 one."""
 _DISCORD = re.compile(r"[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,45}(?![\w-])")
@@ -276,7 +277,7 @@ for _each in SHAPES:
 
 def shaped(text: str) -> Iterator[Place]:
     """What is a secret by its look."""
-    for run in _RUN.finditer(text):
+    for run in (_RUN_IN_JSON if "\\" in text else _RUN).finditer(text):
         start = run.start()
         for hint, shape in _RUNS.get(text[start : start + _BEGINS], ()):
             if text.startswith(hint, start):
