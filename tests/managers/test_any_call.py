@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -336,3 +337,18 @@ def test_the_error_names_the_argument(name: str, value: Any, words: str) -> None
     assert refused.value.name == name
     assert isinstance(refused.value, TypeError)
     assert isinstance(refused.value, ValueError)
+
+
+@pytest.mark.parametrize("content", [(), ({"type": "text", "text": "Is the quay dry?"},)])
+def test_a_tuple_is_read_again_as_it_was_stored(content: Any, tmp_path: Path) -> None:
+    """JSON has lists alone."""
+    with compact.SQLiteManager(tmp_path / "chat.db") as store:
+        with ContextManager(window=8_192, store=store, session_id="s") as ctx:
+            ctx.add_message({"role": "user", "content": content})
+            ctx.add_message({"role": "assistant", "content": "Yes."})
+        assert store.integrity_check() == []
+
+
+def test_a_list_to_sync_may_hold_any_role() -> None:
+    with pytest.raises(InvalidMessage):
+        ContextManager(window=8_192).sync([{"role": {}, "content": True}])

@@ -152,8 +152,7 @@ class _Reading:
                 for key, x in value.items()
             }
         if isinstance(value, list | tuple):
-            items = [self.plain(x, (path, i), depth + 1) for i, x in enumerate(value)]
-            return items if isinstance(value, list) else tuple(items)
+            return [self.plain(x, (path, i), depth + 1) for i, x in enumerate(value)]
         if _is_dumped(value):
             return self.plain(_dumped(value, path), path, depth + 1)
         if isinstance(value, date):

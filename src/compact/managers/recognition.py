@@ -204,7 +204,7 @@ def _lead(given: Sequence[Given], kinds: Sequence[str | None]) -> list[int]:
     found: list[int] = []
     for i, message in enumerate(given):
         role = message.role if isinstance(message, Message) else message.get("role")
-        if role not in SYSTEM_ROLES:
+        if not isinstance(role, str) or role not in SYSTEM_ROLES:
             break
         if kinds[i] is None:
             found.append(i)
