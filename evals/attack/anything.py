@@ -158,7 +158,7 @@ def mangled(rng: random.Random, data: bytes) -> bytes:
     try:
         whole = broken(rng, json.loads(data.splitlines()[0] if at % 2 else data), 2)
         return json.dumps(whole, default=str).encode("utf-8", "surrogatepass")
-    except ValueError:
+    except (ValueError, RecursionError):
         return data + data
 
 

@@ -6,7 +6,10 @@ Ctrl-C while modules are imported ends as quietly as later; a reader who left is
 from __future__ import annotations
 
 import os
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 INTERRUPTED = 130
 """The exit code, as `ending` has it, which cannot be imported yet."""
@@ -15,7 +18,8 @@ INTERRUPTED = 130
 def run() -> None:
     """Run the command line, and end the process with its exit code."""
     try:
-        from compact.apps.cli.main import main
+        with _leaving_at_once():
+            from compact.apps.cli.main import main
 
         code = main()
     except BaseException as error:
@@ -23,6 +27,20 @@ def run() -> None:
             raise
         code = INTERRUPTED
     sys.exit(code)
+
+
+@contextmanager
+def _leaving_at_once() -> Iterator[None]:
+    """Ctrl-C ends the process there and then: Python may lose an exception within an import."""
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.default_int_handler or os.environ.get("COMPACT_TRACEBACK"):
+        yield
+        return
+    signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _is_interrupt(error: BaseException | None) -> bool:
