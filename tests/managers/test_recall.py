@@ -424,6 +424,6 @@ def test_what_others_add_between_two_looks_is_found_or_not_there_yet(tmp_path: P
             two.add_message(role="user", content=f"The kiln holds, number {next(said)}.")
             return search(*given, **options)
 
-        one.store.search = searched_late  # type: ignore[method-assign]
+        one.store.search = searched_late  # type: ignore[method-assign]  # somebody writes while one looks
         assert [each.position for each in one.recall("kiln")] == [0]
         assert len(one.recall("kiln")) == 2
