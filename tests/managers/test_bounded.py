@@ -386,8 +386,9 @@ def test_a_thousand_compressions_cost_what_the_first_ones_did(wire, tmp_path, ca
         print(f"the second tenth again, beside the last\n{told(beside)}")
     assert grown(parts, SPACE if sizes.NIGHT is not None else HELD) == []
     assert parts[-1]["notes kB"] < MOST_NOTES
-    full = sizes.NIGHT is not None  # a session of few compressions has not filled its caps
-    assert grown([{}, *beside], (*ASKED, *TIME) if full else ASKED) == []
+    # A session of a hundred compressions has not filled its caps: its checkpoint still grows.
+    full = sizes.NIGHT is not None
+    assert grown([{}, *beside], (*ASKED, *TIME) if full else ASKED[1:]) == []
 
 
 def last_tenth_beside_second(young: Endless, old: Endless, steps: Iterator[Step]) -> None:
