@@ -22,7 +22,7 @@ HEADING = re.compile(r"\[Checkpoint ck-[0-9a-f]{12} · [^\]\n]* · digest [0-9]{
 SURROGATE = re.compile("[\ud800-\udfff]")
 NOTES = (
     "no result was recorded for this call",
-    "[result of a tool call that is not in this conversation",
+    "[tool result that does not follow its call",
 )
 
 

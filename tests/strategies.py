@@ -342,6 +342,16 @@ def late_result(w: Writer, words: int) -> None:
     w.made.valid = False
 
 
+def late_result_in_a_batch(w: Writer, words: int) -> None:
+    """The result of an earlier call, before the one that is due."""
+    late, due = w.call_id(), w.call_id()
+    w.calls(3, [late])
+    w.person(w.text(8))
+    w.calls(3, [due])
+    w.results({late: w.text(words), due: w.text(8)})
+    w.made.valid = False
+
+
 def orphan_result(w: Writer, words: int) -> None:
     w.results({"call_nobody_made": w.text(words)})
     w.made.valid = False
@@ -483,6 +493,7 @@ def result_and_words(w: Writer, words: int) -> None:
 
 WILD_EVENTS: tuple[Event, ...] = (
     *ORDINARY_EVENTS, answer, system_again, pinned, dead_call, half_answered, late_result,
+    late_result_in_a_batch,
     orphan_result, answered_twice,
     same_id_again, pinned_result, pinned_dead_call, reminder, reminder_between_results,
     empty_things, refusal, developer,

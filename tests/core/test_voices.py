@@ -29,7 +29,7 @@ REMINDER = "<system-reminder>\nThe list is empty.\n</system-reminder>"
 CHECKPOINT = Checkpoint(
     id="ck-0123456789ab", span=Span(first=0, last=3, messages=4), summary="Done."
 )
-ADOPTED = "[result of a tool call that is not in this conversation, id a]\nx"
+ADOPTED = "[tool result that does not follow its call, id a]\nx"
 COMMAND = (
     "<command-name>/compact</command-name>\n            <command-message>compact</command-message>"
     "\n            <command-args>{}</command-args>"

@@ -37,7 +37,7 @@ _CLIP_STEPS = 16
 _MOST_STRINGS = 8
 HEAD_SHARE = 0.6
 """Share of a clipped text that is taken from its head; the rest is its tail."""
-ORPHAN = "[result of a tool call that is not in this conversation"
+ORPHAN = "[tool result that does not follow its call"
 """How the note begins that a result without a call becomes."""
 _ANSWERED = "-unanswered"
 _INJECTED = MessageMetadata(source="injected")
@@ -477,6 +477,7 @@ def _adopted(message: Message, due: Counter[str]) -> Message:
     longer due.
     """
     parts: list[Part] = []
+    orphans = False
     for part in message.parts:
         if not isinstance(part, ToolResult):
             parts.append(part)
@@ -484,13 +485,11 @@ def _adopted(message: Message, due: Counter[str]) -> Message:
             due[part.call_id] -= 1
             parts.append(part)
         else:
-            about = f"{ORPHAN}, id {part.call_id}]"
-            parts += [Text(f"{about}\n{part.text}"), *part.images]
-    if len(parts) == len(message.parts) and all(
-        a is b for a, b in zip(parts, message.parts, strict=True)
-    ):
+            orphans = True
+            parts += [Text(f"{ORPHAN}, id {part.call_id}]\n{part.text}"), *part.images]
+    if not orphans:
         return message
-    note = message.with_parts(parts)
+    note = _results_first(message.with_parts(parts))
     if note.role != "tool":
         return note
     return note.model_copy(update={"role": "user", "wire": None, "wire_format": None})
