@@ -6,6 +6,7 @@ values that they exchange. Their conformance suites are in `compact.testing`.
 
 from __future__ import annotations
 
+from compact.core.asking import Abilities, Ask, Limits
 from compact.core.checkpoints import Summary, SummaryRequest
 from compact.core.events import Event
 from compact.core.protocols import (
@@ -16,11 +17,17 @@ from compact.core.protocols import (
     Summarizer,
     TokenEstimator,
 )
+from compact.core.replies import Delta, Reply
 
 __all__ = [
+    "Abilities",
+    "Ask",
     "ChatModel",
+    "Delta",
     "Event",
     "Exporter",
+    "Limits",
+    "Reply",
     "SessionStore",
     "StorageAdapter",
     "Summarizer",

@@ -137,6 +137,12 @@ def test_without_a_summarizer_a_receipt_stands_for_what_is_not_shown(run, sample
     assert "before    > 8,000 tokens" in done.err, "what was not counted is not claimed"
 
 
+def test_what_a_model_shall_keep_is_not_dropped_in_silence(run, sample):
+    done = run("compact", sample, "--max-tokens", "8000", "--keep", "the berths")
+    assert "--keep changes nothing here" in done.err
+    assert "--keep" not in run("compact", sample, "--max-tokens", "8000").err
+
+
 def test_the_limit_may_come_from_the_settings(run, sample, tmp_path):
     """K-10, C-7: the window's usable part, not the window."""
     (tmp_path / "c.yaml").write_text("max_context_tokens: 8000\n")

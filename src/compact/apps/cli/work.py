@@ -75,6 +75,8 @@ def settings_of(options: given.SettingsOptions) -> CompactConfig:
         raise _with_file_named(error) from None
     check_summarizers(settings, summarizer)
     check_hosts(settings, said=hasattr(options, "summarizer"))
+    if getattr(options, "keep", None) and {*settings.summarizers()} <= {wiring.EXTRACTIVE}:
+        say("--keep changes nothing here: it asks a model that summarizes (see --summarizer)")
     if (settings.max_context_tokens or 0) > given.LARGEST:
         raise settings.wrong("max_context_tokens", f"should be at most {given.LARGEST:,}")
     return settings
