@@ -396,6 +396,16 @@ def test_items_of_crashed_tools_are_closed(made, window, reasons):
     assert [x for x in found if "call" in x or "result" in x] == []
 
 
+def test_an_output_that_comes_after_words_is_shown_at_its_call():
+    """K-4: one call and a session say the same of it."""
+    items = [USER, call("a"), call("b"), output("a", "A"), WORDS, output("b", "B"), USER]
+    done = compress(items, max_tokens=900, format="responses")
+    assert done == [USER, call("a"), call("b"), output("a", "A"), output("b", "B"), WORDS, USER]
+    ctx = ContextManager(window=8_000, format="responses")
+    ctx.add_messages(items)
+    assert ctx.get_context_for_model() == done
+
+
 ANSWERED: list[tuple[Dict, str]] = [
     (call("a"), "function_call_output"),
     (ITEMS[13], "custom_tool_call_output"),

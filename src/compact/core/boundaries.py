@@ -41,7 +41,8 @@ def words_before_a_late_result_stay_with_its_call(history: Log, position: int) -
     after it.
     """
     for late in range(position, min(position + MOST_BETWEEN, len(history) - 1)):
-        if not isinstance(history[late].content, str):
+        between = history[late]
+        if between.tool_calls or between.tool_results:
             return True
         if results := history[late + 1].tool_results:
             answered = {result.call_id for result in results}
