@@ -36,7 +36,7 @@ def is_linear(work: Callable[[Any], object], given: str | list) -> bool:
     part = given[: len(given) // SHARE]
     return any(
         seconds(work, given, tries) < MOST_GROWTH * seconds(work, part, tries)
-        for tries in (1, 2, 3, 5)
+        for tries in (1, 2, 3, 5, 9, 15)
     )
 
 
