@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from compact import ContextManager, wiring
-from compact.testing import ScriptedServer
+from tests.scripted import ScriptedServer
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -6,8 +6,8 @@ from typing import Any, cast
 import pytest
 
 from compact.core.profiles import shipped
-from compact.testing import ScriptedServer
-from compact.testing.faces import LISTS
+from tests.scripted import ScriptedServer
+from tests.scripted.faces import LISTS
 
 OWN = """models:
   - id: house:9b

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from compact import ContextManager, Patience
-from compact.testing import Received, ScriptedServer
 from tests import checker
+from tests.scripted import Received, ScriptedServer
 
 Dict = dict[str, Any]
 THINGS = ("anchor", "barrel", "crane", "dock", "ferry", "gangway", "hawser", "jetty")

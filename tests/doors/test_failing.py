@@ -10,15 +10,7 @@ from compact import (
     CompactPolicy,
     SQLiteManager,
 )
-from compact.testing import (
-    FAULTS,
-    Hangs,
-    Rambles,
-    ScriptedModel,
-    ScriptedServer,
-    ScriptedSummarizer,
-    WrongKey,
-)
+from compact.testing import ScriptedModel, ScriptedSummarizer
 from tests.doors.talking import (
     BRIEF,
     QUICK,
@@ -31,6 +23,7 @@ from tests.doors.talking import (
     turns,
     words_of,
 )
+from tests.scripted import FAULTS, Hangs, Rambles, ScriptedServer, WrongKey
 
 STAGES = ["identify", "prepare", "summarize", "checkpoint", "update", "validate"]
 TOOL = {

@@ -12,10 +12,7 @@ from compact import (
     compress,
 )
 from compact.errors import StoreFailed
-from compact.testing import (
-    ScriptedModel,
-    ScriptedServer,
-)
+from compact.testing import ScriptedModel
 from tests.doors.talking import (
     Listener,
     chat_key,
@@ -24,6 +21,7 @@ from tests.doors.talking import (
     size_of,
     turns,
 )
+from tests.scripted import ScriptedServer
 
 STAGES = ["identify", "prepare", "summarize", "checkpoint", "update", "validate"]
 TOOL = {

@@ -6,8 +6,9 @@ import re
 import pytest
 
 from compact import CannotFit, CompactError, Goal, PromptParts
-from compact.testing import ScriptedServer, ScriptedSummarizer
+from compact.testing import ScriptedSummarizer
 from tests.doors.talking import QUICK, STORY, called, session, size_of, turns, words_of
+from tests.scripted import ScriptedServer
 
 GOALS = ["Empty every drawer before the tenth of May.", "Lose no entry of the old ledger."]
 SPOKEN = {

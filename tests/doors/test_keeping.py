@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from compact import Conversation, Message, PromptParts, SQLiteManager, compress, plan
-from compact.testing import ScriptedModel, ScriptedServer, ScriptedSummarizer
+from compact.testing import ScriptedModel, ScriptedSummarizer
 from tests import checker
 from tests.doors.talking import (
     QUICK,
@@ -23,6 +23,7 @@ from tests.doors.talking import (
     verbatim,
     words_of,
 )
+from tests.scripted import ScriptedServer
 
 
 def of_a_person(messages):

@@ -18,7 +18,7 @@ from compact import (
     compress,
     plan,
 )
-from compact.testing import Busy, ScriptedServer, check_token_estimator
+from compact.testing import check_token_estimator
 from tests import checker
 from tests.doors.talking import (
     QUICK,
@@ -32,6 +32,7 @@ from tests.doors.talking import (
     turns,
     verbatim,
 )
+from tests.scripted import Busy, ScriptedServer
 
 ROOT = Path(__file__).resolve().parents[2]
 

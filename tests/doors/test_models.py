@@ -5,8 +5,9 @@ import json
 import pytest
 
 from compact import CompactConfig, PromptParts
-from compact.testing import Overflow, ScriptedModel, ScriptedServer
+from compact.testing import ScriptedModel
 from tests.doors.talking import QUICK, STORY, Listener, session, turns, words_of
+from tests.scripted import Overflow, ScriptedServer
 
 GOALS = ["Empty every drawer before the tenth of May.", "Lose no entry of the old ledger."]
 SPOKEN = {

@@ -16,9 +16,9 @@ import pytest
 
 from compact import ContextManager, compress
 from compact.apps.cli.main import main
-from compact.testing import FAULTS, ScriptedServer, faulty
 from tests.doors.talking import QUICK, chat_key, session, size_of, turns
 from tests.pace import slowness
+from tests.scripted import FAULTS, ScriptedServer, faulty
 
 MESSAGES, WINDOW = 200, "6000"
 

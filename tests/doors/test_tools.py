@@ -11,8 +11,8 @@ from compact import (
     CompactError,
     compress,
 )
-from compact.testing import ScriptedServer
 from tests.doors.talking import QUICK, STORY, chat_key, session, size_of, turns, words_of
+from tests.scripted import ScriptedServer
 
 ROOT = Path(__file__).resolve().parents[2]
 

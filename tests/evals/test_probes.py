@@ -16,13 +16,13 @@ from compact.core.checkpoints import Summary
 from compact.core.levels import LEVELS
 from compact.core.messages import Message
 from compact.errors import ModelRefused, UnknownModel
-from compact.testing import Overflow, Received, ScriptedServer, WrongKey
 from evals import __main__ as command
 from evals import answerers, data, probes, questions, retention
 from evals.answerers import LONGEST_REPLY, Reader, Search, is_right
 from evals.questions import BLANK, KINDS, Probe, probes_of
 from tests.evals.test_scores import folder as folder  # a fixture
 from tests.models import tiny_llama
+from tests.scripted import Overflow, Received, ScriptedServer, WrongKey
 from tests.sizes import at_night
 
 KILN = Path(__file__).parents[1] / "fixtures" / "golden" / "kiln.jsonl"

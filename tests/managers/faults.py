@@ -17,8 +17,8 @@ from compact import CompactPolicy, ContextManager, Patience
 from compact.core.events import Event
 from compact.core.plain_words import sentence
 from compact.core.protocols import SessionStore
-from compact.testing import Answer, Received, ScriptedServer
 from tests import checker
+from tests.scripted import Answer, Received, ScriptedServer
 
 WINDOW = 4_096
 USABLE = WINDOW - 512

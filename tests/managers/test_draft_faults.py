@@ -12,7 +12,8 @@ import pytest
 
 from compact import ContextManager
 from compact.core.events import Committed, DraftMade, ErrorRaised, SummaryReplaced
-from compact.testing import (
+from tests.managers.faults import ANSWER, QUICK, SECRET, SUMMARY, Harbour, harbour
+from tests.scripted import (
     Answer,
     Busy,
     Down,
@@ -29,7 +30,6 @@ from compact.testing import (
     Silent,
     WrongKey,
 )
-from tests.managers.faults import ANSWER, QUICK, SECRET, SUMMARY, Harbour, harbour
 
 DRAFTING = 0.61
 """Share of the usable window that is above the drafting threshold, and below the trigger."""

@@ -27,7 +27,6 @@ from compact.core.events import (
 from compact.core.plain_words import sentence
 from compact.errors import CompactError
 from compact.storage.sqlite.store import SQLiteManager
-from compact.testing import FAULTS, Answer, Hangs, Injects, ScriptedServer, faulty
 from tests import checker
 from tests.managers.faults import (
     ANSWER,
@@ -40,6 +39,7 @@ from tests.managers.faults import (
     asked,
     is_plain,
 )
+from tests.scripted import FAULTS, Answer, Hangs, Injects, ScriptedServer, faulty
 from tests.sizes import seed, size
 
 CHAT, FALLBACK, SUMMARIES = 0.10, 0.05, 0.30

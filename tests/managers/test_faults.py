@@ -24,7 +24,9 @@ from compact.core.events import (
 from compact.core.plain_words import sentence
 from compact.errors import CompactError, ContextOverflow, ModelFailed, ModelRefused
 from compact.storage.sqlite.store import SQLiteManager
-from compact.testing import (
+from tests.managers import faults
+from tests.managers.faults import ANSWER, BRIEF, QUICK, SECRET, Harbour, harbour, is_plain
+from tests.scripted import (
     VENDORS,
     Answer,
     BreaksOff,
@@ -50,9 +52,7 @@ from compact.testing import (
     Silent,
     WrongKey,
 )
-from compact.testing.overflows import NUMBERLESS
-from tests.managers import faults
-from tests.managers.faults import ANSWER, BRIEF, QUICK, SECRET, Harbour, harbour, is_plain
+from tests.scripted.overflows import NUMBERLESS
 
 FRENCH = (
     "## Tâche\nLa personne a demandé de déplacer les tiroirs de l'ancien registre, et le modèle a "

@@ -8,8 +8,9 @@ import pytest
 
 from compact import ContextManager
 from compact.core.events import BreakerOpened, Committed, ModelReplaced, SummaryReplaced
-from compact.testing import Rambles, ScriptedServer, ScriptedSummarizer
+from compact.testing import ScriptedSummarizer
 from tests.managers.faults import KEYS, QUICK, SUMMARY, answered, asked
+from tests.scripted import Rambles, ScriptedServer
 
 
 def of(seen: Sequence[object], kind: type) -> list[Any]:

@@ -17,10 +17,10 @@ from compact.core.formats.known import format_named
 from compact.core.policy import CompactPolicy
 from compact.errors import ModelRefused
 from compact.providers.huggingface import HuggingFaceEstimator
-from compact.testing import Failed, Received, Said, ScriptedServer
 from compact.wiring import chat_model, token_counter
 from tests.models import tiny_llama
 from tests.models.conversing import Notes, Watched, answered, listening
+from tests.scripted import Failed, Received, Said, ScriptedServer
 from tests.strategies import PNG
 
 FACES = {"chat_completions": "", "responses": "responses+", "anthropic": "anthropic+"}

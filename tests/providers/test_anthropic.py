@@ -23,8 +23,10 @@ from compact.errors import (
     WrongLayer,
 )
 from compact.providers.anthropic_messages import OPENING, AnthropicMessages
-from compact.testing import ScriptedServer, check_chat_model
-from compact.testing.answers import (
+from compact.testing import check_chat_model
+from compact.testing.models import WAIT
+from tests.scripted import ScriptedServer
+from tests.scripted.answers import (
     BreaksOff,
     Busy,
     Call,
@@ -44,8 +46,7 @@ from compact.testing.answers import (
     Refuses,
     WrongKey,
 )
-from compact.testing.faces import FACES, LISTS, Messages, Turn
-from compact.testing.models import WAIT
+from tests.scripted.faces import FACES, LISTS, Messages, Turn
 
 pytest.importorskip("anthropic", reason="the package anthropic is not installed")
 

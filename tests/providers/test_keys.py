@@ -16,9 +16,9 @@ from compact.providers.clients import HOMES, is_sealed, key_for
 from compact.providers.failures import key_hint
 from compact.providers.offered import offered_by
 from compact.providers.openai_chat import OpenAIChat
-from compact.testing import ScriptedServer
-from compact.testing.answers import WrongKey
 from compact.wiring import chat_model
+from tests.scripted import ScriptedServer
+from tests.scripted.answers import WrongKey
 
 ELSEWHERE = "models.example"
 KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OLLAMA_API_KEY")

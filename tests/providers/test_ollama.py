@@ -23,8 +23,10 @@ from compact.errors import (
     WrongLayer,
 )
 from compact.providers.ollama_chat import Offered, OllamaChat
-from compact.testing import ScriptedServer, check_chat_model, faces
-from compact.testing.answers import (
+from compact.testing import check_chat_model
+from compact.testing.models import WAIT
+from tests.scripted import ScriptedServer, faces
+from tests.scripted.answers import (
     BreaksOff,
     Busy,
     Call,
@@ -39,7 +41,6 @@ from compact.testing.answers import (
     NoSuchModel,
     NotJson,
 )
-from compact.testing.models import WAIT
 
 pytest.importorskip("ollama", reason="the package ollama is not installed")
 

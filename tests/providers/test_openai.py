@@ -26,8 +26,11 @@ from compact.errors import (
 )
 from compact.providers.openai_chat import OpenAIChat, Written
 from compact.providers.openai_responses import OpenAIResponses
-from compact.testing import ScriptedModel, ScriptedServer, check_chat_model
-from compact.testing.answers import (
+from compact.testing import ScriptedModel, check_chat_model
+from compact.testing.models import WAIT
+from compact.wiring import chat_model
+from tests.scripted import ScriptedServer
+from tests.scripted.answers import (
     BreaksOff,
     Busy,
     Call,
@@ -47,9 +50,7 @@ from compact.testing.answers import (
     Script,
     WrongKey,
 )
-from compact.testing.faces import LISTS
-from compact.testing.models import WAIT
-from compact.wiring import chat_model
+from tests.scripted.faces import LISTS
 
 FACES: tuple[type[OpenAIChat] | type[OpenAIResponses], ...] = (OpenAIChat, OpenAIResponses)
 both = pytest.mark.parametrize("face", FACES, ids=lambda face: face.__name__)

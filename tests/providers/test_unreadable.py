@@ -15,9 +15,9 @@ from compact.core.context import ActiveContext
 from compact.core.messages import Message
 from compact.core.replies import Reply, Usage
 from compact.errors import InvalidInput, ModelFailed, ModelRefused, ModelUnavailable
-from compact.testing import ScriptedServer
-from compact.testing.faces import FACES, Turn
 from compact.wiring import chat_model
+from tests.scripted import ScriptedServer
+from tests.scripted.faces import FACES, Turn
 
 HELLO = ActiveContext(messages=(Message(role="user", content="hello"),), tokens=10)
 CHAT, RESPONSES = "/v1/chat/completions", "/v1/responses"

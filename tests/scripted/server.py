@@ -19,7 +19,7 @@ from itertools import count as counting
 from types import TracebackType
 from typing import Any, Self, cast
 
-from compact.testing.answers import (
+from tests.scripted.answers import (
     CHARACTERS_A_TOKEN,
     Answer,
     BreaksOff,
@@ -36,8 +36,8 @@ from compact.testing.answers import (
     Told,
     in_turn,
 )
-from compact.testing.faces import FACES, LISTS, Face, Turn
-from compact.testing.overflows import refused
+from tests.scripted.faces import FACES, LISTS, Face, Turn
+from tests.scripted.overflows import refused
 
 _COUNTS = "/v1/messages/count_tokens"
 _PROMPT = ("tools", "system", "instructions", "messages", "input")

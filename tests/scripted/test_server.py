@@ -17,7 +17,7 @@ import openai
 import pytest
 
 from compact.core.overflow import Refusal, refusal_of
-from compact.testing import (
+from tests.scripted import (
     FAULTS,
     VENDORS,
     Answer,
@@ -49,7 +49,7 @@ from compact.testing import (
     WrongKey,
     faulty,
 )
-from compact.testing.overflows import NUMBERLESS
+from tests.scripted.overflows import NUMBERLESS
 
 TEXT = "Two words\n\nand  more – naïve."
 SOON = 120.0

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from compact.testing.overflows import refused
+from tests.scripted.overflows import refused
 
 Ended = Literal["stop", "length", "tool_calls", "refusal", "filter"]
 CHARACTERS_A_TOKEN = 4

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
-from compact.testing.answers import Call, Ended, Failed, Received, Said
+from tests.scripted.answers import Call, Ended, Failed, Received, Said
 
 Body = dict[str, Any]
 _CREATED = 1_750_000_000

@@ -1,0 +1,36 @@
+"""A server on loopback that speaks as several vendors do, with their faults by name."""
+
+from tests.scripted.answers import FAULTS as FAULTS
+from tests.scripted.answers import Answer as Answer
+from tests.scripted.answers import BreaksOff as BreaksOff
+from tests.scripted.answers import Busy as Busy
+from tests.scripted.answers import Call as Call
+from tests.scripted.answers import Calls as Calls
+from tests.scripted.answers import CutOff as CutOff
+from tests.scripted.answers import Down as Down
+from tests.scripted.answers import Echoes as Echoes
+from tests.scripted.answers import EchoesInstructions as EchoesInstructions
+from tests.scripted.answers import Failed as Failed
+from tests.scripted.answers import FailsMidway as FailsMidway
+from tests.scripted.answers import Filtered as Filtered
+from tests.scripted.answers import HalfJson as HalfJson
+from tests.scripted.answers import Hangs as Hangs
+from tests.scripted.answers import HangsUp as HangsUp
+from tests.scripted.answers import Injects as Injects
+from tests.scripted.answers import InternalError as InternalError
+from tests.scripted.answers import Leaks as Leaks
+from tests.scripted.answers import NoSuchModel as NoSuchModel
+from tests.scripted.answers import NotJson as NotJson
+from tests.scripted.answers import OtherLanguage as OtherLanguage
+from tests.scripted.answers import Overflow as Overflow
+from tests.scripted.answers import Overloaded as Overloaded
+from tests.scripted.answers import Rambles as Rambles
+from tests.scripted.answers import Received as Received
+from tests.scripted.answers import Refuses as Refuses
+from tests.scripted.answers import Said as Said
+from tests.scripted.answers import Script as Script
+from tests.scripted.answers import Silent as Silent
+from tests.scripted.answers import WrongKey as WrongKey
+from tests.scripted.answers import faulty as faulty
+from tests.scripted.overflows import VENDORS as VENDORS
+from tests.scripted.server import ScriptedServer as ScriptedServer
