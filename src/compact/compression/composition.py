@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
-from compact.compression.extraction.notes import Exchange, Notes
+from compact.compression.extraction.notes import MOST_FACTS, Exchange, Notes
 from compact.compression.extraction.story import Teller, shortened
 from compact.compression.extraction.turns import Turn
 from compact.compression.extraction.work import Attempt
@@ -382,7 +383,7 @@ class Composer:
             return iter(())
         said = {x.same: x for x in self.notes.facts if x.text not in self.seen}
         rows = [x for x in said.values() if _is_fact(x)]
-        worth = {x.same: x.score + min(2, len(anchors.find(x.text))) for x in rows}
+        worth = {x.same: x.score + min(2, _names_in(x.text)) for x in rows}
         rows.sort(key=lambda x: (-worth[x.same], x.position))
         return (Row(f"- “{x.text}”", x.position) for x in rows)
 
@@ -404,6 +405,12 @@ class Composer:
                 errors = "; ".join(f"`{line[:LONGEST_ERROR]}`" for line in lines)
                 yield Row(f"- {tried}{errors}", attempt.position)
         yield from self._said("errors")
+
+
+@lru_cache(maxsize=2 * MOST_FACTS)
+def _names_in(said: str) -> int:
+    """How many names a fact holds; each compression asks it of the same ones."""
+    return len(anchors.find(said))
 
 
 def _is_fact(said: Instruction) -> bool:

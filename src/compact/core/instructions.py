@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import takewhile
 
 from compact.core.facts import entities
@@ -73,6 +74,8 @@ FEW_WORDS = 4
 """Words below which a sentence is a fragment."""
 DEMAND_WORDS = 3
 """Words within which a demand says that it is one."""
+MOST_REMEMBERED = 2_048
+"""Sentences of which is remembered whether they are rules: each compression asks it again."""
 _CJK = "\u3040-\u30ff\u4e00-\u9fff"
 _WORDS = re.compile(rf"[^\W\d_{_CJK}]{{2,}}|[{_CJK}]")
 _CODE = re.compile(
@@ -97,8 +100,7 @@ class Instruction:
     @property
     def is_rule(self) -> bool:
         """Whether it clearly holds beyond its turn: no question, and its words say so."""
-        is_question = self.text.rstrip().endswith(("?", "？"))
-        return not is_question and bool(_STRONG.search(self.text.replace("’", "'")))
+        return _is_rule(self.text)
 
     @property
     def is_fragment(self) -> bool:
@@ -109,8 +111,19 @@ class Instruction:
     @property
     def is_demand(self) -> bool:
         """Whether it tells somebody what to do: it opens with that, as an imperative does."""
-        opening = " ".join(self.text.replace("’", "'").split()[:DEMAND_WORDS])
-        return self.is_rule and bool(_STRONG.search(opening)) and not _FIRST.search(opening)
+        return _is_demand(self.text)
+
+
+@lru_cache(maxsize=MOST_REMEMBERED)
+def _is_rule(text: str) -> bool:
+    is_question = text.rstrip().endswith(("?", "？"))
+    return not is_question and bool(_STRONG.search(text.replace("’", "'")))
+
+
+@lru_cache(maxsize=MOST_REMEMBERED)
+def _is_demand(text: str) -> bool:
+    opening = " ".join(text.replace("’", "'").split()[:DEMAND_WORDS])
+    return _is_rule(text) and bool(_STRONG.search(opening)) and not _FIRST.search(opening)
 
 
 def find_instructions(text: str, message_id: str, position: int) -> Iterator[Instruction]:

@@ -83,9 +83,12 @@ class Notes:
 
     marked: set[int] = field(default_factory=set)
     """Positions of messages that are marked important."""
+    _ranked: list[tuple[str, Use, float]] | None = field(default=None, repr=False)
+    """The names by how likely they are needed, until more is read."""
 
     def read(self, messages: Iterable[Message]) -> Notes:
         """Take down what the next messages hold; the notes themselves."""
+        self._ranked = None
         for message in messages:
             if message.is_important:
                 self.marked.add(self.position)
@@ -237,7 +240,9 @@ class Notes:
 
     def ranked(self) -> list[tuple[str, Use, float]]:
         """The names by how likely they are needed."""
-        return self.ledger.ranked(self.position, RANKED)
+        if self._ranked is None:
+            self._ranked = self.ledger.ranked(self.position, RANKED)
+        return self._ranked
 
     def freshness(self, position: int) -> float:
         """How much something said at a position counts now, `OLD` to about 1."""

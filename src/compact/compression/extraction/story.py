@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from itertools import groupby
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from compact.compression.extraction.notes import Notes
 from compact.compression.extraction.turns import NAMED, Statement, Turn
@@ -41,8 +41,8 @@ what was said on the way, of what came of it."""
 OPENING = 4.0
 """What the first statement of a closing counts more, the next one half of that, and so on: they say
 how it went."""
-MOST_NAMED = 1.5
-"""What the names of a statement may count together."""
+UNNAMED, MOST_NAMED = 0.6, 1.5
+"""What a statement counts without names, and what its names may count more together."""
 TAKEN_BACK = 0.3
 """What is left of the weight of an answer that the next one takes back."""
 THRIFT = 0.6
@@ -77,8 +77,7 @@ EARLIER = -1
 """The turn under which stands what an earlier checkpoint told."""
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """A line that may be told of a turn."""
 
     turn: int
@@ -86,6 +85,7 @@ class Line:
     """Where it stands within its turn: its position in the log, and its order there."""
     text: str
     weight: float
+    """For its room."""
     cost: int
     names: tuple[str, ...] = ()
     under: str = ""
@@ -158,14 +158,16 @@ class Teller:
         heapify(queue)
         while queue:
             worth, *_, line = heappop(queue)
+            if line.cost > told.left:
+                over.append(line)
+                continue
             now = -self._worth(line, told)
             if queue and now > worth and now > queue[0][0]:
                 heappush(queue, (now, line.turn, line.place, line))
                 continue
-            fits = line.cost <= told.left
-            if fits and not self._says_new(told, line):
+            if not self._says_new(told, line):
                 continue
-            if not (fits and self._add(told, line, turns[line.turn] if line.turn >= 0 else None)):
+            if not self._add(told, line, turns[line.turn] if line.turn >= 0 else None):
                 over.append(line)
         return over
 
@@ -184,12 +186,11 @@ class Teller:
 
     def _worth(self, line: Line, told: Told) -> float:
         """What a line is worth beside what is told: names that were told count no more."""
-        named = sum(min(1.5, self.weights.get(n, 0.0)) for n in line.names if n not in told.names)
-        return (
-            line.weight
-            * (0.6 + min(MOST_NAMED, named))
-            / math.pow(max(LEAST_TOKENS, line.cost), THRIFT)
-        )
+        named = 0.0
+        for name in line.names:
+            if name not in told.names:
+                named += self.weights.get(name, 0.0)
+        return line.weight * (UNNAMED + min(MOST_NAMED, named))
 
     def _talk(self, turns: Sequence[Turn], cap: int) -> str:
         """What was said that tells most, where people only talk: who said what, in the order of
@@ -276,6 +277,7 @@ class Teller:
         weight *= 0.5 if said.asks or said.is_plan else 1.0
         weight *= self._dwelt_on(said, kind)
         weight *= MARKED if said.position in self.notes.marked else 1.0
+        weight /= math.pow(max(LEAST_TOKENS, cost), THRIFT)
         return Line(turn, (said.position, order), text, weight, cost, said.names, said.under, kind)
 
     def _dwelt_on(self, said: Statement, kind: Literal["said", "quoted", "done"]) -> float:
