@@ -53,6 +53,9 @@ SESSION_SHARE, RECORD_SHARE = 0.4, 0.4
 its record."""
 RECORD_HEADING = 60
 """Tokens of what stands above a record's first section, at most."""
+LEAST_RECORD = 160
+"""Tokens that a record may take also where the target leaves less, as long as the usable window has
+them: with fewer it could name nothing."""
 MOST_PERSONS = 500
 """Messages of a person that are asked for instructions when room is set aside for them."""
 WORTH_FILLING = 0.03
@@ -307,11 +310,15 @@ def _record(selection: Selection, checkpoints: Sequence[Checkpoint]) -> Message 
     if composer is None or standing is None or not checkpoints:
         return None
     layout, history = selection.layout, selection.history
-    free = layout.limit - layout.tokens - sum(c.token_count for c in checkpoints) - SLACK
-    raised = layout.limit - (selection.budget.limit - selection.budget.aside)  # for a large group
-    most = min(free - raised, standing.caps.record * MOST_RECORD)
-    room = max(selection.record, most) - RECORD_HEADING
-    said = composer.standing(min(room, free - RECORD_HEADING))
+    budget = selection.budget
+    taken = layout.tokens + sum(c.token_count for c in checkpoints) + SLACK
+    free = layout.limit - taken
+    raised = layout.limit - (budget.limit - budget.aside)  # for a large group
+    room = max(selection.record, min(free - raised, standing.caps.record * MOST_RECORD))
+    if min(room, free) < LEAST_RECORD:
+        usable = (budget.hard or budget.limit) - budget.aside
+        room, free = LEAST_RECORD, max(free, usable - taken)
+    said = composer.standing(min(room, free) - RECORD_HEADING)
     text = redact(said, history.secrets).text
     if not text:
         return None
