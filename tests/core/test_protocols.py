@@ -9,9 +9,14 @@ from compact.telemetry.console import ConsoleExporter
 def test_the_public_protocols_are_these():
     """K-2: the list changes only on purpose."""
     assert protocols.__all__ == [
+        "Abilities",
+        "Ask",
         "ChatModel",
+        "Delta",
         "Event",
         "Exporter",
+        "Limits",
+        "Reply",
         "SessionStore",
         "StorageAdapter",
         "Summarizer",
