@@ -12,8 +12,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from compact import wiring
 from compact.core.messages import Message
+from evals import formats
 from evals.split import Half, half_of
 
 REPO_ROOT = Path(__file__).resolve().parents[1]
@@ -113,8 +113,8 @@ Row = dict[str, Any]
 def sessions(data: Path | None) -> Iterator[tuple[str, Sequence[Message]]]:
     """Coding sessions by their names, of every tool there is; without data the repository's own."""
     if data is None:
-        yield SAMPLE.stem, wiring.read_transcript(SAMPLE).messages
+        yield SAMPLE.stem, formats.read(SAMPLE).messages
         return
     for pattern in _SESSIONS:
         for path in sorted(data.glob(pattern)):
-            yield path.name.split(".")[0], wiring.read_transcript(path).messages
+            yield path.name.split(".")[0], formats.read(path).messages

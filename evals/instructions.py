@@ -21,8 +21,8 @@ from typing import Any
 from compact import plan
 from compact.core.messages import Message
 from compact.errors import CannotFit
-from compact.wiring import read_transcript, token_counter
-from evals import generated
+from compact.wiring import token_counter
+from evals import formats, generated
 from evals.labels import check
 
 RATIO = 10
@@ -125,7 +125,7 @@ def labelled(folder: Path, only: str = "") -> Iterator[Outcome]:
     labels = [x for x in check.load() if only in x.file]
     labels.sort(key=lambda x: (x.file, _conversation(x) or 0))
     for (file, number), group in groupby(labels, key=lambda x: (x.file, _conversation(x))):
-        transcript = read_transcript(folder / file, conversation=number)
+        transcript = formats.read(folder / file, conversation=number)
         sentences = [_sentence(x, folder, transcript.messages) for x in group]
         name = file if number is None else f"{file} #{number}"
         yield compressed(name, transcript.messages, sentences)

@@ -21,8 +21,8 @@ from compact.core.policy import CompactPolicy
 from compact.core.voices import voice_of
 from compact.errors import CannotFit
 from compact.storage.transcripts.transcript import Transcript
-from compact.wiring import read_transcript, token_counter
-from evals import data
+from compact.wiring import token_counter
+from evals import data, formats
 
 What = Literal["names", "errors", "decisions"]
 PROMISED: Mapping[ModeName, What] = {
@@ -150,7 +150,7 @@ def run(
     """Every coding session at every window it does not fit."""
     found = []
     for path in sessions(folder, folders):
-        transcript = read_transcript(path)
+        transcript = formats.read(path)
         rows = [compared(path.stem, transcript, window) for window in windows]
         found += [row for row in rows if row is not None]
     return found

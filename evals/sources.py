@@ -13,8 +13,8 @@ from typing import Literal
 from compact import plan
 from compact.core.messages import Message
 from compact.errors import CompactError
-from compact.wiring import read_transcript, token_counter
-from evals import chats, coverage, data
+from compact.wiring import token_counter
+from evals import chats, coverage, data, formats
 from evals.split import Half, half_of
 
 Kind = Literal["coding", "service", "talk"]
@@ -66,7 +66,7 @@ def _coding(folder: Path) -> Iterator[Source]:
 def _service(folder: Path) -> Iterator[Source]:
     path = folder / TAU
     for number, name in enumerate(data.conversation_ids(path) if path.is_file() else (), start=1):
-        messages = read_transcript(path, conversation=number).messages
+        messages = formats.read(path, conversation=number).messages
         yield from _worth(Source("service", name, half_of(name), messages, 0))
 
 

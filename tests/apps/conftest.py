@@ -38,13 +38,13 @@ def fixtures():
 @pytest.fixture(
     params=(
         "anthropic_object.json",
+        "chat_lines.jsonl",
         "chat_object.json",
         "claude_code.jsonl",
+        "codex_cli.jsonl",
         "gemini_cli.json",
-        "mini_swe_agent.traj.json",
         "specstory_claude.md",
-        "swe_agent_tools.traj",
-        "tau2_bench.json",
+        "specstory_codex.md",
     )
 )
 def transcript(request):

@@ -45,7 +45,11 @@ def test_every_format_comes_in_with_ids_times_and_title(run, fixtures, tmp_path,
     assert told["format"] == read.wire
     for note in read.notes:
         assert " ".join(note.split())[:60] in done.err
-    if transcript in ("claude_code.jsonl", "gemini_cli.json"):  # files with times
+    if transcript in (
+        "claude_code.jsonl",
+        "codex_cli.jsonl",
+        "gemini_cli.json",
+    ):  # files with times
         assert [m.timestamp for m in kept] == [m.timestamp for m in read.messages]
         assert told["created_at"] == read.messages[0].timestamp.isoformat()
 
@@ -176,7 +180,7 @@ def test_standard_input_has_a_file_name_too(process, sample):
     [
         ("chat.2024-01.json", "chat.2024-01"),
         ("chat.2024-02.json", "chat.2024-02"),
-        ("a.traj.json", "a"),
+        ("a.log.json", "a"),
         ("b.MD.JSONL", "b"),
         (".json", ".json"),
         ("notes", "notes"),

@@ -20,6 +20,7 @@ from compact.core.plan import Plan
 from compact.core.voices import voice_of
 from compact.errors import CannotFit, InvalidTranscript
 from compact.storage.transcripts.transcript import Transcript
+from evals import formats
 from tests import checker
 from tests.compression import judging
 from tests.compression.judging import TOKENIZER, Case
@@ -31,6 +32,7 @@ NAMED = os.environ.get("COMPACT_DATA")
 FOLDER = Path(NAMED) if NAMED else Path(__file__).resolve().parents[3] / "shared" / "data"
 FOLDERS = (
     "claude_code_sessions",
+    "codex_rollouts",
     "specstory_sessions",
     "gemini_cli_sessions",
     "mini_swe_agent_gemini3",
@@ -89,9 +91,9 @@ def conversations(path: Path, *, every: bool) -> Iterator[Transcript]:
     """The conversations of a file: all, or some of each end."""
     data = path.read_bytes()
     try:
-        count = wiring.read_transcript(path.name, data=data).conversations
+        count = formats.read(data, source=path.name).conversations
     except InvalidTranscript:
-        count = wiring.read_transcript(path.name, data=data, conversation=1).conversations
+        count = formats.read(data, source=path.name, conversation=1).conversations
     numbers = list(range(1, count + 1))
     if not every and count > 2 * SAMPLED:
         numbers = numbers[:SAMPLED] + numbers[-SAMPLED:]
@@ -99,7 +101,7 @@ def conversations(path: Path, *, every: bool) -> Iterator[Transcript]:
         numbers = numbers[:: size(6, 1)]
     for number in numbers:
         chosen = None if count == 1 else number
-        yield wiring.read_transcript(path.name, data=data, conversation=chosen)
+        yield formats.read(data, source=path.name, conversation=chosen)
 
 
 def compressed(transcript: Transcript, window: int) -> Plan:
@@ -217,7 +219,7 @@ def test_compressing_again_changes_nothing():
     if not paths:
         pytest.skip("no Claude Code sessions")
     largest = max(paths, key=lambda p: p.stat().st_size)
-    transcript = wiring.read_transcript(largest)
+    transcript = formats.read(largest)
     for window in windows(1):
         once, other = compressed(transcript, window), compressed(transcript, window)
         assert once.context.render_text() == other.context.render_text()

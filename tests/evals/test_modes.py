@@ -8,8 +8,7 @@ from compact import plan
 from compact.core.formats.known import format_named
 from compact.core.modes import MODES, ModeName
 from compact.core.policy import CompactPolicy
-from compact.wiring import read_transcript
-from evals import data, modes
+from evals import data, formats, modes
 from evals.modes import Compared, Kept
 from tests import sizes
 from tests.compression import judging
@@ -55,7 +54,7 @@ def hold(rows):
 @pytest.mark.parametrize("window", [2_500, 8_000])
 def test_each_mode_keeps_more_of_the_sample(window):
     """FR-12: the bundled session, for a run without data."""
-    transcript = read_transcript("harbour.jsonl", data=SAMPLE.read_bytes())
+    transcript = formats.read(SAMPLE.read_bytes())
     row = modes.compared("sample", transcript, window)
     assert row is not None
     hold([row])
@@ -96,7 +95,7 @@ def test_real_summaries_are_sound_in_every_mode(folder):
 
 def judged(path, window):
     """How many summaries were made of a session, each of them well."""
-    transcript = read_transcript(path)
+    transcript = formats.read(path)
     wire, written = format_named(transcript.wire), 0
     before = [one for m in transcript.messages for one in wire.render([m])]
     for mode in MODES:

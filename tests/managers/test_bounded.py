@@ -31,6 +31,7 @@ import pytest
 from compact import ContextManager, SQLiteManager, wiring
 from compact.core.formats.known import format_named
 from compact.errors import InvalidTranscript
+from evals import formats
 from tests import checker, sizes
 from tests.compression.test_real_sessions import FOLDER, NAMED, files
 
@@ -54,7 +55,7 @@ NEVER_WEIGHED = (type, ModuleType, FunctionType, BuiltinFunctionType)
 
 def opening_of(path: Path, most: int, conversation: int | None = None) -> list[Dict]:
     """So many of the first messages of a real session, calls answered, system prompts left out."""
-    transcript = wiring.read_transcript(path, conversation=conversation)
+    transcript = formats.read(path, conversation=conversation)
     wire = format_named(transcript.wire)
     messages = [one for m in transcript.messages for one in wire.render([m])]
     messages = [m for m in messages if m["role"] in ("user", "assistant", "tool") and short(m)]

@@ -7,12 +7,11 @@ from pathlib import Path
 import pytest
 
 from compact.errors import InvalidTranscript
-from compact.storage.transcripts.reading import read
-from compact.storage.transcripts.table import FORMATS
 from compact.storage.transcripts.writing import write
+from evals.formats import FORMATS, read
 
-FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "transcripts"
-NAMES = sorted(path.name for path in FIXTURES.iterdir())
+FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
+FILES = sorted((*(FIXTURES / "transcripts").iterdir(), *(FIXTURES / "benchmarks").iterdir()))
 WRONG: list[object] = [None, 5, "x", [], {}, True, [1], {"a": 1}, [[]], 1.5]
 SCRAPS = [b"", b'"', b"{", b"\n", b"\xff", b"```", b"---", b"}", b"\\ud800", b"NaN", b"\x00"]
 
@@ -45,14 +44,14 @@ def with_scraps(data: bytes, chance: random.Random) -> bytes:
     return bytes(damaged)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_damaged_file_is_read_or_refused(name):
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+def test_a_damaged_file_is_read_or_refused(file):
     """NFR-2: and what is read can be written, whole and in part."""
-    data = (FIXTURES / name).read_bytes()
+    data = file.read_bytes()
     refused: list[str] = []
     for seed in range(300):
         chance = random.Random(seed)  # repeatable
-        damage = with_scraps if name.endswith(".md") or chance.random() < 0.4 else with_wrong_values
+        damage = with_scraps if file.suffix == ".md" or chance.random() < 0.4 else with_wrong_values
         asked = chance.choice([None, None, None, None, *(known.name for known in FORMATS)])
         number, active = chance.choice([None, 1]), chance.random() < 0.3
         try:

@@ -15,8 +15,8 @@ import pytest
 from compact.core.messages import Message, MessageMetadata
 from compact.core.voices import voice_of
 from compact.errors import InvalidTranscript
-from compact.storage.transcripts.reading import detect, read
 from compact.storage.transcripts.writing import write
+from evals.formats import detect, read
 from tests import sizes
 
 pytestmark = pytest.mark.data
@@ -26,6 +26,7 @@ FOLDER = Path(NAMED) if NAMED else Path(__file__).resolve().parents[3] / "shared
 
 FORMAT_OF = {
     "claude_code_sessions": "claude_code",
+    "codex_rollouts": "codex_cli",
     "specstory_sessions": "specstory",
     "gemini_cli_sessions": "gemini_cli",
     "mini_swe_agent_gemini3": "mini_swe_agent",

@@ -22,13 +22,9 @@ CHAT = [
 ]
 OTHERS = [
     "gemini_cli.json",
-    "longmemeval.json",
-    "mini_swe_agent.traj.json",
     "specstory_claude.md",
-    "swe_agent.traj",
-    "swe_agent_tools.traj",
-    "tau2_bench.json",
-    "tau_bench.json",
+    "specstory_codex.md",
+    "specstory_cursor.md",
 ]
 
 CHECKPOINT = Message(role="user", content="what was", metadata=MessageMetadata(source="checkpoint"))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from compact.core.sessions import Entry, Session
 
 _LONGEST_ID = 200
-_ENDINGS = (".json", ".jsonl", ".ndjson", ".md", ".markdown", ".traj", ".txt", ".log")
+_ENDINGS = (".json", ".jsonl", ".ndjson", ".md", ".markdown", ".txt", ".log")
 """How the names of files end that say only what they are."""
 
 
@@ -111,9 +111,13 @@ def _read(options: ImportOptions) -> tuple[SessionFile, list[str]]:
     metadata: dict[str, Any] = {"source": Path(source).name, "format": transcript.format}
     if transcript.tools:
         metadata["tools"] = [dict(tool) for tool in work.checked_tools(transcript.tools, source)]
-    title, wire = transcript.title, transcript.wire
     return session_file.SessionFile(
-        id=_id_of(options), wire=wire, messages=transcript.messages, title=title, metadata=metadata
+        id=_id_of(options),
+        wire=transcript.wire,
+        messages=transcript.messages,
+        title=transcript.title,
+        model=transcript.model,
+        metadata=metadata,
     ), list(transcript.notes)
 
 

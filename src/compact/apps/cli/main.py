@@ -28,7 +28,7 @@ from compact.apps.cli.ending import DONE, ending_of, say, wants_traceback
 
 HELP = """Fit any conversation into any model's window, and keep every word reachable.
 
-Reads Claude Code, SpecStory, Gemini CLI, SWE-agent and chat files, with no key and no network.
+Reads Claude Code, Codex CLI, Gemini CLI, SpecStory and chat files, with no key and no network.
 Exit codes: 0 done, 1 cannot fit, 2 bad input or usage.
 
 \b

@@ -1,9 +1,9 @@
 """Plain chat files: the messages of a provider as JSON, in the shapes people keep them in.
 
 A JSON list of messages; an object with `messages` (and `tools`, `system`); JSON Lines of one
-message a line; JSON Lines of one conversation a line. Messages are chat completions or Anthropic
-messages: the latter where blocks of theirs (`tool_use`, `tool_result`, `thinking`) occur or the
-system prompt stands beside the messages.
+message a line; JSON Lines of one conversation a line. Messages are chat completions, Responses
+items or Anthropic messages: the latter where blocks of theirs (`tool_use`, `tool_result`,
+`thinking`) occur or the system prompt stands beside the messages.
 
 These files are a provider's input, so their tool calls must make sense: a result without a call
 before it, a call id that is used again while it is open and a call answered twice are refused.
@@ -18,9 +18,11 @@ from typing import Any
 
 from compact.core.formats.anthropic import Anthropic
 from compact.core.formats.chat_completions import ChatCompletions
-from compact.core.formats.wire import WireFormat
+from compact.core.formats.known import told_by
+from compact.core.formats.responses import Responses
+from compact.core.formats.wire import NOTHING_BEFORE, Before, WireFormat
 from compact.core.messages import Message
-from compact.errors import InvalidMessage, InvalidTranscript
+from compact.errors import InvalidMessage, InvalidTranscript, ServerHeldState
 from compact.storage.transcripts.choosing import choose
 from compact.storage.transcripts.documents import (
     Document,
@@ -38,6 +40,7 @@ _BLOCKS = frozenset(("tool_use", "tool_result", "thinking", "redacted_thinking")
 _FORMATS: Mapping[Wire, WireFormat] = {
     "anthropic": Anthropic(),
     "chat_completions": ChatCompletions(),
+    "responses": Responses(),
 }
 _INDENT = re.compile(rb"\s*[\[{]\r?\n( *)")
 
@@ -91,11 +94,11 @@ def render(transcript: Transcript, messages: Sequence[Message]) -> str:
 
 
 def _is_message(value: object) -> bool:
-    return (
-        isinstance(value, dict)
-        and "role" in value
-        and bool(value.keys() & {"content", "tool_calls"})
-    )
+    if not isinstance(value, dict):
+        return False
+    if "role" in value:
+        return bool(value.keys() & {"content", "tool_calls"})
+    return told_by(value) == "responses"
 
 
 def _is_conversation(value: object) -> bool:
@@ -138,7 +141,7 @@ def _transcript(
         messages.append(reader.system(fields["system"]))
         rows[_SYSTEM_ID] = ({"role": "system", "content": fields["system"]},)
     for index, (line, raw) in enumerate(items):
-        message = reader.message(index, raw, line=line)
+        message = reader.message(index, raw, line=line, before=reversed(messages))
         position = len(messages)
         if position != index and message.id == f"m{index}" != raw.get("id"):
             message = message.model_copy(update={"id": f"m{position}"})
@@ -165,6 +168,8 @@ def _wire_of(raws: Sequence[Any], has_system: bool) -> Wire:
     records = [raw for raw in raws if isinstance(raw, dict)]
     if any(r.get("role") in ("tool", "function") or "tool_calls" in r for r in records):
         return "chat_completions"
+    if any(told_by(r) == "responses" for r in records):
+        return "responses"
     if has_system or any(_has_blocks(r.get("content")) for r in records):
         return "anthropic"
     return "chat_completions"
@@ -213,11 +218,18 @@ class _Reader:
         message = self.message(0, {"role": "system", "content": content}, line=None)
         return message.model_copy(update={"id": _SYSTEM_ID})
 
-    def message(self, index: int, raw: Mapping[str, Any], *, line: int | None) -> Message:
-        """One message."""
+    def message(
+        self,
+        index: int,
+        raw: Mapping[str, Any],
+        *,
+        line: int | None,
+        before: Before = NOTHING_BEFORE,
+    ) -> Message:
+        """One message; `before` is what it follows, newest first."""
         try:
-            return self.format.parse(raw, index)
-        except InvalidMessage as error:
+            return self.format.parse(raw, index, before)
+        except (InvalidMessage, ServerHeldState) as error:
             raise InvalidTranscript(self.source, str(error), line=line) from None
 
     def check_calls(self, messages: Sequence[Message], lines: Sequence[int | None]) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
@@ -69,6 +69,25 @@ class PlainText:
 
 
 Document = JsonValue | JsonLines | PlainText
+
+
+def json_object(document: Document) -> Mapping[str, Any]:
+    """The document's one JSON object; empty where it is none."""
+    if isinstance(document, JsonValue) and isinstance(document.value, dict):
+        return document.value
+    return {}
+
+
+def rows_at(value: object, key: str, *, source: str) -> list[Any]:
+    """The list of that key.
+
+    Raises:
+        InvalidTranscript: there is none.
+    """
+    rows = value.get(key) if isinstance(value, dict) else None
+    if not isinstance(rows, list):
+        raise InvalidTranscript(source, f"{key}: expected a list of messages")
+    return rows
 
 
 def load(data: bytes | str | Path, *, source: str | None = None) -> Document:

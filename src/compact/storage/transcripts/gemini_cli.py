@@ -16,9 +16,8 @@ from typing import Any
 from compact.core import defaults
 from compact.core.messages import Message, Part, Text, Thinking, ToolCall, ToolResult
 from compact.errors import InvalidTranscript
-from compact.storage.transcripts.agent_logs import json_object, rows_at
 from compact.storage.transcripts.choosing import choose
-from compact.storage.transcripts.documents import Document
+from compact.storage.transcripts.documents import Document, json_object, rows_at
 from compact.storage.transcripts.timestamps import time_of
 from compact.storage.transcripts.transcript import Row, Transcript
 

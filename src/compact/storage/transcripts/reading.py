@@ -6,11 +6,12 @@ The format is found by content, never by the file's name. Which formats there ar
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from compact.errors import InvalidTranscript
 from compact.storage.transcripts.documents import Document, PlainText, load
-from compact.storage.transcripts.table import Format, by_name, recognized
+from compact.storage.transcripts.table import FORMATS, Format, by_name, recognized
 from compact.storage.transcripts.transcript import Transcript
 
 
@@ -21,13 +22,14 @@ def read(
     format: str | None = None,
     conversation: int | None = None,
     active: bool = False,
+    formats: Sequence[Format] = FORMATS,
 ) -> Transcript:
     """Read one conversation of a path, or of bytes.
 
     `source` is the name that errors and the transcript carry (default: the path). `format`
     overrides what the content says. `conversation` picks one of a file that holds many, counted
     from 1. `active` takes only what a session still has in its context: what follows its last
-    compaction.
+    compaction. `formats` are those it may be in.
 
     Raises:
         InvalidTranscript: the file cannot be read, is of no known format, is broken (a half-written
@@ -35,19 +37,23 @@ def read(
             Lines is not), or holds several conversations and none was chosen.
     """
     document = load(data, source=source)
-    chosen = recognized(document) if format is None else by_name(format, source=document.source)
-    if format is not None:
+    if format is None:
+        chosen = recognized(document, formats)
+    else:
+        chosen = by_name(format, source=document.source, formats=formats)
         _check_override(document, chosen)
     return chosen.read(document, conversation=conversation, active=active)
 
 
-def detect(data: Path | str | bytes, *, source: str | None = None) -> str:
-    """The name of the format that the content shows.
+def detect(
+    data: Path | str | bytes, *, source: str | None = None, formats: Sequence[Format] = FORMATS
+) -> str:
+    """The name of the format that the content shows, of these.
 
     Raises:
         InvalidTranscript: the file cannot be read or is of no known format.
     """
-    return recognized(load(data, source=source)).name
+    return recognized(load(data, source=source), formats).name
 
 
 def _check_override(document: Document, chosen: Format) -> None:

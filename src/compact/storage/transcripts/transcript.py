@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from compact.core.messages import Message
 
-Wire = Literal["anthropic", "chat_completions"]
+Wire = Literal["anthropic", "chat_completions", "responses"]
 Shape = Literal["lines", "list", "object"]
 Row = Mapping[str, Any]
 
@@ -36,10 +36,10 @@ class Container:
 class Transcript:
     """One conversation of a file.
 
-    `source` is the file's name as given, `format` a name of `table.FORMATS`, `wire` the wire format
-    its messages are written in. `rows` maps the id of each message to the rows of the file it was
-    made of. `notes` say in words what was left out or could not be told, each with its count;
-    `conversations` is how many the file holds.
+    `source` is the file's name as given, `format` a name of its table, `wire` the wire format its
+    messages are written in, `model` the last one that was asked, where the file tells. `rows` maps
+    the id of each message to the rows of the file it was made of. `notes` say in words what was
+    left out or could not be told, each with its count; `conversations` is how many the file holds.
     """
 
     source: str
@@ -47,6 +47,7 @@ class Transcript:
     wire: Wire
     messages: tuple[Message, ...]
     title: str | None = None
+    model: str | None = None
     tools: tuple[Mapping[str, Any], ...] = ()
     rows: Mapping[str, tuple[Row, ...]] = field(default_factory=dict, repr=False)
     notes: tuple[str, ...] = ()

@@ -1,7 +1,8 @@
 """Writing transcripts: messages back into a file of the kind they came from.
 
 Claude Code sessions come out as Claude Code JSON Lines; plain chat files in the shape they had;
-every other format as chat completions JSON Lines, one message a line.
+every other format as JSON Lines, one message a line: Codex CLI rollouts as Responses items, all
+others as chat completions.
 """
 
 from __future__ import annotations
@@ -14,15 +15,13 @@ from compact.storage.transcripts import chat_json, claude_code, claude_code_writ
 from compact.storage.transcripts.transcript import Transcript
 
 _CHARACTERS_PER_TOKEN = 4
-_OWN = (claude_code.NAME, chat_json.NAME)
-"""Formats that are written as they are read."""
 
 
 def writable(transcript: Transcript) -> Transcript:
     """The transcript as far as `write` can write it: what the written format has no place for is
     left out, and a note says so.
     """
-    if transcript.format in _OWN:
+    if transcript.format == chat_json.NAME or transcript.wire != "chat_completions":
         return transcript
     messages: list[Message] = []
     left = 0

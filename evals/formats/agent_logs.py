@@ -6,7 +6,7 @@ that name the row. Logs are kept as they are: a tool result without a call is no
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -19,30 +19,11 @@ from compact.storage.transcripts.transcript import Row, Transcript
 _PARSER = ChatCompletions()
 
 
-def json_object(document: Document) -> Mapping[str, Any]:
-    """The document's one JSON object; empty where it is none."""
-    if isinstance(document, JsonValue) and isinstance(document.value, dict):
-        return document.value
-    return {}
-
-
 def json_list(document: Document) -> Sequence[Any]:
     """The document's JSON list; empty where it is none."""
     if isinstance(document, JsonValue) and isinstance(document.value, list):
         return document.value
     return ()
-
-
-def rows_at(value: object, key: str, *, source: str) -> list[Any]:
-    """The list of that key.
-
-    Raises:
-        InvalidTranscript: there is none.
-    """
-    rows = value.get(key) if isinstance(value, dict) else None
-    if not isinstance(rows, list):
-        raise InvalidTranscript(source, f"{key}: expected a list of messages")
-    return rows
 
 
 def is_row(value: object) -> bool:

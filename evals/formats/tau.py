@@ -12,17 +12,11 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from compact.storage.transcripts.agent_logs import (
-    AgentLog,
-    is_row,
-    json_list,
-    json_object,
-    rows_at,
-)
 from compact.storage.transcripts.choosing import choose
-from compact.storage.transcripts.documents import Document
+from compact.storage.transcripts.documents import Document, json_object, rows_at
 from compact.storage.transcripts.timestamps import time_of
 from compact.storage.transcripts.transcript import Transcript
+from evals.formats.agent_logs import AgentLog, is_row, json_list
 
 TAU = "tau_bench"
 TAU2 = "tau2_bench"

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from compact.storage.transcripts.agent_logs import AgentLog, is_row, json_object, rows_at
 from compact.storage.transcripts.choosing import choose
-from compact.storage.transcripts.documents import Document
+from compact.storage.transcripts.documents import Document, json_object, rows_at
 from compact.storage.transcripts.transcript import Transcript
+from evals.formats.agent_logs import AgentLog, is_row
 
 NAME = "swe_agent"
 _KEPT = ("role", "content", "tool_calls", "name")

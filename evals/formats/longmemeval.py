@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from compact.storage.transcripts.agent_logs import AgentLog, json_list, rows_at
 from compact.storage.transcripts.choosing import choose
-from compact.storage.transcripts.documents import Document
+from compact.storage.transcripts.documents import Document, rows_at
 from compact.storage.transcripts.transcript import Transcript
+from evals.formats.agent_logs import AgentLog, json_list
 
 NAME = "longmemeval"
 _DATE = "%Y/%m/%d (%a) %H:%M"

@@ -1,0 +1,172 @@
+"""The benchmarks' files are found by content and read, beside the product's (MIG, NFR-2)."""
+
+from pathlib import Path
+
+import pytest
+
+from compact.core.messages import Message
+from compact.core.voices import voice_of
+from compact.errors import InvalidTranscript
+from compact.storage.transcripts import reading, table
+from compact.storage.transcripts.writing import write
+from evals.formats import BENCHMARKS, FORMATS, detect, read
+
+FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "benchmarks"
+PRODUCT = sorted((FIXTURES.parent / "transcripts").iterdir())
+FORMAT_OF = {
+    "longmemeval.json": "longmemeval",
+    "mini_swe_agent.traj.json": "mini_swe_agent",
+    "swe_agent.traj": "swe_agent",
+    "swe_agent_tools.traj": "swe_agent",
+    "tau2_bench.json": "tau2_bench",
+    "tau_bench.json": "tau_bench",
+}
+REFUSED = {
+    "qmsum": (b'{"meeting_transcripts": []}', "a meeting of several people"),
+    "locomo": (b'[{"conversation": {"speaker_a": "Ann"}}]', "a dialogue of two people"),
+}
+"""What is recognized as no conversation with an assistant."""
+
+
+def calls(messages: tuple[Message, ...]) -> list[tuple[str, str, str]]:
+    return [(c.id, c.name, c.arguments) for m in messages for c in m.tool_calls]
+
+
+def results(messages: tuple[Message, ...]) -> list[tuple[str, str]]:
+    return [(r.call_id, r.text) for m in messages for r in m.tool_results]
+
+
+# --- finding the format ---------------------------------------------------------------------------
+
+
+def test_each_fixture_has_its_format():
+    found = {path.name: detect(path) for path in FIXTURES.iterdir()}
+    assert found == FORMAT_OF
+    assert {*found.values(), *REFUSED} == {known.name for known in BENCHMARKS}
+
+
+def test_the_product_knows_no_benchmark():
+    """Importing these readers changes nothing for it: which formats there are is an argument."""
+    assert not {known.name for known in table.FORMATS} & {known.name for known in BENCHMARKS}
+    assert set(FORMATS) == {*table.FORMATS, *BENCHMARKS}
+    with pytest.raises(InvalidTranscript, match="an unknown format"):
+        reading.read(FIXTURES / "swe_agent.traj")
+    with pytest.raises(InvalidTranscript, match="no format is called 'swe_agent'"):
+        reading.read(FIXTURES / "swe_agent.traj", format="swe_agent")
+
+
+@pytest.mark.parametrize("path", PRODUCT, ids=lambda path: path.name)
+def test_what_the_product_reads_is_read_the_same(path):
+    assert detect(path) == reading.detect(path)
+    ours, products = read(path, conversation=1), reading.read(path, conversation=1)
+    assert [m.content for m in ours.messages] == [m.content for m in products.messages]
+
+
+@pytest.mark.parametrize("name", FORMAT_OF)
+def test_the_name_of_the_file_says_nothing(name, tmp_path):
+    """C-3: the format is found by content alone."""
+    path = tmp_path / "conversation.bin"
+    path.write_bytes((FIXTURES / name).read_bytes())
+    assert detect(path) == FORMAT_OF[name]
+
+
+@pytest.mark.parametrize("name", FORMAT_OF)
+def test_every_message_has_its_rows_and_an_id_of_its_own(name):
+    transcript = read(FIXTURES / name, conversation=1)
+    ids = [m.id for m in transcript.messages]
+    assert len(ids) == len(set(ids)) > 0
+    assert set(transcript.rows) == set(ids)
+
+
+def test_a_format_can_be_asked_for():
+    data = b'{"messages": [{"role": "user", "content": "hi"}], "instance_id": "x", "info": {}}'
+    assert detect(data) == "mini_swe_agent"
+    assert read(data, format="chat").format == "chat"
+
+
+BROKEN = [
+    *REFUSED.values(),
+    (b'{"history": [{"role": "user", "content": "x"}, {"content": 1}]}', r"history\[1\]"),
+    (b'{"history": [{"role": "user", "content": "x"}, 3]}', r"history\[1\]: expected"),
+]
+
+
+@pytest.mark.parametrize(("data", "reason"), BROKEN, ids=[x[1] for x in BROKEN])
+def test_a_broken_file_is_refused_with_a_reason(data, reason):
+    """NFR-2: one clear reason each."""
+    with pytest.raises(InvalidTranscript, match=reason) as caught:
+        read(data, source="a file")
+    assert caught.value.line is None
+    assert str(caught.value).startswith("a file: ")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("name", "count"), [("tau_bench.json", 3), ("longmemeval.json", 2)])
+def test_one_of_many_conversations_is_chosen_by_number(name, count):
+    path = FIXTURES / name
+    expected = f"holds {count} conversations: choose one with --conversation N, 1 to {count}"
+    with pytest.raises(InvalidTranscript, match=expected):
+        read(path)
+    for number in (0, count + 1, -1):
+        with pytest.raises(InvalidTranscript, match=f"no conversation {number}"):
+            read(path, conversation=number)
+    found = [read(path, conversation=n) for n in range(1, count + 1)]
+    assert {x.conversations for x in found} == {count}
+
+
+# --- the formats ----------------------------------------------------------------------------------
+
+
+def test_only_the_task_of_a_swe_agent_is_a_persons():
+    """C-8, K-4: observations and demonstrations are not a person's words."""
+    messages = read(FIXTURES / "swe_agent.traj").messages
+    voices = ["system", "injected", "person", "assistant", "observation"]
+    assert [voice_of(m) for m in messages] == voices
+    messages = read(FIXTURES / "swe_agent_tools.traj").messages
+    assert [voice_of(m) for m in messages] == [
+        "system", "person", "assistant", "tool", "observation",
+    ]  # fmt: skip
+    assert calls(messages) == [("call_9", "open", '{"path": "parser.py"}')]
+    assert results(messages) == [("call_9", "1:import re")]
+
+
+def test_only_the_task_of_a_mini_swe_agent_is_a_persons():
+    transcript = read(FIXTURES / "mini_swe_agent.traj.json")
+    assert [voice_of(m) for m in transcript.messages] == [
+        "system", "person", "assistant", "observation", "assistant", "observation",
+    ]  # fmt: skip
+    assert transcript.title == "toy__toy-1"
+
+
+def test_a_result_for_several_calls_answers_each():
+    data = b"""{"history": [{"role": "user", "content": "x"},
+        {"role": "tool", "content": "both", "tool_call_ids": ["a", "b"]}]}"""
+    assert results(read(data).messages) == [("a", "both"), ("b", "")]
+
+
+def test_tau2_leaves_the_customers_own_side_out():
+    transcript = read(FIXTURES / "tau2_bench.json")
+    assert [c[1] for c in calls(transcript.messages)] == ["find_line", "find_plan"]
+    assert results(transcript.messages) == [("a1", "line 1"), ("a2", "plan 2")]
+    assert transcript.notes == ("2 tool calls and results of the customer's own side",)
+
+
+def test_longmemeval_sessions_come_in_the_order_of_their_dates():
+    transcript = read(FIXTURES / "longmemeval.json", conversation=1)
+    assert [m.text for m in transcript.messages][::2] == ["I live in Bonn.", "I moved to Ulm."]
+    assert transcript.messages[0].timestamp.isoformat() == "2023-07-12T10:14:00+00:00"
+    assert "has_answer" not in (transcript.messages[2].wire or {})
+
+
+# --- writing --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", FORMAT_OF)
+def test_they_come_out_as_chat_completions_lines(name):
+    """C-3: and the product reads such a file, with the same words, calls and results."""
+    transcript = read(FIXTURES / name, conversation=1)
+    again = reading.read(write(transcript, transcript.messages).encode())
+    assert (again.format, again.container.shape) == ("chat", "lines")
+    assert [m.text for m in again.messages] == [m.text for m in transcript.messages]
+    assert calls(again.messages) == calls(transcript.messages)
+    assert results(again.messages) == results(transcript.messages)
