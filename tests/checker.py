@@ -49,6 +49,9 @@ def visible(message: Mapping[str, Any]) -> list[str]:
     texts = _visible_content(message.get("content"))
     if isinstance(message.get("refusal"), str):
         texts.append(message["refusal"])
+    if "call_id" in message or message.get("type") == "reasoning":
+        said = (message.get(name) for name in ("name", "arguments", "input", "output", "summary"))
+        texts += [text for each in said for text in _visible_content(each)]
     for call in message.get("tool_calls") or ():
         body = call.get("function") or call.get("custom") or {}
         texts += [body.get("name", ""), body.get("arguments", body.get("input", ""))]
@@ -66,6 +69,8 @@ def _visible_content(content: object) -> list[str]:
             case str():
                 texts.append(block)
             case {"type": "text", "text": str(text)} | {"type": "thinking", "thinking": str(text)}:
+                texts.append(text)
+            case {"type": "input_text" | "output_text" | "summary_text", "text": str(text)}:
                 texts.append(text)
             case {"type": "refusal", "refusal": str(text)}:
                 texts.append(text)
@@ -107,7 +112,30 @@ def joined_tokens(messages: Dicts) -> int:
 
 def broken_rules(messages: Dicts, wire: str) -> list[str]:
     """Every demand of the provider that the list breaks, in words."""
+    if wire == "responses":
+        return _broken_items(messages)
     return _broken_anthropic(messages) if wire == "anthropic" else _broken_chat(messages)
+
+
+def _broken_items(items: Dicts) -> list[str]:
+    """OpenAI's Responses API: each call has one output behind it, each output its call before it,
+    and reasoning stands before an item of the assistant.
+    """
+    found: list[str] = []
+    due: Counter[str] = Counter()
+    for i, item in enumerate(items):
+        kind, key = item.get("type", "message"), item.get("call_id")
+        if kind.endswith("_output"):
+            if due[key] != 1:
+                found.append(f"{i}: output {key!r} answers no call before it")
+            due[key] -= 1
+        elif kind.endswith("_call"):
+            due[key] += 1
+        elif kind == "reasoning":
+            then = items[i + 1] if i + 1 < len(items) else {"role": "nobody"}
+            if then.get("role", "assistant") != "assistant" or str(then.get("call_id")) in due:
+                found.append(f"{i}: reasoning without the item behind it")
+    return found + [f"the end: call {key!r} is not answered" for key, n in due.items() if n > 0]
 
 
 def _broken_chat(messages: Dicts) -> list[str]:
@@ -204,4 +232,5 @@ def key_of(message: Mapping[str, Any]) -> str:
         for b in blocks
         if b.get("type") in ("tool_use", "tool_result")
     ]
-    return freeze([message["role"], ids, message.get("tool_call_id"), message.get("name")])
+    ids += [message.get("call_id"), message.get("type")] if "call_id" in message else []
+    return freeze([message.get("role"), ids, message.get("tool_call_id"), message.get("name")])

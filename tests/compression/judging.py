@@ -24,7 +24,7 @@ MARGIN = 256
 """Tokens beside the floor below which even a good compression may say that it cannot fit."""
 STUB = 300
 """Tokens that a masked result, or a call whose arguments were clipped, may still have."""
-TEXTS = ("content", "tool_calls")
+TEXTS = ("content", "tool_calls", "arguments", "input", "output")
 SHORTENED = ("tokens left out; the whole text is", " masked \\u00b7 ", "more characters]")
 """What shortened texts say of themselves, as `checker.freeze` writes it."""
 PICTURE = {"chat_completions": 425, "anthropic": 410}

@@ -135,6 +135,10 @@ def judged(transcript: Transcript, window: int, seen: Counter[str]) -> Iterator[
     if done.unchanged:
         seen["fitted"] += 1
         return
+    if done.tokens_before is not None and done.tokens_before <= window:
+        seen["fitted, its calls closed"] += 1
+        yield from written_and_read_again(transcript, done)
+        return
     seen[f"compressed to {window:,}"] += 1
     if done.tokens_after < FILLED * window:
         seen["below 90 %"] += 1

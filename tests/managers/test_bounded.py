@@ -28,7 +28,7 @@ from typing import Any
 
 import pytest
 
-from compact import ContextManager, SQLiteManager, wiring
+from compact import ContextManager, SQLiteManager
 from compact.core.formats.known import format_named
 from compact.errors import InvalidTranscript
 from evals import formats
