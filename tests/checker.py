@@ -124,12 +124,12 @@ def _broken_items(items: Dicts) -> list[str]:
     found: list[str] = []
     due: Counter[str] = Counter()
     for i, item in enumerate(items):
-        kind, key = item.get("type", "message"), item.get("call_id")
+        kind, key = item.get("type", "message"), str(item.get("call_id"))
         if kind.endswith("_output"):
             if due[key] != 1:
                 found.append(f"{i}: output {key!r} answers no call before it")
             due[key] -= 1
-        elif kind.endswith("_call"):
+        elif kind.endswith("_call") and "call_id" in item:
             due[key] += 1
         elif kind == "reasoning":
             then = items[i + 1] if i + 1 < len(items) else {"role": "nobody"}

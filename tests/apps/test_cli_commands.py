@@ -361,3 +361,23 @@ def test_what_will_be_written_is_what_is_counted(run, fixtures, name):
     assert written["messages"] == report["messages_after"]
     read = json.loads(run("tokens", fixtures / name, "--json").out)
     assert read["tokens"] == written["tokens"] + read["kinds"]["reasoning"]["tokens"]
+
+
+def test_a_codex_rollout_is_counted_planned_and_written(run, fixtures, tmp_path):
+    """C-2, C-3: and what is written is read again, as Responses items."""
+    file = fixtures / "codex_cli.jsonl"
+    whole = json.loads(run("tokens", file, "--json").out)
+    active = json.loads(run("tokens", file, "--active", "--json").out)
+    assert (whole["format"], whole["tokenizer"]) == ("codex_cli", "o200k")
+    assert active["tokens"] < whole["tokens"]
+    done = run("dry-run", file, "--max-tokens", "500")
+    assert (done.code, "Codex CLI (JSONL)" in done.out) == (0, True)
+    done = run("compact", file, "--max-tokens", "500", "-o", "out.jsonl", "--json")
+    report = json.loads(done.out)
+    assert not report["unchanged"]
+    written = json.loads(run("tokens", "out.jsonl", "--json").out)
+    assert written["format"] == "chat"
+    assert written["tokens"] == report["tokens_after"] <= 500
+    assert {"type", "content"} <= messages_of(tmp_path / "out.jsonl")[0].keys()
+    assert run("compact", "out.jsonl", "--max-tokens", "500", "-o", "again.jsonl").code == 0
+    assert messages_of(tmp_path / "again.jsonl") == messages_of(tmp_path / "out.jsonl")

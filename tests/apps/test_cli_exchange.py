@@ -42,7 +42,7 @@ def test_every_format_comes_in_with_ids_times_and_title(run, fixtures, tmp_path,
     assert [m.content for m in kept] == [m.content for m in read.messages]
     told = json.loads(run("sessions", "list", "--json").out)["sessions"][0]
     assert (told["messages"], told["title"]) == (len(kept), read.title)
-    assert told["format"] == read.wire
+    assert (told["format"], told["model"]) == (read.wire, read.model)
     for note in read.notes:
         assert " ".join(note.split())[:60] in done.err
     if transcript in (
@@ -52,6 +52,12 @@ def test_every_format_comes_in_with_ids_times_and_title(run, fixtures, tmp_path,
     ):  # files with times
         assert [m.timestamp for m in kept] == [m.timestamp for m in read.messages]
         assert told["created_at"] == read.messages[0].timestamp.isoformat()
+
+
+def test_a_session_has_the_model_that_is_asked_for_else_the_files(run, fixtures):
+    for asked, model in (((), "gpt-5.5"), (("--model", "gpt-4o"), "gpt-4o")):
+        run("sessions", "import", fixtures / "codex_cli.jsonl", "--as", model, *asked)
+        assert json.loads(run("sessions", "show", model, "--json").out)["model"] == model
 
 
 def test_only_import_makes_a_store_and_says_where(run, sample, tmp_path):

@@ -148,6 +148,24 @@ def test_active_starts_with_the_last_real_summary():
 
 
 @pytest.mark.slow
+def test_codex_items_are_read_once_and_what_was_typed_is_a_persons():
+    """C-2, C-8: counted in the rows themselves; active is what the last compaction kept, and what
+    follows it."""
+    for path in files("codex_rollouts"):
+        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        items = [row["payload"] for row in rows if row["type"] == "response_item"]
+        typed = [row for row in rows if row["payload"].get("type") == "user_message"]
+        whole = read(path)
+        assert [m.wire for m in whole.messages] == items
+        assert sum(voice_of(m) == "person" for m in whole.messages) == len(typed) > 0
+        bounds = [i for i, row in enumerate(rows) if row["type"] == "compacted"]
+        kept = rows[bounds[-1]]["payload"]["replacement_history"] if bounds else []
+        start = bounds[-1] if bounds else 0
+        later = [row["payload"] for row in rows[start:] if row["type"] == "response_item"]
+        assert [m.wire for m in read(path, active=True).messages] == [*kept, *later]
+
+
+@pytest.mark.slow
 def test_other_formats_are_written_and_read_again():
     """C-3: as chat completions, with the same calls, results and words."""
     for folder in FORMAT_OF:

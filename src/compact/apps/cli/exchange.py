@@ -190,7 +190,7 @@ def _session_of(read: SessionFile, options: ImportOptions, shelf: Shelf) -> Sess
         id=name,
         scope=scope,
         title=options.title or read.title,
-        model=read.model or shelf.settings.model,
+        model=options.model or read.model or shelf.settings.model,
         mode=read.mode,
         wire=read.wire,
         tokenizer=counter.estimator.name,
