@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
@@ -19,19 +20,13 @@ from compact.config import CompactConfig
 from compact.core.asking import PATIENCE, Patience
 from compact.core.calls import checked
 from compact.core.events import Event
+from compact.core.formats.known import format_named
 from compact.core.messages import Message
-from compact.core.model_keys import ModelKey, parse_key
+from compact.core.model_keys import PROVIDERS, parse_key
 from compact.core.policy import CompactPolicy
 from compact.core.profiles import ModelBook, profile_of, shipped
 from compact.core.protocols import ChatModel, Emit, SessionStore, Summarizer, TokenEstimator
-from compact.core.tokens import (
-    ANTHROPIC_FRAMING,
-    CLAUDE_FRAMING,
-    OLLAMA_FRAMING,
-    OPENAI_FRAMING,
-    RESPONSES_FRAMING,
-    TokenCounter,
-)
+from compact.core.tokens import CLAUDE_FRAMING, TokenCounter
 from compact.errors import InvalidArgument, NotFound, StoreFailed, UnknownModel
 from compact.providers import tokenizers
 
@@ -46,18 +41,6 @@ if TYPE_CHECKING:
 TOKENIZERS = tokenizers.NAMES
 """The tokenizers there are, by name."""
 
-_FRAMING = {
-    "chat_completions": OPENAI_FRAMING,
-    "anthropic": ANTHROPIC_FRAMING,
-    "responses": RESPONSES_FRAMING,
-    "ollama": OLLAMA_FRAMING,
-}
-_WIRE_TOKENIZER = {
-    "chat_completions": "o200k",
-    "anthropic": "claude",
-    "responses": "o200k",
-    "ollama": "chars",
-}
 _counters: dict[tuple[str, str], TokenCounter] = {}
 
 
@@ -79,7 +62,7 @@ def token_counter(
         UnknownModel: no such tokenizer, or nothing is known of the model and there is no
             `otherwise`.
     """
-    framing = _FRAMING[wire]
+    framing = format_named(wire).framing
     if tokenizer is not None and not isinstance(tokenizer, str):
         return TokenCounter(tokenizer, getattr(tokenizer, "framing", framing))
     name = tokenizer or _tokenizer_for(wire, model, otherwise)
@@ -94,7 +77,7 @@ def token_counter(
 
 def _tokenizer_for(wire: str, model: str | None, otherwise: str | None) -> str:
     if not model:
-        return _WIRE_TOKENIZER[wire]
+        return format_named(wire).tokenizer
     if otherwise is not None and profile_of(model) is None:
         return otherwise
     return tokenizers.tokenizer_of_model(model)
@@ -232,49 +215,16 @@ def chat_model(
             raise InvalidArgument("api_key", "api_key is for a model's key, and this is a model")
         return key
     named = parse_key(key)
-    return _CHAT_MODELS[named.provider](named, timeout, api_key)
-
-
-def _openai_chat(key: ModelKey, timeout: float, api_key: str | None) -> ChatModel:
-    from compact.providers.openai_chat import OpenAIChat
-
-    return OpenAIChat(key.name, base_url=key.base_url, api_key=api_key, timeout=timeout)
-
-
-def _openai_responses(key: ModelKey, timeout: float, api_key: str | None) -> ChatModel:
-    from compact.providers.openai_responses import OpenAIResponses
-
-    return OpenAIResponses(key.name, base_url=key.base_url, api_key=api_key, timeout=timeout)
-
-
-def _anthropic(key: ModelKey, timeout: float, api_key: str | None) -> ChatModel:
-    from compact.providers.anthropic_messages import AnthropicMessages
-
-    return AnthropicMessages(key.name, base_url=key.base_url, api_key=api_key, timeout=timeout)
-
-
-def _ollama(key: ModelKey, timeout: float, api_key: str | None) -> ChatModel:
-    from compact.providers.ollama_chat import OllamaChat
-
-    return OllamaChat(key.name, base_url=key.base_url, api_key=api_key, timeout=timeout)
-
-
-def _transformers(key: ModelKey, timeout: float, api_key: str | None) -> ChatModel:
-    from compact.providers.transformers_chat import TransformersChat
-
-    if api_key is not None:
-        raise InvalidArgument("api_key", f"api_key is for a server, and {key} runs in this process")
-    return TransformersChat(key.name, timeout=timeout)
-
-
-_CHAT_MODELS: Mapping[str, Callable[[ModelKey, float, str | None], ChatModel]] = {
-    "openai": _openai_chat,
-    "openai-responses": _openai_responses,
-    "anthropic": _anthropic,
-    "ollama": _ollama,
-    "transformers": _transformers,
-}
-"""Who answers for a provider of `core.model_keys`."""
+    provider = PROVIDERS[named.provider]
+    module, _, adapter = provider.adapter.partition(":")
+    made = getattr(import_module(f"compact.providers.{module}"), adapter)
+    if provider.spoken is None:
+        if api_key is not None:
+            reason = f"api_key is for a server, and {named} runs in this process"
+            raise InvalidArgument("api_key", reason)
+        return cast("ChatModel", made(named.name, timeout=timeout))
+    at = {"base_url": named.base_url, "api_key": api_key, "timeout": timeout}
+    return cast("ChatModel", made(named.name, **at))
 
 
 def how_to_install(extra: str) -> str:

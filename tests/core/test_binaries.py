@@ -19,7 +19,7 @@ PDF = f"data:application/pdf;base64,{DATA}"
 PAGES = file_tokens(BYTES)
 SOURCE = {"type": "base64", "media_type": "application/pdf", "data": DATA}
 DOCUMENT = {"type": "document", "source": SOURCE, "title": "The plan"}
-UNKNOWN = image_tokens(Image(), "openai")
+UNKNOWN = image_tokens(Image(), "tiles")
 
 COSTS: dict[str, tuple[str, dict[str, Any], int]] = {
     "a chat file": (

@@ -92,13 +92,13 @@ ANTHROPIC = [
 @pytest.mark.parametrize(("width", "height", "detail", "tokens"), OPENAI)
 def test_openais_images(width, height, detail, tokens):
     """K-3: the examples of "Images and vision"."""
-    assert image_tokens(Image(width, height, detail), "openai") == tokens
+    assert image_tokens(Image(width, height, detail), "tiles") == tokens
 
 
 @pytest.mark.parametrize(("width", "height", "tokens"), ANTHROPIC)
 def test_anthropics_images(width, height, tokens):
     """K-3: the examples of "Vision", and its largest."""
-    assert image_tokens(Image(width, height), "anthropic") == tokens
+    assert image_tokens(Image(width, height), "area") == tokens
 
 
 def test_the_size_of_an_image_is_read_from_its_data():

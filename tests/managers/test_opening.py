@@ -61,7 +61,7 @@ def test_a_model_of_another_format_opens_the_session_in_its_own() -> None:
     ContextManager(store=store, session_id="s", format="anthropic", tokenizer="o200k")
     again = ContextManager("gpt-4o", store=store, session_id="s")
     assert again._state.wire.name == "anthropic"
-    assert again._state.counter.framing.images == "anthropic"
+    assert again._state.counter.framing.images == "area"
 
 
 def test_a_session_of_another_scope_is_not_opened() -> None:

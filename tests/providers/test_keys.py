@@ -11,8 +11,9 @@ import pytest
 from compact import CompactConfig, CompactError, ContextManager, compress
 from compact.core.context import ActiveContext
 from compact.core.messages import Message
+from compact.core.model_keys import PROVIDERS
 from compact.errors import InvalidArgument, ModelRefused, ModelUnavailable
-from compact.providers.clients import HOMES, is_sealed, key_for
+from compact.providers.clients import is_sealed, key_for
 from compact.providers.failures import key_hint
 from compact.providers.offered import offered_by
 from compact.providers.openai_chat import OpenAIChat
@@ -78,10 +79,10 @@ def test_a_server_on_this_machine_is_sent_its_key(face: str) -> None:
         assert "the-" in _sent(server)
 
 
-@pytest.mark.parametrize("provider", HOMES)
+@pytest.mark.parametrize("provider", [p.name for p in PROVIDERS.values() if p.key])
 def test_a_key_belongs_to_its_own_address(provider: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """However sealed the way is: another server's key is none of its business."""
-    home = HOMES[provider]
+    home = PROVIDERS[provider]
     assert key_for(provider, "https://models.example/v1") is None
     assert key_for(provider, home.own) == f"the-{home.key}"
     for named in ("https://models.example/v1", "HTTPS://models.example:443"):

@@ -13,6 +13,7 @@ import pytest
 from compact import ContextManager
 from compact.core.asking import Ask, Limits
 from compact.core.context import ActiveContext
+from compact.core.formats.known import format_named
 from compact.core.formats.tool_schemas import schemas_for
 from compact.core.messages import Message, Text, Thinking, ToolCall
 from compact.core.replies import Reply
@@ -195,16 +196,20 @@ SHAPES: Mapping[str, dict[str, Any]] = {
 }
 
 
+def schemas_as(format: str, tools: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return schemas_for(format_named(format).tool_shape, tools)
+
+
 @pytest.mark.parametrize("source", SHAPES)
 @pytest.mark.parametrize("target", SHAPES)
 def test_tool_schemas_are_written_as_each_provider_wants_them(source, target) -> None:
     """Each of the shapes in each other one; the right one stays as it is (US-3)."""
-    (written,) = schemas_for(target, [SHAPES[source]])
+    (written,) = schemas_as(target, [SHAPES[source]])
     if source == "responses" and target != "responses":
         inner = written.get("function", written)
         assert inner.pop("strict") is False
     assert written == SHAPES[target]
-    assert schemas_for("ollama", [SHAPES[source]]) == schemas_for(
+    assert schemas_as("ollama", [SHAPES[source]]) == schemas_as(
         "chat_completions", [SHAPES[source]]
     )
 
@@ -215,9 +220,9 @@ def test_tools_of_a_providers_own_are_left_alone() -> None:
     """
     own = {"type": "web_search_20250305", "name": "web_search", "max_uses": 3}
     for format in (*SHAPES, "ollama"):
-        assert schemas_for(format, [own]) == [own]
+        assert schemas_as(format, [own]) == [own]
     bare = {"type": "function", "function": {"name": "now"}}
-    assert schemas_for("anthropic", [bare]) == [
+    assert schemas_as("anthropic", [bare]) == [
         {"name": "now", "input_schema": {"type": "object", "properties": {}}}
     ]
 

@@ -17,6 +17,7 @@ from typing import Any
 from compact.compression.stubs import stub
 from compact.core.arguments import read_json
 from compact.core.budget import even_share
+from compact.core.formats.known import format_named
 from compact.core.messages import (
     Message,
     MessageMetadata,
@@ -420,11 +421,11 @@ def answer(calls: Sequence[ToolCall], asked: Message) -> Message:
     """A note in the place of results that never came; `asked` is the message that made the
     calls.
     """
-    anthropic = asked.wire_format == "anthropic"
+    role = format_named(asked.wire_format).results_role if asked.wire_format else "tool"
     return Message.trusted(
-        role="user" if anthropic else "tool",
+        role=role,
         content=tuple(
-            ToolResult(c.id, NO_RESULT, c.name, raw=None if anthropic else _kind_of(c))
+            ToolResult(c.id, NO_RESULT, c.name, raw=None if role == "user" else _kind_of(c))
             for c in calls
         ),
         id=asked.id + _ANSWERED,

@@ -13,21 +13,65 @@ from compact.core.profiles import profile_of
 from compact.core.redaction import without_credentials
 from compact.errors import UnknownModel
 
-PROVIDERS = ("openai", "openai-responses", "anthropic", "ollama", "transformers")
-"""Who can be named before the colon of a key."""
-_SPOKEN: Mapping[str, str] = {
-    "openai": "openai",
-    "responses": "openai-responses",
-    "anthropic": "anthropic",
-    "ollama": "ollama",
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """Who answers for models. A provider is one record of `PROVIDERS` and one adapter."""
+
+    name: str
+    """What stands before the colon of a key."""
+    adapter: str
+    """The chat model's module and class below `compact.providers`."""
+    format: str
+    """The wire format of its prompts, which says how tokens are counted."""
+    spoken: str | None = None
+    """What stands before the `+` of an address where a server of one's own speaks so; None for what
+    has no server."""
+    makes: str | None = None
+    """A pattern of the models that are asked for by bare names, where a profile knows them."""
+    key: str = ""
+    """The variable of the environment that holds the key."""
+    address: str = ""
+    """The variable that says where the key belongs."""
+    own: str = ""
+    """The provider's own address, where the key belongs without that variable."""
+    usual: str = ""
+    """Who is asked where no address is named; the own address where it is empty."""
+
+
+_OPENAI = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "https://api.openai.com/v1")
+_ANTHROPIC = ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "https://api.anthropic.com")
+_OLLAMA = ("OLLAMA_API_KEY", "OLLAMA_HOST", "https://ollama.com", "http://127.0.0.1:11434")
+_GPT = r"(?:ft:)?(?:gpt-(?!oss)|chatgpt-|o\d)"
+
+PROVIDERS: Mapping[str, Provider] = {
+    provider.name: provider
+    for provider in (
+        Provider("openai", "openai_chat:OpenAIChat", "chat_completions", "openai", _GPT, *_OPENAI),
+        Provider(
+            "openai-responses",
+            "openai_responses:OpenAIResponses",
+            "responses",
+            "responses",
+            None,
+            *_OPENAI,
+        ),
+        Provider(
+            "anthropic",
+            "anthropic_messages:AnthropicMessages",
+            "anthropic",
+            "anthropic",
+            "claude",
+            *_ANTHROPIC,
+        ),
+        Provider("ollama", "ollama_chat:OllamaChat", "ollama", "ollama", None, *_OLLAMA),
+        Provider("transformers", "transformers_chat:TransformersChat", "chat_completions"),
+    )
 }
-"""What a server of one's own may speak, as it stands before the `+` of an address."""
-_PREFIX: Mapping[str, str] = {provider: spoken for spoken, provider in _SPOKEN.items()}
-_MAKERS: Mapping[str, str] = {
-    "openai": r"(?:ft:)?(?:gpt-(?!oss)|chatgpt-|o\d)",
-    "anthropic": r"claude",
-}
-"""Whose models are asked for by their bare names, where a profile knows them."""
+"""All providers, by name."""
+DEFAULT = "openai"
+"""Whose API most servers speak: it needs no name before an address."""
+_SPOKEN: Mapping[str, str] = {p.spoken: p.name for p in PROVIDERS.values() if p.spoken}
 _ADDRESS = re.compile(
     r"(?:(?P<spoken>[a-z-]+)\+)?(?P<url>https?://[^\s#]+)(?:#(?P<name>.*))?", re.IGNORECASE
 )
@@ -56,7 +100,7 @@ class ModelKey:
     def __str__(self) -> str:
         if self.base_url is None:
             return f"{self.provider}:{self.name}"
-        prefix = "" if self.provider == "openai" else f"{_PREFIX[self.provider]}+"
+        prefix = "" if self.provider == DEFAULT else f"{PROVIDERS[self.provider].spoken}+"
         return f"{prefix}{self.base_url}#{self.name}"
 
 
@@ -73,17 +117,27 @@ def parse_key(text: str) -> ModelKey:
         provider, found, name = text.partition(separator)
         if found and provider.lower() in PROVIDERS and name.strip():
             return ModelKey(provider.lower(), name.strip())
-    for provider, pattern in _MAKERS.items():
-        if re.match(pattern, text, re.IGNORECASE) and profile_of(text) is not None:
-            return ModelKey(provider, text)
+    for each in PROVIDERS.values():
+        if each.makes and re.match(each.makes, text, re.IGNORECASE) and profile_of(text):
+            return ModelKey(each.name, text)
     raise UnknownModel(f"{without_credentials(text)!r} names no model that can be asked; {_WAYS}")
+
+
+def format_for(model: str | None) -> str:
+    """The wire format of a session that names this model and no format: that of whoever makes it,
+    as far as its name tells.
+    """
+    for each in PROVIDERS.values():
+        if each.makes and re.search(each.makes, model or "", re.IGNORECASE):
+            return each.format
+    return PROVIDERS[DEFAULT].format
 
 
 def _at_address(text: str) -> ModelKey:
     found = _ADDRESS.fullmatch(text)
     if found is None:
         raise UnknownModel(f"{without_credentials(text)!r} is no address of a server; {_WAYS}")
-    spoken, url, name = (found["spoken"] or "openai").lower(), found["url"], found["name"]
+    spoken, url, name = (found["spoken"] or DEFAULT).lower(), found["url"], found["name"]
     if not _BESIDE.isdisjoint(url):
         raise UnknownModel(
             "the address may hold a password, and keys are shown and kept: leave out what stands "

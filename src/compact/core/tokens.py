@@ -45,7 +45,8 @@ from compact.core.protocols import TokenEstimator
 
 CACHE_ENTRIES = 200_000
 
-ImageFormula = Literal["openai", "anthropic"]
+ImageFormula = Literal["tiles", "area"]
+"""OpenAI's and Anthropic's, as above."""
 SchemaForm = Literal["cookbook", "json"]
 _INNER = frozenset(
     {
@@ -83,7 +84,7 @@ class Framing:
     """Tokens of reasoning for each token of it that is shown."""
     sealed: float = 0.0
     """Tokens of reasoning for each character of its seal, where that is more than what is shown."""
-    images: ImageFormula = "openai"
+    images: ImageFormula = "tiles"
     schemas: SchemaForm = "cookbook"
     """How tool schemas stand in the prompt: as the cookbook counts them, or as JSON, as the
     templates of open models write them."""
@@ -92,14 +93,14 @@ class Framing:
 
 
 OPENAI_FRAMING = Framing("OpenAI Cookbook, and recorded usage of gpt-4.1 (docs/evidence.md)")
-ANTHROPIC_FRAMING = Framing("as OpenAI; images: Anthropic, Vision", images="anthropic")
+ANTHROPIC_FRAMING = Framing("as OpenAI; images: Anthropic, Vision", images="area")
 """For Anthropic messages that are counted by an OpenAI tokenizer because somebody asked for it."""
 CLAUDE_FRAMING = Framing(
     "recorded usage of Claude Code sessions (docs/evidence.md); images: Anthropic, Vision",
     per_call=48,
     names=1,
     thinking=1.5,
-    images="anthropic",
+    images="area",
 )
 
 
@@ -257,7 +258,7 @@ def image_tokens(image: Image, formula: ImageFormula) -> int:
     """
     if image.raw is not None and not is_picture(image.raw):
         return binary_tokens(image.raw, formula)
-    if formula == "anthropic":
+    if formula == "area":
         if not image.width or not image.height:
             return _ANTHROPIC_LARGEST
         return min(_ANTHROPIC_LARGEST, math.ceil(image.width * image.height / 750))

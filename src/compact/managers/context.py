@@ -456,7 +456,7 @@ class ContextManager(Choosing, Sending):
             UnknownModel: there is no such format.
         """
         written = format_named(format or self._state.wire.name)
-        return schemas_for(written.name, recalls.tools())
+        return schemas_for(written.tool_shape, recalls.tools())
 
     def call_tool(
         self,

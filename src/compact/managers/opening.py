@@ -22,6 +22,7 @@ from compact.core.formats.wire import NOTHING_BEFORE, Before, WireFormat
 from compact.core.given import Given, message_given
 from compact.core.history import History
 from compact.core.messages import Message
+from compact.core.model_keys import format_for
 from compact.core.policy import CompactPolicy
 from compact.core.profiles import ModelBook, shipped
 from compact.core.prompts import PromptParts
@@ -124,7 +125,7 @@ def opened(
         reason = "session_id is an empty text: leave it out for a new session"
         raise InvalidArgument("session_id", reason)
     setting.policy(options.get("policy") or CompactPolicy(), size)  # refused in time
-    asked = format_named(options.get("format") or _format_for(model))
+    asked = format_named(options.get("format") or format_for(model))
     otherwise = None if window is None else "chars"
     counter = _counter(asked.name, options, model, otherwise)
     wiring.summarizer(options.get("summarizer"), counter, book=setting.book)  # refused in time
@@ -358,7 +359,3 @@ def _setting(model: str | None, options: SessionOptions) -> Setting:
         summarizer=first if isinstance(first, str) and first != wiring.EXTRACTIVE else None,
         tiers=options.get("tiers") or {},
     )
-
-
-def _format_for(model: str | None) -> str:
-    return "anthropic" if model and "claude" in model.lower() else "chat_completions"

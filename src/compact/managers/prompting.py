@@ -124,14 +124,14 @@ class Prompting:
 
     def _assembled(self, parts: PromptParts, given: Lead, mode: str, budget: int) -> Lead:
         count = self._counter.text
-        own = 0 if self._has_field else count(heading("", self.own))
+        own = 0 if self._wire.has_system_field else count(heading("", self.own))
         prompt = assemble(
             parts, mode=self.mode(mode), tier_budget=budget, count=lambda text: count(text) + own
         )
         lead = given._replace(prompt=prompt)
         if not prompt.text:
             return lead
-        if self._has_field:
+        if self._wire.has_system_field:
             return self._in_field(lead, "system prompt", prompt.text, given.beside.system)
         message = prompt_message(prompt, self.own)
         assert message is not None, "it says something"
@@ -162,15 +162,10 @@ class Prompting:
         message = goals_message(goals, self.own)
         if message is None:
             return lead
-        if self._has_field:
+        if self._wire.has_system_field:
             return self._in_field(lead, "goals", lead.beside.system, message.text)
         parts = lead.with_part("goals", self._counter.message(message))
         return lead._replace(goals=message, parts=parts)
-
-    @property
-    def _has_field(self) -> bool:
-        """Whether the format has a field of its own for the system prompt."""
-        return self._wire.name == "anthropic"
 
     def _in_field(self, lead: Lead, part: str, first: System, second: System) -> Lead:
         """The lead with these two as its system field; what it grows by is that part's."""

@@ -9,23 +9,24 @@ import importlib
 import os
 import re
 import ssl
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from functools import cache
 from importlib.metadata import PackageNotFoundError, requires
 from ipaddress import ip_address
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary, finalize
 
-from compact.core.model_keys import ModelKey
+from compact.core.model_keys import PROVIDERS, ModelKey
 from compact.errors import ModelRefused
 
 Client = TypeVar("Client")
 NO_KEY = "none"
 """What a client that wants a key is given where none is to be sent."""
 _PACKAGE = re.compile(r"[^;]+")
+_HUB = "https://huggingface.co"
 _Open = WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[Client, AsyncGenerator[Client, None]]]
 
 
@@ -57,34 +58,12 @@ def _requirements() -> list[str]:
         return []
 
 
-class Home(NamedTuple):
-    """Where the key of a provider belongs: the variables, and what counts without them."""
-
-    key: str
-    address: str
-    own: str
-    """The provider's own address."""
-    usual: str
-    """Who is asked where no address is named."""
-
-
-_OPENAI = "https://api.openai.com/v1"
-_ANTHROPIC = "https://api.anthropic.com"
-_HUB = "https://huggingface.co"
-HOMES: Mapping[str, Home] = {
-    "openai": Home("OPENAI_API_KEY", "OPENAI_BASE_URL", _OPENAI, _OPENAI),
-    "openai-responses": Home("OPENAI_API_KEY", "OPENAI_BASE_URL", _OPENAI, _OPENAI),
-    "anthropic": Home("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", _ANTHROPIC, _ANTHROPIC),
-    "ollama": Home("OLLAMA_API_KEY", "OLLAMA_HOST", "https://ollama.com", "http://127.0.0.1:11434"),
-}
-
-
 def key_for(provider: str, address: str | None) -> str | None:
     """The key that the environment holds, for the server at an address; None stands for where the
     environment or the provider says that it is. None where there is none, where it would travel
     readable, and where it belongs to somebody else (`belongs`).
     """
-    key = os.environ.get(HOMES[provider].key) or None
+    key = os.environ.get(PROVIDERS[provider].key) or None
     return key if is_sealed(address) and belongs(provider, address) else None
 
 
@@ -95,8 +74,14 @@ def belongs(provider: str, address: str | None) -> bool:
     """
     if address is None or is_here(address):
         return True
-    home = HOMES[provider]
-    return _origin(address) == _origin(os.environ.get(home.address) or home.own)
+    asked = PROVIDERS[provider]
+    return _origin(address) == _origin(os.environ.get(asked.address) or asked.own)
+
+
+def address_of(provider: str) -> str:
+    """Whom a provider's models are asked at where their key names no server."""
+    asked = PROVIDERS[provider]
+    return os.environ.get(asked.address) or asked.usual or asked.own
 
 
 def leads_to(key: ModelKey) -> str | None:
@@ -107,8 +92,7 @@ def leads_to(key: ModelKey) -> str | None:
         found = Path(key.name).is_dir()
         address = None if found else os.environ.get("HF_ENDPOINT") or _HUB
     else:
-        home = HOMES[key.provider]
-        address = key.base_url or os.environ.get(home.address) or home.usual
+        address = key.base_url or address_of(key.provider)
     return None if address is None or is_here(address) else address
 
 

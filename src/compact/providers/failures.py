@@ -8,7 +8,6 @@ refusal says of sizes is read in `core.overflow`; when to ask again is the calle
 from __future__ import annotations
 
 import math
-import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -16,7 +15,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from compact.core.model_keys import parse_key
+from compact.core.model_keys import PROVIDERS, parse_key
 from compact.core.overflow import refusal_of
 from compact.core.redaction import redact, without_credentials
 from compact.errors import (
@@ -28,7 +27,7 @@ from compact.errors import (
     ModelUnavailable,
     UnknownModel,
 )
-from compact.providers.clients import HOMES, belongs, is_sealed
+from compact.providers.clients import address_of, belongs, is_sealed
 
 QUOTED = 300
 """Characters of a server's own words that are repeated."""
@@ -273,8 +272,8 @@ def key_hint(model: str) -> str:
     with suppress(UnknownModel):
         named = parse_key(model)
         provider, address = named.provider, named.base_url
-    home = HOMES.get(provider)
-    if home is None:
+    home = PROVIDERS.get(provider)
+    if home is None or not home.key:
         return f"give the right key: {_GIVEN}"
     if not is_sealed(address):
         return f"{home.key} is not sent over plain http; ask by https, or {_GIVEN}"
@@ -293,9 +292,10 @@ def _where(model: str) -> str:
     with suppress(UnknownModel):  # a server that is asked for its list
         named = parse_key(model)
         provider, address = named.provider, named.base_url
-    if address is not None or (home := HOMES.get(provider)) is None:
+    home = PROVIDERS.get(provider)
+    if address is not None or home is None or not home.address:
         return address or without_credentials(model)
-    address = without_credentials(os.environ.get(home.address) or home.usual)
+    address = without_credentials(address_of(provider))
     return f"{address} ({home.address}, in the environment of the process, says where)"
 
 

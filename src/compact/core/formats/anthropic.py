@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from compact.core import images
 from compact.core.arguments import arguments_of
+from compact.core.formats.tool_schemas import ToolShape
 from compact.core.formats.wire import (
     NO_IMAGE,
     NOTHING_BEFORE,
@@ -36,7 +37,8 @@ from compact.core.messages import (
     ToolCall,
     ToolResult,
 )
-from compact.core.provider_rules import ANTHROPIC, ProviderRules
+from compact.core.provider_rules import ANTHROPIC
+from compact.core.tokens import ANTHROPIC_FRAMING
 from compact.errors import InvalidMessage
 
 NAME = "anthropic"
@@ -46,15 +48,13 @@ _ROLES = ("user", "assistant", "system")
 class Anthropic:
     """The wire format of Anthropic's Messages API."""
 
-    @property
-    def name(self) -> str:
-        """The format's name."""
-        return NAME
-
-    @property
-    def rules(self) -> ProviderRules:
-        """What the provider demands of a message list."""
-        return ANTHROPIC
+    name = NAME
+    rules = ANTHROPIC
+    framing = ANTHROPIC_FRAMING
+    tokenizer = "claude"
+    tool_shape: ToolShape = "input_schema"
+    has_system_field = True
+    results_role: Literal["tool", "user"] = "user"
 
     def parse(
         self, raw: Mapping[str, Any], position: int, before: Before = NOTHING_BEFORE

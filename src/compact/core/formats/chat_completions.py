@@ -11,9 +11,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from compact.core import defaults, images
+from compact.core.formats.tool_schemas import ToolShape
 from compact.core.formats.wire import (
     NO_IMAGE,
     NOTHING_BEFORE,
@@ -42,7 +43,8 @@ from compact.core.messages import (
     ToolCall,
     ToolResult,
 )
-from compact.core.provider_rules import OPENAI_CHAT, ProviderRules
+from compact.core.provider_rules import OPENAI_CHAT
+from compact.core.tokens import OPENAI_FRAMING
 from compact.errors import InvalidMessage
 
 NAME = "chat_completions"
@@ -51,15 +53,13 @@ NAME = "chat_completions"
 class ChatCompletions:
     """The wire format of OpenAI's chat completions and of everything compatible with it."""
 
-    @property
-    def name(self) -> str:
-        """The format's name."""
-        return NAME
-
-    @property
-    def rules(self) -> ProviderRules:
-        """What the provider demands of a message list."""
-        return OPENAI_CHAT
+    name = NAME
+    rules = OPENAI_CHAT
+    framing = OPENAI_FRAMING
+    tokenizer = "o200k"
+    tool_shape: ToolShape = "nested"
+    has_system_field = False
+    results_role: Literal["tool", "user"] = "tool"
 
     def parse(
         self, raw: Mapping[str, Any], position: int, before: Before = NOTHING_BEFORE

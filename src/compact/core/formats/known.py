@@ -128,4 +128,4 @@ def prompt_of(context: ActiveContext, format: str = "chat_completions") -> list[
 
 def tools_of(context: ActiveContext, format: str) -> list[dict[str, Any]]:
     """An active context's tools as a provider's dictionaries, to be sent."""
-    return all_carried(schemas_for(format, context.tools))
+    return all_carried(schemas_for(format_named(format).tool_shape, context.tools))

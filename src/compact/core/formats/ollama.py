@@ -10,10 +10,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from compact.core import images
 from compact.core.arguments import arguments_of
+from compact.core.formats.tool_schemas import ToolShape
 from compact.core.formats.wire import (
     NO_IMAGE,
     NOTHING_BEFORE,
@@ -36,7 +37,8 @@ from compact.core.messages import (
     ToolCall,
     ToolResult,
 )
-from compact.core.provider_rules import OLLAMA, ProviderRules
+from compact.core.provider_rules import OLLAMA
+from compact.core.tokens import OLLAMA_FRAMING
 from compact.errors import InvalidMessage
 
 NAME = "ollama"
@@ -50,15 +52,13 @@ _MEDIA = {"/9j/": "image/jpeg", "R0lGOD": "image/gif", "UklGR": "image/webp"}
 class Ollama:
     """The wire format of Ollama's `/api/chat`."""
 
-    @property
-    def name(self) -> str:
-        """The format's name."""
-        return NAME
-
-    @property
-    def rules(self) -> ProviderRules:
-        """What the server's templates demand of a message list."""
-        return OLLAMA
+    name = NAME
+    rules = OLLAMA
+    framing = OLLAMA_FRAMING
+    tokenizer = "chars"
+    tool_shape: ToolShape = "nested"
+    has_system_field = False
+    results_role: Literal["tool", "user"] = "tool"
 
     def parse(
         self, raw: Mapping[str, Any], position: int, before: Before = NOTHING_BEFORE

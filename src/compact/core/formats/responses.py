@@ -10,9 +10,10 @@ are. Reasoning of another format is left out, as it carries no seal.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from compact.core import images
+from compact.core.formats.tool_schemas import ToolShape
 from compact.core.formats.wire import (
     NO_IMAGE,
     NOTHING_BEFORE,
@@ -36,7 +37,8 @@ from compact.core.messages import (
     ToolCall,
     ToolResult,
 )
-from compact.core.provider_rules import OPENAI_RESPONSES, ProviderRules
+from compact.core.provider_rules import OPENAI_RESPONSES
+from compact.core.tokens import RESPONSES_FRAMING
 from compact.errors import InvalidMessage, ServerHeldState
 
 NAME = "responses"
@@ -63,15 +65,13 @@ _HELD = ("previous_response_id", "conversation", "conversation_id", "auto_previo
 class Responses:
     """The wire format of the input of OpenAI's Responses API."""
 
-    @property
-    def name(self) -> str:
-        """The format's name."""
-        return NAME
-
-    @property
-    def rules(self) -> ProviderRules:
-        """What the provider demands of a message list."""
-        return OPENAI_RESPONSES
+    name = NAME
+    rules = OPENAI_RESPONSES
+    framing = RESPONSES_FRAMING
+    tokenizer = "o200k"
+    tool_shape: ToolShape = "flat"
+    has_system_field = False
+    results_role: Literal["tool", "user"] = "tool"
 
     def parse(
         self, raw: Mapping[str, Any], position: int, before: Before = NOTHING_BEFORE

@@ -1,54 +1,60 @@
 """Tool schemas: how providers are told which functions a model may call.
 
-OpenAI's chat completions (Ollama and most servers alike), Responses and Anthropic write the same
-facts in three shapes. Calls and their results are messages: the wire formats beside this file.
+The same facts are written in three shapes. Calls and their results are messages: the wire formats
+beside this file.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 _NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
 
 
-def schemas_for(format: str, tools: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The schemas as a wire format's provider writes them, whoever's shape they are in.
+ToolShape = Literal["nested", "flat", "input_schema"]
+"""`{type, function: {…}}` (chat completions, Ollama and most servers alike), `{type, name, …}`
+(Responses), `{name, input_schema}` (Anthropic)."""
+
+
+def schemas_for(shape: ToolShape, tools: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The schemas in that shape, whichever they are in.
 
     What is in the right shape stays as it is; so does what is no function (tools that run on a
     provider's own servers), which the provider knows or refuses.
     """
-    return [_written(format, tool) for tool in tools]
+    return [_written(shape, tool) for tool in tools]
 
 
-def _written(format: str, tool: Mapping[str, Any]) -> dict[str, Any]:
-    facts = _facts(tool)
-    if facts is None or _shape(tool) == (format if format != "ollama" else "chat_completions"):
+def _written(shape: ToolShape, tool: Mapping[str, Any]) -> dict[str, Any]:
+    given = _shape(tool)
+    if given in (None, shape):
         return dict(tool)
-    if format == "anthropic":
-        facts["input_schema"] = facts.pop("parameters")
-        return facts
-    if format == "responses":
-        return {"type": "function", "strict": False, **facts}
-    return {"type": "function", "function": facts}
+    facts = _facts(tool, given)
+    match shape:
+        case "input_schema":
+            facts["input_schema"] = facts.pop("parameters")
+            return facts
+        case "flat":
+            return {"type": "function", "strict": False, **facts}
+        case "nested":
+            return {"type": "function", "function": facts}
 
 
-def _shape(tool: Mapping[str, Any]) -> str | None:
+def _shape(tool: Mapping[str, Any]) -> ToolShape | None:
+    """The shape that a function's schema is in; None for what is no function."""
     if isinstance(tool.get("input_schema"), Mapping):
-        return "anthropic"
+        return "input_schema"
     if tool.get("type") != "function":
         return None
-    return "chat_completions" if isinstance(tool.get("function"), Mapping) else "responses"
+    return "nested" if isinstance(tool.get("function"), Mapping) else "flat"
 
 
-def _facts(tool: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Name, description, parameters and strictness of a function; None for what is none."""
-    shape = _shape(tool)
-    if shape is None:
-        return None
-    said: Mapping[str, Any] = tool["function"] if shape == "chat_completions" else tool
+def _facts(tool: Mapping[str, Any], shape: ToolShape | None) -> dict[str, Any]:
+    """Name, description, parameters and strictness of a function."""
+    said: Mapping[str, Any] = tool["function"] if shape == "nested" else tool
     facts = {key: said[key] for key in ("name", "description") if said.get(key) is not None}
-    given = said.get("input_schema" if shape == "anthropic" else "parameters")
+    given = said.get("input_schema" if shape == "input_schema" else "parameters")
     facts["parameters"] = dict(given or _NO_PARAMETERS)
     if said.get("strict") is not None:
         facts["strict"] = said["strict"]

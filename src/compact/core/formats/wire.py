@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any, Protocol, cast
+from typing import Any, Literal, Protocol, cast
 
 from pydantic import ValidationError
 
 from compact.core import images
+from compact.core.formats.tool_schemas import ToolShape
 from compact.core.given import did_you_mean, plain
 from compact.core.messages import (
     NO_METADATA,
@@ -25,6 +26,7 @@ from compact.core.messages import (
     Raw,
 )
 from compact.core.provider_rules import ProviderRules
+from compact.core.tokens import Framing
 from compact.errors import InvalidMessage
 
 NO_IMAGE = "[image]"
@@ -51,6 +53,31 @@ class WireFormat(Protocol):
     @property
     def rules(self) -> ProviderRules:
         """What the provider demands of a message list."""
+        ...
+
+    @property
+    def framing(self) -> Framing:
+        """What the provider adds around texts, in tokens."""
+        ...
+
+    @property
+    def tokenizer(self) -> str:
+        """The tokenizer that counts where no model is named."""
+        ...
+
+    @property
+    def tool_shape(self) -> ToolShape:
+        """How tool schemas are written."""
+        ...
+
+    @property
+    def has_system_field(self) -> bool:
+        """Whether the system prompt has a field of its own, beside the messages."""
+        ...
+
+    @property
+    def results_role(self) -> Literal["tool", "user"]:
+        """The role of the messages that carry tool results."""
         ...
 
     def parse(
