@@ -133,12 +133,14 @@ class Ladder:
 
     def _last_words(self, layout: Layout, room: int) -> int:
         """Tokens of the newest group where it is words alone, and no more than a share of the
-        room: what was said last is not cut in its middle to make room for what was said before.
+        room: what was said last is not cut in its middle to make room for what was said before. A
+        checkpoint has its least room beside them.
         """
         piece = next(self._pieces(layout), None)
         if piece is None or piece.pairs or layout.since:
             return 0
-        return piece.tokens if piece.tokens <= LAST_WORDS_SHARE * room else 0
+        most = min(LAST_WORDS_SHARE * room, room - LEAST_CHECKPOINT)
+        return piece.tokens if piece.tokens <= most else 0
 
     def unseen(self, layout: Layout) -> int:
         """Tokens that come first to the newest group: output that no model has seen, and for which
