@@ -21,8 +21,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from compact import ExtractiveSummarizer, wiring
-from compact.compression.gate.matter import sentences
 from compact.compression.gate.rules import judge
+from compact.compression.gate.summary_source import sentences
 from compact.core.checkpoints import Summary, SummaryRequest
 from compact.core.messages import Message
 from compact.core.replies import Finish

@@ -183,13 +183,13 @@ def asked_model(
     Raises:
         UnknownModel: no model is known by a key.
     """
-    from compact.providers.persistent import Persistent
+    from compact.providers.fallback_model import FallbackModel
 
     longest, book = max(TIMEOUT, patience.each), known_models or shipped()
     models = [chat_model(each, timeout=longest) for each in chosen]
     named = [model.name for model in models]
     windows = {name: book.window_of(name) for name in named if _window_is_known(name, book)}
-    return Persistent(models, patience, windows=windows, emit=emit)
+    return FallbackModel(models, patience, windows=windows, emit=emit)
 
 
 TIMEOUT = 600.0

@@ -294,7 +294,7 @@ def test_what_takes_too_long_is_asked_for_in_halves():
 
 @pytest.mark.slow
 def test_each_part_is_told_with_its_time_and_the_limit():
-    """Progress: which part of how many, seconds so far and at most (FR-9)."""
+    """PartListener: which part of how many, seconds so far and at most (FR-9)."""
     events: list[Event] = []
     ticks = iter(range(0, 900, 5))
     model = Answering(told)

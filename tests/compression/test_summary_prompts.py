@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from compact import Message
 from compact.compression.abstraction import briefing
 from compact.compression.abstraction.abstractive import shown
-from compact.compression.abstraction.writing import Desk, Writing
+from compact.compression.abstraction.writing import StoryInProgress, Writer
 from compact.compression.fencing import (
     Block,
     blocks_of,
@@ -140,8 +140,8 @@ def test_what_a_model_is_told_takes_at_most_a_tenth_of_its_window(window: int, i
     """Instructions crowd out what they are about (issue 10, item 11)."""
     model = ScriptedModel("x")
     model.abilities = Abilities(schemas=True)
-    desk = Desk(model, COUNTER, window, 0, 128, is_small=is_small)
-    words = Writing(desk, asked(TALK, record=RECORD, **WISHES), lambda *_: None).words
+    desk = Writer(model, COUNTER, window, 0, 128, is_small=is_small)
+    words = StoryInProgress(desk, asked(TALK, record=RECORD, **WISHES), lambda *_: None).words
     told = words.reduction(400, 128)
     assert COUNTER.text(told.rules) + COUNTER.text(told.ask) <= window / 10
 

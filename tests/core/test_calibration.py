@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from compact.core.calibration import HIGHEST, LEAST_LIMIT, UNSAID, Calibration
-from compact.core.overflow import Refusal
+from compact.core.overflow import OverflowRefusal
 
 SIZE = 32_768
 
@@ -20,7 +20,7 @@ def refused(
     size: int = SIZE,
 ) -> Calibration:
     """What is known after a refusal."""
-    refusal = Refusal(tokens, limit, at_least)
+    refusal = OverflowRefusal(tokens, limit, at_least)
     return (known or Calibration()).after_overflow(counted, refusal, size=size, exact=True)
 
 

@@ -10,7 +10,7 @@ import json
 
 import pytest
 
-from compact.core.overflow import Refusal, refusal_of
+from compact.core.overflow import OverflowRefusal, refusal_of
 from compact.errors import ContextOverflow
 
 WINDOW = "This model's maximum context length is"
@@ -242,7 +242,7 @@ SAID: dict[str, tuple[str, int | None, int | None]] = {
 def test_the_words_of_each_provider_are_read(provider: str) -> None:
     """Tokens are those of the prompt alone, the limit that of the window (FR-3, FR-14)."""
     text, tokens, limit = SAID[provider]
-    want = Refusal(tokens, limit)
+    want = OverflowRefusal(tokens, limit)
     assert refusal_of(text) == want
     assert refusal_of(RuntimeError(f"Error code: 400 - {text}")) == want
     assert refusal_of({"error": {"message": text, "code": 400}}) == want
@@ -254,8 +254,10 @@ def test_words_inside_other_words_are_read_too(provider: str) -> None:
     text, tokens, limit = SAID[provider]
     raw = json.dumps({"type": "error", "error": {"message": text}})
     wrapped = {"error": {"message": "Provider returned error", "metadata": {"raw": raw}}}
-    assert refusal_of(wrapped) == Refusal(tokens, limit)
-    assert refusal_of(f"litellm.BadRequestError: {json.dumps(wrapped)}") == Refusal(tokens, limit)
+    assert refusal_of(wrapped) == OverflowRefusal(tokens, limit)
+    assert refusal_of(f"litellm.BadRequestError: {json.dumps(wrapped)}") == OverflowRefusal(
+        tokens, limit
+    )
 
 
 AT_LEAST = {
@@ -292,7 +294,7 @@ AT_LEAST = {
 def test_a_count_that_stopped_at_the_limit_is_a_least_number(provider: str) -> None:
     """Nobody may take it for the size of the prompt (FR-14)."""
     text, tokens, limit = AT_LEAST[provider]
-    assert refusal_of(text) == Refusal(tokens, limit, at_least=True)
+    assert refusal_of(text) == OverflowRefusal(tokens, limit, at_least=True)
 
 
 def test_llama_cpp_names_its_numbers_in_json() -> None:
@@ -306,8 +308,10 @@ def test_llama_cpp_names_its_numbers_in_json() -> None:
         {"n_prompt_tokens": 5000, "n_ctx": 4096},
         {"n_ctx": 4096, "n_prompt_tokens": 5000},
     ):
-        assert refusal_of({"error": {**error, **numbers}}) == Refusal(5_000, 4_096)
-        assert refusal_of(json.dumps({"error": {**error, **numbers}})) == Refusal(5_000, 4_096)
+        assert refusal_of({"error": {**error, **numbers}}) == OverflowRefusal(5_000, 4_096)
+        assert refusal_of(json.dumps({"error": {**error, **numbers}})) == OverflowRefusal(
+            5_000, 4_096
+        )
 
 
 OTHERS = {
@@ -349,10 +353,10 @@ def test_other_refusals_are_no_overflow(what: str) -> None:
 def test_our_own_error_says_what_it_knows() -> None:
     """Its numbers count; without any, its text; without that too, it is an overflow all the same
     (FR-14)."""
-    assert refusal_of(ContextOverflow("no", tokens=9, limit=8)) == Refusal(9, 8)
+    assert refusal_of(ContextOverflow("no", tokens=9, limit=8)) == OverflowRefusal(9, 8)
     text = "prompt is too long: 213462 tokens > 200000 maximum"
-    assert refusal_of(ContextOverflow(text)) == Refusal(213_462, 200_000)
-    assert refusal_of(ContextOverflow("no")) == Refusal(None, None)
+    assert refusal_of(ContextOverflow(text)) == OverflowRefusal(213_462, 200_000)
+    assert refusal_of(ContextOverflow("no")) == OverflowRefusal(None, None)
 
 
 def test_a_body_beside_the_text_is_read() -> None:
@@ -363,4 +367,4 @@ def test_a_body_beside_the_text_is_read() -> None:
             self.body = {"message": "prompt is too long: 213462 tokens > 200000 maximum"}
             super().__init__("Bad Request")
 
-    assert refusal_of(StatusError()) == Refusal(213_462, 200_000)
+    assert refusal_of(StatusError()) == OverflowRefusal(213_462, 200_000)

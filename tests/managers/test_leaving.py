@@ -74,7 +74,7 @@ async def left_at_each(it: Harbour, work: Work) -> int:
 def test_no_cancellation_is_lost_to_an_answer_that_comes_with_it(
     face: str, work: Work, tmp_path: Path
 ) -> None:
-    """(K-5, NFR-2) Through the adapter, `Persistent` and the session, in memory and on disk."""
+    """(K-5, NFR-2) Through the adapter, `FallbackModel` and the session, in memory and on disk."""
     with (
         SQLiteManager(tmp_path / "sessions.db", durability="normal") as store,
         harbour(face, store=store) as it,

@@ -28,7 +28,7 @@ from compact.errors import (
     ModelUnavailable,
     UnknownModel,
 )
-from compact.providers.persistent import Persistent
+from compact.providers.fallback_model import FallbackModel
 from compact.testing import ScriptedModel
 
 TOOL = {"type": "function", "function": {"name": "look", "description": "Look it up."}}
@@ -193,7 +193,7 @@ def test_tools_of_a_stand_in_that_calls_none_are_not_taken_from_the_model_that_i
     ctx, events = session(tools=[TOOL])
     own, other = Away("mine", name="own"), Toolless("for it", name="other")
     own.abilities = own.abilities.model_copy(update={"tools": True})
-    asked = Persistent([own, other], Patience(attempts=1), emit=events.append)
+    asked = FallbackModel([own, other], Patience(attempts=1), emit=events.append)
     assert [ctx.send(asked).text for _ in range(2)] == ["for it", "mine"]
     assert [bool(c.tools) for c in own.contexts] == [True, True]
     assert [bool(c.tools) for c in other.contexts] == [True, False]
@@ -331,7 +331,7 @@ def test_how_a_stand_in_counts_says_nothing_of_the_sessions_tokenizer(streams):
     def learned(*models):
         ctx, events = session(tokenizer="o200k")
         ctx.add_message(role="user", content="drawer " * 400)
-        asked = Persistent(models, Patience(attempts=1))
+        asked = FallbackModel(models, Patience(attempts=1))
         list(ctx.stream(asked)) if streams else ctx.send(asked)
         return [event for event in events if isinstance(event, RatioLearned)]
 
@@ -354,7 +354,7 @@ def test_the_smaller_window_of_a_stand_in_is_not_the_sessions():
 
     own = Away("back again", name="own")
     other = ScriptedModel("for it", limit=700, count=lambda context: context.tokens, name="other")
-    asked = Persistent([own, other], Patience(attempts=1))
+    asked = FallbackModel([own, other], Patience(attempts=1))
     ctx, _ = session()
     for i in range(80):
         ctx.add_message(role="user" if i % 2 else "assistant", content=f"{i}: " + "drawer " * 30)
@@ -383,7 +383,7 @@ def test_after_a_refusal_the_session_acts_first_and_only_then_a_larger_model(str
     refused = ContextOverflow("own: too large", tokens=3_400, limit=3_000)
     own, other = ScriptedModel(refused, name="own"), Large("for it", name="other")
     small = ScriptedModel("never", name="small")
-    asked = Persistent([own, small, other], Patience(attempts=1), emit=events.append)
+    asked = FallbackModel([own, small, other], Patience(attempts=1), emit=events.append)
     before = len(ctx.history)
     list(ctx.stream(asked)) if streams else ctx.send(asked)
     assert ctx.history[-1].text == "for it"
@@ -403,7 +403,7 @@ def test_a_prompt_that_cannot_be_made_smaller_is_answered_by_a_model_that_holds_
     ctx.add_message(role="user", content="drawer " * 2_500)
     refused = ContextOverflow("own: too large", tokens=2_600, limit=1_000)
     own, other = ScriptedModel(refused, name="own"), Large("for it", name="other")
-    asked = Persistent([own, other], Patience(attempts=1), emit=events.append)
+    asked = FallbackModel([own, other], Patience(attempts=1), emit=events.append)
     assert ctx.send(asked).text == "for it"
     assert other.contexts == own.contexts
     assert len(own.contexts) == 1
@@ -417,7 +417,7 @@ def test_turn_after_turn_is_answered_by_the_model_that_holds_it():
     ctx, _ = session(tokenizer="o200k", system="rule " * 2_500)
     own = ScriptedModel(ContextOverflow("no", tokens=2_600, limit=1_000), name="own")
     other = Large("one", ModelUnavailable("down"), "two", name="other")
-    asked = Persistent([own, other], Patience(attempts=1))
+    asked = FallbackModel([own, other], Patience(attempts=1))
     assert ctx.send(asked).text == "one"
     ctx.add_message(role="user", content="And now?")
     with pytest.raises(ModelUnavailable):
@@ -434,7 +434,7 @@ def test_the_answer_to_a_call_reaches_the_model_that_made_it():
     ctx.add_message(role="user", content="drawer " * 2_500)
     own = ScriptedModel(ContextOverflow("no", tokens=2_600, limit=1_000), name="own")
     calls = {"role": "assistant", "content": None, "tool_calls": [call]}
-    asked = Persistent([own, Large(calls, "A spoon.", name="other")], Patience(attempts=1))
+    asked = FallbackModel([own, Large(calls, "A spoon.", name="other")], Patience(attempts=1))
     assert ctx.send(asked).tool_calls
     ctx.add_message({"role": "tool", "tool_call_id": "c1", "content": "a spoon"})
     assert ctx.send(asked).text == "A spoon."
@@ -447,7 +447,7 @@ def test_a_prompt_that_nobody_holds_is_told_by_its_parts():
         ctx.add_message(role="user", content="drawer " * 2_500)
         own = ScriptedModel(ContextOverflow("no", tokens=2_600, limit=1_000), name="own")
         with pytest.raises(CannotFit):
-            ctx.send(Persistent([own, *others], Patience(attempts=1)))
+            ctx.send(FallbackModel([own, *others], Patience(attempts=1)))
         assert len(own.contexts) == 1
         assert not any(other.contexts for other in others)
         assert len(ctx.history) == 2

@@ -13,7 +13,7 @@ from compact.core.checkpoints import Summary, SummaryRequest
 from compact.core.events import StageStarted
 from compact.core.protocols import SessionStore
 from compact.errors import CannotFit, StoreFailed
-from compact.managers.rescue import rescue
+from compact.managers.emergency_ladder import make_fit
 from compact.storage.inmemory import InMemoryStore
 from compact.testing import ScriptedSummarizer
 from tests import checker
@@ -189,7 +189,7 @@ def test_a_rescue_that_another_writer_overtakes_takes_what_that_one_made(
         if not tries:
             session(store).get_context_for_model()
         tries.append(error)
-        return await rescue(state, view, error)
+        return await make_fit(state, view, error)
 
     ctx = session(store)
     fill(ctx, 0, 40)
@@ -201,7 +201,7 @@ def test_a_rescue_that_another_writer_overtakes_takes_what_that_one_made(
             raise failing.pop()
         return await propose(*given, **more)
 
-    monkeypatch.setattr("compact.managers.post.rescue", overtaken)
+    monkeypatch.setattr("compact.managers.prompt_sender.make_fit", overtaken)
     monkeypatch.setattr(ctx._view, "propose", failing_once)
     assert_sound(ctx, ctx.get_context_for_model())
     assert ctx.compressions == 1

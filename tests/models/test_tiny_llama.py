@@ -24,7 +24,7 @@ from compact import ContextManager
 from compact.core.control_tokens import defused
 from compact.core.formats.known import format_named
 from compact.core.messages import Message
-from compact.core.overflow import Refusal, refusal_of
+from compact.core.overflow import OverflowRefusal, refusal_of
 from compact.core.tokens import TokenCounter
 from compact.managers.compress import aside_of
 from compact.providers.huggingface import HuggingFaceEstimator
@@ -253,7 +253,7 @@ def test_a_prompt_that_is_too_large_is_refused_with_numbers(
     refused = chat(client, llama(1024), messages=large, stream=stream)
     assert refused.status_code == 400
     assert refused.json()["error"]["type"] == "exceed_context_size_error"
-    assert refusal_of(refused.json()) == Refusal(tokens_of(counter, large, []), 1024)
+    assert refusal_of(refused.json()) == OverflowRefusal(tokens_of(counter, large, []), 1024)
 
 
 @pytest.mark.slow

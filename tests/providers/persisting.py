@@ -8,7 +8,7 @@ from compact.core.events import Event
 from compact.core.messages import Message
 from compact.core.replies import Delta
 from compact.errors import ModelUnavailable
-from compact.providers.persistent import Persistent
+from compact.providers.fallback_model import FallbackModel
 from compact.testing import ScriptedModel
 from tests.pace import run_at_once
 
@@ -30,7 +30,9 @@ class Clock:
 def asked(*models, patience=None):
     clock = Clock()
     events: list[Event] = []
-    persistent = Persistent(models, patience or Patience(), emit=events.append, sleep=clock.sleep)
+    persistent = FallbackModel(
+        models, patience or Patience(), emit=events.append, sleep=clock.sleep
+    )
     return persistent, clock, events
 
 

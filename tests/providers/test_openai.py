@@ -25,7 +25,7 @@ from compact.errors import (
     ServerHeldState,
     UnknownModel,
 )
-from compact.providers.openai_chat import OpenAIChat, Written
+from compact.providers.openai_chat import OpenAIChat, StreamedAnswer
 from compact.providers.openai_responses import OpenAIResponses
 from compact.testing import ScriptedModel, check_chat_model
 from compact.testing.models import WAIT
@@ -354,7 +354,7 @@ def test_a_stream_comes_in_pieces(face) -> None:
 
 def test_pieces_of_calls_are_put_together_by_their_index() -> None:
     """Interleaved, without ids, with a refusal after words: as servers do it (US-3)."""
-    written = Written()
+    written = StreamedAnswer()
     for delta in (
         {"role": "assistant", "content": None},
         {"content": [{"type": "text", "text": "Words."}]},

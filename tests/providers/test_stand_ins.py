@@ -15,7 +15,7 @@ from compact.errors import (
     ModelRefused,
     ModelUnavailable,
 )
-from compact.providers.persistent import Persistent
+from compact.providers.fallback_model import FallbackModel
 from compact.testing import ScriptedModel
 from tests.providers.persisting import BUSY, PROMPT, Sized, asked
 
@@ -81,7 +81,7 @@ def test_a_stand_in_is_told_its_own_window(known, said, told):
     """(K-5) Not that of the model that is down, where its own one is known to be smaller."""
     own, other = ScriptedModel(BUSY, name="one"), Sized("mine", name="other", **said)
     windows = {} if known is None else {"other": known}
-    persistent = Persistent([own, other], Patience(attempts=1), windows=windows)
+    persistent = FallbackModel([own, other], Patience(attempts=1), windows=windows)
     asyncio.run(persistent.complete(PROMPT, Ask(window=200_000)))
     assert [ask.window for ask in own.asks] == [200_000]
     assert [ask.window for ask in other.asks] == [told]
@@ -115,7 +115,7 @@ def test_the_larger_of_two_counts_decides_where_the_server_does_not_count(tokens
 @pytest.mark.parametrize(("said", "asked_for"), [(None, True), (4_096, False)])
 def test_a_window_is_known_from_the_models_profile_unless_its_server_says_another(said, asked_for):
     other = Sized("mine", window=said, name="other")
-    persistent = Persistent([Full(), other], windows={"other": 128_000})
+    persistent = FallbackModel([Full(), other], windows={"other": 128_000})
     if asked_for:
         assert asyncio.run(persistent.complete(LARGE, FINAL)).model == "other"
     else:

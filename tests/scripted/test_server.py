@@ -16,7 +16,7 @@ import ollama
 import openai
 import pytest
 
-from compact.core.overflow import Refusal, refusal_of
+from compact.core.overflow import OverflowRefusal, refusal_of
 from tests.scripted import (
     FAULTS,
     VENDORS,
@@ -258,7 +258,7 @@ def test_a_vendors_refusal_is_understood_with_its_numbers(vendor, path):
     with ScriptedServer(Overflow(vendor, limit=800), count=lambda body: 1200) as server:
         response = post(server, path)
     assert 400 <= response.status_code < 500
-    expected = Refusal(None, None) if vendor in NUMBERLESS else Refusal(1200, 800)
+    expected = OverflowRefusal(None, None) if vendor in NUMBERLESS else OverflowRefusal(1200, 800)
     said = refusal_of(response.json())
     assert said is not None
     assert said[:2] == expected[:2]
@@ -275,7 +275,7 @@ def test_what_exceeds_the_window_is_refused_with_numbers(path):
         assert post(server, path).status_code == 200
         refused = post(server, path, messages=large, input=large)
         assert refused.status_code == 400
-        assert refusal_of(refused.json()) == Refusal(len(str(large)), 200)
+        assert refusal_of(refused.json()) == OverflowRefusal(len(str(large)), 200)
         streamed = post(server, path, messages=large, input=large, stream=True)
         assert streamed.status_code == 400
         assert [r.tokens > 200 for r in server.requests] == [False, True, True]

@@ -18,7 +18,7 @@ ROLL_OVER_SHARE = 0.15
 
 
 @dataclass(frozen=True, slots=True)
-class Rung:
+class LadderRung:
     """One rung: what it tightens."""
 
     name: str
@@ -49,12 +49,14 @@ class Rung:
         return policy.model_copy(update=changes)
 
 
-RUNGS: Sequence[Rung] = (
-    Rung("lower checkpoints", "lower"),
-    Rung("merge checkpoints", "merge"),
-    Rung("summarize user messages", "merge", users=1),
-    Rung("lower keep counts", "merge", users=1, turns=2, pairs=1),
-    Rung("clip", "merge", users=1, turns=1, pairs=0, tight=True),
-    Rung("roll over", "merge", users=3, turns=1, pairs=0, tight=True, rolls_over=True),
-    Rung("receipt", "merge", users=1, turns=1, pairs=0, tight=True, rolls_over=True, bare=True),
+RUNGS: Sequence[LadderRung] = (
+    LadderRung("lower checkpoints", "lower"),
+    LadderRung("merge checkpoints", "merge"),
+    LadderRung("summarize user messages", "merge", users=1),
+    LadderRung("lower keep counts", "merge", users=1, turns=2, pairs=1),
+    LadderRung("clip", "merge", users=1, turns=1, pairs=0, tight=True),
+    LadderRung("roll over", "merge", users=3, turns=1, pairs=0, tight=True, rolls_over=True),
+    LadderRung(
+        "receipt", "merge", users=1, turns=1, pairs=0, tight=True, rolls_over=True, bare=True
+    ),
 )

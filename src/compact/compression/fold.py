@@ -23,14 +23,14 @@ NEAR = 4
 """Messages behind a call among which a late result of it still stands at its call."""
 
 
-class Beside(NamedTuple):
+class RequestExtras(NamedTuple):
     """What is sent beside the messages, as the caller gave it."""
 
     system: str | tuple[Mapping[str, Any], ...] | None = None
     tools: tuple[Mapping[str, Any], ...] = ()
 
 
-NOTHING_BESIDE = Beside()
+NOTHING_BESIDE = RequestExtras()
 
 
 class Fold:
@@ -45,7 +45,7 @@ class Fold:
         aside: int,
         goals: Message | None = None,
         opening: Message | None = None,
-        beside: Beside = NOTHING_BESIDE,
+        beside: RequestExtras = NOTHING_BESIDE,
     ) -> None:
         self._history = history
         self._opening = [opening] if opening else []

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from compact.core.overflow import Refusal
+from compact.core.overflow import OverflowRefusal
 
 LEAST_PROMPT = 200
 """Counted tokens below which a report says little: framing outweighs text."""
@@ -53,7 +53,7 @@ class Calibration(BaseModel):
         return min(size, self.limits.get(size, size))
 
     def after_overflow(
-        self, counted: int, refusal: Refusal, *, size: int, exact: bool
+        self, counted: int, refusal: OverflowRefusal, *, size: int, exact: bool
     ) -> Calibration:
         """What is known after a prompt for a window of that size was refused as too large.
 
@@ -73,7 +73,7 @@ class Calibration(BaseModel):
             limits[size] = limit
         return self.model_copy(update={"limits": limits})
 
-    def _told(self, counted: int, refusal: Refusal) -> int:
+    def _told(self, counted: int, refusal: OverflowRefusal) -> int:
         """Tokens of the prompt, as far as a refusal tells; 0 where it teaches nothing of them."""
         expected = int(counted * self.ratio)
         if refusal.tokens is not None:

@@ -185,7 +185,7 @@ def select(items: Sequence[Said], budget: int, cost: Callable[[str], int]) -> li
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
+class _WeighedSentence:
     """A sentence as `select` weighs it: `named` are the words that are part of a name."""
 
     worth: float
@@ -193,28 +193,28 @@ class _Row:
     named: frozenset[str]
 
 
-def _rows(items: Sequence[Said]) -> list[_Row]:
+def _rows(items: Sequence[Said]) -> list[_WeighedSentence]:
     length: Counter[Voice] = Counter()
     for item in items:
         length[item.voice] += len(item.text)
     total = length.total()
-    rows: list[_Row] = []
+    rows: list[_WeighedSentence] = []
     for item in items:
         row = _row(item.text, item.voice)
         share = max(1, length[item.voice]) / max(1, total)
-        rows.append(_Row(row.worth * math.pow(share, -TALKATIVE), row.terms, row.named))
+        rows.append(_WeighedSentence(row.worth * math.pow(share, -TALKATIVE), row.terms, row.named))
     return rows
 
 
 @lru_cache(maxsize=REMEMBERED)
-def _row(text: str, voice: Voice) -> _Row:
+def _row(text: str, voice: Voice) -> _WeighedSentence:
     """A sentence by itself. A session's sentences are weighed at each compression again."""
     read = _read(text)
     named = _terms(_WORD.findall(" ".join([entity.text for entity in read.found]).lower()))
-    return _Row(_worth(read, voice), read.terms, named)
+    return _WeighedSentence(_worth(read, voice), read.terms, named)
 
 
-def _weights(items: Sequence[Said], rows: Sequence[_Row]) -> dict[str, float]:
+def _weights(items: Sequence[Said], rows: Sequence[_WeighedSentence]) -> dict[str, float]:
     """What each word counts."""
     where: dict[str, set[int]] = {}
     named: set[str] = set()

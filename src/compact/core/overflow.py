@@ -93,7 +93,7 @@ def _compiled(sentences: Mapping[str, str]) -> tuple[re.Pattern[str], ...]:
 _WITH_TOKENS, _WITH_LIMIT = _compiled(_SAID), _compiled(_LIMITS)
 
 
-class Refusal(NamedTuple):
+class OverflowRefusal(NamedTuple):
     """The numbers of a refusal; None where it does not say."""
 
     tokens: int | None
@@ -104,18 +104,18 @@ class Refusal(NamedTuple):
     """Whether the prompt may have more tokens than that."""
 
 
-def refusal_of(error: object) -> Refusal | None:
+def refusal_of(error: object) -> OverflowRefusal | None:
     """What an error says, given as an exception, a text or a provider's JSON; None where it is no
     overflow.
     """
     if not isinstance(error, ContextOverflow):
         return _read(_text_of(error))
     if error.tokens is None and error.limit is None:
-        return _read(_text_of(error)) or Refusal(None, None)
-    return Refusal(error.tokens, error.limit)
+        return _read(_text_of(error)) or OverflowRefusal(None, None)
+    return OverflowRefusal(error.tokens, error.limit)
 
 
-def _read(text: str) -> Refusal | None:
+def _read(text: str) -> OverflowRefusal | None:
     for pattern in _WITH_TOKENS:
         if found := pattern.search(text):
             said = found.groupdict()
@@ -123,13 +123,15 @@ def _read(text: str) -> Refusal | None:
             tokens = _number(said.get("tokens"))
             if tokens is not None:
                 tokens += _number(said.get("more")) or 0
-            return Refusal(tokens if least is None else least, _number(said["limit"]), bool(least))
+            return OverflowRefusal(
+                tokens if least is None else least, _number(said["limit"]), bool(least)
+            )
     if _RATE.search(text):
         return None
     for pattern in _WITH_LIMIT:
         if found := pattern.search(text):
-            return Refusal(None, _number(found["limit"]))
-    return Refusal(None, None) if _NAMED.search(text) else None
+            return OverflowRefusal(None, _number(found["limit"]))
+    return OverflowRefusal(None, None) if _NAMED.search(text) else None
 
 
 def _text_of(error: object) -> str:

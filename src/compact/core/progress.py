@@ -36,7 +36,7 @@ _FINAL = ".,;:!?…。，；：！？"
 """What may end a text, or not, without making another one of it."""
 
 
-class Progress(NamedTuple):
+class GoalProgress(NamedTuple):
     """Goals after markers."""
 
     goals: tuple[Goal, ...]
@@ -55,7 +55,7 @@ def progress(
     markers: Iterable[Marker],
     *,
     fits: Callable[[Sequence[Goal]], bool] = lambda _: True,
-) -> Progress:
+) -> GoalProgress:
     """The goals after one message's markers. `fits` says whether goals that have grown may stand in
     every prompt; a marker by which they would not is left out.
     """
@@ -75,7 +75,7 @@ def progress(
         if after != now:
             changes.append(marker_line(marker))
             now = after
-    return Progress(now, tuple(changes), tuple(left_out))
+    return GoalProgress(now, tuple(changes), tuple(left_out))
 
 
 def apply(goals: tuple[Goal, ...], marker: Marker) -> tuple[Goal, ...]:

@@ -60,7 +60,7 @@ class Reliability:
 
 
 @dataclass(frozen=True, slots=True)
-class Writing:
+class CheckpointStyle:
     """How a new checkpoint is to be written: its level, and the share of the level's cap."""
 
     level: Level
@@ -71,11 +71,11 @@ class Writing:
         return policy.model_copy(update={"new_level": self.level, "level_share": self.share})
 
 
-WRITINGS: Sequence[tuple[float, Writing]] = (
-    (30, Writing("detailed", 1.0)),
-    (13, Writing("detailed", 0.8)),
-    (7, Writing("detailed", 0.6)),
-    (0, Writing("moderate", 0.8)),
+WRITINGS: Sequence[tuple[float, CheckpointStyle]] = (
+    (30, CheckpointStyle("detailed", 1.0)),
+    (13, CheckpointStyle("detailed", 0.8)),
+    (7, CheckpointStyle("detailed", 0.6)),
+    (0, CheckpointStyle("moderate", 0.8)),
 )
 """Billions from which on a way of writing counts.
 
@@ -99,7 +99,7 @@ def reliability_of(billions: float, compressions: int) -> Reliability:
     return Reliability(score, _from(GRADES, score), compressions, after)
 
 
-def writing_of(billions: float) -> Writing:
+def writing_of(billions: float) -> CheckpointStyle:
     """How a summarizer of that size should write a new checkpoint."""
     return _from(WRITINGS, billions)
 

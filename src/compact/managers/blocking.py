@@ -65,7 +65,7 @@ def each(pieces: AsyncIterator[T], *, instead: str) -> Iterator[T]:
             run(close(), waits=True, instead=instead)
 
 
-class Job:
+class BackgroundJob:
     """Work that the background loop does meanwhile; what becomes of it is the work's own affair."""
 
     def __init__(self, work: Coroutine[Any, Any, None]) -> None:

@@ -17,7 +17,7 @@ from compact.core import defaults
 from compact.core.events import BreakerOpened
 from compact.core.protocols import Summarizer
 from compact.managers.state import SessionState
-from compact.managers.timed import Timed, name_of
+from compact.managers.timeout_summarizer import TimeoutSummarizer, name_of
 
 PREFIX = "breaker:"
 """How the note's name begins; the summarizer's name follows."""
@@ -60,7 +60,11 @@ class Breaker:
         if self.is_open:
             return ExtractiveSummarizer(self._state.counter)
         chosen = self._state.summarizer
-        return Timed(chosen, self._state.policy.summary_seconds) if chosen.waits else chosen
+        return (
+            TimeoutSummarizer(chosen, self._state.policy.summary_seconds)
+            if chosen.waits
+            else chosen
+        )
 
     def heard(self, proposal: Proposal) -> None:
         """Count what came of asking the summarizer. One that writes too long is asked again the

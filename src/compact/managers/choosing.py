@@ -7,7 +7,7 @@ from __future__ import annotations
 from compact.core.calls import checked_methods
 from compact.core.messages import Message
 from compact.managers.compress import checked_size
-from compact.managers.post import Post
+from compact.managers.prompt_sender import PromptSender
 from compact.managers.state import SessionState
 
 
@@ -16,7 +16,7 @@ class Choosing:
     """Pins, and messages that are put aside."""
 
     _state: SessionState
-    _asked: Post
+    _asked: PromptSender
 
     def pin(self, message: Message | str) -> None:
         """Keep a message word for word from now on, by itself or by its id. One that has left the

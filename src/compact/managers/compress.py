@@ -27,7 +27,7 @@ from compact.core.protocols import Summarizer, TokenEstimator
 from compact.core.tokens import TokenCounter
 from compact.errors import CompactError, InvalidArgument
 from compact.managers import blocking
-from compact.managers.timed import Timed
+from compact.managers.timeout_summarizer import TimeoutSummarizer
 
 SHORTEST_KEY = 16
 MOST_FOR_WORDS = 8_192
@@ -164,7 +164,7 @@ class _Task:
             policy=self._policy,
         )
         seconds = self._policy.summary_seconds
-        self._summarizer = Timed(chosen, seconds) if chosen.waits else chosen
+        self._summarizer = TimeoutSummarizer(chosen, seconds) if chosen.waits else chosen
         self.waits = self._policy.summarizes and chosen.waits
 
     async def work(self) -> Plan:

@@ -3,7 +3,7 @@
 Messages go in one by one and stay in the history as they are; a prompt that fits the model's window
 comes out. With a store the session lives on disk: it can be opened again after any end, by several
 processes too. How the view is kept up to date lives in `view`, going back in `travel`, what is done
-in an emergency in `rescue`, bringing back in `recall`.
+in an emergency in `emergency_ladder`, bringing back in `recall`.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from compact.core.protocols import SessionStore
 from compact.core.recalls import Expansion, Recalled
 from compact.core.sessions import Branch, Purpose, Snapshot
 from compact.errors import InvalidArgument, InvalidMessage, NotFound, Superseded
-from compact.managers import blocking, drafts, syncing, telling, travel
+from compact.managers import blocking, drafts, session_summary, syncing, travel
 from compact.managers import recall as recalling
 from compact.managers.beginning import BeginsAgain
 from compact.managers.breaker import Breaker
 from compact.managers.choosing import Choosing
-from compact.managers.desk import Desk, Desks
+from compact.managers.counted_session import CountedSession, CountedSessions
 from compact.managers.history import Record, SessionHistory
 from compact.managers.models import Models
 from compact.managers.opening import SessionOptions, format_of_all, opened
@@ -85,14 +85,14 @@ class ContextManager(Choosing, Sending):
         """Where the session is kept."""
         try:
             drafts.drop_abandoned(self._state)
-            self._desk = Desk(self._state, size)
+            self._desk = CountedSession(self._state, size)
         except BaseException:
             if self._owns_store:
                 self.store.close()
             raise
         self._view, self._post = self._desk.view(size), self._desk.post
         self._beginning = BeginsAgain(self._state)
-        self._desks = Desks(self._desk, counted_by)
+        self._desks = CountedSessions(self._desk, counted_by)
         self._models = Models(
             self._state,
             model,
@@ -368,7 +368,7 @@ class ContextManager(Choosing, Sending):
             return "\n\n".join(c.summary for c in self.checkpoints)
         if not len(self.history):
             return ""
-        return await telling.summary_of(self._state, self._breaker)
+        return await session_summary.summary_of(self._state, self._breaker)
 
     # --- going back -------------------------------------------------------------------------------
 

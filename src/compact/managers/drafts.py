@@ -24,7 +24,7 @@ LONGEST = timedelta(hours=1)
 """After that time a draft of another machine counts as abandoned."""
 
 
-class Ground(NamedTuple):
+class DraftBase(NamedTuple):
     """What a draft is made over: if any of it changes meanwhile, the draft is void."""
 
     base: int
@@ -37,7 +37,7 @@ class Draft(NamedTuple):
     """A proposal that is not in force yet."""
 
     proposal: Proposal
-    ground: Ground
+    ground: DraftBase
     aside: int
 
 

@@ -59,5 +59,5 @@ class Models:
         """Let go of what the models hold open."""
         for model in self._made.values():
             if (close := getattr(model, "aclose", None)) is not None:
-                blocking.Job(close()).wait(CLOSING)
+                blocking.BackgroundJob(close()).wait(CLOSING)
         self._made.clear()

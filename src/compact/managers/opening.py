@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypedDict
 
 from compact import wiring
-from compact.compression.fold import Beside
+from compact.compression.fold import RequestExtras
 from compact.core import defaults
 from compact.core.asking import PATIENCE, Patience
 from compact.core.copies import copied
@@ -34,7 +34,7 @@ from compact.core.tokens import TokenCounter
 from compact.core.voices import marked
 from compact.errors import InvalidArgument, InvalidConfig, InvalidMessage, NotFound
 from compact.managers.compress import checked_size, parts_beside
-from compact.managers.prompting import Lead, Prompting, mode_in
+from compact.managers.prompting import Preamble, Prompting, mode_in
 from compact.managers.state import SessionState, new_branch
 
 LEAST_WINDOW = 64
@@ -286,18 +286,18 @@ def _prompting(wire: WireFormat, counter: TokenCounter, options: SessionOptions)
     return Prompting(
         wire,
         counter,
-        Lead(_beside(options), parts),
+        Preamble(_beside(options), parts),
         parts=options.get("prompt"),
         own_mode=mode_in(options.get("user_mode")),
         tiers=options.get("tiers"),
     )
 
 
-def _beside(options: SessionOptions) -> Beside:
+def _beside(options: SessionOptions) -> RequestExtras:
     system = options.get("system") or None
     if system is not None and not isinstance(system, str):
         system = tuple(map(copied, system))
-    return Beside(system, tuple(map(copied, options.get("tools") or ())))
+    return RequestExtras(system, tuple(map(copied, options.get("tools") or ())))
 
 
 def parsed_all(

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from compact.compression.fold import Beside
+from compact.compression.fold import RequestExtras
 from compact.core.cached import cached_property
 from compact.core.events import PromptOverBudget
 from compact.core.formats.wire import WireFormat
@@ -30,10 +30,10 @@ System = str | tuple[Mapping[str, Any], ...] | None
 """A system prompt in a field of its own, as text or as the provider's blocks."""
 
 
-class Lead(NamedTuple):
+class Preamble(NamedTuple):
     """What stands before the history in a prompt."""
 
-    beside: Beside
+    beside: RequestExtras
     """What is sent beside the messages."""
     parts: Mapping[str, int]
     """Tokens of all of it, by part."""
@@ -61,7 +61,7 @@ class Prompting:
         self,
         wire: WireFormat,
         counter: TokenCounter,
-        given: Lead,
+        given: Preamble,
         *,
         parts: PromptParts | None = None,
         own_mode: Mode | None = None,
@@ -74,7 +74,7 @@ class Prompting:
         self._parts = parts
         self._own_mode = own_mode
         self._tiers = tiers
-        self._made: dict[tuple[str, int, bool], Lead] = {}
+        self._made: dict[tuple[str, int, bool], Preamble] = {}
         self.own = NOBODYS
         """By which the prompt's heading is made."""
 
@@ -84,10 +84,10 @@ class Prompting:
         return bool(self._given.beside.tools)
 
     @cached_property
-    def _bare(self) -> Lead:
+    def _bare(self) -> Preamble:
         """What the caller sends but for tools."""
         beside, parts, *_ = self._given
-        return Lead(beside._replace(tools=()), {**parts, "tools": 0})
+        return Preamble(beside._replace(tools=()), {**parts, "tools": 0})
 
     def mode(self, name: str) -> Mode:
         """The mode of that name, `user` by the person's own file.
@@ -108,7 +108,7 @@ class Prompting:
         guidance = "\n".join(filter(None, (policy.guidance, self._own_mode.focus)))
         return policy.model_copy(update={"guidance": guidance})
 
-    def lead(self, mode: str, size: int, *, tools: bool = True) -> Lead:
+    def lead(self, mode: str, size: int, *, tools: bool = True) -> Preamble:
         """What stands before the history in a window of that size, the caller's tools with it or
         not.
         """
@@ -122,7 +122,7 @@ class Prompting:
             self._made[mode, budget, tools] = found
         return found
 
-    def _assembled(self, parts: PromptParts, given: Lead, mode: str, budget: int) -> Lead:
+    def _assembled(self, parts: PromptParts, given: Preamble, mode: str, budget: int) -> Preamble:
         count = self._counter.text
         own = 0 if self._wire.has_system_field else count(heading("", self.own))
         prompt = assemble(
@@ -157,7 +157,7 @@ class Prompting:
                 reason=reason,
             )
 
-    def with_goals(self, lead: Lead, goals: Sequence[Goal]) -> Lead:
+    def with_goals(self, lead: Preamble, goals: Sequence[Goal]) -> Preamble:
         """The lead with the active goals: the end of the system prompt, wherever that stands."""
         message = goals_message(goals, self.own)
         if message is None:
@@ -167,7 +167,7 @@ class Prompting:
         parts = lead.with_part("goals", self._counter.message(message))
         return lead._replace(goals=message, parts=parts)
 
-    def _in_field(self, lead: Lead, part: str, first: System, second: System) -> Lead:
+    def _in_field(self, lead: Preamble, part: str, first: System, second: System) -> Preamble:
         """The lead with these two as its system field; what it grows by is that part's."""
         system = _joined(first, second)
         before = aside_of(self._counter, lead.beside.system, ())

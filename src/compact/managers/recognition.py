@@ -449,7 +449,7 @@ def _matched(
     return _Match(used, len(state.history), notes)
 
 
-class _Row(NamedTuple):
+class _PromptRow(NamedTuple):
     """A dictionary of a prompt."""
 
     hash: bytes
@@ -459,7 +459,7 @@ class _Row(NamedTuple):
     """Whether it is a note of ours, which a client may leave out."""
 
 
-def _rows(state: SessionState, projection: Projection | None, lead: int) -> Iterator[_Row]:
+def _rows(state: SessionState, projection: Projection | None, lead: int) -> Iterator[_PromptRow]:
     """What a prompt shows behind the system prompt, but for checkpoints and goals."""
     fold = Fold(state.history, aside=0)
     if projection is not None:
@@ -473,7 +473,7 @@ def _rows(state: SessionState, projection: Projection | None, lead: int) -> Iter
         wires = state.wire.render((message,))
         for i, wire in enumerate(wires, 1):
             ends = position + 1 if position is not None and i == len(wires) else 0
-            yield _Row(chain.link(chain.START, wire), ends, shorten.is_answer(message))
+            yield _PromptRow(chain.link(chain.START, wire), ends, shorten.is_answer(message))
 
 
 def _text(message: Given) -> str:

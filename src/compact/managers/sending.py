@@ -17,9 +17,9 @@ from compact.core.replies import Delta, Reply, Usage
 from compact.errors import InvalidArgument
 from compact.managers import blocking
 from compact.managers.compress import checked_size
-from compact.managers.desk import Desk, Desks
+from compact.managers.counted_session import CountedSession, CountedSessions
 from compact.managers.models import Models
-from compact.managers.post import Post
+from compact.managers.prompt_sender import PromptSender
 from compact.managers.state import SessionState
 from compact.managers.tracking import taken_in
 from compact.managers.view import View
@@ -30,11 +30,11 @@ class Sending:
     """What a `ContextManager` sends, and what it learns from it."""
 
     _state: SessionState
-    _desks: Desks
-    _desk: Desk
+    _desks: CountedSessions
+    _desk: CountedSession
     _view: View
-    _post: Post
-    _asked: Post
+    _post: PromptSender
+    _asked: PromptSender
     """Who took the last prompt, and is told what became of it."""
     _models: Models
 

@@ -47,7 +47,7 @@ from compact.managers.notes import (
     order,
     set_by,
 )
-from compact.managers.prompting import Lead, Prompting
+from compact.managers.prompting import Preamble, Prompting
 
 MOST_RESERVED = 0.5
 """Share of a window that an answer may keep free, where a provider's is smaller than was said."""
@@ -401,12 +401,12 @@ class SessionState:
                 self.gives_tools = given
                 self.revision += 1
 
-    def lead(self, size: int, goals: Sequence[Goal] = ()) -> Lead:
+    def lead(self, size: int, goals: Sequence[Goal] = ()) -> Preamble:
         """What stands before the history in the window of that size, these goals with it."""
         lead = self.prompting.lead(self.policy.mode, size, tools=self.gives_tools)
         return self.prompting.with_goals(lead, goals)
 
-    def fold(self, lead: Lead) -> Fold:
+    def fold(self, lead: Preamble) -> Fold:
         """The bare history as a context to which messages are appended."""
         return Fold(
             self.history,

@@ -20,7 +20,7 @@ from compact.core.given import Given
 from compact.core.goals import Goal, goals_message
 from compact.core.markers import Marker, marked_lines, markers_in, stands_in
 from compact.core.messages import Message
-from compact.core.progress import Progress, progress
+from compact.core.progress import GoalProgress, progress
 from compact.core.prompts import how_to_mark
 from compact.core.voices import voice_of
 from compact.managers.notes import EVER, NotedGoals
@@ -93,7 +93,9 @@ def _noted(state: SessionState, messages: Sequence[Message], at: int, usable: in
     return GoalsChanged(changes=done.changes, left_out=done.left_out)
 
 
-def _progressed(state: SessionState, messages: Sequence[Message], at: int, usable: int) -> Progress:
+def _progressed(
+    state: SessionState, messages: Sequence[Message], at: int, usable: int
+) -> GoalProgress:
     """Note the goals after these messages, as what was noted before and all that was said since
     makes them; what these messages changed.
     """
@@ -106,7 +108,7 @@ def _progressed(state: SessionState, messages: Sequence[Message], at: int, usabl
         left_out += (*told, *left)
     if goals != since.goals or at - since.at > NOTED_AFTER:
         state.track_goals(goals, since, at + len(messages))
-    return Progress(goals, tuple(changes), tuple(left_out))
+    return GoalProgress(goals, tuple(changes), tuple(left_out))
 
 
 def goals_by(

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from compact.compression import pipeline, reporting
-from compact.compression.emergency import Rung
+from compact.compression.emergency import LadderRung
 from compact.compression.extraction.extractive import ExtractiveSummarizer
 from compact.compression.values import Budget, Wanted
 from compact.core.checkpoints import Checkpoint
@@ -25,11 +25,11 @@ from compact.core.plan import Plan
 from compact.core.sessions import Move, MoveKind, Projection, Step
 from compact.errors import CannotFit, CompactError, Superseded, failing_at
 from compact.managers import drafts
-from compact.managers.adoption import standing_in
-from compact.managers.ahead import Ahead
-from compact.managers.alone import Alone
+from compact.managers.background_draft import BackgroundDraft
 from compact.managers.breaker import Breaker
-from compact.managers.drafts import Draft, Ground
+from compact.managers.drafts import Draft, DraftBase
+from compact.managers.exclusive import Exclusive
+from compact.managers.shared_checkpoints import standing_in
 from compact.managers.state import ALL_MOVES, SessionState
 from compact.managers.tracking import goals_by
 from compact.wiring import nobody
@@ -66,8 +66,8 @@ class View:
         self._state = state
         self.size = size
         self._breaker = breaker
-        self.ahead = Ahead(state, self, breaker)
-        self._alone = Alone()
+        self.ahead = BackgroundDraft(state, self, breaker)
+        self._alone = Exclusive()
         self._base = 0
         """The number of the window's newest move, of whatever branch."""
         self._revision = -1
@@ -357,7 +357,7 @@ class View:
         return plan
 
     async def propose(
-        self, limit: int, tokens: int, rung: Rung | None = None, *, guidance: str = ""
+        self, limit: int, tokens: int, rung: LadderRung | None = None, *, guidance: str = ""
     ) -> Draft:
         """A new context over the history as it is now; nothing is in force yet.
 
@@ -404,10 +404,10 @@ class View:
             raise
         return Draft(proposal.owned(), ground, aside)
 
-    def ground(self) -> Ground:
+    def ground(self) -> DraftBase:
         """What a draft that is made now stands on."""
         state = self._state
-        return Ground(self._base, state.branch_id, state.revision)
+        return DraftBase(self._base, state.branch_id, state.revision)
 
     def commit(self, draft: Draft) -> None:
         """Put a draft in force, and take in the messages that came meanwhile.
@@ -445,7 +445,7 @@ class View:
         )
         state.tell_trust(self.size, proposal.number, before=before.number if before else 0)
 
-    def _committed(self, ground: Ground, projection: Projection) -> Move:
+    def _committed(self, ground: DraftBase, projection: Projection) -> Move:
         if ground != self.ground():
             raise Superseded(f"window {self.size}: the session changed in between")
         state, step = self._state, self._step("compress", projection, projection.at)

@@ -1,6 +1,6 @@
 """Anthropic's Messages API, and what is compatible with it, such as llama.cpp's `/v1/messages`.
 
-The official client carries the requests; it neither tries again (`providers.persistent` does) nor
+The official client carries the requests; it neither tries again (`fallback_model` does) nor
 parses: blocks are read as they come, so that thinking keeps its signature. Where a prompt is marked
 to be cached is `core.cache_marks`' business.
 """
@@ -22,14 +22,14 @@ from compact.core.characters import all_carried
 from compact.core.context import ActiveContext
 from compact.core.control_tokens import all_defused
 from compact.core.formats.known import format_named, prompt_of, tools_of
-from compact.core.formats.served import strictly_named
+from compact.core.formats.wire_safe import strictly_named
 from compact.core.messages import Message
 from compact.core.replies import Delta, Finish, Reply, Usage, is_tokens, usage_of
 from compact.errors import ContextOverflow, ModelFailed, ModelRefused
 from compact.providers.clients import NO_KEY, LoopClients, http_client, key_for, package
 from compact.providers.failures import ErrorInAnswer, key_hint, mapped, reading
 from compact.providers.listed import number, row_of
-from compact.providers.unseen import Unseen
+from compact.providers.unsupported_parts import UnsupportedParts
 
 FORMAT = "anthropic"
 TIMEOUT = 600.0
@@ -81,7 +81,7 @@ class AnthropicMessages:
         self._counts = True
         self._is_own = not is_anthropic(base_url or os.environ.get("ANTHROPIC_BASE_URL"))
         self._schemas = base_url is None
-        self._unseen = Unseen()
+        self._unseen = UnsupportedParts()
         self._clients: LoopClients[Any] = LoopClients(self._made, lambda client: client.close())
 
     @property

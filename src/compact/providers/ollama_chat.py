@@ -27,7 +27,7 @@ from compact.errors import ContextOverflow, ModelFailed, ModelRefused
 from compact.providers.clients import LoopClients, certificates, key_for, package
 from compact.providers.failures import ErrorInAnswer, mapped, reading
 from compact.providers.tokenizers import tokenizer
-from compact.providers.unseen import Unseen
+from compact.providers.unsupported_parts import UnsupportedParts
 
 FORMAT = "ollama"
 TIMEOUT = 600.0
@@ -88,7 +88,7 @@ class OllamaChat:
         self._timeout = timeout
         self._shown: _Shown | None = None
         self._without_tools = False
-        self._unseen = Unseen()
+        self._unseen = UnsupportedParts()
         self._clients: LoopClients[Any] = LoopClients(self._made, lambda client: client.close())
 
     @property

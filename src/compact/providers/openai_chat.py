@@ -14,7 +14,7 @@ from compact.core import defaults
 from compact.core.asking import ASK, Abilities, Ask, Limits
 from compact.core.context import ActiveContext
 from compact.core.formats.known import format_named, prompt_of, tools_of
-from compact.core.formats.served import plainly, strictly_named
+from compact.core.formats.wire_safe import plainly, strictly_named
 from compact.core.messages import Message
 from compact.core.model_keys import ModelKey
 from compact.core.replies import Delta, Finish, Reply, Usage, usage_of
@@ -94,7 +94,7 @@ class OpenAIChat:
             ContextOverflow, ModelFailed: as `ChatModel.stream`; also where the stream breaks off.
         """
         wishes = _wishes(ask) | {"usage": {"include_usage": True}}
-        written = Written()
+        written = StreamedAnswer()
         async with aclosing(self._server.events(_PATH, self._prompt(context), wishes)) as events:
             async for event in events:
                 with reading(self.name):
@@ -196,7 +196,7 @@ def _usage(said: object) -> Usage | None:
     return usage_of(said.get("prompt_tokens"), said.get("completion_tokens"), cached)
 
 
-class Written:
+class StreamedAnswer:
     """An answer that comes in pieces."""
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ from compact.core.asking import ASK, Abilities, Ask, Limits
 from compact.core.context import ActiveContext
 from compact.core.formats.known import format_named, prompt_of, tools_of
 from compact.core.formats.responses import refuse_server_state
-from compact.core.formats.served import strictly_named
+from compact.core.formats.wire_safe import strictly_named
 from compact.core.messages import Message, Part, Refusal, Text
 from compact.core.model_keys import ModelKey
 from compact.core.replies import Delta, Finish, Reply, Usage, usage_of

@@ -1,7 +1,7 @@
 """A server that speaks OpenAI's APIs: requests, streams, and what it says of its models.
 
 Both faces (`openai_chat`, `openai_responses`) ask through this one. The official client carries the
-requests; it neither tries again (`providers.persistent` does) nor parses: what comes back is read
+requests; it neither tries again (`fallback_model` does) nor parses: what comes back is read
 as the JSON it is, as compatible servers add and leave out what they like.
 """
 
@@ -22,7 +22,7 @@ from compact.providers.clients import NO_KEY, LoopClients, http_client, key_for,
 from compact.providers.dialect import Dialect
 from compact.providers.failures import ErrorInAnswer, key_hint, mapped
 from compact.providers.listed import number, row_of
-from compact.providers.unseen import Unseen
+from compact.providers.unsupported_parts import UnsupportedParts
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, AsyncStream
@@ -54,7 +54,7 @@ class OpenAIServer:
         self.model = str(key)
         self.name = key.name
         self.dialect = dialect
-        self._unseen = Unseen()
+        self._unseen = UnsupportedParts()
         self._timeout = timeout
         self._kind: str | None = None
         self._address = key.base_url

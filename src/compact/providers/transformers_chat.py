@@ -22,8 +22,8 @@ from typing import Any
 from compact.core.asking import ASK, Abilities, Ask, Limits
 from compact.core.context import ActiveContext, render_text, sendable
 from compact.core.formats.known import prompt_of
-from compact.core.formats.served import plainly
 from compact.core.formats.wire import NO_IMAGE
+from compact.core.formats.wire_safe import plainly
 from compact.core.messages import Message
 from compact.core.replies import Delta, Finish, Reply, Usage
 from compact.errors import ContextOverflow, ModelRefused, ModelUnavailable

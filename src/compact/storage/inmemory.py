@@ -29,7 +29,7 @@ from compact.core.terms import looked_for, pieces_of, searchable
 from compact.errors import InvalidInput, NotFound, Superseded
 
 
-class _Line:
+class _BranchLog:
     """A branch's own entries, with what is known of each."""
 
     def __init__(self, branch: Branch) -> None:
@@ -56,7 +56,7 @@ class InMemoryStore:
     def __init__(self) -> None:
         self._lock = forks.Lock(forks.STORE)
         self._sessions: dict[str, Session] = {}
-        self._lines: dict[str, _Line] = {}
+        self._lines: dict[str, _BranchLog] = {}
         self._moves: dict[str, list[Move]] = defaultdict(list)
         self._projections: dict[str, tuple[str, Projection]] = {}
         """Id → whose it is, and the projection."""
@@ -84,7 +84,7 @@ class InMemoryStore:
                 if create.branch.id in self._lines:
                     raise InvalidInput(f"there is a branch {create.branch.id!r} already")
                 self._sessions[session_id] = create
-                self._lines[create.branch.id] = _Line(create.branch)
+                self._lines[create.branch.id] = _BranchLog(create.branch)
             return self._current(self._known(session_id))
 
     def _current(self, session: Session) -> Session:
@@ -108,7 +108,7 @@ class InMemoryStore:
             name = free_branch_id(session.id, own, self._lines.__contains__)
             branch = Branch(id=name, session_id=session.id, parent=branch_id, fork=at)
             self._check_beginning(branch)
-            self._lines[name] = _Line(branch)
+            self._lines[name] = _BranchLog(branch)
             self._sessions[session.id] = session.model_copy(update={"branch": branch})
             return self.branch(name)
 
@@ -258,7 +258,7 @@ class InMemoryStore:
             self._check(step, last[0].number if last else 0)
             notes = {name: _plain(value) for name, value in step.notes.items()}
             if step.begins is not None:
-                self._lines[step.begins.id] = _Line(step.begins)
+                self._lines[step.begins.id] = _BranchLog(step.begins)
             if step.projection is not None:
                 self._keep(step.session_id, step.projection)
             self._last_move += 1
@@ -381,7 +381,7 @@ class InMemoryStore:
         best = sorted(scores.items(), key=lambda row: (-row[1], -row[0]))
         return [Found(position, score) for position, score in best[: max(0, most)]]
 
-    def _catch_up(self, line: _Line) -> None:
+    def _catch_up(self, line: _BranchLog) -> None:
         for own in range(line.indexed, len(line.entries)):
             position = line.branch.fork + own
             for piece in pieces_of(searchable(line.entries[own].message)):
@@ -395,14 +395,14 @@ class InMemoryStore:
             raise NotFound(f"no session {session_id!r} in this store")
         return self._sessions[session_id]
 
-    def _line(self, branch_id: str) -> _Line:
+    def _line(self, branch_id: str) -> _BranchLog:
         if branch_id not in self._lines:
             raise NotFound(f"no branch {branch_id!r} in this store")
         return self._lines[branch_id]
 
-    def _lineage(self, branch_id: str) -> list[tuple[_Line, int, int]]:
+    def _lineage(self, branch_id: str) -> list[tuple[_BranchLog, int, int]]:
         """The lines a branch consists of, the oldest first, each with the positions it gives."""
-        rows: list[tuple[_Line, int, int]] = []
+        rows: list[tuple[_BranchLog, int, int]] = []
         high: int | None = None
         name: str | None = branch_id
         while name is not None:
@@ -415,7 +415,7 @@ class InMemoryStore:
         return rows[::-1]
 
     @staticmethod
-    def _linked(line: _Line, before: bytes, own: int) -> bytes:
+    def _linked(line: _BranchLog, before: bytes, own: int) -> bytes:
         """The chain after a line's first so many own entries, each linked once."""
         while len(line.links) < own:
             last = line.links[-1] if line.links else before
@@ -433,7 +433,7 @@ def _plain(value: Mapping[str, Any]) -> Mapping[str, Any]:
     return plain
 
 
-def _holding(line: _Line, name: tuple[str, ...], high: int) -> list[int]:
+def _holding(line: _BranchLog, name: tuple[str, ...], high: int) -> list[int]:
     """Positions of a line's messages that hold every piece of a name."""
     rows = [line.index.get(piece) for piece in name]
     if not all(rows):

@@ -26,7 +26,7 @@ class EventBus:
 
     def __init__(self) -> None:
         self._subscribers: list[Subscriber] = []
-        self._lines: list[_Line] = []
+        self._lines: list[_ExporterQueue] = []
         self.failures = 0
         """Exceptions that subscribers and exporters raised, caught and counted."""
 
@@ -57,7 +57,7 @@ class EventBus:
 
     def export_to(self, exporter: Exporter, *, queue_size: int = QUEUE_SIZE) -> None:
         """Send every event from now on to the exporter, from a thread of its own."""
-        self._lines.append(_Line(exporter, queue_size, self._count_failure))
+        self._lines.append(_ExporterQueue(exporter, queue_size, self._count_failure))
 
     def close(self) -> None:
         """Let exporters empty their queues, for at most `CLOSE_SECONDS` each, and close them."""
@@ -69,7 +69,7 @@ class EventBus:
         self.failures += 1
 
 
-class _Line:
+class _ExporterQueue:
     """One exporter, its queue and its thread."""
 
     def __init__(self, exporter: Exporter, size: int, failed: Callable[[], None]) -> None:

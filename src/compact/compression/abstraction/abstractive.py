@@ -12,7 +12,12 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from compact.compression.abstraction.writing import Desk, Writing, Written, fingerprint
+from compact.compression.abstraction.writing import (
+    ModelAnswer,
+    StoryInProgress,
+    Writer,
+    fingerprint,
+)
 from compact.compression.extraction.extractive import ExtractiveSummarizer
 from compact.compression.fencing import KNOWN, Block, blocks_of
 from compact.compression.gate.rules import Judged, judge
@@ -75,7 +80,7 @@ class ModelSummarizer:
         manner: Manner | None = None,
     ) -> None:
         self._manner = manner or Manner()
-        self._desk = Desk(
+        self._desk = Writer(
             model,
             counter,
             window or UNSAID_WINDOW,
@@ -106,7 +111,7 @@ class ModelSummarizer:
         if key in self._remembered:
             self._remembered.move_to_end(key)
             return self._remembered[key]
-        writing = Writing(self._desk, request, self._progress())
+        writing = StoryInProgress(self._desk, request, self._progress())
         judged = self._judged(await writing.write(blocks), writing)
         self._desk = replace(self._desk, ratio=writing.desk.ratio)
         if judged.wishes and judged.summary.finish != "refusal":
@@ -115,7 +120,7 @@ class ModelSummarizer:
             self._remember(key, judged.summary)
         return judged.summary
 
-    async def _mended(self, judged: Judged, writing: Writing) -> Judged:
+    async def _mended(self, judged: Judged, writing: StoryInProgress) -> Judged:
         """The better of two stories, the second one told what was wrong with the first."""
         try:
             tokens = self._desk.counter.text(judged.summary.text)
@@ -125,7 +130,7 @@ class ModelSummarizer:
         again = self._judged(written, writing) if written else judged
         return again if again.accepted else judged
 
-    def _judged(self, written: Written, writing: Writing) -> Judged:
+    def _judged(self, written: ModelAnswer, writing: StoryInProgress) -> Judged:
         counter, request = self._desk.counter, writing.request
         summary = Summary(
             text=written.text,

@@ -58,7 +58,7 @@ _END = re.compile(r"[.!?](?=\s)|[。！？]|(?=\n)")
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class Writer:
     """The model that writes, and its limits in tokens of its own counter."""
 
     model: ChatModel
@@ -87,7 +87,7 @@ class Desk:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class ModelAnswer:
     """What the model wrote, and who and why it ended."""
 
     text: str
@@ -95,7 +95,7 @@ class Written:
     made_by: str
 
 
-Progress = Callable[[int, int], None]
+PartListener = Callable[[int, int], None]
 """Is told which part is asked for next, counted from 1, and how many there are."""
 
 
@@ -114,12 +114,12 @@ class Sent:
 
 
 @dataclass(slots=True)
-class Writing:
+class StoryInProgress:
     """One request's story while it is written."""
 
-    desk: Desk
+    desk: Writer
     request: SummaryRequest
-    progress: Progress
+    progress: PartListener
     told: dict[str, None] = field(default_factory=dict)
     """All that the model was told beside the data, each once."""
     sent: int = 0
@@ -165,7 +165,7 @@ class Writing:
                 break
         return words
 
-    async def write(self, blocks: Sequence[Block]) -> Written:
+    async def write(self, blocks: Sequence[Block]) -> ModelAnswer:
         """The story of the blocks.
 
         Raises:
@@ -193,7 +193,7 @@ class Writing:
                 break
         raise refused
 
-    async def again(self, wishes: Sequence[str], tokens: int) -> Written | None:
+    async def again(self, wishes: Sequence[str], tokens: int) -> ModelAnswer | None:
         """The story of so many tokens asked for once more, with what was wrong about it, and with
         fewer words by as much as it was too long; None where the window has no room for the
         question.
@@ -240,7 +240,7 @@ class Writing:
             )
         return most - rules
 
-    async def _within(self, blocks: Sequence[Block], words: Words, room: int) -> Written:
+    async def _within(self, blocks: Sequence[Block], words: Words, room: int) -> ModelAnswer:
         """The story, no request having more than `room` tokens of data."""
         chunks, marker = self._cut(blocks, room, words)
         if len(chunks) <= 1:
@@ -273,7 +273,9 @@ class Writing:
         wording = partial(words.reduction, total=len(chunks[0]) if chunks else 0)
         return await self._whole(wording, chunks, marker)
 
-    async def _whole(self, wording: Wording, chunks: Sequence[list[Block]], marker: str) -> Written:
+    async def _whole(
+        self, wording: Wording, chunks: Sequence[list[Block]], marker: str
+    ) -> ModelAnswer:
         self._wording = wording
         blocks = chunks[0] if chunks else []
         return await self._asked(wording(self.cap), blocks, marker, self.answer)
@@ -306,7 +308,7 @@ class Writing:
 
     async def _asked(
         self, told: Briefing, blocks: Sequence[Block], marker: str, tokens: int
-    ) -> Written:
+    ) -> ModelAnswer:
         """The model's story of at most so many tokens."""
         desk = self.desk
         context = told.context(blocks, marker, desk.counter)
@@ -322,10 +324,10 @@ class Writing:
         )
         reply = await desk.model.complete(context, ask)
         text = reading.story_of(text_of(reply))
-        return Written(text, reply.finish, reply.model or desk.model.name)
+        return ModelAnswer(text, reply.finish, reply.model or desk.model.name)
 
 
-def _ended(written: Written) -> str:
+def _ended(written: ModelAnswer) -> str:
     """A part's story without the sentence it broke off in."""
     ends = [found.end() for found in _END.finditer(written.text)]
     return written.text[: ends[-1]] if written.finish == "length" and ends else written.text

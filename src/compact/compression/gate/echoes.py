@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from compact.compression.fencing import is_fence_line
-from compact.compression.gate.matter import CJK, Finding, Matter, sentences
+from compact.compression.gate.summary_source import CJK, RuleResult, SummarySource, sentences
 from compact.core.checkpoints import Summary
 from compact.core.languages import ADDRESSES, language_of
 
@@ -43,29 +43,29 @@ _PAST = re.compile(
 Gram = tuple[str, ...]
 
 
-def echo(story: Summary, matter: Matter) -> Finding:
+def echo(story: Summary, source: SummarySource) -> RuleResult:
     """It is no copy of its source, and none of what its maker was told."""
-    share = copied(story.text, matter.source)
-    told = recited(story.text, matter.prompt, matter.beside)
+    share = copied(story.text, source.source)
+    told = recited(story.text, source.prompt, source.beside)
     fences = sum(map(is_fence_line, story.text.split("\n")))
     detail = f"{share:.0%} copied, {told:.0%} of it our own words, {fences:,} lines of our fence"
     passed = share <= MOST_COPIED and told <= MOST_RECITED and not fences
-    return Finding(passed, detail, max(share, told))
+    return RuleResult(passed, detail, max(share, told))
 
 
-def loop(story: Summary, matter: Matter) -> Finding:
+def loop(story: Summary, source: SummarySource) -> RuleResult:
     """It does not say the same again and again, unless its source does."""
-    share = looped(story.text, matter.source)
-    return Finding(share <= MOST_LOOPED, f"{share:.0%} said before", share)
+    share = looped(story.text, source.source)
+    return RuleResult(share <= MOST_LOOPED, f"{share:.0%} said before", share)
 
 
-def told(story: Summary, matter: Matter) -> Finding:
+def told(story: Summary, source: SummarySource) -> RuleResult:
     """It tells what others said and did, and speaks to nobody.
 
     A sentence speaks to its reader that says `you`, is no quotation, and, in English, tells of
     nothing past.
     """
-    del matter
+    del source
     said = sentences(_QUOTED.sub(" ", story.text))
     code = language_of(story.text) or "en"
     address = ADDRESSES.get(code, ADDRESSES["en"])
@@ -74,7 +74,7 @@ def told(story: Summary, matter: Matter) -> Finding:
         to_you = [each for each in to_you if not _PAST.search(each)]
     share = len(to_you) / max(1, len(said))
     detail = f"{len(to_you):,} of {len(said):,} sentences speak to the reader"
-    return Finding(share <= MOST_ADDRESSED, detail, share)
+    return RuleResult(share <= MOST_ADDRESSED, detail, share)
 
 
 def copied(text: str, source: Iterable[str]) -> float:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 
-from compact.compression.gate.matter import CJK, Finding, Matter, sentences
+from compact.compression.gate.summary_source import CJK, RuleResult, SummarySource, sentences
 from compact.core.checkpoints import Summary
 from compact.core.control_tokens import defused
 from compact.core.disguises import undisguised
@@ -44,22 +44,22 @@ _UNREADABLE = re.compile(
 _LATIN_WORD = re.compile(r"[A-Za-zÀ-ɏ]{2,}")
 
 
-def finished(story: Summary, matter: Matter) -> Finding:
+def finished(story: Summary, source: SummarySource) -> RuleResult:
     """It was written to its end, and is an answer: no refusal, no error, no broken JSON."""
-    del matter
+    del source
     text = story.text.strip()
     if not text:
-        return Finding(False, "it is empty")
+        return RuleResult(False, "it is empty")
     if story.finish in ("length", "refusal", "tool_calls"):
         how = {"length": "it was cut off", "refusal": "its maker refused to go on"}
-        return Finding(False, how.get(story.finish, "its maker called a tool"))
+        return RuleResult(False, how.get(story.finish, "its maker called a tool"))
     if _PAGE.match(text):
-        return Finding(False, f"the text of an error, {len(text):,} characters")
+        return RuleResult(False, f"the text of an error, {len(text):,} characters")
     if text[0] == "{" or text[:2] in ("[{", '["'):
-        return Finding(False, f"JSON and no story, {len(text):,} characters")
+        return RuleResult(False, f"JSON and no story, {len(text):,} characters")
     if why := _broken_off(text):
-        return Finding(False, f"it breaks off: {why}")
-    return Finding(True, f"ended by {story.finish!r}")
+        return RuleResult(False, f"it breaks off: {why}")
+    return RuleResult(True, f"ended by {story.finish!r}")
 
 
 def _broken_off(text: str) -> str:
@@ -80,31 +80,31 @@ def _broken_off(text: str) -> str:
     return ""
 
 
-def language(story: Summary, matter: Matter) -> Finding:
+def language(story: Summary, source: SummarySource) -> RuleResult:
     """It is in a language of those who spoke, or of what was asked for, where that can be told."""
-    spoken = {language_of(text) for text in matter.samples if len(text) >= LEAST_SPOKEN}
+    spoken = {language_of(text) for text in source.samples if len(text) >= LEAST_SPOKEN}
     written = language_of(story.text)
     if not spoken or None in spoken:
-        return Finding(True, "cannot be told of its source")
+        return RuleResult(True, "cannot be told of its source")
     if written is None:
         words = len(_LATIN_WORD.findall(story.text)) + len(re.findall(f"[{CJK}]", story.text))
         if words < LEAST_TOLD:
-            return Finding(True, "cannot be told")
-        return Finding(False, "of no language that is known")
-    if written in spoken or written == language_of(matter.request.guidance):
-        return Finding(True, NAMES[written])
+            return RuleResult(True, "cannot be told")
+        return RuleResult(False, "of no language that is known")
+    if written in spoken or written == language_of(source.request.guidance):
+        return RuleResult(True, NAMES[written])
     theirs = " and ".join(sorted(NAMES[code] for code in spoken if code))
-    return Finding(False, f"{NAMES[written]}, of a conversation in {theirs}")
+    return RuleResult(False, f"{NAMES[written]}, of a conversation in {theirs}")
 
 
-def cap(story: Summary, matter: Matter) -> Finding:
+def cap(story: Summary, source: SummarySource) -> RuleResult:
     """It is within the tokens that were asked for, and no larger than its source."""
-    tokens = matter.counter.text(story.text)
-    most = min(matter.request.max_tokens, max(SMALLEST, matter.source_tokens))
-    return Finding(tokens <= most, f"{tokens:,} of {most:,} tokens")
+    tokens = source.counter.text(story.text)
+    most = min(source.request.max_tokens, max(SMALLEST, source.source_tokens))
+    return RuleResult(tokens <= most, f"{tokens:,} of {most:,} tokens")
 
 
-def secrets(story: Summary, matter: Matter) -> Finding:
+def secrets(story: Summary, source: SummarySource) -> RuleResult:
     """It holds no secret: neither one that is known by its look or name, nor one of the source,
     spelled or coded as it may be.
     """
@@ -113,36 +113,36 @@ def secrets(story: Summary, matter: Matter) -> Finding:
         secret
         for text in texts
         for secret in (
-            *redact(text, matter.secrets).found,
-            *undisguised(text, matter.secrets).found,
+            *redact(text, source.secrets).found,
+            *undisguised(text, source.secrets).found,
         )
     ]
     kinds = ", ".join(dict.fromkeys(secret.kind for secret in found))
-    return Finding(not found, f"{len(found):,} found: {kinds}" if found else "none found")
+    return RuleResult(not found, f"{len(found):,} found: {kinds}" if found else "none found")
 
 
-def headings(story: Summary, matter: Matter) -> Finding:
+def headings(story: Summary, source: SummarySource) -> RuleResult:
     """It opens no part that code writes: no heading of ours, and no section of the record."""
-    del matter
+    del source
     if found := _OUR_HEADING.search(story.text):
-        return Finding(False, f"a heading of ours: {found[0].strip()}")
+        return RuleResult(False, f"a heading of ours: {found[0].strip()}")
     for title in _MARKDOWN_TITLE.finditer(_BLANKS.sub(" ", story.text)):
         words = next(filter(None, title.groups()))
         section = section_named(words)
         if section is not None and section.title != STORY:
-            return Finding(False, f"a section of the record: {words.strip()[:60]}")
-    return Finding(True, "none")
+            return RuleResult(False, f"a section of the record: {words.strip()[:60]}")
+    return RuleResult(True, "none")
 
 
-def marks(story: Summary, matter: Matter) -> Finding:
+def marks(story: Summary, source: SummarySource) -> RuleResult:
     """It holds no control token of a chat template, no letter that cannot be shown, and nothing
     that is fetched when it is shown.
     """
-    del matter
+    del source
     if defused(story.text) != story.text:
-        return Finding(False, "a control token of a chat template")
+        return RuleResult(False, "a control token of a chat template")
     if _UNREADABLE.search(story.text):
-        return Finding(False, "characters that cannot be read")
+        return RuleResult(False, "characters that cannot be read")
     if _PICTURE.search(story.text):
-        return Finding(False, "a picture that is fetched from elsewhere")
-    return Finding(True, "none")
+        return RuleResult(False, "a picture that is fetched from elsewhere")
+    return RuleResult(True, "none")

@@ -7,7 +7,13 @@ from __future__ import annotations
 import math
 from statistics import fmean
 
-from compact.compression.gate.matter import Finding, Matter, covered, names_in, stems
+from compact.compression.gate.summary_source import (
+    RuleResult,
+    SummarySource,
+    covered,
+    names_in,
+    stems,
+)
 from compact.core.checkpoints import Summary
 
 SHORT_VOCABULARY, LEAST_KNOWN, MORE_KNOWN, MOST_KNOWN = 200, 0.22, 0.13, 0.66
@@ -30,31 +36,31 @@ FEWEST_NAMES = 2
 """Names that such a piece must hold for stories to be compared by them."""
 
 
-def subject(story: Summary, matter: Matter) -> Finding:
+def subject(story: Summary, source: SummarySource) -> RuleResult:
     """It is about its source, whatever its length: most of what its words tell is known there."""
     words = set(stems(story.text))
-    total = sum(map(matter.weight, words))
+    total = sum(map(source.weight, words))
     if not total:
-        return Finding(True, "no word that tells anything")
-    known = sum(matter.weight(word) for word in words if word in matter.words) / total
-    size = max(1, len(matter.words))
+        return RuleResult(True, "no word that tells anything")
+    known = sum(source.weight(word) for word in words if word in source.words) / total
+    size = max(1, len(source.words))
     least = LEAST_KNOWN + MORE_KNOWN * math.log(size / SHORT_VOCABULARY)
     least = min(MOST_KNOWN, max(LEAST_KNOWN, least))
     detail = f"{known:.0%} of what its words tell stands in the source, {least:.0%} at least"
-    return Finding(known >= least, detail, known)
+    return RuleResult(known >= least, detail, known)
 
 
-def invented(story: Summary, matter: Matter) -> Finding:
+def invented(story: Summary, source: SummarySource) -> RuleResult:
     """It names little that nobody named."""
     named = names_in(story.text)
-    known = matter.said + "\n" + " ".join(message.id for message in matter.request.messages)
+    known = source.said + "\n" + " ".join(message.id for message in source.request.messages)
     unknown = [name for name in named if not _is_known(name, known)]
     share = len(unknown) / max(1, len(named))
     passed = len(unknown) <= FEW_UNKNOWN or share <= MOST_UNKNOWN
     detail = f"{len(unknown):,} of {len(named):,} names are not in the source"
     if unknown:
         detail += f": {', '.join(unknown[:3])[:120]}"
-    return Finding(passed, detail, share)
+    return RuleResult(passed, detail, share)
 
 
 def _is_known(name: str, said: str) -> bool:
@@ -63,42 +69,42 @@ def _is_known(name: str, said: str) -> bool:
     return name in said or last in said or (name.isalpha() and name[: len(name) - 1] in said)
 
 
-def length(story: Summary, matter: Matter) -> Finding:
+def length(story: Summary, source: SummarySource) -> RuleResult:
     """It is long enough for its source."""
-    tokens = matter.counter.text(story.text)
-    doublings = math.log2(max(1.0, matter.source_tokens / SAID_AT_ONCE))
-    least = int(min(TOKENS_PER_DOUBLING * doublings, matter.request.max_tokens / LEAST_OF_CAP))
-    return Finding(
+    tokens = source.counter.text(story.text)
+    doublings = math.log2(max(1.0, source.source_tokens / SAID_AT_ONCE))
+    least = int(min(TOKENS_PER_DOUBLING * doublings, source.request.max_tokens / LEAST_OF_CAP))
+    return RuleResult(
         tokens >= least,
-        f"{tokens:,} tokens for a source of {matter.source_tokens:,}, {least:,} at least",
+        f"{tokens:,} tokens for a source of {source.source_tokens:,}, {least:,} at least",
     )
 
 
-def coverage(story: Summary, matter: Matter) -> Finding:
+def coverage(story: Summary, source: SummarySource) -> RuleResult:
     """It covers no less of its source than the extracted story, length for length.
 
     Names, amounts, people and places count; what the reader sees anyway does not.
     """
-    other = matter.extracted
+    other = source.extracted
     if other is None or not other.text.strip():
-        return Finding(True, "nothing to compare it with")
-    pieces = _pieces(other.text, story.text, matter)
-    named = [covered(piece, matter.names) for piece in pieces]
+        return RuleResult(True, "nothing to compare it with")
+    pieces = _pieces(other.text, story.text, source)
+    named = [covered(piece, source.names) for piece in pieces]
     if fmean(map(len, named)) < FEWEST_NAMES:
-        return Finding(True, "the extracted story names hardly anything")
-    own = covered(story.text, matter.names)
-    share = _worth(own, matter) / fmean(_worth(each, matter) for each in named)
+        return RuleResult(True, "the extracted story names hardly anything")
+    own = covered(story.text, source.names)
+    share = _worth(own, source) / fmean(_worth(each, source) for each in named)
     detail = f"{share:.0%} of what as much of the extracted story covers"
-    return Finding(share >= LEAST_COVERED, detail, share)
+    return RuleResult(share >= LEAST_COVERED, detail, share)
 
 
-def _worth(names: set[str], matter: Matter) -> float:
-    return sum(matter.names[name] for name in names)
+def _worth(names: set[str], source: SummarySource) -> float:
+    return sum(source.names[name] for name in names)
 
 
-def _pieces(text: str, like: str, matter: Matter) -> list[str]:
+def _pieces(text: str, like: str, source: SummarySource) -> list[str]:
     """The text in pieces about as long as another one, each from all over it."""
-    size, most = matter.counter.text(text), max(1, matter.counter.text(like))
+    size, most = source.counter.text(text), max(1, source.counter.text(like))
     lines = [line for line in text.split("\n") if line.strip()]
     count = max(1, min(len(lines), math.ceil(size / most)))
     return ["\n".join(lines[start::count]) for start in range(count)]

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from compact.compression.gate import echoes, form, ground
-from compact.compression.gate.matter import Finding, Matter
+from compact.compression.gate.summary_source import RuleResult, SummarySource
 from compact.core.checkpoints import Summary, SummaryRequest, Verdict
 from compact.core.tokens import TokenCounter
 
@@ -23,7 +23,7 @@ class Rule:
     """One rule of the gate."""
 
     name: str
-    check: Callable[[Summary, Matter], Finding]
+    check: Callable[[Summary, SummarySource], RuleResult]
     wish: str = ""
     """What its maker is asked for once more where it broke this rule; empty where asking does not
     help."""
@@ -99,8 +99,8 @@ def judge(
     `source_tokens` is the size of all it stands in for; `extracted` is the story by extraction that
     takes its place where it may not.
     """
-    matter = Matter(request, counter, source_tokens, summary.prompt, extracted)
-    found = [(rule.name, rule.check(summary, matter)) for rule in RULES]
+    source = SummarySource(request, counter, source_tokens, summary.prompt, extracted)
+    found = [(rule.name, rule.check(summary, source)) for rule in RULES]
     verdicts = tuple(
         Verdict(
             rule=name,

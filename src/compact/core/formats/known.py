@@ -13,9 +13,9 @@ from compact.core.formats.anthropic import Anthropic
 from compact.core.formats.chat_completions import ChatCompletions
 from compact.core.formats.ollama import Ollama
 from compact.core.formats.responses import OUTPUT_OF, Responses
-from compact.core.formats.served import SERVED
 from compact.core.formats.tool_schemas import schemas_for
 from compact.core.formats.wire import WireFormat
+from compact.core.formats.wire_safe import SERVED
 from compact.core.given import type_of
 from compact.core.redaction import without_credentials
 from compact.errors import UnknownModel

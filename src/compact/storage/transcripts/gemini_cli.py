@@ -43,7 +43,7 @@ def read(
     """
     choose([document], conversation, source=document.source)
     rows = rows_at(json_object(document), "messages", source=document.source)
-    session = _Session(document.source)
+    session = _GeminiSession(document.source)
     for index, row in enumerate(rows):
         session.take(index, row)
     return Transcript(
@@ -59,7 +59,7 @@ def read(
 
 
 @dataclass(slots=True)
-class _Session:
+class _GeminiSession:
     source: str
     messages: list[Message] = field(default_factory=list)
     rows: dict[str, tuple[Row, ...]] = field(default_factory=dict)

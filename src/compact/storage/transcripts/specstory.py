@@ -31,7 +31,7 @@ from compact.core.messages import (
 from compact.errors import InvalidTranscript
 from compact.storage.transcripts.choosing import choose
 from compact.storage.transcripts.documents import Document, PlainText
-from compact.storage.transcripts.specstory_markdown import Head, Turn, head_of, turns_of
+from compact.storage.transcripts.specstory_markdown import Head, MarkdownTurn, head_of, turns_of
 from compact.storage.transcripts.transcript import Row, Transcript
 
 NAME = "specstory"
@@ -98,10 +98,10 @@ class _Session:
     rows: dict[str, tuple[Row, ...]] = field(default_factory=dict)
     _counts: Counter[str] = field(default_factory=Counter)
     _calls: Counter[str] = field(default_factory=Counter)
-    _thinking: list[tuple[Part, Turn]] = field(default_factory=list)
+    _thinking: list[tuple[Part, MarkdownTurn]] = field(default_factory=list)
     _is_resumed: bool = False
 
-    def take(self, turn: Turn) -> None:
+    def take(self, turn: MarkdownTurn) -> None:
         """Take one turn."""
         body = turn.body.strip("\n")
         if turn.sidechain:
@@ -131,7 +131,7 @@ class _Session:
             found.append(f"{count} {one if count == 1 else many}")
         return tuple(found)
 
-    def _take_user(self, turn: Turn, body: str) -> None:
+    def _take_user(self, turn: MarkdownTurn, body: str) -> None:
         if not _CONTINUED.match(body):
             self._add(turn, "user", [Text(body)])
         elif self.messages:
@@ -141,7 +141,7 @@ class _Session:
             checkpoint = {"metadata": MessageMetadata(source="checkpoint")}
             self.messages[-1] = self.messages[-1].model_copy(update=checkpoint)
 
-    def _take_agent(self, turn: Turn, body: str) -> None:
+    def _take_agent(self, turn: MarkdownTurn, body: str) -> None:
         think = _THINK.match(body)
         if think:
             self._thinking.append((Thinking(think["text"]), turn))
@@ -155,7 +155,7 @@ class _Session:
         elif body.strip() and not (self._is_resumed and self._take_plain_call(turn, body)):
             self._say(turn, body)
 
-    def _take_tools(self, turn: Turn, body: str) -> None:
+    def _take_tools(self, turn: MarkdownTurn, body: str) -> None:
         """The tool blocks of a turn. Cursor writes a second, empty block for each: left out."""
         previous: tuple[str, str] | None = None
         for block, summary, within in _blocks(body):
@@ -166,7 +166,7 @@ class _Session:
             asked, answered = _split(inside, is_write=block["type"] == "write")
             self._call(turn, block["name"], _arguments(summary, asked, block["type"]), answered)
 
-    def _take_plain_call(self, turn: Turn, body: str) -> bool:
+    def _take_plain_call(self, turn: MarkdownTurn, body: str) -> bool:
         """A call that a resumed session holds as text; whether it is one."""
         asked, answered = _split(body, is_write=body.startswith("```"))
         if answered is None:
@@ -185,7 +185,7 @@ class _Session:
         self._call(turn, name, _arguments("", asked, name), answered)
         return True
 
-    def _call(self, turn: Turn, name: str, arguments: str, answered: str | None) -> None:
+    def _call(self, turn: MarkdownTurn, name: str, arguments: str, answered: str | None) -> None:
         if arguments == "{}":
             self._counts["tool call without arguments|tool calls without arguments"] += 1
         if answered is None:
@@ -195,15 +195,15 @@ class _Session:
         self._say_parts(turn, [ToolCall(call_id, name, arguments)])
         self._add(turn, "tool", [ToolResult(call_id, answered or "", name)])
 
-    def _say(self, turn: Turn, text: str) -> None:
+    def _say(self, turn: MarkdownTurn, text: str) -> None:
         self._say_parts(turn, [Text(text)])
 
-    def _say_parts(self, turn: Turn, parts: list[Part]) -> None:
+    def _say_parts(self, turn: MarkdownTurn, parts: list[Part]) -> None:
         thoughts = [part for part, _ in self._thinking]
         self._thinking = []
         self._add(turn, "assistant", [*thoughts, *parts])
 
-    def _add(self, turn: Turn, role: str, parts: list[Part]) -> None:
+    def _add(self, turn: MarkdownTurn, role: str, parts: list[Part]) -> None:
         single = parts[0].text if len(parts) == 1 and isinstance(parts[0], Text) else None
         message = Message.of(
             {

@@ -23,7 +23,7 @@ _HEAD_LINES = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class MarkdownTurn:
     """One heading and the text below it; `line` is the heading's, counted from 1."""
 
     who: str
@@ -53,11 +53,11 @@ def head_of(text: str) -> Head | None:
     return None
 
 
-def turns_of(text: str) -> list[Turn]:
+def turns_of(text: str) -> list[MarkdownTurn]:
     """The turns in order. A heading stands alone between empty lines, outside of code and tools."""
     lines = text.replace("\r\n", "\n").split("\n")
     found = list(_headings(lines))
-    turns: list[Turn] = []
+    turns: list[MarkdownTurn] = []
     for place, (index, match) in enumerate(found):
         is_last = place + 1 == len(found)
         end = len(lines) if is_last else found[place + 1][0]
@@ -65,7 +65,7 @@ def turns_of(text: str) -> list[Turn]:
         if not is_last and (body == "---" or body.endswith("\n---")):
             body = body[:-3].rstrip("\n")
         time = _time(match["time"])
-        turns.append(Turn(match["who"], bool(match["side"]), time, body, index + 1))
+        turns.append(MarkdownTurn(match["who"], bool(match["side"]), time, body, index + 1))
     return turns
 
 

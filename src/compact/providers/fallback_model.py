@@ -1,7 +1,7 @@
 """A model that is asked again where that may help, and others in its place where it does not.
 
-Start reading at `Persistent`. A failure that may pass (`ModelUnavailable`) is waited out, each wait
-longer than the one before and none alike, as the server asks where it says so; an answer that
+Start reading at `FallbackModel`. A failure that may pass (`ModelUnavailable`) is waited out, each
+wait longer than the one before and none alike, as the server asks where it says so; an answer that
 cannot be used is asked for once more; a refusal is not argued with: the next model is asked. Who
 waits can always be cancelled.
 
@@ -53,7 +53,7 @@ MARGIN = 1.25
 it."""
 
 
-class Persistent:
+class FallbackModel:
     """Models in the order they are asked: the first one as long as it answers.
 
     `windows` are those that are known, in tokens, by the models' keys; what a server says of its
@@ -175,7 +175,7 @@ class Persistent:
         """What the first model yields that yields anything, the time for it shared by all."""
         clock = asyncio.get_running_loop().time
         end = clock() + self._patience.together - ask.waited
-        row = _Row(prompt, ask)
+        row = Attempts(prompt, ask)
         for left, model in zip(range(len(self._models), 0, -1), self._models, strict=True):
             if model.name in row.refused:
                 continue
@@ -203,7 +203,9 @@ class Persistent:
                 row.note(model.name, error)
         raise row.told
 
-    async def _wanted(self, turn: _Turn, prompt: ActiveContext, ask: Ask, row: _Row) -> Ask | None:
+    async def _wanted(
+        self, turn: _Turn, prompt: ActiveContext, ask: Ask, row: Attempts
+    ) -> Ask | None:
         """What the model is asked for: a stand-in within its own window, as far as that is known.
         None where others refused the prompt and this one is not known to hold it with the answer.
 
@@ -237,7 +239,7 @@ class Persistent:
         except (ContextOverflow, ModelFailed):
             return Limits()
 
-    async def _counted(self, turn: _Turn, prompt: ActiveContext, row: _Row) -> float:
+    async def _counted(self, turn: _Turn, prompt: ActiveContext, row: Attempts) -> float:
         """Tokens of a prompt that others refused, as the model counts them; else by the most that
         is known, with a margin; infinitely many where its server will not even count them.
         """
@@ -366,7 +368,7 @@ class _Turn(NamedTuple):
     """Seconds that its server was waited for already."""
 
 
-class _Row:
+class Attempts:
     """How it went with the models that were to answer a prompt, in their order."""
 
     def __init__(self, prompt: ActiveContext, ask: Ask) -> None:

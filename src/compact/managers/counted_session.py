@@ -11,19 +11,19 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from compact.managers.breaker import Breaker
-from compact.managers.post import Post
+from compact.managers.prompt_sender import PromptSender
 from compact.managers.state import SessionState
 from compact.managers.view import View
 
 
-class Desk:
+class CountedSession:
     """A session's views by one counter, and what goes to models and comes back from them."""
 
     def __init__(self, state: SessionState, size: int) -> None:
         self.state = state
         self.breaker = Breaker(state)
         self.views: dict[int, View] = {}
-        self.post = Post(state, self.view(size))
+        self.post = PromptSender(state, self.view(size))
 
     def view(self, size: int) -> View:
         """The view for a window of that size."""
@@ -39,18 +39,18 @@ class Desk:
             view.ahead.stop()
 
 
-class Desks:
+class CountedSessions:
     """The session's own desk, and one for each other tokenizer that was asked for."""
 
-    def __init__(self, own: Desk, counted_by: Callable[[str], SessionState]) -> None:
+    def __init__(self, own: CountedSession, counted_by: Callable[[str], SessionState]) -> None:
         self._own = own
         self._counted_by = counted_by
         self._of_own_model = _tokenizer_of(own.state)
         """The tokenizer that the session's first model has: where another one was given for it,
         that one counts for all models of its kind."""
-        self._others: dict[str, Desk] = {}
+        self._others: dict[str, CountedSession] = {}
 
-    def of(self, model: str, window: int | None = None) -> tuple[Desk, View]:
+    def of(self, model: str, window: int | None = None) -> tuple[CountedSession, View]:
         """The desk for a model, and the view for its window, or for a size that is given.
 
         A model of which nothing is known is counted as the session itself is.
@@ -67,7 +67,7 @@ class Desks:
             desk = self._other(profile.tokenizer, size)
         return desk, desk.view(size)
 
-    def go_on_with(self, model: str, window: int | None) -> tuple[Desk, View]:
+    def go_on_with(self, model: str, window: int | None) -> tuple[CountedSession, View]:
         """Have the session be for another model: its desk and view, what it is reserved and told
         from now on.
 
@@ -85,11 +85,11 @@ class Desks:
             desk.post.serve(view)
             return desk, view
 
-    def _other(self, tokenizer: str, size: int) -> Desk:
+    def _other(self, tokenizer: str, size: int) -> CountedSession:
         with self._own.state.lock:
             desk = self._others.get(tokenizer)
             if desk is None:
-                desk = self._others[tokenizer] = Desk(self._counted_by(tokenizer), size)
+                desk = self._others[tokenizer] = CountedSession(self._counted_by(tokenizer), size)
             return desk
 
     def close(self) -> None:

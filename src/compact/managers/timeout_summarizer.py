@@ -7,7 +7,7 @@ from compact.core.protocols import Summarizer
 from compact.errors import ModelUnavailable
 
 
-class Timed:
+class TimeoutSummarizer:
     """A summarizer that is cut off when it takes too long."""
 
     waits = True

@@ -29,7 +29,7 @@ _MARKS = ("cache_control",)
 Body = Mapping[str, Any]
 
 
-class Unseen:
+class UnsupportedParts:
     """The kinds of parts that a server refused, and the single ones that are shown no more."""
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ from compact.errors import (
     ModelUnavailable,
     WrongLayer,
 )
-from compact.providers.persistent import Persistent
+from compact.providers.fallback_model import FallbackModel
 from compact.testing import ScriptedModel
 from tests.pace import run_at_once
 from tests.providers.persisting import BUSY, PROMPT, Clock, Hanging, answer, asked
@@ -188,7 +188,7 @@ def test_whoever_waits_can_cancel():
             await asyncio.Event().wait()
 
     async def cancelled():
-        persistent = Persistent([ScriptedModel(BUSY)], sleep=Forever().sleep)
+        persistent = FallbackModel([ScriptedModel(BUSY)], sleep=Forever().sleep)
         task = asyncio.create_task(persistent.complete(PROMPT))
         await asyncio.sleep(0.01)
         task.cancel()
@@ -248,7 +248,7 @@ def test_the_first_one_says_whether_tools_are_called_and_all_whether_schemas_are
 
 def test_nobody_to_ask_is_an_error():
     with pytest.raises(ValueError, match="at least one"):
-        Persistent([])
+        FallbackModel([])
 
 
 def test_the_errors_of_models_are_builtins_too():
@@ -266,7 +266,7 @@ def test_it_closes_what_its_models_hold_open():
             closed.append(self.name)
 
     models = [Connected(name="one"), ScriptedModel(name="two"), Connected(name="three")]
-    run_at_once(Persistent(models).aclose())
+    run_at_once(FallbackModel(models).aclose())
     assert closed == ["one", "three"]
 
 

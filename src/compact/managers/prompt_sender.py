@@ -33,8 +33,8 @@ from compact.errors import (
     ModelUnavailable,
 )
 from compact.managers.compress import aside_of
+from compact.managers.emergency_ladder import make_fit
 from compact.managers.requested import shown_of_aside
-from compact.managers.rescue import rescue
 from compact.managers.state import SessionState
 from compact.managers.travel import take_snapshot
 from compact.managers.view import View
@@ -60,7 +60,7 @@ class Taken(NamedTuple):
     """As they were counted."""
 
 
-class Post:
+class PromptSender:
     """What goes to models and comes back from them."""
 
     def __init__(self, state: SessionState, view: View) -> None:
@@ -95,7 +95,7 @@ class Post:
             self._taken = Taken(view, view.tokens)
             return take()
 
-        return await view.fit(taken, partial(rescue, self._state, view))
+        return await view.fit(taken, partial(make_fit, self._state, view))
 
     def put_aside(self, position: int, tokens: int | None) -> Message:
         """Show head and tail of a message from now on, so many tokens, or as many as let the view
@@ -277,7 +277,7 @@ class Post:
             self._state.history.recount()
             async with view.alone():
                 error = self._too_large(counted)
-                await rescue(self._state, view, error)
+                await make_fit(self._state, view, error)
             context = await self.fitted(view, view.context)
             if (counted := self.count(context)) > view.window.usable:
                 raise self._too_large(counted)
@@ -333,7 +333,9 @@ class Post:
         if (size := state.window(view.size).size) < view.window.size:
             state.emit(WindowCapped(asked=view.size, size=size))
         self._tell(taken, known.ratio, refusal.tokens or 0)
-        return await view.compress(lambda: Wanted(view.window.target), partial(rescue, state, view))
+        return await view.compress(
+            lambda: Wanted(view.window.target), partial(make_fit, state, view)
+        )
 
     def _tell(self, taken: Taken, before: float, reported: int) -> None:
         ratio = self._state.calibration.ratio

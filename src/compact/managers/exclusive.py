@@ -11,7 +11,7 @@ POLL_SECONDS = 0.005
 """How often a caller looks whether another one's compression has ended."""
 
 
-class Alone:
+class Exclusive:
     """Lets one caller compress; the others wait."""
 
     def __init__(self) -> None:

@@ -6,7 +6,7 @@ force. If none does, the error with the floor's breakdown.
 
 from __future__ import annotations
 
-from compact.compression.emergency import ROLL_OVER_SHARE, RUNGS, Rung
+from compact.compression.emergency import ROLL_OVER_SHARE, RUNGS, LadderRung
 from compact.core.events import EmergencyRung
 from compact.core.plan import Plan
 from compact.errors import CannotFit, CompactError, SummaryRejected, Superseded
@@ -16,7 +16,7 @@ from compact.managers.travel import take_snapshot
 from compact.managers.view import View
 
 
-async def rescue(state: SessionState, view: View, error: CompactError) -> Plan:
+async def make_fit(state: SessionState, view: View, error: CompactError) -> Plan:
     """Make the view fit its usable window by emergency rungs, after an error; for whoever
     compresses it `alone`.
 
@@ -39,7 +39,7 @@ async def rescue(state: SessionState, view: View, error: CompactError) -> Plan:
     raise error
 
 
-async def tried(state: SessionState, view: View, rung: Rung) -> Draft | None:
+async def tried(state: SessionState, view: View, rung: LadderRung) -> Draft | None:
     """What a rung brings, a snapshot taken before it; None where that does not fit."""
     needed = view.window.usable
     limit = int(needed * ROLL_OVER_SHARE) if rung.rolls_over else needed
@@ -61,7 +61,7 @@ async def tried(state: SessionState, view: View, rung: Rung) -> Draft | None:
     return draft if after <= needed else None
 
 
-async def _fitted(view: View, limit: int, before: int, rung: Rung) -> Draft:
+async def _fitted(view: View, limit: int, before: int, rung: LadderRung) -> Draft:
     """A draft within the limit, else within the usable window."""
     try:
         return await view.propose(limit, before, rung)

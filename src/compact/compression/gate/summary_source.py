@@ -42,7 +42,7 @@ _ROUND = re.compile(r"\d{1,2}|(?:19|20)\d\d|\d{1,2}[:.]\d\d")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[^\W\d_])|(?<=[。！？])|\n+")
 
 
-class Finding(NamedTuple):
+class RuleResult(NamedTuple):
     """What one rule found; where it did not pass, the story may not stand in."""
 
     passed: bool
@@ -76,7 +76,7 @@ def names_in(text: str) -> Counter[str]:
 
 
 @dataclass(frozen=True)
-class Matter:
+class SummarySource:
     """What a story is judged by."""
 
     request: SummaryRequest

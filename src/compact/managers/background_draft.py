@@ -16,7 +16,7 @@ from compact.core.events import DraftMade, ErrorRaised
 from compact.errors import CompactError
 from compact.managers import blocking
 from compact.managers.breaker import Breaker
-from compact.managers.drafts import Draft, Ground, end_draft, is_under_way
+from compact.managers.drafts import Draft, DraftBase, end_draft, is_under_way
 from compact.managers.state import SessionState
 
 AGAIN_SHARE = 0.05
@@ -36,7 +36,7 @@ class Drafting(Protocol):
         """Tokens of the prompt as it is."""
         ...
 
-    def ground(self) -> Ground:
+    def ground(self) -> DraftBase:
         """What a draft that is made now stands on."""
         ...
 
@@ -49,14 +49,14 @@ class Drafting(Protocol):
         ...
 
 
-class Ahead:
+class BackgroundDraft:
     """The draft of one view's next compression."""
 
     def __init__(self, state: SessionState, view: Drafting, breaker: Breaker) -> None:
         self._state = state
         self._view = view
         self._breaker = breaker
-        self._work: blocking.Job | None = None
+        self._work: blocking.BackgroundJob | None = None
         self._draft: Draft | None = None
         self._next_at = 0
         """Tokens of the prompt below which none is begun, because one was begun just now."""
@@ -74,7 +74,7 @@ class Ahead:
         if self._standing() is None:
             self.put_off(tokens)
             if not is_under_way(self._state, self._view.size):
-                self._work = blocking.Job(self._write())
+                self._work = blocking.BackgroundJob(self._write())
 
     def put_off(self, tokens: int) -> None:
         """Begin none before the prompt of so many tokens has grown."""

@@ -16,7 +16,7 @@ from compact.core.arguments import DEEPEST, arguments_of, read_json, readable_ar
 from compact.core.characters import all_carried, carried
 from compact.core.context import ActiveContext
 from compact.core.formats.known import format_named, prompt_of, tools_of
-from compact.core.formats.served import plainly, strictly_named
+from compact.core.formats.wire_safe import plainly, strictly_named
 from compact.providers.tokenizers import TiktokenEstimator
 from tests import strategies
 from tests.pace import is_linear
