@@ -339,7 +339,7 @@ def put_session(
 
 def store_damage(store: SessionStore) -> tuple[list[str], dict[str, list[int]]]:
     """What of an open store is not what was written; and by branch what an earlier damage took."""
-    from compact.storage.sqlite.settling import lost_in
+    from compact.storage.sqlite.recovery import lost_in
     from compact.storage.sqlite.store import SQLiteManager
 
     wrong = store.integrity_check() if isinstance(store, SQLiteManager) else []

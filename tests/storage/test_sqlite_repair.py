@@ -19,8 +19,8 @@ from compact.core.goals import Goal
 from compact.core.messages import Message
 from compact.core.sessions import FIXED, PERSON, Entry, Snapshot
 from compact.errors import StoreFailed
+from compact.storage.sqlite.recovery import LOST
 from compact.storage.sqlite.repair import RepairReport, repair
-from compact.storage.sqlite.settling import LOST
 from tests.sizes import size
 from tests.storage.making import assert_chained, session, step
 

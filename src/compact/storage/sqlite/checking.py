@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import apsw
 
 from compact.core import chain
 from compact.errors import CompactError, StoreFailed
-from compact.storage.sqlite import seals
+from compact.storage.sqlite import row_digests
 from compact.storage.sqlite.pool import Pool
 from compact.storage.sqlite.rows import (
     BITS,
     LAST,
     MESSAGE,
+    WRONG,
+    Column,
     Row,
     Unreadable,
     entry_of,
@@ -25,6 +28,36 @@ from compact.storage.sqlite.rows import (
 
 _PAGE = 500
 """Messages that are read at once."""
+LINKED = f"{MESSAGE}, total_tokens, chain_hash"
+"""The columns that tell of a message's place in its branch, too."""
+REFERENCES: tuple[tuple[str, str, str, str], ...] = (
+    (
+        "sessions",
+        "branch NOT IN (SELECT key FROM branches)",
+        "id",
+        "session {}: the branch in force is missing",
+    ),
+    (
+        "projections",
+        "EXISTS (SELECT 1 FROM json_each(projections.checkpoints) c WHERE c.key NOT IN "
+        "(SELECT id FROM checkpoints k WHERE k.session = projections.session))",
+        "id",
+        "projection {}: a checkpoint is missing",
+    ),
+    (
+        "moves",
+        "projection NOT IN (SELECT id FROM projections)",
+        "projection",
+        "projection {} is missing",
+    ),
+    (
+        "moves",
+        "branch NOT IN (SELECT key FROM branches)",
+        "number",
+        "move {}: its branch is missing",
+    ),
+)
+"""Table, which of its rows tell of something that is not there, a column, and how that is said."""
 
 
 def findings(pool: Pool) -> list[str]:
@@ -34,14 +67,14 @@ def findings(pool: Pool) -> list[str]:
         _of_branches,
         _of_index,
         _of_references,
-        _of_seals,
+        _of_digests,
     )
     found: list[str] = []
     for check in checks:
         try:
             with pool.read() as db:
                 found.extend(check(db))
-        except StoreFailed as error:
+        except (StoreFailed, *WRONG) as error:
             found.append(str(error))
     return found
 
@@ -63,21 +96,21 @@ def _of_branches(db: apsw.Connection) -> Iterator[str]:
 
 
 def _of_branch(db: apsw.Connection, row: Row) -> Iterator[str]:
-    branch, _, parent, position, total, last = row
-    if before_fork(db, parent, position) != (total, last):
+    branch, _, parent, fork, total, link = row
+    if before_fork(db, parent, fork) != (total, link):
         yield "it does not go on from what its parent says at the fork"
-    for each in messages_of(db, branch):
-        key, tokens, sum_, link = each[0], each[5], each[-2], each[-1]
-        if position_of(key) != position:
-            yield f"messages {position} to {position_of(key) - 1} are missing"
-            position, last = position_of(key), None
+    next_one = fork
+    for each in linked_messages(db, branch, fork, {link}):
+        if each.position != next_one:
+            yield f"messages {next_one} to {each.position - 1} are missing"
+        tokens, sum_ = each.row[5], each.row[-2]
         total += tokens or 0
         if sum_ != total:
-            yield f"message {position} has a running total of {sum_}, not {total}"
+            yield f"message {each.position} has a running total of {sum_}, not {total}"
             total = sum_
-        if last is not None and link != linked(last, each):
-            yield f"message {position} is not the one that was stored"
-        position, last = position + 1, link
+        if each.is_altered:
+            yield f"message {each.position} is not the one that was stored"
+        next_one = each.position + 1
 
 
 def before_fork(db: apsw.Connection, parent: int | None, fork: int) -> tuple[int, bytes] | None:
@@ -96,17 +129,46 @@ def before_fork(db: apsw.Connection, parent: int | None, fork: int) -> tuple[int
     return None
 
 
-def messages_of(db: apsw.Connection, branch: int) -> Iterator[Row]:
-    """A branch's own rows of `MESSAGE`, running total and chain hash behind them."""
-    sql = f"SELECT {MESSAGE}, total_tokens, chain_hash FROM messages WHERE key BETWEEN ? AND ?"
+class Linked(NamedTuple):
+    """A message of a branch, held against the one before it."""
+
+    position: int
+    row: Row
+    """Of `MESSAGE`, running total and chain hash behind them."""
+    is_proven: bool
+    """Whether the one before it is there, so that its hash proves something."""
+    is_altered: bool
+    """Whether it is not what was stored."""
+
+
+def linked_messages(
+    db: apsw.Connection, branch: int, fork: int, before: set[bytes]
+) -> Iterator[Linked]:
+    """A branch's own messages; `before` is what the chain may be at its fork, empty where that is
+    lost.
+
+    Of a message that was altered, its words may have been, or its hash: the next one is held
+    against both.
+    """
+    position = fork
+    for row in _messages_of(db, branch):
+        if position_of(row[0]) != position:
+            position, before = position_of(row[0]), set()
+        after = {link for each in before if (link := linked(each, row)) is not None}
+        yield Linked(position, row, bool(before), bool(before) and row[-1] not in after)
+        position, before = position + 1, {row[-1], *after}
+
+
+def _messages_of(db: apsw.Connection, branch: int) -> Iterator[Row]:
+    sql = f"SELECT {LINKED} FROM messages WHERE key BETWEEN ? AND ? ORDER BY key LIMIT {_PAGE}"
     low, high = branch << BITS, branch << BITS | LAST
-    while rows := query(db, f"{sql} ORDER BY key LIMIT {_PAGE}", (low, high)):
+    while rows := query(db, sql, (low, high)):
         yield from rows
         low = rows[-1][0] + 1
 
 
 def linked(last: bytes, row: Row) -> bytes | None:
-    """The chain after a message; None where its row makes none."""
+    """The chain after a message of `LINKED`; None where its row makes none."""
     try:
         return chain.link(last, entry_of(row[:-2]).message)
     except (Unreadable, CompactError):
@@ -122,27 +184,16 @@ def _of_index(db: apsw.Connection) -> Iterator[str]:
 
 
 def _of_references(db: apsw.Connection) -> Iterator[str]:
-    for sql, line in (
-        (
-            "SELECT id FROM sessions WHERE branch NOT IN (SELECT key FROM branches)",
-            "session {}: the branch in force is missing",
-        ),
-        (
-            "SELECT projection FROM moves WHERE projection IS NOT NULL "
-            "AND projection NOT IN (SELECT id FROM projections)",
-            "projection {} is missing",
-        ),
-        (
-            "SELECT p.id FROM projections p, json_each(p.checkpoints) c WHERE NOT EXISTS "
-            "(SELECT 1 FROM checkpoints k WHERE k.session = p.session AND k.id = c.key)",
-            "projection {}: a checkpoint is missing",
-        ),
-    ):
-        for (name,) in query(db, sql):
-            yield line.format(repr(text_of(name)))
+    for table, condition, name, line in REFERENCES:
+        for (named,) in query(db, f"SELECT {name} FROM {table} WHERE {condition}"):
+            yield line.format(_told(named))
 
 
-def _of_seals(db: apsw.Connection) -> Iterator[str]:
-    for table in seals.COLUMNS:
-        for name in seals.altered(db, table):
-            yield f"{table.removesuffix('s')} {name!r} is not the one that was stored"
+def _of_digests(db: apsw.Connection) -> Iterator[str]:
+    for table in row_digests.COLUMNS:
+        for _, (_, name), _ in row_digests.altered(db, table):
+            yield f"{table.removesuffix('s')} {_told(name)} is not the one that was stored"
+
+
+def _told(name: Column) -> str:
+    return repr(text_of(name) if isinstance(name, bytes) else name)

@@ -9,7 +9,7 @@ import apsw
 
 from compact.core.goals import Goal
 from compact.core.sessions import Snapshot
-from compact.storage.sqlite import seals, sessions
+from compact.storage.sqlite import row_digests, sessions
 from compact.storage.sqlite.rows import (
     Row,
     json_of,
@@ -26,7 +26,7 @@ _OF_SESSION = "session = (SELECT key FROM sessions WHERE id = ?)"
 
 def save_snapshot(db: apsw.Connection, snapshot: Snapshot) -> None:
     """Keep a snapshot; where there is one of its id, that one stays."""
-    seals.insert(
+    row_digests.insert(
         db,
         "snapshots",
         (
@@ -49,17 +49,14 @@ def save_snapshot(db: apsw.Connection, snapshot: Snapshot) -> None:
 
 def snapshots(db: apsw.Connection, session_id: str) -> list[Snapshot]:
     """The session's snapshots, the oldest first."""
-    rows = query(
-        db,
-        f"SELECT {seals.columns('snapshots')} FROM snapshots WHERE {_OF_SESSION} ORDER BY key",
-        (text(session_id),),
-    )
+    sql = f"SELECT {row_digests.columns('snapshots')} FROM snapshots WHERE {_OF_SESSION}"
+    rows = query(db, f"{sql} ORDER BY key", (text(session_id),))
     return [_snapshot_of(session_id, row) for row in rows]
 
 
 @reading
 def _snapshot_of(session_id: str, row: Row) -> Snapshot:
-    _, snapshot_id, branch, purpose, note, at, window, projection, *rest = seals.opened(
+    _, snapshot_id, branch, purpose, note, at, window, projection, *rest = row_digests.checked(
         "snapshots", row
     )
     checkpoints, goals, policy, created_at = rest
@@ -85,7 +82,7 @@ def note(db: apsw.Connection, session_id: str, name: str, value: Mapping[str, An
     if value is None:
         db.execute("DELETE FROM notes WHERE session = ? AND name = ?", (session, text(name)))
         return
-    seals.insert(
+    row_digests.insert(
         db,
         "notes",
         (session, text(name), json_of(value)),
@@ -95,11 +92,11 @@ def note(db: apsw.Connection, session_id: str, name: str, value: Mapping[str, An
 
 def notes(db: apsw.Connection, session_id: str) -> dict[str, Mapping[str, Any]]:
     """The session's notes by name."""
-    sql = f"SELECT {seals.columns('notes')} FROM notes WHERE {_OF_SESSION}"
+    sql = f"SELECT {row_digests.columns('notes')} FROM notes WHERE {_OF_SESSION}"
     return dict(_note_of(row) for row in query(db, sql, (text(session_id),)))
 
 
 @reading
 def _note_of(row: Row) -> tuple[str, Mapping[str, Any]]:
-    _, name, value = seals.opened("notes", row)
+    _, name, value = row_digests.checked("notes", row)
     return text_of(name), value_of(value)

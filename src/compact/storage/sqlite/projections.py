@@ -11,7 +11,7 @@ from compact.core.checkpoints import Checkpoint, Level, Span, Verdict
 from compact.core.levels import at_level
 from compact.core.sessions import Move, Piece, Projection, Run, Shown, Stand, Step
 from compact.errors import InvalidInput, NotFound, Superseded
-from compact.storage.sqlite import keepsakes, lines, seals, sessions
+from compact.storage.sqlite import keepsakes, lines, row_digests, sessions
 from compact.storage.sqlite.rows import (
     Column,
     Row,
@@ -25,9 +25,9 @@ from compact.storage.sqlite.rows import (
     value_of,
 )
 
-_CHECKPOINT = f"SELECT {seals.columns('checkpoints')} FROM checkpoints"
+_CHECKPOINT = f"SELECT {row_digests.columns('checkpoints')} FROM checkpoints"
 _MOVE = f"""
-    SELECT {seals.columns("moves")}, moves.number, b.id
+    SELECT {row_digests.columns("moves")}, moves.number, b.id
     FROM moves JOIN branches b ON b.key = moves.branch
 """
 
@@ -54,7 +54,7 @@ def commit(db: apsw.Connection, step: Step) -> Move:
     projection = step.projection.id if step.projection else None
     before = last[1] if last else None
     row = (session, step.window, step.kind, branch, step.at, projection, before)
-    seals.insert(db, "moves", (*row, made_at.isoformat()), "")
+    row_digests.insert(db, "moves", (*row, made_at.isoformat()), "")
     number = db.last_insert_rowid()
     if step.kind != "compress":
         sessions.put_in_force(db, session, branch)
@@ -94,7 +94,7 @@ def _keep(db: apsw.Connection, session: int, projection: Projection) -> None:
         if known[0] != session:
             raise InvalidInput(f"another session has a projection {projection.id!r} already")
         return
-    seals.insert(
+    row_digests.insert(
         db,
         "projections",
         (
@@ -117,7 +117,7 @@ def _keep(db: apsw.Connection, session: int, projection: Projection) -> None:
 
 def _keep_checkpoint(db: apsw.Connection, session: int, checkpoint: Checkpoint) -> None:
     span = checkpoint.span
-    seals.insert(
+    row_digests.insert(
         db,
         "checkpoints",
         (
@@ -163,7 +163,7 @@ def _piece_of(value: Any) -> Piece:  # noqa: ANN401 - any JSON value
 
 @reading
 def _checkpoint_of(row: Row) -> Checkpoint:
-    _, checkpoint_id, number, level, first_seq, last_seq, messages, *rest = seals.opened(
+    _, checkpoint_id, number, level, first_seq, last_seq, messages, *rest = row_digests.checked(
         "checkpoints", row
     )
     source_tokens, token_count, made_by, until, kept, *rest = rest
@@ -198,7 +198,9 @@ def moves(db: apsw.Connection, session_id: str, window: int | None, most: int) -
 @reading
 def _move_of(row: Row) -> Move:
     *sealed, number, branch = row
-    _, window, kind, _, at, projection, before, made_at = seals.opened("moves", tuple(sealed))
+    _, window, kind, _, at, projection, before, made_at = row_digests.checked(
+        "moves", tuple(sealed)
+    )
     return Move(
         number=number,
         kind=kind,
@@ -217,7 +219,7 @@ def projection(db: apsw.Connection, projection_id: str) -> Projection:
     Raises:
         NotFound: there is none of that id.
     """
-    sql = f"SELECT {seals.columns('projections')} FROM projections WHERE id = ?"
+    sql = f"SELECT {row_digests.columns('projections')} FROM projections WHERE id = ?"
     row = first(db, sql, (projection_id,))
     if row is None:
         raise NotFound(f"no projection {projection_id!r} in this store")
@@ -226,7 +228,7 @@ def projection(db: apsw.Connection, projection_id: str) -> Projection:
 
 @reading
 def _projection_of(db: apsw.Connection, row: Row) -> Projection:
-    session, name, window, number, at, cut, tokens, parent, made_at, *rest = seals.opened(
+    session, name, window, number, at, cut, tokens, parent, made_at, *rest = row_digests.checked(
         "projections", row
     )
     kept, named, pieces = rest

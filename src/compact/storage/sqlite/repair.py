@@ -23,13 +23,12 @@ import apsw
 
 from compact.core import defaults
 from compact.errors import StoreDamaged, StoreFailed
-from compact.storage.sqlite import checking, migrations, search, settling
+from compact.storage.sqlite import checking, migrations, recovery, search
 from compact.storage.sqlite.failures import said
-from compact.storage.sqlite.hints import Hints
 from compact.storage.sqlite.pool import Pool
+from compact.storage.sqlite.recovery import SavedBranch
 from compact.storage.sqlite.rows import query, text_of
 from compact.storage.sqlite.salvage import salvage
-from compact.storage.sqlite.settling import SavedBranch
 
 _BUSY = 10.0
 """Seconds to wait for others who use the file."""
@@ -148,13 +147,12 @@ def _rebuilt(file: Path, folder: Path) -> RepairReport:
         with pool.write() as db:
             saved = salvage(copy, db)
             remarks = saved.remarks
-            with Hints(copy) as hints:
-                remarks += settling.lost(db, hints)
-                remarks += settling.adopt(db, hints)
-                branches = settling.settle(db, hints, saved.knows_end_of)
+            remarks += recovery.lost(db, saved.hints)
+            remarks += recovery.adopt(db, saved.hints)
+            branches = recovery.settle(db, saved.hints, saved.knows_end_of)
             if not branches:
                 raise StoreFailed(f"nothing of a store is left in {file}, which stays as it is")
-            remarks += settling.tidy(db)
+            remarks += recovery.tidy(db)
             remarks += [
                 f"branch {each.branch_id!r}: no message of its own is left"
                 for each in branches

@@ -24,7 +24,7 @@ MESSAGE = "key, id, role, timestamp, zone, token_count, importance_score, marks,
 """The columns that `entry_of` reads."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NO_ZONE = "none"
-_WRONG = (ValueError, LookupError, TypeError, AttributeError, OverflowError)
+WRONG = (ValueError, LookupError, TypeError, AttributeError, OverflowError)
 """What reading a row that nobody wrote comes to."""
 
 
@@ -43,7 +43,7 @@ def reading(make: Callable[_Given, _Made]) -> Callable[_Given, _Made]:
     def made(*given: _Given.args, **named: _Given.kwargs) -> _Made:
         try:
             return make(*given, **named)
-        except _WRONG as error:
+        except WRONG as error:
             raise Unreadable(f"a row makes no sense: {error}") from error
 
     return made
@@ -72,8 +72,17 @@ def text(value: str | None) -> str | bytes | None:
 
 
 def text_of(column: str | bytes) -> str:
-    """The text of what `text` gave."""
-    return column if isinstance(column, str) else column.decode("utf-8", "surrogatepass")
+    """The text of what `text` gave.
+
+    Raises:
+        Unreadable: it gave no such value.
+    """
+    if isinstance(column, str):
+        return column
+    try:
+        return column.decode("utf-8", "surrogatepass")
+    except WRONG as error:
+        raise Unreadable(f"{column!r} is no text") from error
 
 
 def text_or_none(column: str | bytes | None) -> str | None:
@@ -96,8 +105,15 @@ def value_of(column: str) -> Any:  # noqa: ANN401 - any JSON value
 
 
 def time_of(column: str) -> datetime:
-    """The time of its ISO text."""
-    return datetime.fromisoformat(column)
+    """The time of its ISO text.
+
+    Raises:
+        Unreadable: it is none.
+    """
+    try:
+        return datetime.fromisoformat(column)
+    except WRONG as error:
+        raise Unreadable(f"{column!r} is no time") from error
 
 
 def position_of(key: int) -> int:
@@ -144,7 +160,7 @@ def entry_of(row: Row) -> Entry:
             timestamp=moment(timestamp, zone),
             importance_score=importance,
         )
-    except _WRONG as error:
+    except WRONG as error:
         raise Unreadable(f"message {key & LAST} cannot be read: {error}") from error
     return Entry(message, tokens, marks)
 

@@ -1,56 +1,66 @@
-"""What can still be read of a damaged file, table by table, into a new one.
+"""What can still be read of a damaged file, table by table, into a new one; SQLite reads it all.
 
-First by SQL, from both ends of a table up to where a page stops it; then, for tables that were not
-read to the end, from every page of the file, whether or not SQLite finds a way to it.
+SQL reads a table from both ends, up to where a page stops it. Of a table that it did not read to
+the end, the rows are then looked for on every page of the file: SQLite is told that the table
+consists of that page alone, and so reads it whatever has become of the pages that led to it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import apsw
 
 from compact.core.messages import ROLES
-from compact.storage.sqlite import migrations, pages
-from compact.storage.sqlite.pages import Value
-from compact.storage.sqlite.rows import BITS, query
+from compact.storage.sqlite.rows import BITS, LAST, Row, query
 
-_MAGIC = b"SQLite format 3\x00"
-_MOVES = ("compress", "undo", "redo", "restore")
+_STOPS = (apsw.Error, UnicodeDecodeError)
+"""What reading a damaged page comes to."""
+_TABLES: dict[str, str] = {
+    "sessions": "typeof(scope) IN ('text', 'blob')",
+    "branches": "true",
+    "messages": f"key >= 1 << {BITS} AND role IN {tuple(sorted(ROLES))}",
+    "checkpoints": "true",
+    "projections": "true",
+    "moves": "true",
+    "snapshots": "true",
+    "notes": "true",
+}
+"""Table → what tells its rows from those of other tables, where the types of its columns do not:
+the new table takes no others.
+"""
+_TABLE_LEAF, _INDEX_LEAF = 13, 10
+"""The first byte of a page that holds rows: of a table, of one that is an index (`notes`)."""
 
 
-class Table(NamedTuple):
-    """A table of ours, and how one of its rows is told from others of as many columns."""
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """What the file's indexes, each of which holds some columns of a table, tell of lost rows."""
 
-    name: str
-    columns: int
-    is_row: Callable[[int, Sequence[Value]], bool]
-
-
-def _has(values: Sequence[Value], *kinds: tuple[int, type]) -> bool:
-    return all(isinstance(values[index], kind) for index, kind in kinds)
-
-
-TABLES = (
-    Table("sessions", 12, lambda key, v: key < 1 << BITS and _has(v, (2, int), (11, str))),
-    Table("branches", 9, lambda _, v: _has(v, (2, int), (4, int), (6, bytes), (8, str))),
-    Table("messages", 13, lambda key, v: key >= 1 << BITS and v[2] in ROLES),
-    Table("checkpoints", 19, lambda _, v: _has(v, (1, int), (2, str), (5, int), (16, str))),
-    Table("projections", 14, lambda _, v: _has(v, (1, str), (2, int), (11, str), (12, str))),
-    Table("moves", 10, lambda _, v: v[3] in _MOVES and _has(v, (1, int), (4, int), (8, str))),
-    Table("snapshots", 14, lambda _, v: _has(v, (1, int), (2, str), (6, int), (11, str))),
-    Table("notes", 4, lambda *_: False),  # stands in an index, whose pages are not read one by one
-)
+    branches: dict[int, str]
+    """Key of a branch → its id."""
+    owners: dict[int, int]
+    """Key of a branch → that of its session."""
+    sessions: dict[int, str]
+    """Key of a session → its id."""
+    scopes: dict[int, str]
+    """Key of a session → its scope."""
+    lengths: dict[int, int]
+    """Key of a branch → how many messages it had at least."""
+    counts: dict[str, int]
+    """Table → how many rows it had at least."""
 
 
 class Salvage(NamedTuple):
     """How far the damaged file could be read."""
 
+    hints: Hints
     remarks: list[str]
-    """What could not be read by SQL, as sentences."""
+    """What could not be read from one end to the other, as sentences."""
     is_whole: bool
     """Whether the file is as long as it was, and its messages were read from one end to the other.
     Where not, messages and whole sessions may be lost without a trace."""
@@ -65,15 +75,18 @@ class Salvage(NamedTuple):
 
 
 def salvage(copy: Path, db: apsw.Connection) -> Salvage:
-    """Fill the new database from a copy of the damaged one, whose log is worked off here."""
+    """Fill the new database from a copy of the damaged one, of which no more than that is left."""
     remarks: list[str] = []
-    if _give_head(copy):
-        remarks.append("the file's head was lost and has been made anew")
-    found = _by_sql(copy, db, remarks)
-    short = _of_length(copy)
-    remarks += short
-    stopped = {name for name, extent in found.items() if not extent.is_whole}
+    source = _opened(copy, db, remarks)
+    tables = [_table(db, name) for name in _TABLES]
+    found = {table.name: _copy(source, db, table) for table in tables}
+    hints = _hints(source, db)
+    source.close(True)
+    stopped = {name: reading.stopped for name, reading in found.items() if reading.stopped}
+    remarks += [f"table {name}: {error}" for name, error in stopped.items()]
+    page_size, short = _sizes(copy)
     is_whole = not short and "messages" not in stopped
+    remarks += short
     if not is_whole:
         remarks.append(
             "messages after the newest one that is left of a branch may be lost without a trace, "
@@ -81,121 +94,223 @@ def salvage(copy: Path, db: apsw.Connection) -> Salvage:
         )
     if "notes" in stopped:
         remarks.append("notes of sessions may be lost: goals, pins and what else stands there")
-    if stopped:
-        with copy.open("rb") as file:
-            for rowid, values in pages.leaf_rows(file):
-                for table in TABLES:
-                    if table.name in stopped and len(values) == table.columns:
-                        _insert_raw(db, table, rowid, values)
+    for table in tables:
+        if table.name in stopped:
+            for row in _from_pages(copy, table, page_size):
+                _insert(db, table.name, row)
     read = found["messages"]
-    return Salvage(remarks, is_whole, read.up >> BITS, read.down >> BITS)
+    return Salvage(hints, remarks, is_whole, read.up >> BITS, read.down >> BITS)
 
 
-class _Extent(NamedTuple):
-    """How far SQL reads a table."""
-
-    is_whole: bool = False
-    up: int = 0
-    """The first value of the last row that was read from the beginning."""
-    down: int = 1 << 2 * BITS
-    """That of the last row that was read from the end."""
-
-
-def _by_sql(copy: Path, db: apsw.Connection, remarks: list[str]) -> dict[str, _Extent]:
-    """Copy the tables as far as SQL reads them; how far that was, by their names."""
-    found: dict[str, _Extent] = {}
-    source = None
+def _opened(copy: Path, db: apsw.Connection, remarks: list[str]) -> apsw.Connection:
+    """The copy with its log worked off, and with the head of the new database where its own makes
+    no sense.
+    """
+    source = apsw.Connection(str(copy))
     try:
-        source = apsw.Connection(str(copy), flags=apsw.SQLITE_OPEN_READWRITE)
+        query(source, "SELECT count(*) FROM sqlite_schema")
+    except apsw.NotADBError:
+        source.close(True)
+        with copy.open("r+b") as file:
+            file.write(_of_unknown_length(db.serialize("main")[:100]))
+        remarks.append("the file's head was lost and has been made anew")
+        source = apsw.Connection(str(copy))
+    except apsw.Error:
+        pass
+    try:
         # Else nothing is read of a file that is shorter than its head says.
         query(source, "PRAGMA writable_schema = on")
         query(source, "PRAGMA wal_checkpoint(TRUNCATE)")
     except apsw.Error as error:
         remarks.append(f"the log beside the file could not be worked off: {error}")
-    for table in TABLES:
-        stopped: Exception | None = apsw.CantOpenError("it cannot be opened")
-        found[table.name] = _Extent()
-        if source is not None:
-            found[table.name], stopped = _copy(source, db, table.name)
-        if stopped is not None:
-            remarks.append(f"table {table.name}: {stopped}")
-    if source is not None:
-        source.close(True)
-    return found
+    return source
 
 
-def _copy(
-    source: apsw.Connection, db: apsw.Connection, table: str
-) -> tuple[_Extent, Exception | None]:
-    """Copy a table from its beginning, and where that stops, from its end; how far it came, and
-    what stopped it.
+def _of_unknown_length(head: bytes) -> bytes:
+    """A file's beginning that says no number of pages, so that SQLite goes by the file's length."""
+    return head[:28] + bytes(4) + head[32:]
+
+
+def _sizes(copy: Path) -> tuple[int, list[str]]:
+    """Bytes of a page, and whether the file is as long as its head says; the log may hold what is
+    beyond its end.
     """
-    info = query(db, f"SELECT name, pk FROM pragma_table_info('{table}') ORDER BY cid")
-    names = [name for name, _ in info]
-    keys = [name for name, pk in sorted(info, key=lambda row: row[1]) if pk]
-    # Bytes and not text: a damaged one may not be UTF-8, which is no reason to lose the row.
-    columns = [
+    with copy.open("rb") as file:
+        head = file.read(32)
+        length = file.seek(0, 2)
+    page_size = int.from_bytes(head[16:18], "big")
+    page_size = 65_536 if page_size == 1 else page_size
+    told = int.from_bytes(head[28:32], "big") * page_size
+    return page_size, [f"the file has {length:,} bytes, and had {told:,}"] if length < told else []
+
+
+# --- by the tables and indexes --------------------------------------------------------------------
+
+
+class _Reading:
+    """The rows of a query from the beginning and, where a page stops it, from the end."""
+
+    def __init__(self, source: apsw.Connection, sql: str, keys: Sequence[str]) -> None:
+        self._source, self._sql, self._keys = source, sql, keys
+        self.stopped: Exception | None = None
+        """What stopped it first."""
+        self.up = 0
+        """The first value of the last row that was read from the beginning."""
+        self.down = 1 << 2 * BITS
+        """That of the last row that was read from the end."""
+
+    def __iter__(self) -> Iterator[Row]:
+        for row in self._part("ASC"):
+            self.up = row[0]
+            yield row
+        if self.stopped is None:
+            self.down = 0
+            return
+        for row in self._part("DESC"):
+            self.down = row[0]
+            yield row
+
+    def _part(self, way: str) -> Iterator[Row]:
+        order = ", ".join(f"{key} {way}" for key in self._keys)
+        try:
+            yield from self._source.execute(f"{self._sql} ORDER BY {order}")
+        except _STOPS as error:
+            self.stopped = self.stopped or error
+
+
+class _Table(NamedTuple):
+    """A table of the new database, which the damaged one had too."""
+
+    name: str
+    columns: str
+    """With their types, as they are declared."""
+    keys: Sequence[str]
+    """The columns of its primary key."""
+    selected: str
+    """Its columns, to be selected. Texts come as bytes: a damaged one may not be UTF-8, which is no
+    reason to lose the row.
+    """
+
+
+def _table(db: apsw.Connection, name: str) -> _Table:
+    rows = query(db, "SELECT name, type, pk FROM pragma_table_info(?) ORDER BY cid", (name,))
+    selected = (
         f"CASE typeof({n}) WHEN 'text' THEN CAST({n} AS BLOB) ELSE {n} END, typeof({n}) = 'text'"
-        for n in names
+        for n, _, _ in rows
+    )
+    columns = ", ".join(f"{column} {kind}" for column, kind, _ in rows)
+    keys = [column for column, _, pk in sorted(rows, key=lambda row: row[2]) if pk]
+    return _Table(name, columns, keys, ", ".join(selected))
+
+
+def _copy(source: apsw.Connection, db: apsw.Connection, table: _Table) -> _Reading:
+    """Copy a table as far as SQL reads it; how far that was."""
+    reading = _Reading(source, f"SELECT {table.selected} FROM {table.name}", table.keys)
+    for row in reading:
+        _insert(db, table.name, row)
+    return reading
+
+
+def _insert(db: apsw.Connection, table: str, row: Row) -> None:
+    """Store a row of `_Table.selected`, unless there is one of its key."""
+    values = [
+        value.decode("utf-8", "replace") if is_text else value
+        for value, is_text in zip(row[::2], row[1::2], strict=True)
     ]
-    sql = f"SELECT {', '.join(columns)} FROM {table} ORDER BY "
-    ends: dict[str, Any] = {}
-    try:
-        for row in source.execute(sql + ", ".join(keys)):
-            _insert(db, table, _texts(row))
-            ends["up"] = row[0]
-    except (apsw.Error, UnicodeDecodeError) as error:
-        with suppress(apsw.Error, UnicodeDecodeError):
-            for row in source.execute(sql + ", ".join(f"{key} DESC" for key in keys)):
-                _insert(db, table, _texts(row))
-                ends["down"] = row[0]
-        return _Extent(**ends), error
-    return _Extent(is_whole=True, down=0), None
-
-
-def _texts(row: Sequence[Value]) -> list[Value]:
-    pairs = zip(row[::2], row[1::2], strict=True)
-    return [v.decode("utf-8", "replace") if t and isinstance(v, bytes) else v for v, t in pairs]
-
-
-def _insert_raw(db: apsw.Connection, table: Table, rowid: int, values: list[Value]) -> None:
-    if table.is_row(rowid, values):
-        _insert(db, table.name, [rowid, *values[1:]])
-
-
-def _insert(db: apsw.Connection, table: str, values: Sequence[Value]) -> None:
     marks = ", ".join("?" * len(values))
     with suppress(apsw.ConstraintError):  # not a value that this column can have
         db.execute(f"INSERT OR IGNORE INTO {table} VALUES ({marks})", values)
 
 
-def _give_head(copy: Path) -> bool:
-    """Put the first hundred bytes of a database of ours in the place of others."""
+def _hints(source: apsw.Connection, db: apsw.Connection) -> Hints:
+    def read(sql: str, *keys: str) -> list[Row]:
+        return list(_Reading(source, f"SELECT {sql}", keys))
+
+    def named(sql: str, *keys: str) -> dict[int, str]:
+        return {key: name for key, name in read(sql, *keys) if isinstance(name, str)}
+
+    by_id = "{0} FROM {1} INDEXED BY sqlite_autoindex_{1}_1"
+    branches = named(by_id.format("key, id", "branches"), "id")
+    owners: dict[int, int] = dict(
+        read("key, session FROM branches INDEXED BY branches_by_session", "session")
+    )
+    seen = query(db, f"SELECT key FROM branches UNION SELECT key >> {BITS} FROM messages")
+    return Hints(
+        branches=branches,
+        owners=owners,
+        sessions=named(by_id.format("key, id", "sessions"), "id"),
+        scopes=named("key, scope FROM sessions INDEXED BY sessions_by_scope", "scope"),
+        lengths={
+            branch: _least_length(source, branch)
+            for branch in {*branches, *owners, *(row[0] for row in seen)}
+            if 0 < branch < 1 << (BITS - 1)
+        },
+        counts={
+            "checkpoints": len(read(by_id.format("id", "checkpoints"), "session", "id")),
+            "projections": len(read(by_id.format("id", "projections"), "id")),
+            "moves": len(read("number FROM moves INDEXED BY moves_by_window", "session", "window")),
+            "snapshots": len(read(by_id.format("id", "snapshots"), "session", "id")),
+        },
+    )
+
+
+def _least_length(source: apsw.Connection, branch: int) -> int:
+    """How many messages a branch had at least."""
+    longest = 0
+    for newest in (
+        "max(key) FROM messages INDEXED BY messages_fixed WHERE marks & 1 AND key",
+        "max(key) FROM messages INDEXED BY messages_of_persons WHERE marks & 2 AND key",
+        "max(id) FROM words_docsize WHERE id",
+    ):
+        with suppress(*_STOPS):
+            keys = branch << BITS, branch << BITS | LAST
+            [(key,)] = query(source, f"SELECT {newest} BETWEEN ? AND ?", keys)
+            longest = max(longest, 0 if key is None else (key & LAST) + 1)
+    return longest
+
+
+# --- by the pages ---------------------------------------------------------------------------------
+
+
+def _from_pages(copy: Path, table: _Table, page_size: int) -> Iterator[Row]:
+    """A table's rows of every page of the file, which is left with this one table."""
+    for ending in ("-wal", "-shm"):
+        Path(f"{copy}{ending}").unlink(missing_ok=True)
     with copy.open("r+b") as file:
-        head = file.read(100)
-        size = int.from_bytes(head[16:18], "big")
-        if head[:16] == _MAGIC and size in {512 << shift for shift in range(7)} | {1}:
-            return False
-        count = file.seek(0, 2) // pages.PAGE_SIZE
-        file.seek(0)
-        file.write(_head(count))
-    return True
+        file.write(_first_page(table, page_size))
+        file.flush()
+        source = apsw.Connection(str(copy))
+        with suppress(apsw.Error):  # where there is no second page
+            query(source, "PRAGMA journal_mode = off; PRAGMA synchronous = off")
+        leaf = _INDEX_LEAF if table.name == "notes" else _TABLE_LEAF
+        for page in range(1, file.seek(0, 2) // page_size):
+            file.seek(page * page_size)
+            # No others: pages that lead to pages are damaged, and may lead round in circles.
+            if file.read(1)[0] == leaf:
+                yield from _from_page(source, table, page + 1)
+        source.close(True)
 
 
-def _of_length(copy: Path) -> list[str]:
-    """Whether the file is as long as its head says; the log may hold what is beyond its end."""
-    with copy.open("rb") as file:
-        head = file.read(100)
-        size = int.from_bytes(head[16:18], "big")
-        told = int.from_bytes(head[28:32], "big") * (65536 if size == 1 else size)
-        length = file.seek(0, 2)
-    return [f"the file has {length:,} bytes, and had {told:,}"] if length < told else []
+def _first_page(table: _Table, page_size: int) -> bytes:
+    """The first page of a database that has this one table, and no index."""
+    made = apsw.Connection(":memory:")
+    query(made, f"PRAGMA page_size = {page_size}")
+    rest = " WITHOUT ROWID" if table.name == "notes" else ""
+    columns = f"{table.columns}, PRIMARY KEY ({', '.join(table.keys)})"
+    query(made, f"CREATE TABLE {table.name} ({columns}){rest}")
+    return _of_unknown_length(made.serialize("main")[:page_size])
 
 
-def _head(count: int) -> bytes:
-    """The head of a database of so many pages: page size, WAL, UTF-8, our application id."""
-    numbers = (1, count, 0, 0, 1, 4, 0, 0, 1, len(migrations.MIGRATIONS), 0)
-    head = _MAGIC + pages.PAGE_SIZE.to_bytes(2, "big") + bytes((2, 2, 0, 64, 32, 32))
-    head += b"".join(number.to_bytes(4, "big") for number in numbers)
-    head += migrations.APPLICATION_ID.to_bytes(4, "big")
-    return head + bytes(20) + (1).to_bytes(4, "big") + (3_046_000).to_bytes(4, "big")
+def _from_page(source: apsw.Connection, table: _Table, page: int) -> list[Row]:
+    """A table's rows of one page, each by itself: the end of a long one may be lost."""
+    found: list[Row] = []
+    where = " AND ".join(f"{key} = ?" for key in table.keys)
+    with suppress(*_STOPS):
+        query(source, "PRAGMA writable_schema = on")
+        query(source, "UPDATE sqlite_schema SET rootpage = ?", (page,))
+        query(source, "PRAGMA writable_schema = reset")
+        for key in query(source, f"SELECT {', '.join(table.keys)} FROM {table.name}"):
+            with suppress(*_STOPS):
+                sql = f"SELECT {table.selected} FROM {table.name} WHERE {where}"
+                found += query(source, f"{sql} AND {_TABLES[table.name]}", key)
+    return found

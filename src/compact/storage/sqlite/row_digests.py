@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
+from typing import NamedTuple
 
 import apsw
 
-from compact.storage.sqlite.rows import Column, Row, Unreadable, query, text_of
+from compact.storage.sqlite.rows import Column, Row, Unreadable, query
 
 _COLUMNS = {
     "checkpoints": "session id number level first_seq last_seq messages source_tokens token_count "
@@ -24,10 +25,21 @@ _COLUMNS = {
 COLUMNS: Mapping[str, Sequence[str]] = {name: text.split() for name, text in _COLUMNS.items()}
 """Table → the columns that its digest is made of, in their order."""
 _NAMES = {"moves": "number", "notes": "name"}
-"""Table → the column that names a row, where it is not the id."""
+"""Table → the column that names a row of a session, where it is not the id."""
 
 
-def seal(values: Sequence[Column]) -> bytes:
+class Altered(NamedTuple):
+    """A row that is not what was stored."""
+
+    where: str
+    """What finds it in its table, with `key` bound."""
+    key: tuple[Column, Column]
+    """Its session's key, and its name."""
+    digest: bytes
+    """The digest of what it holds now."""
+
+
+def digest(values: Sequence[Column]) -> bytes:
     """The digest of a row."""
     found = blake2b(digest_size=16)
     for value in values:
@@ -41,33 +53,32 @@ def insert(db: apsw.Connection, table: str, values: Sequence[Column], on_conflic
     names, marks = ", ".join(COLUMNS[table]), "?, " * len(values)
     db.execute(
         f"INSERT INTO {table} ({names}, digest) VALUES ({marks}?) {on_conflict}",
-        (*values, seal(values)),
+        (*values, digest(values)),
     )
 
 
 def columns(table: str) -> str:
-    """What `opened` takes, to be selected."""
+    """What `checked` takes, to be selected."""
     return ", ".join(f"{table}.{name}" for name in (*COLUMNS[table], "digest"))
 
 
-def opened(table: str, row: Row) -> Row:
+def checked(table: str, row: Row) -> Row:
     """The values of a row of `columns`, in the order of `COLUMNS`.
 
     Raises:
         Unreadable: it is not the row that was stored.
     """
-    *values, digest = row
-    if seal(values) != digest:
+    *values, stored = row
+    if digest(values) != stored:
         raise Unreadable(f"a row of {table} is not the one that was stored")
     return tuple(values)
 
 
-def altered(db: apsw.Connection, table: str) -> list[str | int]:
-    """The names of the rows that are not what was stored."""
+def altered(db: apsw.Connection, table: str) -> list[Altered]:
+    """The rows that are not what was stored."""
     name = _NAMES.get(table, "id")
-    rows = query(db, f"SELECT {columns(table)}, {name} FROM {table}")
     return [
-        text_of(row[-1]) if isinstance(row[-1], bytes) else row[-1]
-        for row in rows
-        if seal(row[:-2]) != row[-2]
+        Altered(f"session = ? AND {name} = ?", (row[0], row[-1]), now)
+        for row in query(db, f"SELECT {columns(table)}, {name} FROM {table}")
+        if (now := digest(row[:-2])) != row[-2]
     ]

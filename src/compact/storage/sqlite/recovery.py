@@ -1,0 +1,348 @@
+"""What was read of a damaged file becomes sessions again: what lost its owner gets one, what is
+missing is marked, and hashes and sums are made anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import apsw
+
+from compact.core import chain, defaults
+from compact.core.messages import Message, MessageMetadata
+from compact.core.protocols import SessionStore
+from compact.core.sessions import Entry
+from compact.errors import CompactError
+from compact.storage.sqlite import checking, messages, row_digests
+from compact.storage.sqlite.lines import Tail
+from compact.storage.sqlite.rows import (
+    BITS,
+    LAST,
+    Row,
+    Unreadable,
+    columns_of,
+    entry_of,
+    first,
+    position_of,
+    query,
+    text,
+    text_of,
+    time_of,
+)
+from compact.storage.sqlite.salvage import Hints
+
+LOST = "[message lost: the file was damaged]"
+"""What a placeholder says."""
+_PAGE = 500
+"""Messages that are read at once."""
+MOST_MISSING = 1_000_000
+"""Messages that may be missing in one gap: what tells of a larger one is damaged itself."""
+SCOPE = "recovered"
+"""Of sessions whose own scope was lost: nobody's, so that nobody sees what is another one's."""
+
+
+@dataclass(frozen=True, slots=True)
+class SavedBranch:
+    """What was saved of a branch's own messages; positions are those of the branch."""
+
+    session_id: str
+    branch_id: str
+    saved: int
+    lost: int | None = 0
+    """How many are missing; None where more may be, after the newest one that is left."""
+    missing: tuple[int, ...] = ()
+    """A placeholder stands there."""
+    altered: tuple[int, ...] = ()
+    """What is there is not what was written."""
+    unproven: tuple[int, ...] = ()
+    """It follows a missing one, so that its hash proves nothing."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether none is missing or altered, nor may be."""
+        return self.lost == 0 and not self.altered
+
+
+def lost_in(store: SessionStore) -> dict[str, list[int]]:
+    """Where placeholders stand: positions by branch, of those that have any."""
+    lost: dict[str, list[int]] = {}
+    for session in store.sessions():
+        for branch in store.branches(session.id):
+            for start in range(branch.fork, branch.messages, _PAGE):
+                entries = store.read(branch.id, start, min(start + _PAGE, branch.messages))
+                for position, each in enumerate(entries, start):
+                    source = each.message.metadata.source
+                    if each.message.content == LOST and source == "injected":
+                        lost.setdefault(branch.id, []).append(position)
+    return lost
+
+
+# --- owners ---------------------------------------------------------------------------------------
+
+
+def adopt(db: apsw.Connection, hints: Hints) -> list[str]:
+    """Give every message a branch, and every branch a session; what was made, as sentences."""
+    _forget_unreadable(db)
+    remarks = _make_branches(db, hints)
+    # Nothing is left of the parent: what was its part is placeholders of the branch's own.
+    orphans = "parent NOT IN (SELECT key FROM branches)"
+    db.execute(f"UPDATE branches SET parent = NULL, fork = 0 WHERE {orphans}")
+    return [*remarks, *_make_sessions(db, hints), *_put_branches_in_force(db)]
+
+
+def _forget_unreadable(db: apsw.Connection) -> None:
+    """Take out what nobody wrote: it is made anew, as if it had been lost."""
+    db.execute(f"DELETE FROM messages WHERE key < 1 << {BITS}")
+    db.execute(f"DELETE FROM branches WHERE key NOT BETWEEN 1 AND {LAST >> 1}")
+    for table, texts, times in (
+        ("sessions", "id, scope, wire, tokenizer", "created_at, updated_at"),
+        ("branches", "id", "created_at"),
+    ):
+        for sql, read in ((texts, text_of), (times, time_of)):
+            for key, *columns in query(db, f"SELECT key, {sql} FROM {table}"):
+                try:
+                    for each in columns:
+                        read(each)
+                except Unreadable:
+                    db.execute(f"DELETE FROM {table} WHERE key = ?", (key,))
+
+
+def _make_branches(db: apsw.Connection, hints: Hints) -> list[str]:
+    """Make branches for messages that have none."""
+    remarks: list[str] = []
+    sql = f"SELECT min(key) FROM messages WHERE key >> {BITS} NOT IN (SELECT key FROM branches)"
+    for (key,) in query(db, f"{sql} GROUP BY key >> {BITS} ORDER BY 1"):
+        branch = key >> BITS
+        parent, session = _parent_of(db, key) or (None, None)
+        name = _free_name(db, "branches", hints.branches.get(branch), branch)
+        db.execute(
+            """
+            INSERT INTO branches
+            SELECT ?1, ?2, coalesce(?3, ?4, max(key) + 1), ?5, ?6, 0, x'', ?6, ?7 FROM (
+                SELECT key FROM sessions UNION SELECT session FROM branches UNION SELECT 0
+            )
+            """,
+            (
+                branch,
+                text(name),
+                hints.owners.get(branch),
+                session,
+                parent,
+                position_of(key) if parent else 0,
+                defaults.now().isoformat(),
+            ),
+        )
+        remarks.append(f"a branch's row was lost: its messages are in branch {name!r}")
+    return remarks
+
+
+def _parent_of(db: apsw.Connection, key: int) -> tuple[int, int] | None:
+    """The branch that a branch's first message goes on from, and its session: its hash tells."""
+    sql = f"SELECT {checking.LINKED} FROM messages WHERE key = ?"
+    row = query(db, sql, (key,))[0]
+    sql = f"""
+        SELECT b.key, b.session, m.chain_hash FROM branches b
+        JOIN messages m ON m.key = (b.key << {BITS}) + ? ORDER BY b.key
+    """
+    for branch, session, before in query(db, sql, (position_of(key) - 1,)):
+        if checking.linked(before, row) == row[-1]:
+            return branch, session
+    return None
+
+
+def _make_sessions(db: apsw.Connection, hints: Hints) -> list[str]:
+    """Make sessions for branches that have none, under their own names or else a branch's."""
+    remarks: list[str] = []
+    sql = "SELECT session, key, id FROM branches WHERE session NOT IN (SELECT key FROM sessions)"
+    for key, branch, name in query(db, f"{sql} GROUP BY session HAVING key = min(key)"):
+        named = _free_name(db, "sessions", hints.sessions.get(key, text_of(name)), branch)
+        scope = hints.scopes.get(key, SCOPE)
+        low, now = branch << BITS, defaults.now().isoformat()
+        sql = f"SELECT {checking.LINKED} FROM messages WHERE key BETWEEN ? AND ? LIMIT 1"
+        row = first(db, sql, (low, low | LAST))
+        entry = None if row is None else _entry(row)
+        wire = entry.message.wire_format if entry else None
+        db.execute(
+            "INSERT INTO sessions VALUES (?, ?, ?, ?, NULL, NULL, NULL, ?, '', ?, ?, '{}')",
+            (key, text(named), branch, text(scope), wire or "chat_completions", now, now),
+        )
+        remarks.append(
+            f"a session's row was lost: its messages are in session {named!r}, scope {scope!r}"
+        )
+    return remarks
+
+
+def _free_name(db: apsw.Connection, table: str, name: str | None, key: int) -> str:
+    """The name, or another one where it is unknown or another row has it."""
+    if name is None or first(db, f"SELECT 1 FROM {table} WHERE id = ?", (text(name),)):
+        return f"recovered-{key}"
+    return name
+
+
+def _put_branches_in_force(db: apsw.Connection) -> list[str]:
+    """Have every session go on with its newest branch where the one in force was lost."""
+    newest = "(SELECT max(key) FROM branches WHERE session = sessions.key)"
+    lost = "branch NOT IN (SELECT key FROM branches)"
+    put = f"UPDATE sessions SET branch = {newest} WHERE {lost} AND {newest} RETURNING id"
+    gone = f"DELETE FROM sessions WHERE {lost} RETURNING id"
+    return [
+        f"session {text_of(name)!r}: {what}"
+        for sql, what in ((put, "the branch in force was lost"), (gone, "no branch of it is left"))
+        for (name,) in query(db, sql)
+    ]
+
+
+# --- messages -------------------------------------------------------------------------------------
+
+
+def settle(
+    db: apsw.Connection, hints: Hints, knows_end_of: Callable[[int], bool]
+) -> list[SavedBranch]:
+    """Make every branch a history without gaps; what was saved of each."""
+    sql = """
+        SELECT b.key, b.id, b.parent, b.fork, b.fork_hash, s.id, b.created_at
+        FROM branches b JOIN sessions s ON s.key = b.session ORDER BY b.key
+    """
+    return [
+        _Branch(db, row).settled(_least_length(db, hints, row[0]), has_end=knows_end_of(row[0]))
+        for row in query(db, sql)
+    ]
+
+
+def _least_length(db: apsw.Connection, hints: Hints, branch: int) -> int:
+    """How many messages the branch had at least, as others tell of it."""
+    sql = """
+        SELECT max(at) FROM (
+            SELECT at FROM moves WHERE branch = ?1
+            UNION ALL SELECT fork FROM branches WHERE parent = ?1
+            UNION ALL SELECT indexed FROM branches WHERE key = ?1
+        )
+    """
+    return max(query(db, sql, (branch,))[0][0] or 0, hints.lengths.get(branch, 0))
+
+
+class _Branch:
+    """A branch on its way to be whole again."""
+
+    def __init__(self, db: apsw.Connection, row: Row) -> None:
+        key, name, parent, fork, link, session, created_at = row
+        self._db, self._fork = db, fork
+        self._name, self._session = text_of(name), text_of(session)
+        self._before: set[bytes] = {link} if link or not fork else set()
+        """What the chain was at the fork; empty where that is lost."""
+        tokens, now = checking.before_fork(db, parent, fork) or (0, chain.START)
+        self._end = Tail(key, fork, tokens, now)
+        self._at = time_of(created_at)
+        self._missing: list[int] = []
+        self._altered: list[int] = []
+        self._unproven: list[int] = []
+        db.execute(
+            "UPDATE branches SET fork_tokens = ?, fork_hash = ?, indexed = fork WHERE key = ?",
+            (tokens, now, key),
+        )
+
+    def settled(self, least: int, *, has_end: bool) -> SavedBranch:
+        key = self._end.key
+        low = key << BITS
+        self._db.execute("DELETE FROM messages WHERE key >= ? AND key < ?", (low, low | self._fork))
+        for each in checking.linked_messages(self._db, key, self._fork, self._before):
+            entry = _entry(each.row)
+            self._db.execute("DELETE FROM messages WHERE key = ?", (low | each.position,))
+            if entry is not None and each.position - self._end.position <= MOST_MISSING:
+                self._fill(each.position)
+                self._take(each, entry)
+        self._fill(least if least - self._end.position <= MOST_MISSING else 0)
+        return SavedBranch(
+            session_id=self._session,
+            branch_id=self._name,
+            saved=self._end.position - self._fork - len(self._missing),
+            lost=len(self._missing) if has_end else None,
+            missing=tuple(self._missing),
+            altered=tuple(self._altered),
+            unproven=tuple(self._unproven),
+        )
+
+    def _fill(self, stop: int) -> None:
+        """Put placeholders where messages are missing."""
+        for position in range(self._end.position, stop):
+            self._missing.append(position)
+            message = Message(
+                role="assistant",
+                content=LOST,
+                id=f"m{position}",
+                timestamp=self._at,
+                metadata=MessageMetadata(source="injected"),
+            )
+            self._write(Entry(message))
+
+    def _take(self, found: checking.Linked, entry: Entry) -> None:
+        """Go on with a message that is left."""
+        self._at = entry.message.timestamp
+        if not found.is_proven:
+            self._unproven.append(found.position)
+        if found.is_altered:
+            self._altered.append(found.position)
+            old = entry.message.metadata
+            metadata = old.model_copy(update={"tags": (*old.tags, "damaged")})
+            entry = entry._replace(message=entry.message.model_copy(update={"metadata": metadata}))
+        self._write(entry)
+
+    def _write(self, entry: Entry) -> None:
+        self._end = messages.append(self._db, self._end, [entry], None)
+
+
+def _entry(row: Row) -> Entry | None:
+    """The entry of a row, or None where it makes none that could be stored again."""
+    try:
+        entry = entry_of(row[:-2])
+        columns_of(entry, position_of(row[0]))
+        chain.link(chain.START, entry.message)
+    except (Unreadable, CompactError):
+        return None
+    return entry
+
+
+# --- what tells of messages -----------------------------------------------------------------------
+
+
+def lost(db: apsw.Connection, hints: Hints) -> list[str]:
+    """How many rows of other tables were not saved, as sentences."""
+    found: list[str] = []
+    for table, had in hints.counts.items():
+        saved = int(query(db, f"SELECT count(*) FROM {table}")[0][0])
+        if saved < had:
+            found.append(f"{had - saved} of {had} {table} are lost")
+    return found
+
+
+def tidy(db: apsw.Connection) -> list[str]:
+    """Leave out what tells of something that is lost; what that was, as sentences."""
+    remarks: list[str] = []
+    for table in row_digests.COLUMNS:
+        remarks += _without_altered(db, table)
+        broken = ["session NOT IN (SELECT key FROM sessions)"]
+        broken += [each[1] for each in checking.REFERENCES if each[0] == table]
+        gone = query(db, f"DELETE FROM {table} WHERE {' OR '.join(broken)} RETURNING 1")
+        if gone:
+            remarks.append(f"{len(gone)} {table} tell of something that is lost and were left out")
+    return remarks
+
+
+def _without_altered(db: apsw.Connection, table: str) -> list[str]:
+    """Leave out rows that are not what was stored, as long as what they tell can be made again.
+    Notes cannot: they stay as they read, if they read at all.
+    """
+    altered = row_digests.altered(db, table)
+    for each in altered:
+        if table == "notes":
+            sql = f"UPDATE notes SET digest = ? WHERE {each.where} AND json_valid(value)"
+            db.execute(sql, (each.digest, *each.key))
+        else:
+            db.execute(f"DELETE FROM {table} WHERE {each.where}", each.key)
+    if not altered:
+        return []
+    if table != "notes":
+        return [f"{len(altered)} {table} are not what was stored and were left out"]
+    query(db, "DELETE FROM notes WHERE NOT json_valid(value)")
+    return [f"{len(altered)} notes are not what was stored and stay as they read"]
