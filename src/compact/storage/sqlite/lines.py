@@ -46,9 +46,6 @@ _LINEAGE = """
     SELECT key, fork, high FROM line
 """
 
-MOST_TAILS = 1_000
-"""Branches of which it is remembered where they go on."""
-
 
 class Tail(NamedTuple):
     """Where a branch goes on."""
@@ -102,52 +99,6 @@ def tail(db: apsw.Connection, branch_id: str) -> Tail:
     return Tail(branch, position_of(last) + 1, tokens, last_hash)
 
 
-def length(db: apsw.Connection, branch_id: str) -> int:
-    """How many messages the branch has.
-
-    Raises:
-        NotFound: there is no such branch.
-    """
-    row = first(db, f"SELECT b.fork, ({_END}) FROM branches b WHERE b.id = ?", (text(branch_id),))
-    if row is None:
-        raise no_branch(branch_id)
-    return int(row[0]) if row[1] is None else position_of(row[1]) + 1
-
-
-class Tails:
-    """Where branches go on, remembered from one append to the next.
-
-    What is remembered counts as long as nobody else has changed the file and this connection has
-    written nothing else, nor taken anything back.
-    """
-
-    def __init__(self) -> None:
-        self._seen: tuple[object, ...] = ()
-        self._kept: dict[str, Tail] = {}
-
-    def of(self, db: apsw.Connection, branch_id: str, undone: int) -> Tail:
-        """Where the branch goes on, within a transaction that writes; `undone` counts the
-        transactions that were taken back.
-
-        Raises:
-            NotFound: there is no such branch.
-        """
-        if self._state(db, undone) != self._seen:
-            self._kept.clear()
-        return self._kept.get(branch_id) or tail(db, branch_id)
-
-    def keep(self, db: apsw.Connection, branch_id: str, end: Tail, undone: int) -> None:
-        """Remember where the branch goes on after the rows that this transaction added to it."""
-        state = self._state(db, undone)
-        if len(self._kept) >= MOST_TAILS:
-            self._kept.clear()
-        self._kept[branch_id], self._seen = end, state
-
-    def _state(self, db: apsw.Connection, undone: int) -> tuple[object, ...]:
-        version = db.execute("PRAGMA data_version").fetchall()
-        return db, version, db.total_changes(), undone
-
-
 def branch_of(row: Row) -> Branch:
     """The branch of a row of `BRANCH`."""
     branch_id, session_id, parent, fork, fork_tokens, created_at, last, tokens = row
@@ -190,28 +141,16 @@ def lineage(
     return [each for each in reversed(stretches) if each.low < each.high]
 
 
-def chain_at(db: apsw.Connection, branch_id: str, length: int) -> bytes:
-    """The chain's hash after so many messages; of all where there are fewer."""
+def tail_at(db: apsw.Connection, branch_id: str, length: int) -> Tail:
+    """Where a branch went on after so many messages; where it ends if there are fewer."""
     end = tail(db, branch_id)
     if length >= end.position:
-        return end.chain
+        return end
     if length <= 0:
-        return chain.START
-    return bytes(_last_of(db, branch_id, length)[0])
-
-
-def total_at(db: apsw.Connection, branch_id: str, length: int) -> int:
-    """Tokens of the branch's first so many messages, of which there are enough."""
-    if length <= 0:
-        return 0
-    return int(_last_of(db, branch_id, length)[1])
-
-
-def _last_of(db: apsw.Connection, branch_id: str, length: int) -> Row:
-    """Chain and running total at the last of so many messages."""
+        return Tail(end.key, 0, 0, chain.START)
     stretch = lineage(db, branch_id, low=length - 1, high=length)[-1]
-    sql = "SELECT chain_hash, total_tokens FROM messages WHERE key = ?"
+    sql = "SELECT total_tokens, chain_hash FROM messages WHERE key = ?"
     row = first(db, sql, (stretch.last,))
     if row is None:
         raise Unreadable(f"message {length - 1} of branch {branch_id!r} is missing")
-    return row
+    return Tail(end.key, length, *row)

@@ -26,7 +26,7 @@ from compact.storage.sqlite.rows import (
     text_of,
 )
 
-INSERT = """
+_INSERT = """
     INSERT INTO messages (key, id, role, timestamp, zone, token_count, importance_score, marks,
         payload, content, total_tokens, chain_hash)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -47,9 +47,9 @@ def append(db: apsw.Connection, end: Tail, entries: Sequence[Entry], expected: i
         last = chain.link(last, entry.message)
         rows.append((end.key << BITS | position, *columns, total, last))
     if len(rows) == 1:
-        db.execute(INSERT, rows[0])
+        db.execute(_INSERT, rows[0])
     elif rows:
-        db.executemany(INSERT, rows)
+        db.executemany(_INSERT, rows)
     return Tail(end.key, end.position + len(rows), total, last)
 
 
@@ -59,7 +59,7 @@ def read(db: apsw.Connection, branch_id: str, start: int, stop: int) -> list[Ent
     """
     low, high = start, min(stop, LAST)
     if low < 0:
-        low = max(0, lines.length(db, branch_id) + low)
+        low = max(0, lines.tail(db, branch_id).position + low)
     return [
         entry_of(row)
         for stretch in lines.lineage(db, branch_id, low=low, high=high)

@@ -49,8 +49,6 @@ class Pool:
         self._closed = False
         self._log_is_full = False
         """Whether the log still holds what is no longer in the file."""
-        self.undone = 0
-        """Transactions that were taken back."""
         self._set_up_locks()
         self._identity: tuple[int, int] | None = None
         """What tells the file from every other one, once it is open."""
@@ -104,7 +102,6 @@ class Pool:
                     yield db
                     db.execute("COMMIT")
                 except BaseException:
-                    self.undone += 1
                     _undo(db)
                     raise
             except EXPECTED as error:

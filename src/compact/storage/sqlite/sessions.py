@@ -10,6 +10,7 @@ from compact.core import chain, codec
 from compact.core.sessions import Branch, Session, free_branch_id
 from compact.errors import InvalidInput, NotFound, Superseded
 from compact.storage.sqlite import lines, search, sweeping
+from compact.storage.sqlite.lines import Tail
 from compact.storage.sqlite.rows import (
     BITS,
     LAST,
@@ -107,16 +108,12 @@ def create(db: apsw.Connection, given: Session) -> None:
         ),
     )
     session_key = db.last_insert_rowid()
-    begun = _add_branch(db, session_key, branch, tokens=0, link=chain.START)
-    put_in_force(db, session_key, begun)
+    put_in_force(db, session_key, _add_branch(db, session_key, branch, None))
 
 
-def _add_branch(
-    db: apsw.Connection, session_key: int, branch: Branch, *, tokens: int, link: bytes
-) -> int:
-    """Add the row of a branch; its key."""
-    parent = None if branch.parent is None else lines.tail(db, branch.parent).key
-    fork = branch.fork if branch.parent else 0
+def _add_branch(db: apsw.Connection, session_key: int, branch: Branch, begins: Tail | None) -> int:
+    """Add the row of a branch that goes on from there; its key."""
+    parent, fork, tokens, link = begins or (None, 0, 0, chain.START)
     db.execute(
         """
         INSERT INTO branches (id, session, parent, fork, fork_tokens, fork_hash, indexed,
@@ -169,8 +166,7 @@ def begin(db: apsw.Connection, branch: Branch) -> int:
         raise NotFound(f"branch {parent.id!r} has {parent.messages} messages, not {at}")
     if _is_branch(db, branch.id):
         raise Superseded(f"another branch {branch.id!r} came in between")
-    tokens, link = lines.total_at(db, parent.id, at), lines.chain_at(db, parent.id, at)
-    return _add_branch(db, key_of(db, parent.session_id), branch, tokens=tokens, link=link)
+    return _add_branch(db, key_of(db, parent.session_id), branch, lines.tail_at(db, parent.id, at))
 
 
 def _is_branch(db: apsw.Connection, name: str) -> bool:

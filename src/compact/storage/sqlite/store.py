@@ -70,7 +70,6 @@ class SQLiteManager:
             raise StoreFailed(f"{str(path)!r} is not a file's name")
         name = MEMORY if str(path) == MEMORY else str(Path(path).expanduser())
         self._pool = Pool(name, durability=durability, busy_timeout=busy_timeout)
-        self._tails = lines.Tails()
         self._has_index = search_index
         with suppress(StoreFailed):
             sweeping.sweep_if_due(self._pool)
@@ -204,10 +203,7 @@ class SQLiteManager:
             InvalidMessage: one holds something that cannot be stored.
         """
         with self._pool.write() as db:
-            end = self._tails.of(db, branch_id, self._pool.undone)
-            end = messages.append(db, end, entries, expected)
-            self._tails.keep(db, branch_id, end, self._pool.undone)
-            return end.position
+            return messages.append(db, lines.tail(db, branch_id), entries, expected).position
 
     def read(self, branch_id: str, start: int, stop: int) -> list[Entry]:
         """The entries at these positions, in order; fewer where there are no more. A negative start
@@ -253,7 +249,7 @@ class SQLiteManager:
     def chain(self, branch_id: str, length: int) -> bytes:
         """The chain's hash (`core.chain`) after so many messages."""
         with self._pool.read() as db:
-            return lines.chain_at(db, branch_id, length)
+            return lines.tail_at(db, branch_id, length).chain
 
     def first_marked(self, branch_id: str, mark: int) -> int | None:
         """The position of the oldest entry with the mark."""
