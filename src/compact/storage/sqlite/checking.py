@@ -8,8 +8,8 @@ from typing import NamedTuple
 import apsw
 
 from compact.core import chain
-from compact.errors import CompactError, StoreFailed
-from compact.storage.sqlite import row_digests
+from compact.errors import CompactError, NotFound, StoreFailed
+from compact.storage.sqlite import lines, row_digests
 from compact.storage.sqlite.pool import Pool
 from compact.storage.sqlite.rows import (
     BITS,
@@ -24,6 +24,7 @@ from compact.storage.sqlite.rows import (
     position_of,
     query,
     text_of,
+    text_or_none,
 )
 
 _PAGE = 500
@@ -89,7 +90,10 @@ def _of_pages(db: apsw.Connection) -> Iterator[str]:
 
 
 def _of_branches(db: apsw.Connection) -> Iterator[str]:
-    sql = "SELECT key, id, parent, fork, fork_tokens, fork_hash FROM branches ORDER BY key"
+    sql = """
+        SELECT b.key, b.id, p.id, b.fork, b.fork_tokens, b.fork_hash
+        FROM branches b LEFT JOIN branches p ON p.key = b.parent ORDER BY b.key
+    """
     for row in query(db, sql):
         for line in _of_branch(db, row):
             yield f"branch {text_of(row[1])!r}: {line}"
@@ -97,7 +101,7 @@ def _of_branches(db: apsw.Connection) -> Iterator[str]:
 
 def _of_branch(db: apsw.Connection, row: Row) -> Iterator[str]:
     branch, _, parent, fork, total, link = row
-    if before_fork(db, parent, fork) != (total, link):
+    if before_fork(db, text_or_none(parent), fork) != (total, link):
         yield "it does not go on from what its parent says at the fork"
     next_one = fork
     for each in linked_messages(db, branch, fork, {link}):
@@ -113,20 +117,15 @@ def _of_branch(db: apsw.Connection, row: Row) -> Iterator[str]:
         next_one = each.position + 1
 
 
-def before_fork(db: apsw.Connection, parent: int | None, fork: int) -> tuple[int, bytes] | None:
-    """What a branch's ancestors say of its fork: running total and chain."""
+def before_fork(db: apsw.Connection, parent: str | None, fork: int) -> tuple[int, bytes] | None:
+    """What a branch's ancestors say of its fork: running total and chain; None where it is lost."""
     if fork == 0:
         return 0, chain.START
-    while parent is not None:
-        up = first(db, "SELECT parent, fork FROM branches WHERE key = ?", (parent,))
-        if up is None:
-            return None
-        if fork > up[1]:
-            sql = "SELECT total_tokens, chain_hash FROM messages WHERE key = ?"
-            found = first(db, sql, (parent << BITS | (fork - 1),))
-            return None if found is None else (found[0], found[1])
-        parent = up[0]
-    return None
+    try:
+        end = lines.tail_at(db, parent or "", fork)
+    except (Unreadable, NotFound):
+        return None
+    return (end.tokens, end.chain) if end.position == fork else None
 
 
 class Linked(NamedTuple):

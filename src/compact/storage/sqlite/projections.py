@@ -197,10 +197,8 @@ def moves(db: apsw.Connection, session_id: str, window: int | None, most: int) -
 
 @reading
 def _move_of(row: Row) -> Move:
-    *sealed, number, branch = row
-    _, window, kind, _, at, projection, before, made_at = row_digests.checked(
-        "moves", tuple(sealed)
-    )
+    *kept, number, branch = row
+    _, window, kind, _, at, projection, before, made_at = row_digests.checked("moves", tuple(kept))
     return Move(
         number=number,
         kind=kind,

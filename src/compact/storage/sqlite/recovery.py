@@ -28,6 +28,7 @@ from compact.storage.sqlite.rows import (
     query,
     text,
     text_of,
+    text_or_none,
     time_of,
 )
 from compact.storage.sqlite.salvage import Hints
@@ -201,8 +202,8 @@ def settle(
 ) -> list[SavedBranch]:
     """Make every branch a history without gaps; what was saved of each."""
     sql = """
-        SELECT b.key, b.id, b.parent, b.fork, b.fork_hash, s.id, b.created_at
-        FROM branches b JOIN sessions s ON s.key = b.session ORDER BY b.key
+        SELECT b.key, b.id, p.id, b.fork, b.fork_hash, s.id, b.created_at FROM branches b
+        JOIN sessions s ON s.key = b.session LEFT JOIN branches p ON p.key = b.parent ORDER BY b.key
     """
     return [
         _Branch(db, row).settled(_least_length(db, hints, row[0]), has_end=knows_end_of(row[0]))
@@ -231,7 +232,7 @@ class _Branch:
         self._name, self._session = text_of(name), text_of(session)
         self._before: set[bytes] = {link} if link or not fork else set()
         """What the chain was at the fork; empty where that is lost."""
-        tokens, now = checking.before_fork(db, parent, fork) or (0, chain.START)
+        tokens, now = checking.before_fork(db, text_or_none(parent), fork) or (0, chain.START)
         self._end = Tail(key, fork, tokens, now)
         self._at = time_of(created_at)
         self._missing: list[int] = []
