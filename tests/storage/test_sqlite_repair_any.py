@@ -1,4 +1,4 @@
-"""Any damage to a file, any end of a repair: it is repaired or refused, never made worse (NFR-2)."""
+"""Any damage to a file, any end of a repair: it is repaired or refused, never worse off (NFR-2)."""
 
 import os
 import random
