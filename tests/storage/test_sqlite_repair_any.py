@@ -105,6 +105,16 @@ def test_rows_of_sessions_that_make_no_sense_are_made_anew(tmp_path: Path) -> No
         assert store.notes("a") == {"draft": {"x": 1}}
 
 
+def test_a_position_that_the_file_had_no_room_for_is_noise(whole: Path, tmp_path: Path) -> None:
+    """One byte of a key put half a million placeholders into a session of fifty messages."""
+    file = tmp_path / "chat.db"
+    with SQLiteManager(shutil.copy(whole, file)) as store:
+        store.db.execute("UPDATE messages SET key = key + 500000 WHERE key = 2 << 32 | 49")
+    report = repair(file)
+    [hurt] = [each for each in report.branches if each.branch_id == "b"]
+    assert hurt.missing == (49,), "compressions and the index tell that there was one"
+
+
 def test_notes_are_found_where_nothing_leads_to_them(whole: Path, tmp_path: Path) -> None:
     file = tmp_path / "chat.db"
     with SQLiteManager(shutil.copy(whole, file)) as store:

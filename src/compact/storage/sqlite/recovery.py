@@ -4,7 +4,7 @@ missing is marked, and hashes and sums are made anew.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import apsw
@@ -31,14 +31,12 @@ from compact.storage.sqlite.rows import (
     text_or_none,
     time_of,
 )
-from compact.storage.sqlite.salvage import Hints
+from compact.storage.sqlite.salvage import Hints, Salvage
 
 LOST = "[message lost: the file was damaged]"
 """What a placeholder says."""
 _PAGE = 500
 """Messages that are read at once."""
-MOST_MISSING = 1_000_000
-"""Messages that may be missing in one gap: what tells of a larger one is damaged itself."""
 SCOPE = "recovered"
 """Of sessions whose own scope was lost: nobody's, so that nobody sees what is another one's."""
 
@@ -197,38 +195,36 @@ def _put_branches_in_force(db: apsw.Connection) -> list[str]:
 # --- messages -------------------------------------------------------------------------------------
 
 
-def settle(
-    db: apsw.Connection, hints: Hints, knows_end_of: Callable[[int], bool]
-) -> list[SavedBranch]:
+def settle(db: apsw.Connection, saved: Salvage) -> list[SavedBranch]:
     """Make every branch a history without gaps; what was saved of each."""
     sql = """
         SELECT b.key, b.id, p.id, b.fork, b.fork_hash, s.id, b.created_at FROM branches b
         JOIN sessions s ON s.key = b.session LEFT JOIN branches p ON p.key = b.parent ORDER BY b.key
     """
     return [
-        _Branch(db, row).settled(_least_length(db, hints, row[0]), has_end=knows_end_of(row[0]))
+        _Branch(db, row, saved.most).settled(
+            _least_lengths(db, saved.hints, row[0]), has_end=saved.knows_end_of(row[0])
+        )
         for row in query(db, sql)
     ]
 
 
-def _least_length(db: apsw.Connection, hints: Hints, branch: int) -> int:
+def _least_lengths(db: apsw.Connection, hints: Hints, branch: int) -> list[int]:
     """How many messages the branch had at least, as others tell of it."""
     sql = """
-        SELECT max(at) FROM (
-            SELECT at FROM moves WHERE branch = ?1
-            UNION ALL SELECT fork FROM branches WHERE parent = ?1
-            UNION ALL SELECT indexed FROM branches WHERE key = ?1
-        )
+        SELECT at FROM moves WHERE branch = ?1
+        UNION SELECT fork FROM branches WHERE parent = ?1
+        UNION SELECT indexed FROM branches WHERE key = ?1
     """
-    return max(query(db, sql, (branch,))[0][0] or 0, hints.lengths.get(branch, 0))
+    return [*(row[0] for row in query(db, sql, (branch,))), *hints.lengths.get(branch, ())]
 
 
 class _Branch:
     """A branch on its way to be whole again."""
 
-    def __init__(self, db: apsw.Connection, row: Row) -> None:
+    def __init__(self, db: apsw.Connection, row: Row, most: int) -> None:
         key, name, parent, fork, link, session, created_at = row
-        self._db, self._fork = db, fork
+        self._db, self._fork, self._most = db, fork, fork + most
         self._name, self._session = text_of(name), text_of(session)
         self._before: set[bytes] = {link} if link or not fork else set()
         """What the chain was at the fork; empty where that is lost."""
@@ -243,17 +239,17 @@ class _Branch:
             (tokens, now, key),
         )
 
-    def settled(self, least: int, *, has_end: bool) -> SavedBranch:
+    def settled(self, least: Sequence[int], *, has_end: bool) -> SavedBranch:
         key = self._end.key
         low = key << BITS
         self._db.execute("DELETE FROM messages WHERE key >= ? AND key < ?", (low, low | self._fork))
         for each in checking.linked_messages(self._db, key, self._fork, self._before):
             entry = _entry(each.row)
             self._db.execute("DELETE FROM messages WHERE key = ?", (low | each.position,))
-            if entry is not None and each.position - self._end.position <= MOST_MISSING:
+            if entry is not None and each.position < self._most:
                 self._fill(each.position)
                 self._take(each, entry)
-        self._fill(least if least - self._end.position <= MOST_MISSING else 0)
+        self._fill(max((each for each in least if each <= self._most), default=0))
         return SavedBranch(
             session_id=self._session,
             branch_id=self._name,

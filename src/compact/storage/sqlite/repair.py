@@ -149,7 +149,7 @@ def _rebuilt(file: Path, folder: Path) -> RepairReport:
             remarks = saved.remarks
             remarks += recovery.lost(db, saved.hints)
             remarks += recovery.adopt(db, saved.hints)
-            branches = recovery.settle(db, saved.hints, saved.knows_end_of)
+            branches = recovery.settle(db, saved)
             if not branches:
                 raise StoreFailed(f"nothing of a store is left in {file}, which stays as it is")
             remarks += recovery.tidy(db)

@@ -33,6 +33,8 @@ _TABLES: dict[str, str] = {
 """Table → what tells its rows from those of other tables, where the types of its columns do not:
 the new table takes no others.
 """
+_SMALLEST_ROW = 50
+"""Bytes that a message takes at least: its time, its hash, and what says where they stand."""
 _TABLE_LEAF, _INDEX_LEAF = 13, 10
 """The first byte of a page that holds rows: of a table, of one that is an index (`notes`)."""
 
@@ -49,8 +51,8 @@ class Hints:
     """Key of a session → its id."""
     scopes: dict[int, str]
     """Key of a session → its scope."""
-    lengths: dict[int, int]
-    """Key of a branch → how many messages it had at least."""
+    lengths: dict[int, list[int]]
+    """Key of a branch → how many messages it had at least, as each index tells."""
     counts: dict[str, int]
     """Table → how many rows it had at least."""
 
@@ -64,9 +66,11 @@ class Salvage(NamedTuple):
     is_whole: bool
     """Whether the file is as long as it was, and its messages were read from one end to the other.
     Where not, messages and whole sessions may be lost without a trace."""
-    before: int = 0
+    most: int
+    """Messages that the file had room for: what tells of more is damaged itself."""
+    before: int
     """Branches with a key below it were read to their ends."""
-    since: int = 1 << BITS
+    since: int
     """So were those from it on."""
 
     def knows_end_of(self, branch: int) -> bool:
@@ -84,9 +88,10 @@ def salvage(copy: Path, db: apsw.Connection) -> Salvage:
     source.close(True)
     stopped = {name: reading.stopped for name, reading in found.items() if reading.stopped}
     remarks += [f"table {name}: {error}" for name, error in stopped.items()]
-    page_size, short = _sizes(copy)
-    is_whole = not short and "messages" not in stopped
-    remarks += short
+    page_size, length, had = _sizes(copy)
+    is_whole = length >= had and "messages" not in stopped
+    if length < had:
+        remarks.append(f"the file has {length:,} bytes, and had {had:,}")
     if not is_whole:
         remarks.append(
             "messages after the newest one that is left of a branch may be lost without a trace, "
@@ -99,7 +104,8 @@ def salvage(copy: Path, db: apsw.Connection) -> Salvage:
             for row in _from_pages(copy, table, page_size):
                 _insert(db, table.name, row)
     read = found["messages"]
-    return Salvage(hints, remarks, is_whole, read.up >> BITS, read.down >> BITS)
+    most = max(length, had) // _SMALLEST_ROW
+    return Salvage(hints, remarks, is_whole, most, read.up >> BITS, read.down >> BITS)
 
 
 def _opened(copy: Path, db: apsw.Connection, remarks: list[str]) -> apsw.Connection:
@@ -131,8 +137,8 @@ def _of_unknown_length(head: bytes) -> bytes:
     return head[:28] + bytes(4) + head[32:]
 
 
-def _sizes(copy: Path) -> tuple[int, list[str]]:
-    """Bytes of a page, and whether the file is as long as its head says; the log may hold what is
+def _sizes(copy: Path) -> tuple[int, int, int]:
+    """Bytes of a page, of the file, and of the file as its head says; the log may hold what is
     beyond its end.
     """
     with copy.open("rb") as file:
@@ -140,8 +146,7 @@ def _sizes(copy: Path) -> tuple[int, list[str]]:
         length = file.seek(0, 2)
     page_size = int.from_bytes(head[16:18], "big")
     page_size = 65_536 if page_size == 1 else page_size
-    told = int.from_bytes(head[28:32], "big") * page_size
-    return page_size, [f"the file has {length:,} bytes, and had {told:,}"] if length < told else []
+    return page_size, length, int.from_bytes(head[28:32], "big") * page_size
 
 
 # --- by the tables and indexes --------------------------------------------------------------------
@@ -241,7 +246,7 @@ def _hints(source: apsw.Connection, db: apsw.Connection) -> Hints:
         sessions=named(by_id.format("key, id", "sessions"), "id"),
         scopes=named("key, scope FROM sessions INDEXED BY sessions_by_scope", "scope"),
         lengths={
-            branch: _least_length(source, branch)
+            branch: _least_lengths(source, branch)
             for branch in {*branches, *owners, *(row[0] for row in seen)}
             if 0 < branch < 1 << (BITS - 1)
         },
@@ -254,19 +259,19 @@ def _hints(source: apsw.Connection, db: apsw.Connection) -> Hints:
     )
 
 
-def _least_length(source: apsw.Connection, branch: int) -> int:
-    """How many messages a branch had at least."""
-    longest = 0
+def _least_lengths(source: apsw.Connection, branch: int) -> list[int]:
+    """How many messages a branch had at least, as each index tells."""
+    keys = branch << BITS, branch << BITS | LAST
+    found: list[int] = []
     for newest in (
         "max(key) FROM messages INDEXED BY messages_fixed WHERE marks & 1 AND key",
         "max(key) FROM messages INDEXED BY messages_of_persons WHERE marks & 2 AND key",
         "max(id) FROM words_docsize WHERE id",
     ):
         with suppress(*_STOPS):
-            keys = branch << BITS, branch << BITS | LAST
             [(key,)] = query(source, f"SELECT {newest} BETWEEN ? AND ?", keys)
-            longest = max(longest, 0 if key is None else (key & LAST) + 1)
-    return longest
+            found += [] if key is None else [(key & LAST) + 1]
+    return found
 
 
 # --- by the pages ---------------------------------------------------------------------------------
