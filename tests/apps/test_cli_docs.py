@@ -25,11 +25,10 @@ def test_the_page_is_current():
 
 def test_the_page_has_every_command():
     from typer.core import TyperGroup
-    from typer.main import get_group
 
-    from compact.apps.cli.main import app
+    from compact.apps.cli.main import command_line
 
-    commands = get_group(app).commands
+    commands = command_line().commands
     assert set(commands) == set(generator().COMMANDS)
     groups = {name: each for name, each in commands.items() if isinstance(each, TyperGroup)}
     inner = {name: set(each.commands) for name, each in groups.items()}

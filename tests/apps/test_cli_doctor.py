@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from compact import ContextManager, SQLiteManager, wiring
-from compact.apps.cli import checkup
+from compact.apps.cli.commands import doctor
 from compact.config import CompactConfig
 from compact.core.messages import Message
 from compact.core.sessions import Branch, Entry, Session
@@ -47,7 +47,7 @@ def test_a_healthy_machine_has_nothing_broken(run, look, tmp_path):
 
 
 def test_a_missing_package_is_named_with_what_it_is_for(look, monkeypatch):
-    monkeypatch.setattr(checkup, "_version", lambda name: None if name == "orjson" else "1")
+    monkeypatch.setattr(doctor, "_version", lambda name: None if name == "orjson" else "1")
     code, found, _ = look()
     assert code == 2
     assert found["orjson"]["state"] == "broken"
@@ -131,11 +131,11 @@ def test_a_module_of_our_own_that_is_missing_is_our_mistake():
 def test_vocabularies_are_really_counted(look, monkeypatch):
     """K-3: exact, or not; a wrong vocabulary is seen."""
     _, found, _ = look()
-    assert found["o200k"]["counted"] == checkup.KNOWN_COUNTS["o200k"]
+    assert found["o200k"]["counted"] == doctor.KNOWN_COUNTS["o200k"]
     assert found["o200k"]["exact"]
     assert not found["claude"]["exact"]
     assert "13% above" in found["claude"]["text"]
-    monkeypatch.setattr(checkup, "KNOWN_TEXT", checkup.KNOWN_TEXT + " and more")
+    monkeypatch.setattr(doctor, "KNOWN_TEXT", doctor.KNOWN_TEXT + " and more")
     code, found, _ = look()
     assert (code, found["o200k"]["state"], found["cl100k"]["state"]) == (2, "broken", "broken")
 
@@ -143,9 +143,9 @@ def test_vocabularies_are_really_counted(look, monkeypatch):
 @pytest.mark.slow
 def test_the_known_counts_are_those_of_tiktokens_other_port():
     bpe = pytest.importorskip("bpe_openai")
-    for name, count in checkup.KNOWN_COUNTS.items():
+    for name, count in doctor.KNOWN_COUNTS.items():
         encoding = bpe.get_encoding(f"{name}_base")
-        assert len(encoding.encode_ordinary(checkup.KNOWN_TEXT)) == count
+        assert len(encoding.encode_ordinary(doctor.KNOWN_TEXT)) == count
 
 
 # --- the trigger ----------------------------------------------------------------------------------
@@ -186,13 +186,13 @@ def test_settings_that_cannot_work_are_named(look, monkeypatch, setting, about, 
 def test_a_trigger_that_does_not_fire_is_broken(monkeypatch):
     """The proof is one: a session that is never compressed fails it."""
     monkeypatch.setattr(ContextManager, "get_context_for_model", lambda _: [])
-    *_, found = checkup.trigger(CompactConfig())
+    *_, found = doctor.trigger(CompactConfig())
     assert found.state == "broken"
     assert "did not fire while 320 messages came" in found.text
 
 
 def test_a_floor_that_does_not_fit_is_broken(look, monkeypatch):
-    monkeypatch.setattr(checkup, "_piece", lambda *_: "word " * 9_000)
+    monkeypatch.setattr(doctor, "_piece", lambda *_: "word " * 9_000)
     monkeypatch.setenv("COMPACT_ROLES_NEVER_PRUNED", "system,user,assistant")
     code, found, _ = look()
     assert (code, found["trigger"]["state"]) == (2, "broken")

@@ -247,16 +247,16 @@ def test_what_fails_on_the_way_leaves_nothing(run, sample, monkeypatch, error, w
 
 def test_another_process_that_was_faster_wins(run, sample, monkeypatch):
     """Its session stays as it is."""
-    from compact.apps.cli import exchange
+    from compact.apps.cli.commands import sessions_import
 
-    real = exchange._store
+    real = sessions_import._store
 
     def slow(shelf, session, read):
         with ContextManager(store=shelf.file, session_id=session.id) as ctx:
             ctx.add_message(role="user", content="I was first.")
         real(shelf, session, read)
 
-    monkeypatch.setattr(exchange, "_store", slow)
+    monkeypatch.setattr(sessions_import, "_store", slow)
     refused(run("sessions", "import", sample), "another process made a session 'harbour'")
     assert [m.content for m in kept_in(".compact/sessions.db", "harbour")] == ["I was first."]
 

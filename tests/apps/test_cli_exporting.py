@@ -160,8 +160,8 @@ def test_whatever_a_history_holds_the_file_gives_it_back(history):
 
 def there_and_back(messages, wire="chat_completions"):
     session = Session(id="s", wire=wire, branch=Branch(id="s", session_id="s"))
-    kept = session_file.Kept(session, session.branch, (), (), ())
-    data = "".join(session_file.written(kept, messages)).encode()
+    kept = session_file.SessionFile(session, messages)
+    data = "".join(session_file.written(kept)).encode()
     assert session_file.is_session_file(data)
     read = session_file.read(data, "s.json")
     assert [everything(m) for m in read.messages] == [everything(m) for m in messages]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from compact.apps.cli import checkup
+from compact.apps.cli.commands import doctor
 from compact.apps.cli.options import whole_number
 from compact.providers.clients import how_to_install
 from tests.apps.test_cli_bad_input import refused
@@ -42,7 +42,7 @@ def test_every_command_takes_them(run, sample):
 
 
 def test_the_doctor_lists_every_extra(run):
-    assert set(checkup.EXTRAS) == set(EXTRAS)
+    assert set(doctor.EXTRAS) == set(EXTRAS)
     done = run("doctor")
     for name in EXTRAS:
         assert re.search(rf"^ *{name} +(ok|note)", done.out, re.MULTILINE), done.out
@@ -93,9 +93,9 @@ LONG = "rollout-2026-11-22T19-07-52-0199a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b"
 
 def test_no_key_is_cut_in_80_columns(run, tmp_path, monkeypatch):
     """Of sessions and settings: what one came for is there to the last letter, or folded."""
-    from compact.apps.cli import drawing
+    from compact.apps.cli import render
 
-    monkeypatch.setattr(drawing, "NARROW", 80)
+    monkeypatch.setattr(render, "NARROW", 80)
     name = f"{LONG}.yaml"
     key = "transformers:/srv/models/an-organisation/a-long-name-with-a-quantization-Q4_K_M"
     (tmp_path / name).write_text(f"summarizer: {key}\n")
@@ -187,7 +187,8 @@ def test_the_width_that_is_asked_for_is_taken(run, sample, monkeypatch):
 
 
 def test_an_error_that_ctrl_c_became_is_ctrl_c():
-    from compact.apps.cli.ending import INTERRUPTED, ending_of
+    from compact.apps.cli.errors import ending_of
+    from compact.apps.cli.interrupts import INTERRUPTED
 
     error = ValueError("a schema")
     error.__cause__ = KeyboardInterrupt()

@@ -1,5 +1,6 @@
 """Where bytes go: whole files or none, full disks, closed pipes, poor terminals (K-11)."""
 
+import ast
 import errno
 import json
 import os
@@ -11,10 +12,13 @@ import time
 from pathlib import Path
 
 import pytest
+from typer.core import TyperGroup
 
 from compact import ContextManager
 from compact.apps.cli import output
-from compact.apps.cli.ending import Stop
+from compact.apps.cli.errors import Stop
+from compact.apps.cli.lazy import LazyCommand
+from compact.apps.cli.main import COMMANDS, command_line
 from tests.pace import slowness
 
 FULL = Path("/dev/full")
@@ -320,15 +324,62 @@ def test_help_is_quick(process):
     assert best_of(9, lambda: process("--help")) < max(0.3, 5 * parser)
 
 
-def test_help_imports_nothing_heavy(process):
+HEAVY = (
+    *("rich", "yaml", "orjson", "asyncio", "compact.wiring", "compact.core"),
+    *("compact.apps.cli.commands", "compact.apps.cli.options", "compact.apps.cli.errors"),
+)
+"""What only a command needs."""
+
+
+def imported_by(*arguments):
+    """Which of the heavy modules a run imports."""
     code = (
-        "import sys; from compact.apps.cli.main import main; main(['compact', '--help']); "
-        "print([m for m in ('rich', 'yaml', 'orjson', 'asyncio', 'compact.wiring') "
-        "if m in sys.modules], file=sys.stderr)"
+        f"import sys; from compact.apps.cli.main import main; main({arguments!r}); "
+        f"print([m for m in {HEAVY!r} if m in sys.modules], file=sys.stderr)"
     )
     env = {**os.environ, "PYTHONPATH": str(Path(output.__file__).parents[3])}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, env=env)
-    assert done.stderr.strip() == b"[]"
+    return ast.literal_eval(done.stderr.decode())
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [(), ("--help",), ("--version",), ("sessions", "--help"), ("goals", "--help")],
+    ids=" ".join,
+)
+def test_help_imports_nothing_heavy(arguments):
+    assert imported_by(*arguments) == []
+
+
+def test_a_command_imports_what_it_needs_when_it_is_called():
+    assert "compact.apps.cli.commands" in imported_by("undo", "--help")
+    assert set(imported_by("validate-config")) > {"rich", "compact.wiring"}
+
+
+def test_the_names_of_commands_are_completed_without_their_modules():
+    """A shell's completion asks a group which commands it has, and what each is for."""
+    code = (
+        "import sys; import typer; from compact.apps.cli.main import command_line; "
+        "group = command_line(); context = group.make_context('compactctl', ['x']); "
+        "found = group.shell_complete(context, 'se'); "
+        f"print([c.value for c in found], [m for m in {HEAVY!r} if m in sys.modules])"
+    )
+    env = {**os.environ, "PYTHONPATH": str(Path(output.__file__).parents[3])}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, env=env)
+    assert done.stdout.decode().strip() == "['sessions'] []"
+
+
+def test_each_line_of_help_is_the_first_sentence_of_its_command():
+    """The table says what a module says of itself; so neither can be changed alone."""
+    told = {}
+    groups = {"": command_line()}
+    groups |= {f"{n} ": g for n, g in groups[""].commands.items() if isinstance(g, TyperGroup)}
+    for start, group in groups.items():
+        for name, command in group.commands.items():
+            if isinstance(command, LazyCommand):
+                told[start + name] = (command.help, command.load().help.split("\n\n")[0])
+    assert told.keys() == COMMANDS.keys()
+    assert [name for name, (line, own) in told.items() if line != " ".join(own.split())] == []
 
 
 @pytest.mark.timing

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compact.apps.cli import drawing, env_file, progress
-from compact.apps.cli.ending import Stop
-from compact.apps.cli.pins import positions_of
+from compact.apps.cli import progress, render, settings, words
+from compact.apps.cli.errors import Stop
+from compact.apps.cli.jobs import positions_of
 from compact.core.events import (
     STAGES,
     ModelAskedAgain,
@@ -68,32 +68,32 @@ def test_a_pin_that_means_nothing_is_refused(pin):
 )
 def test_lines_of_an_env_file(line, value):
     """K-10: `.env`, of which only settings are looked at."""
-    assert env_file.parsed(line).get("COMPACT_MODEL") == value
+    assert settings.settings_in(line).get("COMPACT_MODEL") == value
 
 
 def test_the_environment_counts_more_than_the_env_file(tmp_path):
     (tmp_path / ".env").write_text("COMPACT_A=1\nCOMPACT_B=1\nOTHER=1\n")
-    assert env_file.with_env_file({"COMPACT_B": "2"}, tmp_path) == {
+    assert settings.with_env_file({"COMPACT_B": "2"}, tmp_path) == {
         "COMPACT_A": "1",
         "COMPACT_B": "2",
     }
-    assert env_file.with_env_file({"X": "1"}, tmp_path / "none") == {"X": "1"}
+    assert settings.with_env_file({"X": "1"}, tmp_path / "none") == {"X": "1"}
 
 
 @given(st.lists(st.integers(0, 10**6), max_size=8), st.integers(8, 120))
 def test_a_bar_has_its_width_and_shows_every_part(tokens, width):
-    parts = [drawing.Part(str(i), amount) for i, amount in enumerate(tokens)]
-    text = drawing.bar(parts, sum(tokens), width, ascii_only=True).plain
+    parts = {str(i): amount for i, amount in enumerate(tokens)}
+    text = render.bar(parts, sum(tokens), width, ascii_only=True).plain
     assert len(text) == (width if sum(tokens) else 0)
     assert text.isascii()
-    assert len(drawing.legend(parts, width, ascii_only=True).plain.split()) == 3 * sum(
+    assert len(render.legend(parts, width, ascii_only=True).plain.split()) == 3 * sum(
         1 for amount in tokens if amount
     )
 
 
 @given(st.text())
 def test_one_line_is_one_line_without_control_characters(text):
-    line = drawing.one_line(text, 40)
+    line = words.one_line(text, 40)
     assert len(line) <= 40
     assert all(c.isprintable() for c in line)
 

@@ -6,12 +6,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
-from compact.apps.cli.work import Job
 from compact.core.messages import Message
 from compact.core.plan import Fate, Plan
 from compact.core.voices import voice_of
+
+if TYPE_CHECKING:
+    from compact.apps.cli.jobs import Job
 
 FATES: tuple[str, ...] = get_args(Fate)
 LEAST_RUN = 4

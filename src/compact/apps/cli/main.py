@@ -1,30 +1,18 @@
-"""`compactctl`: the console entry, its commands, and the one place that catches everything."""
+"""`compactctl`: the table of its commands, and the one place that catches everything."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, TextIO
 
 import typer
+from typer.core import TyperGroup
 
-from compact.apps.cli import (
-    checkpoint_tree,
-    compacting,
-    demonstration,
-    differences,
-    doctor,
-    goals,
-    measuring,
-    models,
-    reviewing,
-    sessions,
-    settings_command,
-    travelling,
-)
-from compact.apps.cli.ending import DONE, ending_of, say, wants_traceback
+from compact.apps.cli.interrupts import TRACEBACK
+from compact.apps.cli.lazy import PLAIN, LazyCommand, ListByDefault, group_of
 
 HELP = """Fit any conversation into any model's window, and keep every word reachable.
 
@@ -41,48 +29,135 @@ Examples:
   compactctl context session
 """
 
-NEGATIVE = {"ignore_unknown_options": True}
-"""A message's number may be negative, and is no option then."""
+COMMANDS: Mapping[str, tuple[str, str]] = {
+    "compact": ("compact:compact", "Fit a conversation into a number of tokens."),
+    "dry-run": ("compact:dry_run", "Show what compact would do, and why."),
+    "diff": ("diff:diff", "Show before and after, message by message."),
+    "tokens": ("tokens:tokens", "Show where the window goes."),
+    "validate-config": (
+        "validate_config:validate_config",
+        "Check the settings, and show where each came from.",
+    ),
+    "models": ("models:models", "Show what is known of models."),
+    "demo": ("demo:demo", "Compress the sample that comes along: 511 messages."),
+    "history": ("history:history", "Read a session's history, the newest message last."),
+    "context": (
+        "context:context",
+        "Show what a model sees of a session now, or saw when it had N messages.",
+    ),
+    "recall": (
+        "history:recall",
+        "Search a session's whole history by words, the best match first.",
+    ),
+    "expand": (
+        "history:expand",
+        "Show the original messages behind a checkpoint, a message or a tool call.",
+    ),
+    "checkpoints": (
+        "checkpoints:checkpoints",
+        "Show a session's checkpoints as a tree, or read one.",
+    ),
+    "snapshot": ("snapshots:snapshot", "Keep where a session stands, to restore it later."),
+    "restore": (
+        "snapshots:restore",
+        "Go on from a snapshot: its messages, checkpoints, goals and policy.",
+    ),
+    "undo": (
+        "snapshots:undo",
+        "Take back the last compression, restore or branch of a session.",
+    ),
+    "redo": ("snapshots:redo", "Take the last undo back."),
+    "branch": (
+        "snapshots:branch",
+        "Go on from where a session had N messages, on a branch of its own.",
+    ),
+    "doctor": ("doctor:doctor", "Say what is installed, and prove that it works."),
+    "sessions list": (
+        "sessions:list_sessions",
+        "List the sessions, the one that changed last at the end.",
+    ),
+    "sessions show": ("sessions:show", "Show what a session consists of."),
+    "sessions import": (
+        "sessions_import:import_session",
+        "Bring a conversation in from a file, as a session of its own.",
+    ),
+    "sessions export": (
+        "sessions_export:export_session",
+        "Write a session to a file: everything said on one branch, whatever was compressed.",
+    ),
+    "sessions compress": ("sessions:compress", "Compress a session now, and say what was done."),
+    "sessions put-aside": (
+        "sessions:put_aside",
+        "Show a model only head and tail of a message that fits in no window.",
+    ),
+    "sessions delete": ("sessions:delete", "Delete a session for good, after asking."),
+    "goals list": ("goals:list_goals", "List a session's goals, with what was reached."),
+    "goals add": ("goals:add", "Add a goal to a session: it is in every prompt from now on."),
+    "goals done": (
+        "goals:done",
+        "Say that a goal was reached: it leaves the prompts and stays in the list.",
+    ),
+    "goals drop": ("goals:drop", "Give a goal up: it leaves the prompts and stays in the list."),
+    "goals pause": (
+        "goals:pause",
+        "Let a goal wait: it leaves the prompts until `goals resume`.",
+    ),
+    "goals resume": ("goals:resume", "Take a goal up again, whatever became of it."),
+    "goals confirm": (
+        "goals:confirm",
+        "Make a goal that a model set your own: prompts show it as yours, and no model ends it.",
+    ),
+}
+"""Command → where it is in `commands`, and the first sentence of its help."""
 
-app = typer.Typer(
-    name="compactctl",
-    help=HELP,
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-)
-app.command("compact")(compacting.compact)
-app.command("dry-run")(compacting.dry_run)
-app.command("diff")(differences.diff)
-app.command("tokens")(measuring.tokens)
-app.command("validate-config")(settings_command.validate_config)
-app.command("models")(models.models)
-app.command("demo")(demonstration.demo)
-app.add_typer(sessions.group, name="sessions")
-app.command("history")(reviewing.history)
-app.command("context")(reviewing.context)
-app.command("recall")(reviewing.recall)
-app.command("expand", context_settings=NEGATIVE)(reviewing.expand)
-app.command("checkpoints")(checkpoint_tree.checkpoints)
-app.add_typer(goals.group, name="goals")
-app.command("snapshot")(travelling.snapshot)
-app.command("restore")(travelling.restore)
-app.command("undo")(travelling.undo)
-app.command("redo")(travelling.redo)
-app.command("branch")(travelling.branch)
-app.command("doctor")(doctor.doctor)
+GROUPS: Mapping[str, tuple[type[TyperGroup], str]] = {
+    "sessions": (
+        TyperGroup,
+        """Conversations that are kept: list, show, import, export, compress, put-aside, delete.
+
+They live in one file: --store FILE, the setting `store` (COMPACT_STORE), else .compact/sessions.db
+in this folder, which only import makes. A session is named by its id, or by how it begins.
+
+\b
+Examples:
+  compactctl sessions import session.jsonl
+  compactctl sessions list
+  compactctl sessions export session -o session.md
+""",
+    ),
+    "goals": (
+        ListByDefault,
+        """What a session is for: active goals are in every prompt, word for word.
+
+`goals SESSION` lists them. A goal is named by its id, or by how the id begins.
+
+\b
+Examples:
+  compactctl goals harbour
+  compactctl goals add harbour "Mend the roof before week 42."
+  compactctl goals done harbour 3f2a81b0
+""",
+    ),
+}
+"""Group → what it does with its arguments, and its help."""
+
+TAKES_NUMBERS = {"expand", "sessions put-aside"}
+"""Commands that are given a message's number, which may be negative and is no option then."""
 
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
+        from importlib.metadata import version  # takes a while
 
         print(f"compactctl {version('compactctl')}")
         raise typer.Exit
 
 
-@app.callback(invoke_without_command=True)
+def _help(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
 def _root(
     context: typer.Context,
     *,
@@ -90,8 +165,25 @@ def _root(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    if context.invoked_subcommand is None:
-        print(context.get_help())
+    _help(context)
+
+
+def command_line() -> TyperGroup:
+    """All commands; none of their modules is imported yet."""
+    found: dict[str, dict[str, LazyCommand]] = {"": {}, **{name: {} for name in GROUPS}}
+    for full_name, (place, line) in COMMANDS.items():
+        group, _, name = full_name.rpartition(" ")
+        settings = {"ignore_unknown_options": True} if full_name in TAKES_NUMBERS else {}
+        found[group][name] = LazyCommand(name, place, line, settings)
+    groups = {}
+    for name, (kind, text) in GROUPS.items():
+        app = typer.Typer(name=name, cls=kind, help=text, **PLAIN)
+        app.callback(invoke_without_command=True)(_help)
+        groups[name] = group_of(app, found[name])
+    options = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+    app = typer.Typer(name="compactctl", help=HELP, context_settings=options, **PLAIN)
+    app.callback(invoke_without_command=True)(_root)
+    return group_of(app, {**found[""], **groups})
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -101,19 +193,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="replace")
     try:
         given = sys.argv[1:] if arguments is None else list(arguments)
-        code = app(given, prog_name="compactctl", standalone_mode=False)
+        code = command_line()(given, prog_name="compactctl", standalone_mode=False)
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:
                 stream.flush()
     except BaseException as error:
-        if wants_traceback():
+        if os.environ.get(TRACEBACK):
             raise
+        from compact.apps.cli.errors import ending_of, say  # takes a while: what hides secrets
+
         code, line = ending_of(error)
         if line is not None:
             say(line)
         _let_go_of(sys.stdout)
         _let_go_of(sys.stderr)
-    return code if isinstance(code, int) else DONE
+    return code if isinstance(code, int) else 0
 
 
 def _let_go_of(stream: TextIO | None) -> None:

@@ -1,6 +1,7 @@
-"""What may be asked for on the command line: options as values, shared by the commands.
+"""What may be asked for on the command line: options that several commands take, each once.
 
-A command takes one such value; `taking` turns its fields into the command's options.
+A command takes one value, whose class has a field for each of its options; `taking` makes the
+command of it. Classes here are what groups of commands have in common.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ Options = TypeVar("Options")
 EXAMPLES = "Examples:"
 """Where the part of a command's docstring begins that help shows line by line."""
 
+PAGE = 50
+"""Rows that are shown unless more are asked for."""
 LARGEST = 1_000_000_000
 """The largest number that means something: of tokens, of messages, of rows."""
 LONGEST_SHOWN = 40
@@ -35,10 +38,8 @@ def whole_number(text: str | int, least: int = 1, example: str = "8000 or 8k") -
     number = size_in(str(text))
     if number is not None and least <= number <= LARGEST:
         return number
-    shown = repr(text) if len(str(text)) < LONGEST_SHOWN else "this"
-    raise typer.BadParameter(
-        f"{shown} is not a whole number from {least} to {LARGEST:,}, such as {example}"
-    )
+    what = f"a whole number from {least} to {LARGEST:,}, such as {example}"
+    raise typer.BadParameter(f"{_named(text)} is not {what}")
 
 
 def position(text: str | int) -> int:
@@ -68,18 +69,57 @@ def share(text: str | float) -> float:
     number = share_in(str(text))
     if number is not None and 0 < number <= 1:
         return number
-    shown = repr(text) if len(str(text)) < LONGEST_SHOWN else "this"
-    raise typer.BadParameter(f"{shown} is no share above 0 and at most 1, such as 0.4 or 40%")
+    raise typer.BadParameter(
+        f"{_named(text)} is no share above 0 and at most 1, such as 0.4 or 40%"
+    )
+
+
+def _named(text: object) -> str:
+    return repr(text) if len(str(text)) < LONGEST_SHOWN else "this"
+
+
+# --- options of several commands ------------------------------------------------------------------
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead, for machines.")]
+Most = Annotated[int, typer.Option(parser=count, metavar="N", help="How many are shown.")]
+Store = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="The file that sessions are kept in. Default: the settings' store, else "
+        ".compact/sessions.db in this folder.",
+    ),
+]
+Keep = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TEXT",
+        help="What a model that summarizes shall keep beside the usual, in your words.",
+    ),
+]
+Out = Annotated[
+    str | None,
+    typer.Option("--out", "-o", metavar="OUT", help="Where the result goes. Default: stdout."),
+]
+
+
+# --- commands with settings -----------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)
-class SettingsOptions:
+class JsonOptions:
+    """What every command takes."""
+
+    json: Json = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class SettingsOptions(JsonOptions):
     """What every command that has settings takes."""
 
     config: Annotated[
         str | None, typer.Option(metavar="FILE", help="Settings, as YAML or JSON.")
     ] = None
-    json: Annotated[bool, typer.Option("--json", help="Print JSON instead, for machines.")] = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,10 +144,19 @@ class CountOptions(SettingsOptions):
     ] = None
 
 
+# --- commands about files -------------------------------------------------------------------------
+
+
 @dataclass(frozen=True, kw_only=True)
 class ReadOptions:
-    """How a file is read."""
+    """What every command that reads a conversation from a file takes."""
 
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE", help="A conversation in any known format; - is standard input."
+        ),
+    ]
     format: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="The file's format, where its content is not to decide."),
@@ -124,14 +173,8 @@ class ReadOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class FileOptions(ReadOptions, CountOptions):
-    """What every command that reads a conversation takes."""
+    """What every command about a file takes."""
 
-    file: Annotated[
-        str,
-        typer.Argument(
-            metavar="FILE", help="A conversation in any known format; - is standard input."
-        ),
-    ]
     active: Annotated[
         bool, typer.Option("--active", help="Only what follows the file's last compaction.")
     ] = False
@@ -165,16 +208,71 @@ class PlanOptions(FileOptions):
             "none), or off, which leaves a receipt. Default: the settings'.",
         ),
     ] = None
-    keep: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TEXT",
-            help="What a model that summarizes shall keep beside the usual, in your words.",
-        ),
-    ] = None
+    keep: Keep = None
     events: Annotated[
         bool, typer.Option("--events", help="Write every event to stderr as a JSON line.")
     ] = False
+
+
+# --- commands about sessions ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoreOptions(SettingsOptions):
+    """What every command that uses a store takes."""
+
+    store: Store = None
+    scope: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Whose sessions: a user, tenant or project. Default: default; a list shows all.",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionOptions(StoreOptions):
+    """What every command about one session takes."""
+
+    session: Annotated[
+        str,
+        typer.Argument(
+            metavar="SESSION", help="A session's id, or how it begins where only one begins so."
+        ),
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BranchOptions(SessionOptions):
+    """What commands about one of a session's branches take."""
+
+    branch: Annotated[
+        str | None,
+        typer.Option(metavar="ID", help="Another branch than the one that is open."),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenOptions(SessionOptions):
+    """What every command that opens a session takes."""
+
+    window: Annotated[
+        int | None,
+        typer.Option(
+            parser=whole_number,
+            metavar="N",
+            help="The model's window in tokens. Default: the settings', else the one the session "
+            "was used with last.",
+        ),
+    ] = None
+    tokenizer: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Default: the one the session was counted with."),
+    ] = None
+
+
+# --- from options to a command --------------------------------------------------------------------
 
 
 def taking(kind: type[Options]) -> Callable[[Callable[[Options], None]], Callable[..., None]]:

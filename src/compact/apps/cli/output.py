@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from compact.apps.cli.ending import Stop
+from compact.apps.cli.errors import Stop
 
 DATABASE = b"SQLite format 3\0"
 """How every store begins."""
@@ -37,6 +37,29 @@ def print_data(text: str) -> None:
 def print_json(value: object) -> None:
     """Write a value to stdout as JSON, indented."""
     print_data(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
+
+
+def check_name(option: str, name: str | None) -> None:
+    """Refuse the empty name of a file.
+
+    Raises:
+        Stop: it is empty.
+    """
+    if name == "":
+        raise Stop(f"{option}: an empty name")
+
+
+def write(name: str | None, text: str) -> int | None:
+    """Write text to a file whole or not at all, or to stdout where none is named; returns the bytes
+    of the file.
+
+    Raises:
+        Stop: it could not be written.
+    """
+    if name is not None:
+        return write_file(name, text)
+    print_data(text)
+    return None
 
 
 def write_file(name: str, text: str) -> int:

@@ -7,7 +7,7 @@ import threading
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from compact.apps.cli.ending import say
+from compact.apps.cli.errors import say
 from compact.core.events import (
     Event,
     ModelAskedAgain,

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import ValidationError
@@ -35,21 +34,17 @@ _WRONG = (KeyError, TypeError, ValueError, AttributeError, LookupError, CompactE
 
 @dataclass(frozen=True)
 class SessionFile:
-    """What such a file says."""
+    """What such a file says: the session, with the one branch that is in it, and what belongs to
+    it. Pins are positions of messages.
+    """
 
-    id: str
-    wire: str
-    messages: tuple[Message, ...]
-    scope: str = "default"
-    title: str | None = None
-    model: str | None = None
-    mode: str | None = None
-    tokenizer: str = ""
-    created_at: datetime | None = None
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    session: Session
+    messages: Sequence[Message]
     goals: Sequence[Goal] = ()
     pins: Sequence[int] = ()
-    checkpoints: int = 0
+    checkpoints: Sequence[Checkpoint] = ()
+    left_out: int = 0
+    """Checkpoints of a file that was read: nobody looks into them."""
 
 
 def is_session_file(data: bytes) -> bool:
@@ -66,20 +61,9 @@ def is_session_file(data: bytes) -> bool:
     return isinstance(value, dict) and value.get("format") == FORMAT
 
 
-@dataclass(frozen=True)
-class Kept:
-    """What is written beside the messages."""
-
-    session: Session
-    branch: Branch
-    goals: Sequence[Goal]
-    pins: Sequence[int]
-    checkpoints: Sequence[Checkpoint]
-
-
-def written(kept: Kept, messages: Sequence[Message]) -> Iterator[str]:
+def written(file: SessionFile) -> Iterator[str]:
     """The file, in pieces."""
-    session = kept.session
+    session = file.session
     about = {
         "id": session.id,
         "title": session.title,
@@ -93,12 +77,12 @@ def written(kept: Kept, messages: Sequence[Message]) -> Iterator[str]:
     }
     yield f'{{"format": "{FORMAT}", "version": {VERSION},\n'
     yield f'"session": {_json(about)},\n'
-    yield f'"branch": {_json(kept.branch.model_dump(mode="json"))},\n'
-    yield f'"goals": {_json([goal.model_dump(mode="json") for goal in kept.goals])},\n'
-    yield f'"pins": {_json(list(kept.pins))},\n'
-    rows = [checkpoint.model_dump(mode="json") for checkpoint in kept.checkpoints]
+    yield f'"branch": {_json(session.branch.model_dump(mode="json"))},\n'
+    yield f'"goals": {_json([goal.model_dump(mode="json") for goal in file.goals])},\n'
+    yield f'"pins": {_json(list(file.pins))},\n'
+    rows = [checkpoint.model_dump(mode="json") for checkpoint in file.checkpoints]
     yield f'"checkpoints": [{_lines(rows)}],\n'
-    yield f'"messages": [{_lines([encode_whole(message) for message in messages])}]}}\n'
+    yield f'"messages": [{_lines([encode_whole(message) for message in file.messages])}]}}\n'
 
 
 def _lines(rows: Sequence[object]) -> str:
@@ -214,18 +198,5 @@ def _made(
         raise ValueError("pins: expected positions of messages")
     if any(not 0 <= position < len(messages) for position in pins):
         raise ValueError("a pin beyond the messages")
-    return SessionFile(
-        id=session.id,
-        wire=session.wire,
-        messages=messages,
-        scope=session.scope,
-        title=session.title,
-        model=session.model,
-        mode=session.mode,
-        tokenizer=session.tokenizer,
-        created_at=session.created_at,
-        metadata=session.metadata,
-        goals=goals,
-        pins=sorted(set(pins)),
-        checkpoints=len(value.get("checkpoints", [])),
-    )
+    left_out = len(value.get("checkpoints", []))
+    return SessionFile(session, messages, goals, sorted(set(pins)), left_out=left_out)

@@ -8,28 +8,22 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from compact import wiring
-from compact.apps.cli.work import settings_of
+from compact.apps.cli.options import OpenOptions, StoreOptions
+from compact.apps.cli.settings import name_of_store, settings_of
 from compact.config import CompactConfig, did_you_mean
+from compact.core.events import Event
 from compact.core.protocols import SessionStore
+from compact.core.resolving import DEFAULT_WINDOW
 from compact.core.sessions import DEFAULT_SCOPE, Branch, Session
 from compact.errors import InvalidConfig, NotFound, StoreFailed
+from compact.managers.context import ContextManager
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from compact.apps.cli.session_options import OpenOptions, StoreOptions
-    from compact.core.events import Event
-    from compact.core.messages import Message
-    from compact.managers.context import ContextManager
-
-DEFAULT_STORE = os.path.join(".compact", "sessions.db")
 _NUMBER = re.compile(r"-?[0-9]{1,18}")
 MOST_NAMED = 5
 """Ids that an error names."""
@@ -88,8 +82,6 @@ class Shelf:
         """The window: the settings', else the one the session was used with last, else its
         model's.
         """
-        from compact.core.resolving import DEFAULT_WINDOW
-
         window = self.settings.window()
         if window is not None:
             return window.size
@@ -139,17 +131,6 @@ def message_meant(ctx: ContextManager, name: str) -> str:
         if -len(history) <= number < len(history):
             return history[number].id
     return name
-
-
-def said(ctx: ContextManager, message: Message) -> str:
-    """The whole text of a message, whatever is shown of it."""
-    position = ctx.history.position_of(message.id)
-    return message.text if position is None else ctx.history[position].text
-
-
-def name_of_store(settings: CompactConfig) -> str:
-    """The file that the settings mean."""
-    return settings.store or DEFAULT_STORE
 
 
 @contextmanager
@@ -225,8 +206,6 @@ def context_of(
     Raises:
         InvalidConfig: no such tokenizer.
     """
-    from compact.managers.context import ContextManager
-
     settings = shelf.settings
     tokenizer = settings.tokenizer or session.tokenizer
     if not wiring.names_tokenizer(tokenizer):

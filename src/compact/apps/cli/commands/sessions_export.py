@@ -4,29 +4,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
-from compact.apps.cli.ending import Stop
-from compact.apps.cli.options import taking
-from compact.apps.cli.session_options import BranchOptions
+from compact.apps.cli import output, render, session_file, session_markdown, stores
+from compact.apps.cli.errors import Stop
+from compact.apps.cli.options import BranchOptions, Out, taking
+from compact.apps.cli.progress import Progress
+from compact.apps.cli.session_file import SessionFile
+from compact.apps.cli.stores import Shelf
 from compact.apps.cli.words import counted
-
-if TYPE_CHECKING:
-    from compact.apps.cli.session_file import Kept
-    from compact.apps.cli.stores import Shelf
-    from compact.core.sessions import Branch, Session
+from compact.core.messages import Message
+from compact.core.sessions import Branch, Session
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExportOptions(BranchOptions):
     """What `sessions export` takes."""
 
-    out: Annotated[
-        str | None,
-        typer.Option("--out", "-o", metavar="OUT", help="Where it goes. Default: stdout."),
-    ] = None
+    out: Out = None
     format: Annotated[
         Literal["json", "md"] | None,
         typer.Option(
@@ -53,13 +50,9 @@ def export_session(options: ExportOptions) -> None:
       compactctl sessions export harbour > harbour.json
       compactctl sessions export harbour -o harbour.md
     """
-    from compact.apps.cli import drawing, output, session_file, session_markdown, stores
-    from compact.apps.cli.progress import Progress
-
     if options.json and options.out is None:
         raise Stop("--json prints a report where the session would go: give -o OUT")
-    if options.out == "":
-        raise Stop("-o: an empty name")
+    output.check_name("-o", options.out)
     by_name = "md" if (options.out or "").lower().endswith((".md", ".markdown")) else "json"
     with Progress("Reading") as progress, stores.opened(options) as shelf:
         if options.out is not None:
@@ -72,19 +65,16 @@ def export_session(options: ExportOptions) -> None:
         if (options.format or by_name) == "md":
             text = "".join(session_markdown.written(session, messages))
         else:
-            kept = _kept(shelf, session, branch)
-            text = "".join(session_file.written(kept, messages))
-    size = None if options.out is None else output.write_file(options.out, text)
-    if size is None:
-        output.print_data(text)
+            text = "".join(session_file.written(_file_of(shelf, session, branch, messages)))
+    size = output.write(options.out, text)
     if options.json:
         told = {"session": session.id, "branch": branch.id, "messages": len(messages)}
         output.print_json({**told, "out": options.out, "bytes": size, "left_out": left})
         return
     if size is not None:
-        drawing.tell(f"wrote {options.out} ({counted(len(messages), 'message')}, {size:,} bytes)")
+        render.tell(f"wrote {options.out} ({counted(len(messages), 'message')}, {size:,} bytes)")
     if any(left.values()):
-        drawing.tell(_in_words(left), style="yellow")
+        render.tell(_in_words(left), style="yellow")
 
 
 def _left_out(shelf: Shelf, branch: Branch) -> dict[str, Any]:
@@ -108,8 +98,6 @@ def _check_out(out: str, shelf: Shelf, *, force: bool) -> None:
     Raises:
         Stop: OUT is the store, a file of its, or a file that no export wrote.
     """
-    from compact.apps.cli import output, session_file, session_markdown
-
     output.refuse_store(out)
     store = str(Path(shelf.file).expanduser())
     if any(output.is_same_file(out, store + ending) for ending in ("", *output.BESIDE)):
@@ -120,20 +108,20 @@ def _check_out(out: str, shelf: Shelf, *, force: bool) -> None:
         raise Stop(f"{out} is there, and no export wrote it; --force replaces it")
 
 
-def _kept(shelf: Shelf, session: Session, branch: Branch) -> Kept:
-    """What is written beside the messages. Goals and pins are those of the branch that is open, and
-    stay out of another one's file.
+def _file_of(
+    shelf: Shelf, session: Session, branch: Branch, messages: list[Message]
+) -> SessionFile:
+    """What is written. Goals and pins are those of the branch that is open, and stay out of another
+    one's file.
     """
-    from compact.apps.cli import session_file, stores
-
     ctx = stores.context_of(shelf, session)
     is_open = branch.id == ctx.branch_id
     never = ctx.policy.roles_never_pruned
     fixed = ((position, ctx.history[position]) for position in ctx.history.fixed)
     pins = [p for p, message in fixed if not message.is_pinned and message.role not in never]
-    return session_file.Kept(
-        session=session,
-        branch=branch,
+    return SessionFile(
+        session.model_copy(update={"branch": branch}),
+        messages,
         goals=ctx.goals if is_open else (),
         pins=pins if is_open else (),
         checkpoints=shelf.store.checkpoints(session.id),

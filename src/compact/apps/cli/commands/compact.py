@@ -7,18 +7,19 @@ from typing import Annotated, Literal
 
 import typer
 
-from compact.apps.cli.ending import Stop
-from compact.apps.cli.options import PlanOptions, taking
+from compact.apps.cli import output, render
+from compact.apps.cli.errors import Stop
+from compact.apps.cli.jobs import job_of, plan_of
+from compact.apps.cli.options import Out, PlanOptions, taking
+from compact.apps.cli.progress import Progress
+from compact.wiring import write_transcript
 
 
 @dataclass(frozen=True, kw_only=True)
 class CompactOptions(PlanOptions):
     """What `compact` takes."""
 
-    out: Annotated[
-        str | None,
-        typer.Option("--out", "-o", metavar="OUT", help="Where the result goes. Default: stdout."),
-    ] = None
+    out: Out = None
     render: Annotated[
         Literal["file", "text"],
         typer.Option(help="file: the format read, where it is written; text: what a model sees."),
@@ -42,12 +43,11 @@ def compact(options: CompactOptions) -> None:
       compactctl compact session.jsonl --max-tokens 8000 --pin 4 --pin "never push" > out.jsonl
       cat chat.json | compactctl compact - --max-tokens 4000 --render text | less
     """
-    _check(options)
-    from compact.apps.cli import output, report
-    from compact.apps.cli.progress import Progress
-    from compact.apps.cli.work import job_of, plan_of
-    from compact.wiring import write_transcript
-
+    if options.json and options.out is None:
+        raise Stop("--json prints the plan where the result would go: give -o OUT, or use dry-run")
+    output.check_name("-o", options.out)
+    if options.out and not options.force and output.is_same_file(options.out, options.file):
+        raise Stop(f"{options.out} is the input itself; --force replaces it")
     with Progress("Reading") as progress:
         job = job_of(options)
         plan = plan_of(job, options, progress)
@@ -57,31 +57,16 @@ def compact(options: CompactOptions) -> None:
         else:
             context = plan.context.messages
             text = write_transcript(job.transcript, context, pre_tokens=plan.tokens_before)
-    ending = ""
-    if options.out is None:
-        output.print_data(text)
-    else:
-        ending = f"wrote {options.out} ({output.write_file(options.out, text):,} bytes)"
+    size = output.write(options.out, text)
     if options.json:
-        output.print_json({**report.plan_json(plan, job), "out": options.out})
-    else:
-        report.show_result(plan, job, ending=ending)
-
-
-def _check(options: CompactOptions) -> None:
-    """What can be refused before any work.
-
-    Raises:
-        Stop: two options do not go together.
-    """
-    from compact.apps.cli.output import is_same_file
-
-    if options.json and options.out is None:
-        raise Stop("--json prints the plan where the result would go: give -o OUT, or use dry-run")
-    if options.out == "":
-        raise Stop("-o: an empty name")
-    if options.out is not None and not options.force and is_same_file(options.out, options.file):
-        raise Stop(f"{options.out} is the input itself; --force replaces it")
+        output.print_json({**render.plan_json(plan, job), "out": options.out})
+        return
+    out = render.console(on_stderr=True)
+    render.show_sizes(out, plan, job)
+    render.show_rungs(out, plan)
+    render.show_window(out, plan, job)
+    if size is not None:
+        render.show(out, f"wrote {options.out} ({size:,} bytes)")
 
 
 @taking(PlanOptions)
@@ -94,20 +79,15 @@ def dry_run(options: PlanOptions) -> None:
       compactctl dry-run session.jsonl --max-tokens 8000
       compactctl dry-run session.jsonl --max-tokens 8000 --summarizer off --json
     """
-    from compact.apps.cli import drawing, output, report
-    from compact.apps.cli.progress import Progress
-    from compact.apps.cli.work import job_of, plan_of
-
     with Progress("Reading") as progress:
         job = job_of(options)
         plan = plan_of(job, options, progress)
     if options.json:
-        output.print_json(report.plan_json(plan, job))
+        output.print_json(render.plan_json(plan, job))
         return
-    out = drawing.console()
-    report.show_head(out, plan, job)
-    out.print()
-    report.show_rungs(out, plan)
-    report.show_floor(out, plan)
-    report.show_fates(out, plan, job)
-    report.show_window(out, plan, job)
+    out = render.console()
+    render.show_sizes(out, plan, job)
+    render.show_rungs(out, plan)
+    render.show_floor(out, plan)
+    render.show_fates(out, plan, job)
+    render.show_window(out, plan, job)

@@ -4,25 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
+from rich.console import Console
+from rich.text import Text
+from rich.tree import Tree
 
-from compact.apps.cli.options import taking
-from compact.apps.cli.session_options import OpenOptions
-from compact.apps.cli.words import counted
-
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.text import Text
-    from rich.tree import Tree
-
-    from compact.core.checkpoints import Checkpoint
+from compact.apps.cli import output, render, stores
+from compact.apps.cli.options import OpenOptions, taking
+from compact.apps.cli.words import counted, one_line, whole
+from compact.core.checkpoints import Checkpoint
 
 DEEPEST = 100
 """Generations of checkpoints that are drawn: each is one level of the tree."""
-
-
 MEASURED = frozenset(("retention",))
 """Rules whose verdicts are shown also where nothing is wrong."""
 
@@ -53,8 +48,6 @@ def checkpoints(options: CheckpointOptions) -> None:
       compactctl checkpoints harbour ck-0aac
       compactctl expand harbour ck-0aac85b0ed4c
     """
-    from compact.apps.cli import drawing, output, shown, stores
-
     with stores.entered(options) as ctx:
         known = {each.id: each for each in ctx.store.checkpoints(ctx.id)}
         live = [each.id for each in ctx.checkpoints]
@@ -65,12 +58,12 @@ def checkpoints(options: CheckpointOptions) -> None:
         _read(known[wanted], live=wanted in live, as_json=options.json)
         return
     if options.json:
-        listed = [shown.checkpoint_json(c, live=c.id in live) for c in known.values()]
+        listed = [render.checkpoint_json(c, live=c.id in live) for c in known.values()]
         output.print_json({"session": name, "window": window, "checkpoints": listed})
         return
-    out = drawing.console()
+    out = render.console()
     count = f"{len(live)} in the context for a window of {window:,}, {len(known)} ever made"
-    out.print(drawing.Text(f"{drawing.whole(name)}: {count}", style="bold"))
+    out.print(Text(f"{whole(name)}: {count}", style="bold"))
     drawn = _show(out, "", live, known)
     if options.all:
         parents = {parent for each in known.values() for parent in each.parents}
@@ -80,8 +73,6 @@ def checkpoints(options: CheckpointOptions) -> None:
 
 def _show(out: Console, title: str, roots: list[str], known: Mapping[str, Checkpoint]) -> set[str]:
     """Draw trees; the ids of all that stand in them."""
-    from rich.tree import Tree
-
     drawn: set[str] = set()
     if not roots:
         return drawn
@@ -98,8 +89,6 @@ def _grow(
     """Add a checkpoint, and below it those it was made of; one that stands twice is not repeated
     whole.
     """
-    from compact.apps.cli.drawing import Text, one_line
-
     checkpoint = known.get(id)
     if checkpoint is None:
         tree.add(Text(f"{one_line(id)} (not in this store)"))
@@ -117,8 +106,6 @@ def _grow(
 
 
 def _line(checkpoint: Checkpoint, *, again: bool = False) -> Text:
-    from compact.apps.cli.drawing import Text, one_line
-
     span = checkpoint.span
     text = Text(one_line(checkpoint.id), style="green")
     text.append(f"  {checkpoint.level}", style="bold")
@@ -131,24 +118,20 @@ def _line(checkpoint: Checkpoint, *, again: bool = False) -> Text:
 
 
 def _read(checkpoint: Checkpoint, *, live: bool, as_json: bool) -> None:
-    from compact.apps.cli import drawing, output, shown
-
     if as_json:
-        facts = shown.checkpoint_json(checkpoint, live=live)
+        facts = render.checkpoint_json(checkpoint, live=live)
         verdicts = [verdict.model_dump(mode="json") for verdict in checkpoint.verdicts]
         more = {"anchors": list(checkpoint.anchors), "verdicts": verdicts}
         output.print_json({**facts, **more, "summary": checkpoint.summary})
         return
-    out = drawing.console()
+    out = render.console()
     out.print(_line(checkpoint), soft_wrap=True)
     state = "in the context now" if live else "not in the context now"
     made_of = f"; made of {', '.join(checkpoint.parents)}" if checkpoint.parents else ""
-    line = drawing.one_line(f"by {checkpoint.made_by}, {state}{made_of}", 2_000)
-    out.print(drawing.Text(line), soft_wrap=True)
+    render.show_line(out, f"by {checkpoint.made_by}, {state}{made_of}", most=2_000)
     for verdict in checkpoint.verdicts:
         if not verdict.passed or verdict.rule in MEASURED:
-            line = drawing.one_line(f"{verdict.rule}: {verdict.detail}", 200)
             style = "bright_black" if verdict.passed else "yellow"
-            out.print(drawing.Text(line, style=style), soft_wrap=True)
+            render.show_line(out, f"{verdict.rule}: {verdict.detail}", style=style, most=200)
     out.print()
-    out.print(drawing.Text(drawing.visible(checkpoint.summary)), soft_wrap=True)
+    render.show(out, checkpoint.summary)

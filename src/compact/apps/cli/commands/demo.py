@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib import resources
 from typing import Annotated
 
 import typer
 
-from compact.apps.cli.ending import Stop
+from compact.apps.cli import output, render
+from compact.apps.cli.errors import Stop
+from compact.apps.cli.jobs import Job, made_plan
 from compact.apps.cli.options import CountOptions, taking, whole_number
+from compact.apps.cli.settings import settings_of
+from compact.apps.cli.words import visible
+from compact.wiring import read_transcript, token_counter_of
 
 SAMPLE = "harbour.jsonl"
 KEY = b"a key for all to see"
@@ -47,35 +53,29 @@ def demo(options: DemoOptions) -> None:
       compactctl demo --max-tokens 4000
       compactctl demo --save harbour.jsonl
     """
-    from importlib import resources
-
-    from compact.apps.cli import drawing, output, report, work
-    from compact.wiring import read_transcript, token_counter_of
-
-    settings = work.settings_of(options)
+    settings = settings_of(options)
     data = resources.files("compact.apps.cli").joinpath("sample", SAMPLE).read_bytes()
     if options.save is not None:
         _save(options.save, data, as_json=options.json)
         return
     transcript = read_transcript(SAMPLE, data=data)
-    job = work.Job(settings, transcript, token_counter_of(settings, transcript.wire))
-    plan = work.made_plan(job, options.max_tokens, key=KEY)
+    job = Job(settings, transcript, token_counter_of(settings, transcript.wire))
+    plan = made_plan(job, options.max_tokens, key=KEY)
     if options.json:
-        output.print_json(report.plan_json(plan, job))
+        output.print_json(render.plan_json(plan, job))
         return
-    out = drawing.console()
-    report.show_head(out, plan, job)
-    out.print()
-    report.show_rungs(out, plan)
-    report.show_window(out, plan, job)
+    out = render.console()
+    render.show_sizes(out, plan, job)
+    render.show_rungs(out, plan)
+    render.show_window(out, plan, job)
     if plan.checkpoint is not None:
         shown = next(m for m in plan.context.messages if m.id == plan.checkpoint.id)
-        lines = drawing.visible(shown.text).splitlines()
+        lines = visible(shown.text).splitlines()
         out.print(f"\n[bold]The checkpoint begins[/bold] ({len(lines)} lines):\n")
         for line in lines[:SHOWN_LINES]:
-            out.print(drawing.Text(line), overflow="ellipsis", no_wrap=True)
-        out.print(drawing.Text("…" if len(lines) > SHOWN_LINES else ""))
-    out.print(drawing.Text(NEXT))
+            out.print(render.Text(line), overflow="ellipsis", no_wrap=True)
+        out.print("…" if len(lines) > SHOWN_LINES else "")
+    out.print(render.Text(NEXT))
 
 
 def _save(file: str, data: bytes, *, as_json: bool) -> None:
@@ -84,10 +84,7 @@ def _save(file: str, data: bytes, *, as_json: bool) -> None:
     Raises:
         Stop: there is a file of that name which holds something else.
     """
-    from compact.apps.cli import drawing, output
-
-    if not file:
-        raise Stop("--save: an empty name")
+    output.check_name("--save", file)
     start = output.beginning_of(file, len(data) + 1)
     if start and start != data:
         raise Stop(f"{file} is there already, and is not the sample; give another name")
@@ -95,4 +92,4 @@ def _save(file: str, data: bytes, *, as_json: bool) -> None:
     if as_json:
         output.print_json({"saved": file, "bytes": size})
     else:
-        drawing.tell(f"wrote {file} ({size:,} bytes)")
+        render.tell(f"wrote {file} ({size:,} bytes)")

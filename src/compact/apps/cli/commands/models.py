@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from compact.apps.cli.ending import Stop
+from compact import wiring
+from compact.apps.cli import output, render
+from compact.apps.cli.errors import Stop
 from compact.apps.cli.options import SettingsOptions, taking
+from compact.apps.cli.settings import settings_of
+from compact.apps.cli.words import one_line
+from compact.config import CompactConfig, did_you_mean
+from compact.core.profiles import ModelBook, Profile, Sizing
+from compact.core.reliability import reliability_of, writing_of
 from compact.errors import ModelFailed
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from compact.config import CompactConfig
-    from compact.core.profiles import ModelBook, Profile, Sizing
 
 ASSUMED = {
     "profile": "as its entry says",
@@ -56,9 +59,6 @@ def models(options: ModelsOptions) -> None:
       compactctl models ollama:llama3.2:3b
       compactctl models --server ollama --json
     """
-    from compact.apps.cli import output
-    from compact.apps.cli.work import settings_of
-
     settings = settings_of(options)
     book = settings.book()
     if options.server is not None:
@@ -95,8 +95,6 @@ def _found(book: ModelBook, part: str | None) -> list[Profile]:
     Raises:
         Stop: none has.
     """
-    from compact.config import did_you_mean
-
     known = [*book.models, *book.families]
     found = [each for each in known if _has(each, (part or "").lower())]
     if not found:
@@ -136,8 +134,6 @@ def _entry(profile: Profile) -> dict[str, Any]:
 
 def _in_full(settings: CompactConfig, key: str, profile: Profile) -> dict[str, Any]:
     """Everything that follows from what is known of a model."""
-    from compact.core.reliability import reliability_of, writing_of
-
     parameters = settings.book().parameters_of(key)
     fresh, writing = reliability_of(parameters.billions, 0), writing_of(parameters.billions)
     worn = reliability_of(parameters.billions, fresh.warn_after)
@@ -179,11 +175,6 @@ def _offered(server: str, part: str | None, book: ModelBook) -> dict[str, Any]:
         InvalidInput: the text names no server.
         Stop: it does not answer as it should, or has nothing of that name.
     """
-    import asyncio
-
-    from compact import wiring
-    from compact.config import did_you_mean
-
     try:
         found = asyncio.run(wiring.offered_by(server))
     except ModelFailed as error:
@@ -206,65 +197,61 @@ def _offered(server: str, part: str | None, book: ModelBook) -> dict[str, Any]:
 
 
 def _show_list(told: dict[str, Any]) -> None:
-    from compact.apps.cli import drawing
-
-    rows = drawing.table(
-        *("model", "from", "parameters", "window", "at most", "tools", "tokenizer"),
-        right=("window", "at most"),
-    )
-    for each in told["models"]:
-        rows.add_row(
-            drawing.Text(drawing.one_line(each["model"])),
-            drawing.Text(drawing.one_line(each["vendor"])),
-            drawing.Text(drawing.one_line(each["parameters"] or "")),
-            _number(each["window"]),
-            _number(each["max_context_window"]),
+    rows = [
+        (
+            one_line(each["model"]),
+            one_line(each["vendor"]),
+            one_line(each["parameters"] or ""),
+            each["window"],
+            each["max_context_window"],
             _said(each["tool_support"]),
-            drawing.Text(drawing.one_line(each["tokenizer"])),
+            one_line(each["tokenizer"]),
         )
-    out = drawing.console()
-    out.print(rows)
+        for each in told["models"]
+    ]
+    names = ("model", "from", "parameters", "window", "at most", "tools", "tokenizer")
+    out = render.console()
+    render.show_table(out, names, rows, right=("window", "at most"))
     out.print("The window of a local model is what its server is told by default (num_ctx).")
 
 
 def _show_one(told: dict[str, Any]) -> None:
-    from compact.apps.cli import drawing
-
-    out = drawing.console()
+    out = render.console()
     for line in _lines(told):
-        out.print(drawing.Text(drawing.visible(line)), soft_wrap=True)
+        render.show(out, line)
     if told["context_profiles"]:
-        columns = ("size", "num_ctx", "tier", "system prompt", "kept free", "memory")
-        rows = drawing.table(*columns, right=columns[:-1])
-        for each in told["context_profiles"]:
-            rows.add_row(
-                _number(each["size"]),
-                _number(each["num_ctx"]),
-                str(each["tier"]),
-                _number(each["prompt_tokens"]),
-                _number(each["output_reserve"]),
-                drawing.Text(each["vram_estimate"] or ""),
+        rows = [
+            (
+                each["size"],
+                each["num_ctx"],
+                each["tier"],
+                each["prompt_tokens"],
+                each["output_reserve"],
+                each["vram_estimate"],
             )
-        out.print(rows)
+            for each in told["context_profiles"]
+        ]
+        columns = ("size", "num_ctx", "tier", "system prompt", "kept free", "memory")
+        render.show_table(out, columns, rows, right=columns[:-1])
 
 
 def _show_offered(told: dict[str, Any]) -> None:
-    from compact.apps.cli import drawing
-
-    out = drawing.console()
+    out = render.console()
     if not told["models"]:
-        out.print(drawing.Text(drawing.one_line(f"{told['server']} has no models")))
+        render.show_line(out, f"{told['server']} has no models")
         return
-    rows = drawing.table("key", "parameters", "bytes", "window", "tools", right=("bytes", "window"))
-    for each in told["models"]:
-        rows.add_row(
-            drawing.Text(drawing.one_line(each["key"], 200)),
-            drawing.Text(drawing.one_line(each["parameters"])),
-            _number(each["size"]),
-            _number(each["window"]),
+    rows = [
+        (
+            one_line(each["key"], 200),
+            one_line(each["parameters"]),
+            each["size"],
+            each["window"],
             _said(each["tool_support"]),
         )
-    out.print(rows)
+        for each in told["models"]
+    ]
+    names = ("key", "parameters", "bytes", "window", "tools")
+    render.show_table(out, names, rows, right=("bytes", "window"))
 
 
 def _lines(told: dict[str, Any]) -> list[str]:
@@ -287,10 +274,6 @@ def _lines(told: dict[str, Any]) -> list[str]:
         f"warning after {trust['warn_after']}",
         f"checkpoints  {written['level']}, {written['share']:.0%} of that level's cap",
     ]
-
-
-def _number(value: int | None) -> str:
-    return "" if value is None else f"{value:,}"
 
 
 def _said(value: bool | None) -> str:

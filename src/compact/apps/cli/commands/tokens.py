@@ -1,17 +1,112 @@
-"""Where the tokens of a conversation go, by kind and by tool. Every token is counted once."""
+"""`compactctl tokens`: where the window goes, by kind and by tool. Every token is counted once."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Any
 
+from rich.console import Console
+
+from compact import wiring
+from compact.apps.cli import output, render
+from compact.apps.cli.jobs import Job, job_of
+from compact.apps.cli.options import FileOptions, taking
+from compact.apps.cli.progress import Progress
+from compact.apps.cli.words import counted, one_line
 from compact.core.messages import Image, Message, Part, Text, Thinking, ToolCall, ToolResult
 from compact.core.tokens import TokenCounter, image_tokens
 from compact.core.voices import person_text, voice_of
 
-if TYPE_CHECKING:
-    from compact.wiring import Transcript
+TOOLS_SHOWN = 15
+BAR = 30
+
+
+@taking(FileOptions)
+def tokens(options: FileOptions) -> None:
+    """Show where the window goes.
+
+    Tokens by kind (a person's words, reasoning, tool results, ...) and by tool, with shares. Counts
+    are exact for OpenAI's tokenizers; an estimate is called one, with its margin.
+
+    Examples:
+      compactctl tokens session.jsonl
+      compactctl tokens session.jsonl --tokenizer o200k --json
+    """
+    with Progress("Counting"):
+        job = job_of(options)
+        usage = usage_of(job.transcript, job.counter)
+    if options.json:
+        output.print_json(_json(job, usage))
+        return
+    out = render.console()
+    render.show_source(out, job)
+    out.print(f"{counted(usage.tokens, 'token')} in {counted(len(job.messages), 'message')}")
+    window = job.settings.window()
+    if window is not None:
+        share = usage.tokens / max(1, window.usable)
+        out.print(f"{share:.0%} of the {window.usable:,} tokens a prompt may use of the window")
+    out.print()
+    _show_kinds(out, usage)
+    if usage.by_tool():
+        _show_tools(out, usage)
+
+
+def _json(job: Job, usage: Usage) -> dict[str, Any]:
+    total = max(1, usage.tokens)
+    return {
+        **render.source_json(job),
+        "messages": len(job.messages),
+        "tokens": usage.tokens,
+        "kinds": {
+            kind: {
+                "pieces": amount.pieces,
+                "tokens": amount.tokens,
+                "share": round(amount.tokens / total, 4),
+            }
+            for kind, amount in usage.kinds.items()
+        },
+        "tools": {
+            name: {
+                "calls": calls.pieces,
+                "call_tokens": calls.tokens,
+                "result_tokens": results.tokens,
+                "share": round((calls.tokens + results.tokens) / total, 4),
+            }
+            for name, calls, results in usage.by_tool()
+        },
+    }
+
+
+def _show_kinds(out: Console, usage: Usage) -> None:
+    numbers = ("pieces", "tokens", "share")
+    width = max(0, min(BAR, out.width - 50))
+    rows: list[Sequence[render.Cell]] = []
+    for kind, amount in usage.kinds.items():
+        if amount.tokens:
+            share = amount.tokens / usage.tokens
+            bar = render.share_bar(out, share, width, "blue")
+            rows.append((KINDS[kind], amount.pieces, amount.tokens, f"{share:.1%}", bar))
+    render.show_table(out, ("kind", *numbers, ""), rows, right=numbers)
+    out.print()
+
+
+def _show_tools(out: Console, usage: Usage) -> None:
+    numbers = ("calls", "in calls", "in results", "share")
+    tools = usage.by_tool()
+    width = max(0, min(BAR, out.width - 80))
+    rows: list[Sequence[render.Cell]] = []
+    for name, calls, results in tools[:TOOLS_SHOWN]:
+        share = (calls.tokens + results.tokens) / usage.tokens
+        bar = render.share_bar(out, share, width, "green")
+        counts = (calls.pieces, calls.tokens, results.tokens, f"{share:.1%}")
+        rows.append((one_line(name, 40), *counts, bar))
+    render.show_table(out, ("tool", *numbers, ""), rows, right=numbers)
+    if len(tools) > TOOLS_SHOWN:
+        out.print(f"and {counted(len(tools) - TOOLS_SHOWN, 'more tool')}: --json lists all")
+
+
+# --- counting -------------------------------------------------------------------------------------
 
 KINDS: Mapping[str, str] = {
     "system": "system prompt",
@@ -63,7 +158,7 @@ class Usage:
         return sorted(rows, key=lambda row: (-row[1].tokens - row[2].tokens, row[0]))
 
 
-def usage_of(transcript: Transcript, counter: TokenCounter) -> Usage:
+def usage_of(transcript: wiring.Transcript, counter: TokenCounter) -> Usage:
     """Where the tokens of the conversation go."""
     usage = Usage()
     names = {call.id: call.name for m in transcript.messages for call in m.tool_calls}

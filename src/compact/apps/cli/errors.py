@@ -6,11 +6,11 @@ of ours · 130 interrupted · 141 whoever read the output left.
 
 from __future__ import annotations
 
-import os
 import sys
 
 import typer
 
+from compact.apps.cli.interrupts import INTERRUPTED, TRACEBACK, is_interrupt
 from compact.core.redaction import without_credentials
 from compact.errors import (
     WAYS,
@@ -24,8 +24,7 @@ from compact.errors import (
     Superseded,
 )
 
-DONE, CANNOT_FIT, BAD_INPUT, OUR_MISTAKE, INTERRUPTED, NOBODY_READS = 0, 1, 2, 70, 130, 141
-TRACEBACK = "COMPACT_TRACEBACK"
+CANNOT_FIT, BAD_INPUT, OUR_MISTAKE, NOBODY_READS = 1, 2, 70, 141
 _PACKAGES = {"rs_bpe": "rs-bpe", "bpe_openai": "rs-bpe", "yaml": "pyyaml"}
 """Modules whose package has another name."""
 _UsageError: type[Exception] = typer.BadParameter.__bases__[0]
@@ -50,11 +49,12 @@ WAYS_HERE = {
 
 def ending_of(error: BaseException) -> tuple[int, str | None]:
     """The exit code of an error, and the line to print; None where silence is better."""
-    if is_interrupt(error):
-        return INTERRUPTED, "interrupted; nothing was written"
     match error:
+        case _ if is_interrupt(error):
+            return INTERRUPTED, "interrupted; nothing was written"
         case CannotFit() | SummaryRejected():
-            return CANNOT_FIT, _unfit(error)
+            told = error.told(WAYS_HERE) if isinstance(error, CannotFit) else str(error)
+            return CANNOT_FIT, told
         case InvalidInput() | Stop() | NotFound() | StoreFailed() | ModelFailed():
             return BAD_INPUT, str(error)
         case Superseded():
@@ -71,21 +71,6 @@ def ending_of(error: BaseException) -> tuple[int, str | None]:
             return BAD_INPUT, _usage(error)
     what = f"{type(error).__name__}: {error}"
     return OUR_MISTAKE, f"a mistake of compact's own: {what} ({TRACEBACK}=1 shows where)"
-
-
-def _unfit(error: CannotFit | SummaryRejected) -> str:
-    return error.told(WAYS_HERE) if isinstance(error, CannotFit) else str(error)
-
-
-def is_interrupt(error: BaseException | None) -> bool:
-    """Whether an error is Ctrl-C, or what a library made of it."""
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        if isinstance(error, KeyboardInterrupt):
-            return True
-        seen.add(id(error))
-        error = error.__cause__ or error.__context__
-    return False
 
 
 def what_is_missing(error: BaseException) -> str | None:
@@ -117,8 +102,3 @@ def say(line: str) -> None:
         sys.stderr.flush()
     except (OSError, ValueError):
         return
-
-
-def wants_traceback() -> bool:
-    """Whether the person asked for tracebacks."""
-    return bool(os.environ.get(TRACEBACK))

@@ -1,60 +1,45 @@
-"""`compactctl sessions`: which there are, what one consists of, compressing, deleting one.
-
-Bringing them in from files lives in `exchange`, out to files in `exporting`.
-"""
+"""`compactctl sessions list`, `show`, `compress`, `put-aside` and `delete`."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 
-from compact.apps.cli import exchange, exporting
-from compact.apps.cli.ending import Stop
-from compact.apps.cli.options import count, share, taking, whole_number
-from compact.apps.cli.session_options import PAGE, OpenOptions, SessionOptions, StoreOptions
-from compact.apps.cli.words import counted
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from compact.apps.cli.stores import Shelf
-    from compact.core.checkpoints import Checkpoint
-    from compact.core.sessions import Session
-
-HELP = """Conversations that are kept: list, show, import, export, compress, put-aside, delete.
-
-They live in one file: --store FILE, the setting `store` (COMPACT_STORE), else .compact/sessions.db
-in this folder, which only import makes. A session is named by its id, or by how it begins.
-
-\b
-Examples:
-  compactctl sessions import session.jsonl
-  compactctl sessions list
-  compactctl sessions export session -o session.md
-"""
+from compact.apps.cli import output, render, stores
+from compact.apps.cli.errors import Stop
+from compact.apps.cli.options import (
+    PAGE,
+    Keep,
+    Most,
+    OpenOptions,
+    SessionOptions,
+    StoreOptions,
+    share,
+    taking,
+    whole_number,
+)
+from compact.apps.cli.progress import Progress
+from compact.apps.cli.stores import Shelf
+from compact.apps.cli.words import counted, one_line, visible, whole
+from compact.core.checkpoints import Checkpoint
+from compact.core.sessions import Session
 
 PURPOSES = {"recovery": "yours", "rollback": "before going back"}
 """What snapshots are for, where the store's word is not what a person calls it."""
 WIDE = 1_000
 """Columns of a list that is no terminal's."""
 
-group = typer.Typer(help=HELP, rich_markup_mode=None, pretty_exceptions_enable=False)
-
-
-@group.callback(invoke_without_command=True)
-def _root(context: typer.Context) -> None:
-    if context.invoked_subcommand is None:
-        print(context.get_help())
-
 
 @dataclass(frozen=True, kw_only=True)
 class ListOptions(StoreOptions):
     """What `sessions list` takes."""
 
-    most: Annotated[int, typer.Option(parser=count, metavar="N", help="How many are shown.")] = PAGE
+    most: Most = PAGE
 
 
 @taking(ListOptions)
@@ -65,42 +50,36 @@ def list_sessions(options: ListOptions) -> None:
       compactctl sessions list
       compactctl sessions list --store chat.db --scope alice --json
     """
-    from compact.apps.cli import drawing, output, shown, stores
-
     with stores.opened(options) as shelf:
         known = shelf.sessions()
     page = known[: options.most][::-1]
     if options.json:
-        listed = [shown.session_json(session) for session in page]
+        listed = [render.session_json(session) for session in page]
         output.print_json({"store": shelf.file, "total": len(known), "sessions": listed})
         return
-    out = drawing.console()
+    out = render.console()
     if not known:
-        line = f"{shelf.file}: no sessions" + _in_scope(options.scope)
-        out.print(drawing.Text(drawing.one_line(line, 400)), soft_wrap=True)
+        where = "" if options.scope is None else f" in scope {options.scope!r}"
+        render.show_line(out, f"{shelf.file}: no sessions{where}")
         return
     if len(known) > len(page):
         older = counted(len(known) - len(page), "older one")
         out.print(f"{older}: --most {len(known)} shows all")
     if not out.is_terminal:  # whoever reads ids from a pipe wants them whole, and on one line
         out.width = WIDE
-    rows = drawing.table(
-        "session", "title", "messages", "tokens", "changed", "scope", right=("messages", "tokens")
-    )
-    for session in page:
-        rows.add_row(
-            drawing.Text(drawing.whole(session.id)),
-            drawing.Text(drawing.one_line(session.title or "", 60)),
-            f"{session.branch.messages:,}",
-            f"{session.branch.tokens:,}",
-            shown.time_of(session.updated_at),
-            drawing.Text(drawing.one_line(session.scope, 30)),
+    rows = [
+        (
+            whole(session.id),
+            one_line(session.title or "", 60),
+            session.branch.messages,
+            session.branch.tokens,
+            render.time_of(session.updated_at),
+            one_line(session.scope, 30),
         )
-    out.print(rows)
-
-
-def _in_scope(scope: str | None) -> str:
-    return "" if scope is None else f" in scope {scope!r}"
+        for session in page
+    ]
+    names = ("session", "title", "messages", "tokens", "changed", "scope")
+    render.show_table(out, names, rows, right=("messages", "tokens"))
 
 
 @taking(OpenOptions)
@@ -113,14 +92,12 @@ def show(options: OpenOptions) -> None:
       compactctl sessions show harbour
       compactctl sessions show harbour --window 32000 --json
     """
-    from compact.apps.cli import drawing, output, shown, stores
-
     with stores.opened(options) as shelf:
         session = shelf.find(options.session)
         ctx = stores.context_of(shelf, session)
         told: dict[str, Any] = {
-            **shown.session_json(session),
-            "now": shown.standing_json(ctx),
+            **render.session_json(session),
+            "now": render.standing_json(ctx),
             "usable": ctx.window.usable,
             "trigger": ctx.window.trigger,
             "goals": [goal.model_dump(mode="json") for goal in ctx.goals],
@@ -133,57 +110,50 @@ def show(options: OpenOptions) -> None:
         if options.json:
             output.print_json(told)
             return
-        line = shown.standing_line(ctx)
-    out = drawing.console()
-    out.print(drawing.Text(drawing.one_line(session.title or session.id, 200), style="bold"))
-    out.print(drawing.Text(line))
-    _show_facts(told, session)
-    _show_places(told)
-
-
-def _show_facts(told: dict[str, Any], session: Session) -> None:
-    from compact.apps.cli import drawing, shown
-
-    out = drawing.console()
-    rows = drawing.table("", "")
-    rows.show_header = False
-    for name in ("id", "scope", "model", "format", "tokenizer"):
-        if told[name]:
-            rows.add_row(name, drawing.Text(drawing.one_line(str(told[name]), WIDE)))
-    rows.add_row("created", shown.time_of(session.created_at))
-    rows.add_row("changed", shown.time_of(session.updated_at))
-    rows.add_row("whole history", counted(told["tokens"], "token"))
-    rows.add_row("a prompt may use", counted(told["usable"], "token"))
-    rows.add_row("compressed from", f"{counted(told['trigger'], 'token')} on")
-    for goal in told["goals"]:
-        text = drawing.one_line(f"{goal['text']} ({goal['status']})", 200)
-        rows.add_row("goal", drawing.Text(text))
-    out.print(rows)
-
-
-def _show_places(told: dict[str, Any]) -> None:
-    """Branches and snapshots, where there are any to choose from."""
-    from compact.apps.cli import drawing
-
-    out = drawing.console()
+        line = render.standing_line(ctx)
+    out = render.console()
+    render.show_line(out, session.title or session.id, style="bold", most=200)
+    out.print(render.Text(line))
+    _show_facts(out, told, session)
     if len(told["branches"]) > 1:
-        rows = drawing.table("branch", "messages", "goes on from", right=("messages",))
-        for branch in told["branches"]:
-            start = f"{branch['parent']} at {branch['fork']:,}" if branch["parent"] else ""
-            mark = " (open)" if branch["id"] == told["branch"] else ""
-            name = drawing.Text(drawing.whole(branch["id"]) + mark)
-            rows.add_row(name, f"{branch['messages']:,}", drawing.Text(drawing.one_line(start)))
-        out.print()
-        out.print(rows)
+        _show_branches(out, told)
     if told["snapshots"]:
-        rows = drawing.table("snapshot", "at", "what for", "note", right=("at",))
-        for snapshot in told["snapshots"]:
-            note = drawing.Text(drawing.one_line(snapshot["note"], 60))
-            name = drawing.Text(drawing.whole(snapshot["id"]))
-            purpose = PURPOSES.get(snapshot["purpose"], snapshot["purpose"])
-            rows.add_row(name, f"{snapshot['at']:,}", purpose, note)
-        out.print()
-        out.print(rows)
+        _show_snapshots(out, told)
+
+
+def _show_facts(out: Console, told: dict[str, Any], session: Session) -> None:
+    names = ("id", "scope", "model", "format", "tokenizer")
+    rows = [(name, one_line(str(told[name]), WIDE)) for name in names if told[name]]
+    rows += [
+        ("created", render.time_of(session.created_at)),
+        ("changed", render.time_of(session.updated_at)),
+        ("whole history", counted(told["tokens"], "token")),
+        ("a prompt may use", counted(told["usable"], "token")),
+        ("compressed from", f"{counted(told['trigger'], 'token')} on"),
+    ]
+    for goal in told["goals"]:
+        rows.append(("goal", one_line(f"{goal['text']} ({goal['status']})", 200)))
+    render.show_table(out, ("", ""), rows)
+
+
+def _show_branches(out: Console, told: dict[str, Any]) -> None:
+    rows = []
+    for branch in told["branches"]:
+        start = f"{branch['parent']} at {branch['fork']:,}" if branch["parent"] else ""
+        mark = " (open)" if branch["id"] == told["branch"] else ""
+        rows.append((whole(branch["id"]) + mark, branch["messages"], one_line(start)))
+    out.print()
+    render.show_table(out, ("branch", "messages", "goes on from"), rows, right=("messages",))
+
+
+def _show_snapshots(out: Console, told: dict[str, Any]) -> None:
+    rows = []
+    for snapshot in told["snapshots"]:
+        purpose = PURPOSES.get(snapshot["purpose"], snapshot["purpose"])
+        note = one_line(snapshot["note"], 60)
+        rows.append((whole(snapshot["id"]), snapshot["at"], purpose, note))
+    out.print()
+    render.show_table(out, ("snapshot", "at", "what for", "note"), rows, right=("at",))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,13 +177,7 @@ class CompressOptions(OpenOptions):
             "settings'.",
         ),
     ] = None
-    keep: Annotated[
-        str,
-        typer.Option(
-            metavar="TEXT",
-            help="What a model that summarizes shall keep beside the usual, in your words.",
-        ),
-    ] = ""
+    keep: Keep = None
 
 
 @taking(CompressOptions)
@@ -227,35 +191,29 @@ def compress(options: CompressOptions) -> None:
       compactctl sessions compress harbour --window 32000 --target-ratio 0.3
       compactctl sessions compress harbour --summarizer ollama:qwen3:8b --keep "the API discussion"
     """
-    from compact.apps.cli import drawing, output, report, shown, stores
-    from compact.apps.cli.progress import Progress
-
     with (
         Progress("Compressing context") as progress,
         stores.entered(options, on_event=progress.on_event) as ctx,
     ):
         before = {each.id for each in ctx.checkpoints}
-        plan = ctx.compress_conversation(options.target_ratio, guidance=options.keep)
+        plan = ctx.compress_conversation(options.target_ratio, guidance=options.keep or "")
         made = [each for each in ctx.checkpoints if each.id not in before]
-        standing, line = shown.standing_json(ctx), shown.standing_line(ctx)
+        standing, line = render.standing_json(ctx), render.standing_line(ctx)
     if options.json:
         rungs = [rung.model_dump(mode="json") for rung in plan.rungs]
         sizes = {"tokens_before": plan.tokens_before, "tokens_after": plan.tokens_after}
         done = {"unchanged": plan.unchanged, "why": plan.why, "rungs": rungs}
-        done["made"] = [shown.checkpoint_json(each, live=True) for each in made]
+        done["made"] = [render.checkpoint_json(each, live=True) for each in made]
         output.print_json({**standing, **sizes, **done})
         return
-    out = drawing.console()
-    report.show_rungs(out, plan)
-    _show_made(made)
-    out.print(drawing.Text(line))
+    out = render.console()
+    render.show_rungs(out, plan)
+    _show_made(out, made)
+    out.print(render.Text(line))
 
 
-def _show_made(made: Sequence[Checkpoint]) -> None:
+def _show_made(out: Console, made: Sequence[Checkpoint]) -> None:
     """The checkpoints that a compression made, with sums where they are several."""
-    from compact.apps.cli import drawing
-
-    out = drawing.console()
     for each in made:
         span = each.span
         told = f"{each.id}: {counted(span.messages, 'message')} of {span.first:,} to {span.last:,}"
@@ -300,20 +258,18 @@ def put_aside(options: AsideOptions) -> None:
       compactctl sessions put-aside harbour
       compactctl sessions put-aside harbour 120 --tokens 500
     """
-    from compact.apps.cli import drawing, output, shown, stores
-
     with stores.entered(options) as ctx:
         meant = options.message and stores.message_meant(ctx, options.message)
         message = ctx.put_aside(meant, tokens=options.tokens)
-        said = stores.said(ctx, message)
-        told = {"message": message.id, "shown": message.text, **shown.standing_json(ctx)}
+        position = ctx.history.position_of(message.id)
+        is_whole = position is None or ctx.history[position].text == message.text
+        told = {"message": message.id, "shown": message.text, **render.standing_json(ctx)}
     if options.json:
-        output.print_json({**told, "whole": message.text == said})
-    elif message.text != said:
-        output.print_data(f"{drawing.one_line(message.id)}\n")
+        output.print_json({**told, "whole": is_whole})
+    elif is_whole:
+        render.tell(f"message {one_line(message.id)!r} is short enough as it is: it is shown whole")
     else:
-        name = drawing.one_line(message.id)
-        drawing.tell(f"message {name!r} is short enough as it is: it is shown whole")
+        output.print_data(f"{one_line(message.id)}\n")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -336,8 +292,6 @@ def delete(options: DeleteOptions) -> None:
       compactctl sessions delete harbour
       compactctl sessions delete harbour --yes
     """
-    from compact.apps.cli import output, stores
-
     with stores.opened(options) as shelf:
         session = shelf.find(options.session)
         if not _is_wanted(shelf, session, options):
@@ -379,17 +333,6 @@ def _is_wanted(shelf: Shelf, session: Session, options: DeleteOptions) -> bool:
 
 def _tell(text: str, end: str = "\n") -> None:
     """Say something to a person: on stderr, free of what would steer a terminal."""
-    from compact.apps.cli.drawing import visible
-
     if sys.stderr is not None:
         sys.stderr.write(visible(text) + end)
         sys.stderr.flush()
-
-
-group.command("list")(list_sessions)
-group.command("show")(show)
-group.command("import")(exchange.import_session)
-group.command("export")(exporting.export_session)
-group.command("compress")(compress)
-group.command("put-aside", context_settings={"ignore_unknown_options": True})(put_aside)
-group.command("delete")(delete)

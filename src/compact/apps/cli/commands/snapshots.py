@@ -7,15 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from compact.apps.cli.options import count, taking
-from compact.apps.cli.session_options import OpenOptions
-
-if TYPE_CHECKING:
-    from compact.managers.context import ContextManager
+from compact.apps.cli import output, render, stores
+from compact.apps.cli.options import OpenOptions, count, taking
+from compact.apps.cli.words import one_line, whole
+from compact.managers.context import ContextManager
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,15 +33,13 @@ def snapshot(options: SnapshotOptions) -> None:
     Examples:
       compactctl snapshot harbour --note "before the migration"
     """
-    from compact.apps.cli import drawing, output, shown, stores
-
     with stores.entered(options) as ctx:
         made = ctx.snapshot(options.note)
-        told = {"snapshot": made.id, **shown.standing_json(ctx)}
+        told = {"snapshot": made.id, **render.standing_json(ctx)}
     if options.json:
         output.print_json(told)
     else:
-        output.print_data(f"{drawing.whole(made.id)}\n")
+        output.print_data(f"{whole(made.id)}\n")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,8 +60,6 @@ def restore(options: RestoreOptions) -> None:
     Examples:
       compactctl restore harbour sn-3f2a81b09c44
     """
-    from compact.apps.cli import stores
-
     with stores.opened(options) as shelf:
         session = shelf.find(options.session)
         known = {each.id: each for each in shelf.store.snapshots(session.id)}
@@ -76,13 +71,8 @@ def restore(options: RestoreOptions) -> None:
         _say_where(ctx, options, f"restored {name}")
 
 
-@dataclass(frozen=True, kw_only=True)
-class MoveOptions(OpenOptions):
-    """What `undo` and `redo` take."""
-
-
-@taking(MoveOptions)
-def undo(options: MoveOptions) -> None:
+@taking(OpenOptions)
+def undo(options: OpenOptions) -> None:
     """Take back the last compression, restore or branch of a session.
 
     Messages stay.
@@ -93,8 +83,8 @@ def undo(options: MoveOptions) -> None:
     _move(options, lambda ctx: ctx.undo(), "undone")
 
 
-@taking(MoveOptions)
-def redo(options: MoveOptions) -> None:
+@taking(OpenOptions)
+def redo(options: OpenOptions) -> None:
     """Take the last undo back.
 
     Examples:
@@ -128,18 +118,14 @@ def branch(options: ForkOptions) -> None:
 
 
 def _move(options: OpenOptions, go: Callable[[ContextManager], object], done: str) -> None:
-    from compact.apps.cli import stores
-
     with stores.entered(options) as ctx:
         go(ctx)
         _say_where(ctx, options, done)
 
 
 def _say_where(ctx: ContextManager, options: OpenOptions, done: str) -> None:
-    from compact.apps.cli import drawing, output, shown
-
     if options.json:
-        output.print_json(shown.standing_json(ctx))
+        output.print_json(render.standing_json(ctx))
     else:
-        line = drawing.one_line(f"{done}: {shown.standing_line(ctx)}", 1_000)
+        line = one_line(f"{done}: {render.standing_line(ctx)}", 1_000)
         output.print_data(line + "\n")

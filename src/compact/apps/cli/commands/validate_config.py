@@ -7,17 +7,20 @@ from typing import Annotated
 
 import typer
 
-from compact.apps.cli.options import taking
+from compact.apps.cli import output, render
+from compact.apps.cli.options import JsonOptions, SettingsOptions, taking
+from compact.apps.cli.settings import origin_of, settings_of
+from compact.apps.cli.words import visible
+from compact.wiring import token_counter_of
 
 
 @dataclass(frozen=True, kw_only=True)
-class ValidateOptions:
+class ValidateOptions(JsonOptions):
     """What `validate-config` takes."""
 
     file: Annotated[
         str | None, typer.Argument(metavar="[FILE]", help="Settings, as YAML or JSON.")
     ] = None
-    json: Annotated[bool, typer.Option("--json", help="Print JSON instead, for machines.")] = False
 
 
 @taking(ValidateOptions)
@@ -32,27 +35,22 @@ def validate_config(options: ValidateOptions) -> None:
       compactctl validate-config compact.yaml
       COMPACT_TRIGGER_PCT=0.8 compactctl validate-config compact.yaml --json
     """
-    import os
-
-    from compact.apps.cli import drawing, env_file, output, work
-    from compact.apps.cli.options import SettingsOptions
-    from compact.wiring import token_counter_of
-
-    settings = work.settings_of(SettingsOptions(config=options.file))
+    settings = settings_of(SettingsOptions(config=options.file))
     token_counter_of(settings, "chat_completions")
     window = settings.window()
     values = settings.model_dump(mode="json")
-    origins = {name: env_file.named(settings.origin(name), os.environ) for name in settings.names()}
+    origins = {name: origin_of(settings, name) for name in settings.names()}
     if options.json:
         listed = {name: {"value": values[name], "from": origins[name]} for name in origins}
         output.print_json({"settings": listed, "usable": window and window.usable})
         return
-    out = drawing.console()
-    rows = drawing.table("setting", "value", "from")
+    out = render.console()
+    rows = []
     for name, origin in origins.items():
         style = "bright_black" if origin == "default" else ""
-        rows.add_row(name, drawing.Text(_shown(values[name])), drawing.Text(origin), style=style)
-    out.print(rows)
+        cells = (name, _shown(values[name]), origin)
+        rows.append([render.Text(visible(cell), style=style) for cell in cells])
+    render.show_table(out, ("setting", "value", "from"), rows)
     if window is not None:
         out.print(f"A prompt may use {window.usable:,} tokens of a window of {window.size:,}.")
     out.print("All settings are valid.")

@@ -7,48 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
-from typer.core import TyperGroup
 
-from compact.apps.cli.ending import Stop
-from compact.apps.cli.options import taking
-from compact.apps.cli.session_options import OpenOptions
+from compact.apps.cli import output, render, stores
+from compact.apps.cli.errors import Stop
+from compact.apps.cli.options import OpenOptions, taking
+from compact.apps.cli.words import one_line
+from compact.core.goals import Goal, GoalStatus
 
-if TYPE_CHECKING:
-    from compact.core.goals import Goal, GoalStatus
-
-HELP = """What a session is for: active goals are in every prompt, word for word.
-
-`goals SESSION` lists them. A goal is named by its id, or by how the id begins.
-
-\b
-Examples:
-  compactctl goals harbour
-  compactctl goals add harbour "Mend the roof before week 42."
-  compactctl goals done harbour 3f2a81b0
-"""
 LEAST_ID = 8
 """Letters of an id that a list shows at least."""
-
-
-class _Listing(TyperGroup):
-    """The commands; what is none of them is a session whose goals are listed."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - Typer's own click
-        if args and not args[0].startswith("-") and args[0] not in self.commands:
-            args = ["list", *args]
-        return super().parse_args(ctx, args)
-
-
-group = typer.Typer(cls=_Listing, help=HELP, rich_markup_mode=None, pretty_exceptions_enable=False)
-
-
-@group.callback(invoke_without_command=True)
-def _root(context: typer.Context) -> None:
-    if context.invoked_subcommand is None:
-        print(context.get_help())
 
 
 @taking(OpenOptions)
@@ -59,8 +29,6 @@ def list_goals(options: OpenOptions) -> None:
       compactctl goals harbour
       compactctl goals list harbour --json
     """
-    from compact.apps.cli import stores
-
     with stores.entered(options) as ctx:
         goals = ctx.goals
     _show(goals, options)
@@ -83,9 +51,6 @@ def add(options: AddOptions) -> None:
     Examples:
       compactctl goals add harbour "Mend the roof before week 42." --priority high
     """
-    from compact.apps.cli import stores
-    from compact.core.goals import Goal
-
     if not options.text.strip():
         raise Stop("TEXT: an empty goal; say what is wanted")
     with stores.entered(options) as ctx:
@@ -151,18 +116,7 @@ def confirm(options: GoalOptions) -> None:
     _set(options, confirmed=True)
 
 
-group.command("list")(list_goals)
-group.command("add")(add)
-group.command("done")(done)
-group.command("drop")(drop)
-group.command("pause")(pause)
-group.command("resume")(resume)
-group.command("confirm")(confirm)
-
-
 def _set(options: GoalOptions, **changed: GoalStatus | bool) -> None:
-    from compact.apps.cli import stores
-
     with stores.entered(options) as ctx:
         known = [goal.id for goal in ctx.goals]
         where = f"session {ctx.id!r}"
@@ -177,32 +131,26 @@ def _set(options: GoalOptions, **changed: GoalStatus | bool) -> None:
 
 
 def _show(goals: Sequence[Goal], options: OpenOptions) -> None:
-    from compact.apps.cli import drawing, output
-
     if options.json:
         output.print_json([goal.model_dump(mode="json") for goal in goals])
         return
     if not goals:
-        drawing.tell("this session has no goals")
+        render.tell("this session has no goals")
         return
     length = _length(goals)
-    out = drawing.console()
-    rows = drawing.table("goal", "status", "steps", "what for")
+    rows = []
     for goal in goals:
         reached = sum(task.status == "completed" for task in goal.subtasks)
         steps = f"{reached} of {len(goal.subtasks)}" if goal.subtasks else ""
         status = goal.status if goal.priority == "medium" else f"{goal.status}, {goal.priority}"
         wanted = f"{'(the model wants it) ' * goal.is_models}{goal.text}"
-        told = "\n".join([drawing.one_line(wanted, 400), *_details(goal)])
-        name = drawing.one_line(goal.id[:length])
-        rows.add_row(name, status, steps, drawing.Text(told))
-    out.print(rows)
+        told = "\n".join([one_line(wanted, 400), *_details(goal)])
+        rows.append((one_line(goal.id[:length]), status, steps, told))
+    render.show_table(render.console(), ("goal", "status", "steps", "what for"), rows)
 
 
 def _details(goal: Goal) -> list[str]:
     """What was reached of a goal, a line each."""
-    from compact.apps.cli import drawing
-
     lines = [
         f"{task.status.replace('_', ' ')}: {task.text}{f' ({task.note})' if task.note else ''}"
         for task in goal.subtasks
@@ -210,7 +158,7 @@ def _details(goal: Goal) -> list[str]:
     lines += [f"decided{' for good' * each.locked}: {each.text}" for each in goal.decisions]
     lines += [f"{file.action}: {file.path}" for file in goal.artifacts]
     lines += [f"next: {step}" for step in goal.next_steps]
-    return [f"  {drawing.one_line(line, 200)}" for line in lines]
+    return [f"  {one_line(line, 200)}" for line in lines]
 
 
 def _length(goals: Sequence[Goal]) -> int:

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+from rich.text import Text
 
+from compact.apps.cli import output, render
+from compact.apps.cli.changes import Change, changes_of, runs_of
+from compact.apps.cli.jobs import job_of, plan_of
 from compact.apps.cli.options import PlanOptions, taking
-
-if TYPE_CHECKING:
-    from rich.text import Text
-
-    from compact.apps.cli.changes import Change
-    from compact.core.messages import Message
+from compact.apps.cli.progress import Progress
+from compact.apps.cli.words import one_line, visible
 
 SIGNS = {"checkpoint": "+", "added": "+", "covered": "-", "masked": "~", "clipped": "~"}
 STYLES = {
@@ -48,21 +48,16 @@ def diff(options: DiffOptions) -> None:
       compactctl diff session.jsonl --max-tokens 8000
       compactctl diff session.jsonl --max-tokens 8000 --full | less -R
     """
-    from compact.apps.cli import changes, drawing, output, report
-    from compact.apps.cli.progress import Progress
-    from compact.apps.cli.work import job_of, plan_of
-
     with Progress("Reading") as progress:
         job = job_of(options)
         plan = plan_of(job, options, progress)
-        rows = changes.changes_of(plan, job)
+        rows = changes_of(plan, job)
     if options.json:
-        output.print_json({**report.plan_json(plan, job), "messages": [_json(r) for r in rows]})
+        output.print_json({**render.plan_json(plan, job), "messages": [_json(r) for r in rows]})
         return
-    out = drawing.console()
-    report.show_head(out, plan, job)
-    out.print()
-    runs = [[row] for row in rows] if options.full else changes.runs_of(rows)
+    out = render.console()
+    render.show_sizes(out, plan, job)
+    runs = [[row] for row in rows] if options.full else runs_of(rows)
     for run in runs:
         for line in _lines(run, full=options.full):
             if options.full:
@@ -70,8 +65,8 @@ def diff(options: DiffOptions) -> None:
             else:
                 out.print(line, no_wrap=True, overflow="ellipsis")
     out.print()
-    report.show_fates(out, plan, job)
-    report.show_window(out, plan, job)
+    render.show_fates(out, plan, job)
+    render.show_window(out, plan, job)
 
 
 def _json(change: Change) -> dict[str, Any]:
@@ -88,27 +83,23 @@ def _json(change: Change) -> dict[str, Any]:
 
 def _lines(run: Sequence[Change], *, full: bool) -> list[Text]:
     """A run as lines: one that says what happened, and the text that is new."""
-    from compact.apps.cli.drawing import Text, visible
-
     first = run[0]
     style = STYLES.get(first.fate, "")
-    lines = [Text(_summary(run) if len(run) > 1 else _row(first, full=full), style=style)]
+    lines = [_summary(run) if len(run) > 1 else _row(first, full=full)]
     if first.after is not None and first.fate in SIGNS:
-        new = visible(_words(first.after)).splitlines()
+        new = visible(render.words_of(first.after)).splitlines()
         shown = new if full else new[: CHECKPOINT_LINES if first.fate == "checkpoint" else 0]
-        lines += [Text(f"    | {line}", style=style) for line in shown]
+        lines += [f"    | {line}" for line in shown]
         if 0 < len(shown) < len(new):
-            lines.append(Text(f"    | … {len(new) - len(shown)} more lines", style=style))
-    return lines
+            lines.append(f"    | … {len(new) - len(shown)} more lines")
+    return [Text(line, style=style) for line in lines]
 
 
 def _row(change: Change, *, full: bool) -> str:
-    from compact.apps.cli.drawing import one_line
-
     sign = SIGNS.get(change.fate, " ")
     number = "" if change.number is None else f"{change.number}"
     told = change.after if change.fate in ("masked", "clipped") and not full else change.before
-    words = one_line(_words(told), 200) if told is not None else ""
+    words = one_line(render.words_of(told), 200) if told is not None else ""
     size = f"{change.tokens_before:,}"
     if change.tokens_after != change.tokens_before:
         size = f"{change.tokens_before:,} > {change.tokens_after:,}"
@@ -125,10 +116,3 @@ def _summary(run: Sequence[Change]) -> str:
         size += " > 0"
     sign = SIGNS.get(first.fate, " ")
     return f"{sign} {numbers:>11}  {first.fate:<10} {len(run):>5,} messages {size:>14}  {who}"
-
-
-def _words(message: Message) -> str:
-    """What a message says, its tool calls and results included."""
-    from compact.core.context import render_text
-
-    return render_text([message]).partition("\n")[2]

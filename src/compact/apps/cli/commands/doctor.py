@@ -1,0 +1,450 @@
+"""`compactctl doctor`: is everything there, does it count right, can it compress, is the store
+whole?
+
+Each check gives findings. Nothing is taken for granted: texts are counted, and a session is filled
+until it is compressed. Where packages are missing it says which, and checks the rest.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+
+import compact
+from compact import wiring
+from compact.apps.cli import output
+from compact.apps.cli.errors import BAD_INPUT, what_is_missing
+from compact.apps.cli.options import CountOptions, Store, taking, whole_number
+from compact.apps.cli.progress import Progress
+from compact.apps.cli.settings import name_of_store, settings_of
+from compact.apps.cli.words import counted, spans, visible, whole
+from compact.config import CompactConfig
+from compact.core.budget import ContextWindow
+from compact.core.plan import Plan
+from compact.core.protocols import SessionStore
+from compact.core.resolving import DEFAULT_WINDOW
+from compact.errors import CannotFit, CompactError, NotFound, StoreFailed
+
+if TYPE_CHECKING:
+    from compact.managers.context import ContextManager
+
+try:
+    from compact.apps.cli import render
+except ImportError:  # rich is missing: findings are lines then
+    render = None  # type: ignore[assignment]
+
+STYLES = {"ok": "green", "note": "yellow", "broken": "bold red"}
+"""What a finding may be, and what that looks like."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DoctorOptions(CountOptions):
+    """What `doctor` takes."""
+
+    store: Store = None
+    check: Annotated[
+        bool, typer.Option("--check", help="Also check every message and page of the store.")
+    ] = False
+    repair: Annotated[
+        bool,
+        typer.Option(
+            "--repair", help="Save what can be read of a damaged store; the old file is kept."
+        ),
+    ] = False
+    window: Annotated[
+        int | None,
+        typer.Option(parser=whole_number, metavar="N", help="The window to try the trigger with."),
+    ] = None
+
+
+class Finding(NamedTuple):
+    """What was found of one thing; `facts` are the same for machines."""
+
+    about: str
+    state: str
+    text: str
+    facts: Mapping[str, Any] = {}
+
+
+@taking(DoctorOptions)
+def doctor(options: DoctorOptions) -> None:
+    """Say what is installed, and prove that it works.
+
+    Packages and what they are for; whether known texts have as many tokens as they should; whether
+    the trigger can fire with these settings, by filling a session until it is compressed; the store
+    and its schema. With --check also whether the store is what was written. Exit code 2 where
+    something is broken.
+
+    Examples:
+      compactctl doctor
+      compactctl doctor --store chat.db --check
+      compactctl doctor --store chat.db --repair
+    """
+    settings = settings_of(options)
+    checks: Mapping[str, Callable[[], Iterator[Finding]]] = {
+        "installed": installed,
+        "extras": extras,
+        "tokens": vocabularies,
+        "trigger": lambda: trigger(settings),
+        "store": lambda: store(settings, check=options.check or options.repair),
+    }
+    repaired = None
+    with Progress("Looking") as progress:
+        if options.repair:
+            progress.now("Repairing the store")
+            repaired = wiring.repair_store(name_of_store(settings))
+        found: dict[str, list[Finding]] = {}
+        for name, check in checks.items():
+            progress.now(f"Looking at {name}")
+            found[name] = _findings(name, check)
+    broken = sum(each.state == "broken" for part in found.values() for each in part)
+    if options.json:
+        output.print_json(_json(found, repaired))
+    else:
+        _show(found, repaired, _end(broken, repaired))
+    if broken or (repaired is not None and not repaired.is_complete):
+        raise typer.Exit(BAD_INPUT)
+
+
+def _findings(name: str, check: Callable[[], Iterator[Finding]]) -> list[Finding]:
+    """What a check finds; a package that is missing for it is one more finding."""
+    found: list[Finding] = []
+    try:
+        found.extend(check())
+    except ImportError as error:
+        found.append(Finding(name, "broken", f"cannot be looked at: {_why(error)}"))
+    return found
+
+
+def _why(error: Exception) -> str:
+    return what_is_missing(error) or str(error)
+
+
+# --- what is installed ----------------------------------------------------------------------------
+
+PACKAGES: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "pydantic": ("messages and settings", ("pydantic",)),
+    "orjson": ("stored messages", ("orjson",)),
+    "apsw": ("the store: SQLite of its own", ("apsw",)),
+    "vocabularies": ("exact token counts, offline", ("rs-bpe", "bpe-openai")),
+    "pyyaml": ("settings in YAML", ("pyyaml",)),
+    "typer": ("this command line", ("typer",)),
+    "rich": ("tables and colours", ("rich",)),
+}
+"""What is needed: name → what for, and the packages of which one is enough."""
+EXTRAS: Mapping[str, str] = {
+    "openai": "models of OpenAI, and of all servers that speak so",
+    "anthropic": "models of Anthropic",
+    "ollama": "models of an Ollama server",
+    "transformers": "models in this process",
+    "tokenizers": "exact counts by a model's own tokenizer.json",
+}
+"""What may be installed: the extra, which is the name of its package, and what for."""
+
+
+def installed() -> Iterator[Finding]:
+    """Python, compact, and the packages they need."""
+    own = _version("compactctl")
+    yield Finding("compact", "ok", own or "not installed, run from its source", {"version": own})
+    python = f"{platform.python_implementation()} {platform.python_version()}"
+    yield Finding("python", "ok", f"{python}, {platform.system()} {platform.machine()}")
+    for name, (purpose, packages) in PACKAGES.items():
+        found = {each: known for each in packages if (known := _version(each))}
+        if found:
+            text = ", ".join(f"{each} {known}" for each, known in found.items())
+            yield Finding(name, "ok", f"{text}: {purpose}", found)
+        else:
+            advice = f"missing, needed for {purpose}: pip install {packages[0]}"
+            yield Finding(name, "broken", advice)
+    engine = wiring.store_engine()
+    search = "with search by words (FTS5)" if engine["fts5"] else "without FTS5: no search by words"
+    yield Finding(
+        "sqlite", "ok" if engine["fts5"] else "broken", f"{engine['sqlite']}, {search}", engine
+    )
+
+
+def extras() -> Iterator[Finding]:
+    """The extras, and how those are installed that are not."""
+    for name, purpose in EXTRAS.items():
+        found = _version(name)
+        missing = f"not installed, for {purpose}: {wiring.how_to_install(name)}"
+        text = f"{found}: {purpose}" if found else missing
+        yield Finding(name, "ok" if found else "note", text, {"version": found})
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+# --- whether tokens are counted right -------------------------------------------------------------
+
+KNOWN_TEXT = (
+    "Never water the cactus: 25 ml, every 3rd week – 「迅速な」 naïve Übergrößen 🌵\n"
+    "\tdef f(x): return x**2  # <|endoftext|>"
+)
+KNOWN_COUNTS = {"o200k": 45, "cl100k": 48}
+"""Its tokens by OpenAI's published vocabularies."""
+
+
+def vocabularies() -> Iterator[Finding]:
+    """Whether a known text has as many tokens as it should have."""
+    for name in wiring.TOKENIZERS:
+        try:
+            estimator = wiring.token_counter("chat_completions", tokenizer=name).estimator
+            count = estimator.count(KNOWN_TEXT)
+        except (ImportError, CompactError, AttributeError) as error:
+            yield Finding(name, "broken", f"cannot count: {_why(error)}")
+            continue
+        known, margin = KNOWN_COUNTS.get(name), getattr(estimator, "margin", 0.0)
+        state = "ok" if known in (None, count) else "broken"
+        if known is None:
+            text = f"an estimate, about {margin:.0%} above a typical count"
+        elif count == known:
+            text = f"exact: a known text has {known} tokens, as it should"
+        else:
+            text = f"wrong: a known text has {count} tokens, it should have {known}"
+        facts = {"exact": estimator.exact, "counted": count, "known": known}
+        yield Finding(name, state, text, facts)
+
+
+# --- whether the trigger can fire -----------------------------------------------------------------
+
+PIECES = 40
+"""Messages that would fill a prompt."""
+LEAST_PIECE = 12
+LARGEST_TRIED = 4_000_000
+"""The largest window that is filled: some seconds."""
+_WORDS = (
+    "harbour berth tide guest boat mast winter booking answer phone pier rope water anchor north "
+    "signal lamp cargo chart wind"
+)
+
+
+def trigger(settings: CompactConfig) -> Iterator[Finding]:
+    """Whether a session with these settings is compressed before it overflows: computed, then
+    tried.
+
+    Raises:
+        InvalidConfig: a setting is wrong.
+    """
+    window = settings.window()
+    if window is None:
+        known = settings.model_dump(include=set(ContextWindow.model_fields))
+        window = ContextWindow(size=DEFAULT_WINDOW, **known)
+        text = f"the settings name none: a session has {DEFAULT_WINDOW:,} tokens then"
+        yield Finding("window", "note", text, {"size": window.size})
+    else:
+        yield _window(settings, window)
+    if window.usable == 0:
+        reserve = f"output_reserve {settings.output_reserve:,}"
+        text = f"can never fire: {reserve} leaves nothing of a window of {window.size:,}"
+        yield Finding("trigger", "broken", text, {"usable": 0})
+    else:
+        yield from _without_effect(settings, window)
+        yield _tried(settings, window)
+
+
+def _window(settings: CompactConfig, window: ContextWindow) -> Finding:
+    profile = settings.book().profile_of(settings.model) if settings.model else None
+    own = profile.max_context_window if profile else None
+    text = f"{window.size:,} tokens, of which a prompt may use {window.usable:,}"
+    facts = {"size": window.size, "usable": window.usable}
+    if own is None or window.size <= own:
+        return Finding("window", "ok", text, facts)
+    text += f"; but {settings.model} has only {own:,}: prompts may be refused"
+    return Finding("window", "note", text, facts)
+
+
+def _without_effect(settings: CompactConfig, window: ContextWindow) -> Iterator[Finding]:
+    """Settings that can have no effect, or one that nobody wants."""
+    share = int(window.usable * settings.trigger_pct + 1e-6)
+    cap = settings.trigger_tokens
+    if cap is not None and cap > share:
+        place = f"the {window.usable:,} tokens a prompt may use"
+        if cap <= window.usable:
+            place = "what trigger_pct gives"
+        text = f"{cap:,} can never fire, it lies above {place}; trigger_pct fires at {share:,}"
+        yield Finding("trigger_tokens", "note", text, {"cap": cap, "fires_at": share})
+    if window.target >= window.trigger:
+        advice = "lower target_pct" if window.trigger == share else "raise trigger_tokens"
+        text = f"both are {window.trigger:,} tokens: it would fire at almost every turn; {advice}"
+        yield Finding("trigger, target", "note", text, {"target": window.target})
+
+
+def _tried(settings: CompactConfig, window: ContextWindow) -> Finding:
+    """A session in memory, filled until it is compressed."""
+    facts = {"usable": window.usable, "trigger": window.trigger, "target": window.target}
+    if window.size > LARGEST_TRIED:
+        text = f"not tried: filling a window above {LARGEST_TRIED:,} tokens takes too long"
+        return Finding("trigger", "note", text, {"trigger": window.trigger})
+    counter = wiring.token_counter_of(settings, "chat_completions")
+    tokenizer = settings.tokenizer or counter.estimator.name
+    ctx = compact.ContextManager(window=window.size, tokenizer=tokenizer, policy=settings.policy())
+    try:
+        for number in range(8 * PIECES):
+            role = "assistant" if number % 2 else "user"
+            ctx.add_message(role=role, content=_piece(number, window.usable // PIECES))
+            ctx.get_context_for_model()
+            if ctx.last_plan is not None:
+                return _fired(ctx, ctx.last_plan, facts)
+    except CannotFit as error:
+        text = f"fires too late: what may not be shortened needs {error.total:,} tokens"
+        facts["floor"] = error.total
+        return Finding("trigger", "broken", f"{text} of {window.usable:,}", facts)
+    text = f"did not fire while {len(ctx.history)} messages came, {ctx.history.total():,} tokens"
+    return Finding("trigger", "broken", text, facts)
+
+
+def _fired(ctx: ContextManager, plan: Plan, facts: Mapping[str, int]) -> Finding:
+    """What a compression left, which must be less than what it is done at."""
+    window, at, after = ctx.window, plan.tokens_before or 0, ctx.budget.used_tokens
+    floor = sum(plan.floor.values())
+    state, more = "ok", ""
+    if after > window.usable:
+        state, more = "broken", ": still too large"
+    elif after > window.trigger:
+        state, more = "note", ": it would fire at every turn"
+    text = (
+        f"fires: tried with {len(ctx.history)} messages, at {at:,} tokens (trigger "
+        f"{window.trigger:,} of {window.usable:,} usable), and {after:,} were left (floor "
+        f"{floor:,}, target {window.target:,}){more}"
+    )
+    return Finding(
+        "trigger", state, text, {**facts, "fired_at": at, "after": after, "floor": floor}
+    )
+
+
+def _piece(number: int, tokens: int) -> str:
+    """A message of about so many tokens, unlike the others."""
+    words, count = _WORDS.split(), max(LEAST_PIECE, tokens)
+    told = (words[(number * 7 + i * (number % 5 + 1)) % len(words)] for i in range(count))
+    return f"Message {number}: " + " ".join(told)
+
+
+# --- the store ------------------------------------------------------------------------------------
+
+
+def store(settings: CompactConfig, *, check: bool) -> Iterator[Finding]:
+    """What the store is like; with `check`, whether all of it is what was written."""
+    file = name_of_store(settings)
+    try:
+        with closing(wiring.store_at(file)) as opened:
+            yield _summary(opened, file)
+            if check:
+                yield from _integrity(*wiring.store_damage(opened))
+    except NotFound as error:
+        if settings.store is None:
+            text = "none yet: sessions import makes one"
+            yield Finding("store", "note", text, {"file": file})
+        else:
+            yield Finding("store", "broken", str(error), {"file": file})
+    except StoreFailed as error:
+        yield Finding("store", "broken", str(error), {"file": file})
+
+
+def _summary(opened: SessionStore, file: str) -> Finding:
+    path = Path(file).expanduser()
+    log = path.with_name(path.name + "-wal")
+    facts: dict[str, Any] = {
+        "file": file,
+        "sessions": len(opened.sessions()),
+        "bytes": path.stat().st_size,
+        "log_bytes": log.stat().st_size if log.exists() else 0,
+        "schema": wiring.store_schema(),
+    }
+    text = f"{file}: {counted(facts['sessions'], 'session')}, {facts['bytes']:,} bytes"
+    text += f", log beside it {facts['log_bytes']:,}" if facts["log_bytes"] else ""
+    return Finding("store", "ok", f"{text}, schema {facts['schema']}", facts)
+
+
+def _integrity(wrong: list[str], lost: Mapping[str, list[int]]) -> Iterator[Finding]:
+    """What of a store is not what was written, and what an earlier damage took."""
+    for line in wrong:
+        yield Finding("integrity", "broken", line, {"wrong": wrong})
+    if lost:
+        total = counted(sum(map(len, lost.values())), "message")
+        where = "; ".join(f"branch {name!r} {spans(at)}" for name, at in lost.items())
+        text = f"what is left is what was written, but a damage took {total}: {where}"
+        yield Finding("integrity", "note", text, {"wrong": [], "lost": lost})
+    elif not wrong:
+        yield Finding("integrity", "ok", "every message is what was written", {"wrong": []})
+
+
+# --- what is told ---------------------------------------------------------------------------------
+
+
+def _json(
+    found: Mapping[str, list[Finding]], repaired: wiring.RepairReport | None
+) -> dict[str, Any]:
+    told: dict[str, Any] = {}
+    if repaired is not None:
+        told["repair"] = {**asdict(repaired), "complete": repaired.is_complete}
+    for name, part in found.items():
+        told[name] = [{"about": e.about, "state": e.state, "text": e.text, **e.facts} for e in part]
+    return told
+
+
+def _end(broken: int, repaired: wiring.RepairReport | None) -> str:
+    """The last line: what is broken, and what a repair could not save."""
+    if repaired is None or repaired.is_complete:
+        return f"{broken} broken" if broken else "Nothing is broken."
+    each = repaired.branches
+    lost = sum(b.lost or len(b.missing) for b in each)
+    may_be_more = not repaired.is_whole or any(b.lost is None for b in each)
+    told = [f"{'at least ' * may_be_more}{counted(lost, 'message')} lost"] if lost else []
+    told += ["messages may be lost of which nothing tells"] if may_be_more and not lost else []
+    altered = sum(len(b.altered) for b in each)
+    told += [f"{counted(altered, 'message')} not what was written"] if altered else []
+    rest = f"{broken} broken" if broken else "Nothing is broken any more"
+    return f"{rest}, but not all was saved: {', '.join(told)}."
+
+
+def _show(
+    found: Mapping[str, list[Finding]], repaired: wiring.RepairReport | None, end: str
+) -> None:
+    """Everything for a person: in tables, or in lines where what draws them is missing."""
+    if render is None:
+        lines = [] if repaired is None else [f"repair: {remark}" for remark in repaired.remarks]
+        for name, part in found.items():
+            lines += [name, *(f"  {e.about:<14} {e.state:<7} {e.text}" for e in part), ""]
+        output.print_data(visible("\n".join([*lines, end])) + "\n")
+        return
+    out = render.console()
+    if repaired is not None:
+        _show_repair(repaired)
+    for name, part in found.items():
+        rows = [(e.about, render.Text(e.state, style=STYLES[e.state]), e.text) for e in part]
+        render.show_table(out, (name, "", ""), rows, no_wrap=(name,))
+        out.print()
+    out.print(end)
+
+
+def _show_repair(repaired: wiring.RepairReport) -> None:
+    """What was saved of each branch, and what was not."""
+    out = render.console()
+    if repaired.kept_as is None:
+        out.print("repair: nothing is wrong with the store, and nothing was done\n")
+        return
+    render.show_line(out, f"repaired; the damaged file is kept as {repaired.kept_as}")
+    rows = []
+    for branch in repaired.branches:
+        least = f"at least {len(branch.missing):,}" if branch.missing else "unknown"
+        lost = least if branch.lost is None else branch.lost
+        wrong = (len(branch.altered), len(branch.unproven))
+        which = spans(sorted({*branch.missing, *branch.altered}))
+        rows.append((whole(branch.branch_id), branch.saved, lost, *wrong, which))
+    names = ("saved", "lost", "altered", "not provable")
+    render.show_table(out, ("branch", *names, "which"), rows, right=names)
+    for remark in repaired.remarks:
+        render.show(out, f"- {remark}")
+    out.print()

@@ -1,0 +1,161 @@
+"""`compactctl history`, `recall` and `expand`: what was said, found by place, by words, by id."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from compact.apps.cli import output, render, stores
+from compact.apps.cli.options import (
+    PAGE,
+    BranchOptions,
+    Most,
+    OpenOptions,
+    position,
+    taking,
+    whole_number,
+)
+from compact.apps.cli.render import Row
+from compact.apps.cli.words import counted, whole
+
+FOUND = 10
+"""Messages that `recall` gives unless more are asked for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HistoryOptions(BranchOptions):
+    """What `history` takes."""
+
+    first: Annotated[
+        int | None,
+        typer.Option(
+            "--from",
+            parser=position,
+            metavar="N",
+            help="The first message to show. Default: the newest ones.",
+        ),
+    ] = None
+    most: Most = PAGE
+    full: Annotated[bool, typer.Option("--full", help="Every message word for word.")] = False
+
+
+@taking(HistoryOptions)
+def history(options: HistoryOptions) -> None:
+    """Read a session's history, the newest message last.
+
+    It is complete, whatever was compressed. A page at a time: --from and --most.
+
+    Examples:
+      compactctl history harbour
+      compactctl history harbour --from 0 --most 20 --full
+    """
+    with stores.opened(options) as shelf:
+        session = shelf.find(options.session)
+        branch = shelf.branch(session, options.branch)
+        start = max(0, branch.messages - options.most)
+        if options.first is not None:
+            start = min(options.first, branch.messages)
+        entries = shelf.store.read(branch.id, start, start + options.most)
+    rows: list[Row] = [(n, entry.message, entry.tokens) for n, entry in enumerate(entries, start)]
+    if options.json:
+        place = {"session": session.id, "branch": branch.id, "total": branch.messages}
+        output.print_json({**place, "messages": render.messages_json(rows)})
+        return
+    out = render.console()
+    page = f"{start:,} to {start + len(rows) - 1:,}" if rows else "none"
+    name = whole(session.title or session.id)
+    line = f"{name} · branch {branch.id} · messages {page} of {branch.messages:,}"
+    render.show_line(out, line, style="bold")
+    render.show_messages(out, rows, full=options.full)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecallOptions(OpenOptions):
+    """What `recall` takes."""
+
+    query: Annotated[list[str], typer.Argument(metavar="QUERY...", help="What to look for.")]
+    most: Most = FOUND
+
+
+@taking(RecallOptions)
+def recall(options: RecallOptions) -> None:
+    """Search a session's whole history by words, the best match first.
+
+    Examples:
+      compactctl recall harbour winter berths
+      compactctl recall harbour "E_TIMEOUT" --most 3 --json
+    """
+    with stores.entered(options) as ctx:
+        query = " ".join(options.query)
+        found = ctx.recall(query, limit=options.most)
+    if options.json:
+        listed = [
+            {"number": each.position, **each.model_dump(mode="json", exclude={"position"})}
+            for each in found
+        ]
+        output.print_json({"session": ctx.id, "query": query, "messages": listed})
+        return
+    out = render.console()
+    if not found:
+        render.show_line(out, f"nothing in session {ctx.id!r} shares words with {query!r}")
+    for each in found:
+        render.show_text(out, f"{each.position:,} · {whole(each.id)} · {each.role}", each.text)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExpandOptions(OpenOptions):
+    """What `expand` takes."""
+
+    id: Annotated[
+        str,
+        typer.Argument(
+            metavar="ID",
+            help="A checkpoint (ck-…, or how it begins), a message's id or number (negative from "
+            "the end), a tool call.",
+        ),
+    ]
+    max_tokens: Annotated[
+        int | None,
+        typer.Option(parser=whole_number, metavar="N", help="At most so many tokens."),
+    ] = None
+    start: Annotated[
+        int,
+        typer.Option(parser=position, metavar="N", help="Go on there, as a page says."),
+    ] = 0
+
+
+@taking(ExpandOptions)
+def expand(options: ExpandOptions) -> None:
+    """Show the original messages behind a checkpoint, a message or a tool call.
+
+    Examples:
+      compactctl expand harbour ck-0aac85b0ed4c
+      compactctl expand harbour 120 --json
+      compactctl expand harbour 120 --max-tokens 2000 --start 7311
+    """
+    with stores.entered(options) as ctx:
+        start = options.start
+        found = ctx.expand(
+            stores.meant(ctx, options.id), max_tokens=options.max_tokens, start=start
+        )
+        history = ctx.history
+        rows: list[Row] = [
+            (history.position_of(message.id), message, history.counter.message(message))
+            for message in found.messages
+        ]
+    if options.json:
+        sizes = {"tokens": found.tokens, "whole": found.is_whole}
+        sizes |= found.model_dump(include={"unit", "total", "start", "next"})
+        told = {"session": ctx.id, "id": options.id, **sizes}
+        output.print_json({**told, "messages": render.messages_json(rows)})
+        return
+    out = render.console()
+    render.show_messages(out, rows, full=True)
+    if not found.is_whole:
+        total = counted(found.total, found.unit.removesuffix("s"))
+        end = found.total if found.next is None else found.next
+        first = min(start + 1, end)
+        more = f"; go on with --start {found.next}" if found.next is not None else ""
+        out.print(f"{found.unit} {first:,} to {end:,} of {total}{more}", soft_wrap=True)

@@ -1,0 +1,186 @@
+"""The settings that count for a command: defaults, file, `.env`, environment, options.
+
+Only the command line reads `.env`. Its lines are `NAME=value`, with or without `export` and quotes;
+only `COMPACT_*` names are looked at, since the file belongs to a whole project.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from compact import wiring
+from compact.apps.cli.errors import Stop, say
+from compact.apps.cli.options import LARGEST, SettingsOptions
+from compact.config import PREFIX, CompactConfig, did_you_mean
+from compact.core.model_keys import parse_key
+from compact.errors import InvalidConfig, UnknownModel
+
+DEFAULT_STORE = os.path.join(".compact", "sessions.db")
+ENV_FILE = ".env"
+_LINE = re.compile(rf"\s*(?:export\s+)?(?P<name>{PREFIX}\w+)\s*=\s*(?P<value>.*?)\s*$")
+_QUOTED = re.compile(r"""(?P<quote>['"])(?P<text>.*?)(?P=quote)\s*(?:#.*)?$""")
+_COMMENT = re.compile(r"\s+#.*$")
+
+SETTING_OF = {
+    "tokenizer": "tokenizer",
+    "store": "store",
+    "window": "max_context_tokens",
+    "model": "model",
+    "keep": "guidance",
+}
+"""Options that are settings under another or the same name."""
+
+
+def settings_of(options: SettingsOptions) -> CompactConfig:
+    """The effective settings.
+
+    Raises:
+        InvalidConfig: naming the setting and where it came from.
+        Stop: an option is wrong.
+    """
+    environ = with_env_file(os.environ, Path())
+    asked = vars(options)
+    tokenizer, summarizer = asked.get("tokenizer"), asked.get("summarizer")
+    if tokenizer is not None and not wiring.names_tokenizer(tokenizer):
+        check_choice("--tokenizer", tokenizer, wiring.TOKENIZERS)
+    if asked.get("store") == "":
+        raise Stop("--store: an empty name")
+    try:
+        settings = CompactConfig.load(
+            options.config,
+            environ=environ,
+            **{setting: asked.get(option) for option, setting in SETTING_OF.items()},
+            console_events=asked.get("events") or None,
+            strategy={"off": "off", "extractive": "task_state"}.get(summarizer or ""),
+            summarizer=None if summarizer == "off" else summarizer,
+        )
+    except InvalidConfig as error:
+        if error.field == "max_context_tokens" and asked.get("window") is not None:
+            raise Stop(f"--window: {error.reason}") from None
+        raise _with_file_named(error) from None
+    _check_summarizers(settings, summarizer)
+    _check_hosts(settings, said="summarizer" in asked)
+    if asked.get("keep") and {*settings.summarizers()} <= {wiring.EXTRACTIVE}:
+        say("--keep changes nothing here: it asks a model that summarizes (see --summarizer)")
+    if (settings.max_context_tokens or 0) > LARGEST:
+        raise settings.wrong("max_context_tokens", f"should be at most {LARGEST:,}")
+    return settings
+
+
+def name_of_store(settings: CompactConfig) -> str:
+    """The file that sessions are kept in."""
+    return settings.store or DEFAULT_STORE
+
+
+def check_choice(option: str, name: str, known: Sequence[str] | Mapping[str, str]) -> None:
+    """Refuse a name that is none of those known.
+
+    Raises:
+        Stop: naming the one it resembles, else all.
+    """
+    if name not in known:
+        hint = did_you_mean(name, known) or f"; there are {', '.join(known)}"
+        raise Stop(f"{option}: nothing is called {name!r}{hint}")
+
+
+def _check_summarizers(settings: CompactConfig, option: str | None) -> None:
+    """Refuse a summarizer that names no model, before any work is done.
+
+    Raises:
+        InvalidConfig, Stop: naming the setting or the option.
+    """
+    names = {"summarizer": [settings.summarizer], "summarizer_fallbacks": settings.summarizers()}
+    for setting, keys in names.items():
+        for key in keys:
+            try:
+                if key != wiring.EXTRACTIVE:
+                    parse_key(key)
+            except UnknownModel as error:
+                if key == option:
+                    raise Stop(f"--summarizer: {error}; or extractive, or off") from None
+                raise settings.wrong(setting, str(error)) from None
+
+
+def _check_hosts(settings: CompactConfig, *, said: bool) -> None:
+    """Refuse models on other machines that only the `.env` of this folder names: whoever made the
+    folder would have the conversation. With `said`, say where summaries are asked for.
+
+    Raises:
+        InvalidConfig: naming the setting.
+    """
+    model = settings.model if settings.model and "://" in settings.model else wiring.EXTRACTIVE
+    keys = [("summarizer", settings.summarizer)]
+    keys += [("summarizer_fallbacks", key) for key in settings.summarizers()[1:]]
+    hosts: list[str] = []
+    for setting, key in (*keys, ("model", model)):
+        where = None if key == wiring.EXTRACTIVE else wiring.leads_to(key)
+        if where is None:
+            continue
+        if is_from_env_file(settings.origin(setting), os.environ):
+            reason = (
+                f"{where} is another machine, and the .env of a folder names none: "
+                "name it by an option, or in the environment itself"
+            )
+            raise settings.wrong(setting, reason)
+        if setting != "model" and parse_key(key).provider != "transformers":
+            hosts.append(where)
+    if said and settings.strategy != "off":
+        for where in dict.fromkeys(hosts):
+            say(f"summaries are asked for at {where}")
+
+
+# --- the file `.env` ------------------------------------------------------------------------------
+
+
+def with_env_file(environ: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """The environment, and what the folder's `.env` adds to it; the environment counts more.
+
+    Raises:
+        InvalidConfig: the file is there and cannot be read as text.
+    """
+    path = folder / ENV_FILE
+    if not path.is_file():
+        return dict(environ)
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise InvalidConfig(ENV_FILE, "not UTF-8 text") from None
+    except OSError as error:
+        raise InvalidConfig(ENV_FILE, f"cannot be read: {error.strerror or error}") from None
+    return {**settings_in(text), **environ}
+
+
+def settings_in(text: str) -> dict[str, str]:
+    """The settings among the lines of a `.env`; the last of a name counts."""
+    found = {}
+    for line in text.splitlines():
+        if match := _LINE.match(line):
+            quoted = _QUOTED.match(match["value"])
+            plain = _COMMENT.sub("", f" {match['value']}").strip()
+            found[match["name"]] = quoted["text"] if quoted else plain
+    return found
+
+
+def is_from_env_file(origin: str, environ: Mapping[str, str]) -> bool:
+    """Whether a setting that came from this place came from `.env`: a variable that is not set."""
+    return origin.startswith(PREFIX) and origin not in environ
+
+
+def origin_of(settings: CompactConfig, setting: str) -> str:
+    """Where a setting came from, with the file's name where its variable stands in `.env`."""
+    origin = settings.origin(setting)
+    return f"{origin} in {ENV_FILE}" if is_from_env_file(origin, os.environ) else origin
+
+
+def _with_file_named(error: InvalidConfig) -> InvalidConfig:
+    """The error, with `.env` named where the variable that is wrong stands there."""
+    if is_from_env_file(error.field, os.environ):
+        reason = error.reason.replace("in the environment", f"in {ENV_FILE}")
+        return InvalidConfig(error.field, reason)
+    before, place, origin = error.reason.rpartition(" (from ")
+    if place and is_from_env_file(origin.rstrip(")"), os.environ):
+        return InvalidConfig(error.field, f"{before}{place}{origin.rstrip(')')} in {ENV_FILE})")
+    return error
