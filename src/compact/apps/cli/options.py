@@ -1,7 +1,7 @@
 """What may be asked for on the command line: options that several commands take, each once.
 
-A command takes one value, whose class has a field for each of its options; `taking` makes the
-command of it. Classes here are what groups of commands have in common.
+The classes are what groups of commands have in common: a command takes one such value, and its own
+options as parameters beside it.
 """
 
 from __future__ import annotations
@@ -9,15 +9,14 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
-from typing import Annotated, Any, TypeVar, get_type_hints
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from typing import Annotated, Any, get_type_hints
 
 import typer
 from typer.models import ArgumentInfo
 
 from compact.core.sizes import share_in, size_in
 
-Options = TypeVar("Options")
 EXAMPLES = "Examples:"
 """Where the part of a command's docstring begins that help shows line by line."""
 
@@ -78,24 +77,44 @@ def _named(text: object) -> str:
     return repr(text) if len(str(text)) < LONGEST_SHOWN else "this"
 
 
+# --- kinds of options -----------------------------------------------------------------------------
+
+
+def number_option(help: str, parser: Callable[[str], object] = whole_number) -> Any:  # noqa: ANN401
+    """An option that takes a number: of tokens, unless another reader is given."""
+    return typer.Option(parser=parser, metavar="N", help=help)
+
+
+def text_option(metavar: str, help: str) -> Any:  # noqa: ANN401
+    """An option that takes a text."""
+    return typer.Option(metavar=metavar, help=help)
+
+
+def flag(name: str, help: str) -> Any:  # noqa: ANN401
+    """An option that is given or not, and has no opposite."""
+    return typer.Option(name, help=help)
+
+
+def argument(metavar: str, help: str) -> Any:  # noqa: ANN401
+    """What is given by its place."""
+    return typer.Argument(metavar=metavar, help=help)
+
+
 # --- options of several commands ------------------------------------------------------------------
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead, for machines.")]
-Most = Annotated[int, typer.Option(parser=count, metavar="N", help="How many are shown.")]
+Json = Annotated[bool, flag("--json", "Print JSON instead, for machines.")]
+Most = Annotated[int, number_option("How many are shown.", count)]
 Store = Annotated[
     str | None,
-    typer.Option(
-        metavar="FILE",
-        help="The file that sessions are kept in. Default: the settings' store, else "
+    text_option(
+        "FILE",
+        "The file that sessions are kept in. Default: the settings' store, else "
         ".compact/sessions.db in this folder.",
     ),
 ]
 Keep = Annotated[
     str | None,
-    typer.Option(
-        metavar="TEXT",
-        help="What a model that summarizes shall keep beside the usual, in your words.",
-    ),
+    text_option("TEXT", "What a model that summarizes shall keep beside the usual, in your words."),
 ]
 Out = Annotated[
     str | None,
@@ -117,9 +136,7 @@ class JsonOptions:
 class SettingsOptions(JsonOptions):
     """What every command that has settings takes."""
 
-    config: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Settings, as YAML or JSON.")
-    ] = None
+    config: Annotated[str | None, text_option("FILE", "Settings, as YAML or JSON.")] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,17 +145,17 @@ class CountOptions(SettingsOptions):
 
     model: Annotated[
         str | None,
-        typer.Option(
-            metavar="KEY",
-            help="The model that the result is for, such as gpt-4o or ollama:qwen3:8b: its window "
+        text_option(
+            "KEY",
+            "The model that the result is for, such as gpt-4o or ollama:qwen3:8b: its window "
             "and its tokenizer. Default: the settings'.",
         ),
     ] = None
     tokenizer: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            help="o200k or cl100k (exact), claude or chars (estimates). Default: the model's, "
+        text_option(
+            "NAME",
+            "o200k or cl100k (exact), claude or chars (estimates). Default: the model's, "
             "else o200k for chat completions and claude for Anthropic messages.",
         ),
     ] = None
@@ -152,22 +169,14 @@ class ReadOptions:
     """What every command that reads a conversation from a file takes."""
 
     file: Annotated[
-        str,
-        typer.Argument(
-            metavar="FILE", help="A conversation in any known format; - is standard input."
-        ),
+        str, argument("FILE", "A conversation in any known format; - is standard input.")
     ]
     format: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="The file's format, where its content is not to decide."),
+        str | None, text_option("NAME", "The file's format, where its content is not to decide.")
     ] = None
     conversation: Annotated[
         int | None,
-        typer.Option(
-            parser=count,
-            metavar="N",
-            help="Which conversation, of a file that holds several; from 1.",
-        ),
+        number_option("Which conversation, of a file that holds several; from 1.", count),
     ] = None
 
 
@@ -175,9 +184,9 @@ class ReadOptions:
 class FileOptions(ReadOptions, CountOptions):
     """What every command about a file takes."""
 
-    active: Annotated[
-        bool, typer.Option("--active", help="Only what follows the file's last compaction.")
-    ] = False
+    active: Annotated[bool, flag("--active", "Only what follows the file's last compaction.")] = (
+        False
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,32 +195,28 @@ class PlanOptions(FileOptions):
 
     max_tokens: Annotated[
         int | None,
-        typer.Option(
-            parser=whole_number,
-            metavar="N",
-            help="What the result may have. Default: what the settings' window leaves a prompt.",
+        number_option(
+            "What the result may have. Default: what the settings' window leaves a prompt."
         ),
     ] = None
     pin: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="N|TEXT",
-            help="Keep a message word for word: its number from 0 (negative from the end), "
+        text_option(
+            "N|TEXT",
+            "Keep a message word for word: its number from 0 (negative from the end), "
             "its id, or a text it holds. May be given several times.",
         ),
     ] = None
     summarizer: Annotated[
         str | None,
-        typer.Option(
-            metavar="KEY",
-            help="Who writes the checkpoint: a model such as ollama:qwen3:8b, extractive (needs "
+        text_option(
+            "KEY",
+            "Who writes the checkpoint: a model such as ollama:qwen3:8b, extractive (needs "
             "none), or off, which leaves a receipt. Default: the settings'.",
         ),
     ] = None
     keep: Keep = None
-    events: Annotated[
-        bool, typer.Option("--events", help="Write every event to stderr as a JSON line.")
-    ] = False
+    events: Annotated[bool, flag("--events", "Write every event to stderr as a JSON line.")] = False
 
 
 # --- commands about sessions ----------------------------------------------------------------------
@@ -224,9 +229,8 @@ class StoreOptions(SettingsOptions):
     store: Store = None
     scope: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Whose sessions: a user, tenant or project. Default: default; a list shows all.",
+        text_option(
+            "NAME", "Whose sessions: a user, tenant or project. Default: default; a list shows all."
         ),
     ] = None
 
@@ -236,10 +240,7 @@ class SessionOptions(StoreOptions):
     """What every command about one session takes."""
 
     session: Annotated[
-        str,
-        typer.Argument(
-            metavar="SESSION", help="A session's id, or how it begins where only one begins so."
-        ),
+        str, argument("SESSION", "A session's id, or how it begins where only one begins so.")
     ]
 
 
@@ -248,8 +249,7 @@ class BranchOptions(SessionOptions):
     """What commands about one of a session's branches take."""
 
     branch: Annotated[
-        str | None,
-        typer.Option(metavar="ID", help="Another branch than the one that is open."),
+        str | None, text_option("ID", "Another branch than the one that is open.")
     ] = None
 
 
@@ -259,56 +259,57 @@ class OpenOptions(SessionOptions):
 
     window: Annotated[
         int | None,
-        typer.Option(
-            parser=whole_number,
-            metavar="N",
-            help="The model's window in tokens. Default: the settings', else the one the session "
-            "was used with last.",
+        number_option(
+            "The model's window in tokens. Default: the settings', else the one the session "
+            "was used with last."
         ),
     ] = None
     tokenizer: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Default: the one the session was counted with."),
+        str | None, text_option("NAME", "Default: the one the session was counted with.")
     ] = None
 
 
 # --- from options to a command --------------------------------------------------------------------
 
 
-def taking(kind: type[Options]) -> Callable[[Callable[[Options], None]], Callable[..., None]]:
-    """Make a function of one options value a command whose options are the value's fields."""
-    hints = get_type_hints(kind, include_extras=True)
+def command(run: Callable[..., None]) -> Callable[..., None]:
+    """Make a function a command. Its first parameter is a value of the options that it has in
+    common with others; the other parameters are options of its own, which help shows first.
+    """
+    hints = get_type_hints(run, include_extras=True)
+    first, *own = inspect.signature(run).parameters.values()
+    kind = hints[first.name]
+    shared = [each.name for each in fields(kind)]
+    hints |= get_type_hints(kind, include_extras=True)
+    defaults = {each.name: each.default for each in own}
+    for each in fields(kind):
+        defaults[each.name] = inspect.Parameter.empty if each.default is MISSING else each.default
+    places = {name for name in defaults if isinstance(hints[name].__metadata__[0], ArgumentInfo)}
+    arguments = [name for name in (*shared, *defaults) if name in places]
+    named = [
+        name for name in (*(each.name for each in own), *_in_order(kind)) if name not in places
+    ]
     parameters = [
         inspect.Parameter(
-            each.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=inspect.Parameter.empty if each.default is MISSING else each.default,
-            annotation=hints[each.name],
+            name, inspect.Parameter.KEYWORD_ONLY, default=defaults[name], annotation=hints[name]
         )
-        for each in _in_order(kind, hints)
+        for name in dict.fromkeys((*arguments, *named))
     ]
 
-    def decorate(command: Callable[[Options], None]) -> Callable[..., None]:
-        @functools.wraps(command)
-        def run(**given: Any) -> None:  # noqa: ANN401 - Typer has checked them against the fields
-            command(kind(**given))
+    @functools.wraps(run)
+    def called(**given: Any) -> None:  # noqa: ANN401 - Typer has checked them against the hints
+        value = kind(**{name: given.pop(name) for name in shared})
+        run(value, **given)
 
-        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # read by Typer
-        run.__doc__ = (inspect.getdoc(command) or "").replace(EXAMPLES, f"\b\n{EXAMPLES}")
-        run.__annotations__ = {p.name: p.annotation for p in parameters} | {"return": None}
-        return run
-
-    return decorate
+    called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # read by Typer
+    called.__doc__ = (inspect.getdoc(run) or "").replace(EXAMPLES, f"\b\n{EXAMPLES}")
+    called.__annotations__ = {p.name: p.annotation for p in parameters} | {"return": None}
+    return called
 
 
-def _in_order(kind: type, hints: dict[str, Any]) -> list[Field[Any]]:
-    """The fields in the order help shows them: arguments in the order they are given in, what all
-    have first; then options, a command's own first, what all have last.
-    """
-    ordered: list[Field[Any]] = []
+def _in_order(kind: type) -> list[str]:
+    """The fields in the order help shows them: a class's own first, what all have last."""
+    ordered: list[str] = []
     for each in reversed([c for c in kind.__mro__ if is_dataclass(c)]):
-        known = {field.name for field in ordered}
-        ordered = [f for f in fields(each) if f.name not in known] + ordered
-    places = {f.name for f in ordered if isinstance(hints[f.name].__metadata__[0], ArgumentInfo)}
-    arguments = [f for f in fields(kind) if f.name in places]
-    return arguments + [f for f in ordered if f.name not in places]
+        ordered = [f.name for f in fields(each) if f.name not in ordered] + ordered
+    return ordered

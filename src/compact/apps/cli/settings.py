@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from compact import wiring
 from compact.apps.cli.errors import Stop, say
@@ -34,15 +35,15 @@ SETTING_OF = {
 """Options that are settings under another or the same name."""
 
 
-def settings_of(options: SettingsOptions) -> CompactConfig:
-    """The effective settings.
+def settings_of(options: SettingsOptions, **own: object) -> CompactConfig:
+    """The effective settings; `own` are options of one command alone.
 
     Raises:
         InvalidConfig: naming the setting and where it came from.
         Stop: an option is wrong.
     """
     environ = with_env_file(os.environ, Path())
-    asked = vars(options)
+    asked: dict[str, Any] = {**vars(options), **own}
     tokenizer, summarizer = asked.get("tokenizer"), asked.get("summarizer")
     if tokenizer is not None and not wiring.names_tokenizer(tokenizer):
         check_choice("--tokenizer", tokenizer, wiring.TOKENIZERS)

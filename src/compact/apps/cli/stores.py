@@ -134,14 +134,15 @@ def message_meant(ctx: ContextManager, name: str) -> str:
 
 
 @contextmanager
-def opened(options: StoreOptions, *, create: bool = False) -> Iterator[Shelf]:
-    """The store that the options mean, open while the block lasts.
+def opened(options: StoreOptions, *, create: bool = False, **own: object) -> Iterator[Shelf]:
+    """The store that the options mean, open while the block lasts; `own` are options of one command
+    alone.
 
     Raises:
         NotFound: there is none, and none is to be made; names what to do.
         StoreFailed: it cannot be opened.
     """
-    settings = settings_of(options)
+    settings = settings_of(options, **own)
     file = name_of_store(settings)
     if create and settings.store is None:
         _make_folder(Path(file).parent)
@@ -182,14 +183,14 @@ def _make_folder(folder: Path) -> None:
 
 @contextmanager
 def entered(
-    options: OpenOptions, *, on_event: Callable[[Event], None] | None = None
+    options: OpenOptions, *, on_event: Callable[[Event], None] | None = None, **own: object
 ) -> Iterator[ContextManager]:
     """The session that the options mean, open while the block lasts.
 
     Raises:
         NotFound, StoreFailed: there is no such store or session.
     """
-    with opened(options) as shelf:
+    with opened(options, create=False, **own) as shelf:
         yield context_of(shelf, shelf.find(options.session), on_event=on_event)
 
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated
 
-import typer
 from rich.console import Console
 from rich.text import Text
 from rich.tree import Tree
 
 from compact.apps.cli import output, render, stores
-from compact.apps.cli.options import OpenOptions, taking
+from compact.apps.cli.options import OpenOptions, argument, command, flag
 from compact.apps.cli.words import counted, one_line, whole
 from compact.core.checkpoints import Checkpoint
 
@@ -22,22 +20,17 @@ MEASURED = frozenset(("retention",))
 """Rules whose verdicts are shown also where nothing is wrong."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class CheckpointOptions(OpenOptions):
-    """What `checkpoints` takes."""
-
+@command
+def checkpoints(
+    options: OpenOptions,
+    *,
     checkpoint: Annotated[
-        str | None,
-        typer.Argument(metavar="[CHECKPOINT]", help="Read this one: its id, or how it begins."),
-    ] = None
+        str | None, argument("[CHECKPOINT]", "Read this one: its id, or how it begins.")
+    ] = None,
     all: Annotated[
-        bool,
-        typer.Option("--all", help="Also those of other windows and branches, and undone ones."),
-    ] = False
-
-
-@taking(CheckpointOptions)
-def checkpoints(options: CheckpointOptions) -> None:
+        bool, flag("--all", "Also those of other windows and branches, and undone ones.")
+    ] = False,
+) -> None:
     """Show a session's checkpoints as a tree, or read one.
 
     Those that stand in the context now come first; below each, the ones it was made of. With its
@@ -52,9 +45,9 @@ def checkpoints(options: CheckpointOptions) -> None:
         known = {each.id: each for each in ctx.store.checkpoints(ctx.id)}
         live = [each.id for each in ctx.checkpoints]
         name, window = ctx.id, ctx.window.size
-    if options.checkpoint is not None:
+    if checkpoint is not None:
         where = f"session {name!r}"
-        wanted = stores.one_of(options.checkpoint, list(known), what="checkpoint", where=where)
+        wanted = stores.one_of(checkpoint, list(known), what="checkpoint", where=where)
         _read(known[wanted], live=wanted in live, as_json=options.json)
         return
     if options.json:
@@ -65,7 +58,7 @@ def checkpoints(options: CheckpointOptions) -> None:
     count = f"{len(live)} in the context for a window of {window:,}, {len(known)} ever made"
     out.print(Text(f"{whole(name)}: {count}", style="bold"))
     drawn = _show(out, "", live, known)
-    if options.all:
+    if all:
         parents = {parent for each in known.values() for parent in each.parents}
         others = [id for id in known if id not in drawn and id not in parents]
         _show(out, "not in this context", others, known)

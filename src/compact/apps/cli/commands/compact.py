@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import typer
@@ -10,25 +9,24 @@ import typer
 from compact.apps.cli import output, render
 from compact.apps.cli.errors import Stop
 from compact.apps.cli.jobs import job_of, plan_of
-from compact.apps.cli.options import Out, PlanOptions, taking
+from compact.apps.cli.options import Out, PlanOptions, command, flag
 from compact.apps.cli.progress import Progress
 from compact.wiring import write_transcript
 
 
-@dataclass(frozen=True, kw_only=True)
-class CompactOptions(PlanOptions):
-    """What `compact` takes."""
-
-    out: Out = None
-    render: Annotated[
+@command
+def compact(
+    options: PlanOptions,
+    *,
+    out: Out = None,
+    form: Annotated[
         Literal["file", "text"],
-        typer.Option(help="file: the format read, where it is written; text: what a model sees."),
-    ] = "file"
-    force: Annotated[bool, typer.Option("--force", help="Let OUT replace FILE itself.")] = False
-
-
-@taking(CompactOptions)
-def compact(options: CompactOptions) -> None:
+        typer.Option(
+            "--render", help="file: the format read, where it is written; text: what a model sees."
+        ),
+    ] = "file",
+    force: Annotated[bool, flag("--force", "Let OUT replace FILE itself.")] = False,
+) -> None:
     """Fit a conversation into a number of tokens.
 
     It stays in the format it is in where that can be written, else it becomes chat completions,
@@ -43,33 +41,33 @@ def compact(options: CompactOptions) -> None:
       compactctl compact session.jsonl --max-tokens 8000 --pin 4 --pin "never push" > out.jsonl
       cat chat.json | compactctl compact - --max-tokens 4000 --render text | less
     """
-    if options.json and options.out is None:
+    if options.json and out is None:
         raise Stop("--json prints the plan where the result would go: give -o OUT, or use dry-run")
-    output.check_name("-o", options.out)
-    if options.out and not options.force and output.is_same_file(options.out, options.file):
-        raise Stop(f"{options.out} is the input itself; --force replaces it")
+    output.check_name("-o", out)
+    if out and not force and output.is_same_file(out, options.file):
+        raise Stop(f"{out} is the input itself; --force replaces it")
     with Progress("Reading") as progress:
         job = job_of(options)
         plan = plan_of(job, options, progress)
         progress.now("Writing")
-        if options.render == "text":
+        if form == "text":
             text = plan.context.render_text() + "\n"
         else:
             context = plan.context.messages
             text = write_transcript(job.transcript, context, pre_tokens=plan.tokens_before)
-    size = output.write(options.out, text)
+    size = output.write(out, text)
     if options.json:
-        output.print_json({**render.plan_json(plan, job), "out": options.out})
+        output.print_json({**render.plan_json(plan, job), "out": out})
         return
-    out = render.console(on_stderr=True)
-    render.show_sizes(out, plan, job)
-    render.show_rungs(out, plan)
-    render.show_window(out, plan, job)
+    report = render.console(on_stderr=True)
+    render.show_sizes(report, plan, job)
+    render.show_rungs(report, plan)
+    render.show_window(report, plan, job)
     if size is not None:
-        render.show(out, f"wrote {options.out} ({size:,} bytes)")
+        render.show(report, f"wrote {out} ({size:,} bytes)")
 
 
-@taking(PlanOptions)
+@command
 def dry_run(options: PlanOptions) -> None:
     """Show what compact would do, and why.
 

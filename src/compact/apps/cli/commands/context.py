@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import typer
 from rich.console import Console
 
 from compact.apps.cli import output, render, stores
-from compact.apps.cli.options import OpenOptions, count, taking
+from compact.apps.cli.options import OpenOptions, command, count, number_option
 from compact.apps.cli.render import Row
 from compact.apps.cli.words import counted
 from compact.core.context import ActiveContext
@@ -23,32 +22,22 @@ SEEN = 200
 """Messages that `context` shows unless more are asked for: few contexts have more."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ContextOptions(OpenOptions):
-    """What `context` takes."""
-
+@command
+def context(
+    options: OpenOptions,
+    *,
     at: Annotated[
-        int | None,
-        typer.Option(
-            parser=count,
-            metavar="N",
-            help="When the session had N messages. Default: now.",
-        ),
-    ] = None
-    render: Annotated[
+        int | None, number_option("When the session had N messages. Default: now.", count)
+    ] = None,
+    form: Annotated[
         Literal["table", "full", "text"],
         typer.Option(
-            help="table: a line a message; full: word for word; text: exactly what a model sees."
+            "--render",
+            help="table: a line a message; full: word for word; text: exactly what a model sees.",
         ),
-    ] = "table"
-    most: Annotated[
-        int,
-        typer.Option(parser=count, metavar="N", help="How many a table shows, the newest ones."),
-    ] = SEEN
-
-
-@taking(ContextOptions)
-def context(options: ContextOptions) -> None:
+    ] = "table",
+    most: Annotated[int, number_option("How many a table shows, the newest ones.", count)] = SEEN,
+) -> None:
     """Show what a model sees of a session now, or saw when it had N messages.
 
     Nothing is compressed by looking: where the trigger was passed, the next prompt will be smaller.
@@ -60,11 +49,11 @@ def context(options: ContextOptions) -> None:
     with stores.opened(options) as shelf:
         session = shelf.find(options.session)
         ctx = stores.context_of(shelf, session)
-        at = len(ctx.history) if options.at is None else options.at
+        at = len(ctx.history) if at is None else at
         seen = ctx.context_at(at)
         rows: list[Row] = []
-        if not options.json and options.render != "text":
-            rows = list(_placed(ctx.history, seen.messages[-options.most :]))
+        if not options.json and form != "text":
+            rows = list(_placed(ctx.history, seen.messages[-most:]))
     if options.json:
         place = {"session": session.id, "branch": ctx.branch_id, "at": at}
         if seen.system:
@@ -74,7 +63,7 @@ def context(options: ContextOptions) -> None:
         sent = format_named(session.wire).render(seen.messages)
         output.print_json({**place, **sizes, "checkpoints": ids, "messages": sent})
         return
-    if options.render == "text":
+    if form == "text":
         output.print_data(seen.render_text() + "\n")
         return
     out = render.console()
@@ -86,7 +75,7 @@ def context(options: ContextOptions) -> None:
     if system := seen.system_text:
         message = Message(role="system", content=system)
         rows.insert(0, (None, message, ctx.estimate_tokens(system)))
-    render.show_messages(out, rows, full=options.render == "full")
+    render.show_messages(out, rows, full=form == "full")
 
 
 def _show_window(out: Console, ctx: ContextManager, seen: ActiveContext, at: int) -> None:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from importlib import resources
 from typing import Annotated
-
-import typer
 
 from compact.apps.cli import output, render
 from compact.apps.cli.errors import Stop
 from compact.apps.cli.jobs import Job, made_plan
-from compact.apps.cli.options import CountOptions, taking, whole_number
+from compact.apps.cli.options import CountOptions, command, number_option, text_option
 from compact.apps.cli.settings import settings_of
 from compact.apps.cli.words import visible
 from compact.wiring import read_transcript, token_counter_of
@@ -28,21 +25,15 @@ NEXT = """Try next, with a conversation of yours (Claude Code, SpecStory, Gemini
   compactctl compact FILE --max-tokens 8000 -o OUT        do it"""
 
 
-@dataclass(frozen=True, kw_only=True)
-class DemoOptions(CountOptions):
-    """What `demo` takes."""
-
-    max_tokens: Annotated[
-        int, typer.Option(parser=whole_number, metavar="N", help="What the result may have.")
-    ] = 8_000
+@command
+def demo(
+    options: CountOptions,
+    *,
+    max_tokens: Annotated[int, number_option("What the result may have.")] = 8_000,
     save: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="Only write the sample to FILE, to try commands with."),
-    ] = None
-
-
-@taking(DemoOptions)
-def demo(options: DemoOptions) -> None:
+        str | None, text_option("FILE", "Only write the sample to FILE, to try commands with.")
+    ] = None,
+) -> None:
     """Compress the sample that comes along: 511 messages.
 
     A developer and an assistant build a harbour's booking service. Works offline, with no key and
@@ -55,12 +46,12 @@ def demo(options: DemoOptions) -> None:
     """
     settings = settings_of(options)
     data = resources.files("compact.apps.cli").joinpath("sample", SAMPLE).read_bytes()
-    if options.save is not None:
-        _save(options.save, data, as_json=options.json)
+    if save is not None:
+        _save(save, data, as_json=options.json)
         return
     transcript = read_transcript(SAMPLE, data=data)
     job = Job(settings, transcript, token_counter_of(settings, transcript.wire))
-    plan = made_plan(job, options.max_tokens, key=KEY)
+    plan = made_plan(job, max_tokens, key=KEY)
     if options.json:
         output.print_json(render.plan_json(plan, job))
         return

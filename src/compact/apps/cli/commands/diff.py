@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any
 
-import typer
 from rich.text import Text
 
 from compact.apps.cli import output, render
 from compact.apps.cli.changes import Change, changes_of, runs_of
 from compact.apps.cli.jobs import job_of, plan_of
-from compact.apps.cli.options import PlanOptions, taking
+from compact.apps.cli.options import PlanOptions, command, flag
 from compact.apps.cli.progress import Progress
 from compact.apps.cli.words import one_line, visible
 
@@ -29,17 +27,14 @@ STYLES = {
 CHECKPOINT_LINES = 8
 
 
-@dataclass(frozen=True, kw_only=True)
-class DiffOptions(PlanOptions):
-    """What `diff` takes."""
-
+@command
+def diff(
+    options: PlanOptions,
+    *,
     full: Annotated[
-        bool, typer.Option("--full", help="Every message on a line of its own, new texts whole.")
-    ] = False
-
-
-@taking(DiffOptions)
-def diff(options: DiffOptions) -> None:
+        bool, flag("--full", "Every message on a line of its own, new texts whole.")
+    ] = False,
+) -> None:
     """Show before and after, message by message.
 
     What is kept, pinned, masked, clipped or covered by the checkpoint, with tokens, in colour.
@@ -57,10 +52,10 @@ def diff(options: DiffOptions) -> None:
         return
     out = render.console()
     render.show_sizes(out, plan, job)
-    runs = [[row] for row in rows] if options.full else runs_of(rows)
+    runs = [[row] for row in rows] if full else runs_of(rows)
     for run in runs:
-        for line in _lines(run, full=options.full):
-            if options.full:
+        for line in _lines(run, full=full):
+            if full:
                 out.print(line, soft_wrap=True)
             else:
                 out.print(line, no_wrap=True, overflow="ellipsis")

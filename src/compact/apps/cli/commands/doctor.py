@@ -10,7 +10,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -21,7 +21,7 @@ import compact
 from compact import wiring
 from compact.apps.cli import output
 from compact.apps.cli.errors import BAD_INPUT, what_is_missing
-from compact.apps.cli.options import CountOptions, Store, taking, whole_number
+from compact.apps.cli.options import CountOptions, Store, command, flag, number_option
 from compact.apps.cli.progress import Progress
 from compact.apps.cli.settings import name_of_store, settings_of
 from compact.apps.cli.words import counted, spans, visible, whole
@@ -44,26 +44,6 @@ STYLES = {"ok": "green", "note": "yellow", "broken": "bold red"}
 """What a finding may be, and what that looks like."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class DoctorOptions(CountOptions):
-    """What `doctor` takes."""
-
-    store: Store = None
-    check: Annotated[
-        bool, typer.Option("--check", help="Also check every message and page of the store.")
-    ] = False
-    repair: Annotated[
-        bool,
-        typer.Option(
-            "--repair", help="Save what can be read of a damaged store; the old file is kept."
-        ),
-    ] = False
-    window: Annotated[
-        int | None,
-        typer.Option(parser=whole_number, metavar="N", help="The window to try the trigger with."),
-    ] = None
-
-
 class Finding(NamedTuple):
     """What was found of one thing; `facts` are the same for machines."""
 
@@ -73,8 +53,19 @@ class Finding(NamedTuple):
     facts: Mapping[str, Any] = {}
 
 
-@taking(DoctorOptions)
-def doctor(options: DoctorOptions) -> None:
+@command
+def doctor(
+    options: CountOptions,
+    *,
+    store: Store = None,
+    check: Annotated[
+        bool, flag("--check", "Also check every message and page of the store.")
+    ] = False,
+    repair: Annotated[
+        bool, flag("--repair", "Save what can be read of a damaged store; the old file is kept.")
+    ] = False,
+    window: Annotated[int | None, number_option("The window to try the trigger with.")] = None,
+) -> None:
     """Say what is installed, and prove that it works.
 
     Packages and what they are for; whether known texts have as many tokens as they should; whether
@@ -87,23 +78,23 @@ def doctor(options: DoctorOptions) -> None:
       compactctl doctor --store chat.db --check
       compactctl doctor --store chat.db --repair
     """
-    settings = settings_of(options)
+    settings = settings_of(options, store=store, window=window)
     checks: Mapping[str, Callable[[], Iterator[Finding]]] = {
         "installed": installed,
         "extras": extras,
         "tokens": vocabularies,
         "trigger": lambda: trigger(settings),
-        "store": lambda: store(settings, check=options.check or options.repair),
+        "store": lambda: stored(settings, check=check or repair),
     }
     repaired = None
     with Progress("Looking") as progress:
-        if options.repair:
+        if repair:
             progress.now("Repairing the store")
             repaired = wiring.repair_store(name_of_store(settings))
         found: dict[str, list[Finding]] = {}
-        for name, check in checks.items():
+        for name, look in checks.items():
             progress.now(f"Looking at {name}")
-            found[name] = _findings(name, check)
+            found[name] = _findings(name, look)
     broken = sum(each.state == "broken" for part in found.values() for each in part)
     if options.json:
         output.print_json(_json(found, repaired))
@@ -334,7 +325,7 @@ def _piece(number: int, tokens: int) -> str:
 # --- the store ------------------------------------------------------------------------------------
 
 
-def store(settings: CompactConfig, *, check: bool) -> Iterator[Finding]:
+def stored(settings: CompactConfig, *, check: bool) -> Iterator[Finding]:
     """What the store is like; with `check`, whether all of it is what was written."""
     file = name_of_store(settings)
     try:

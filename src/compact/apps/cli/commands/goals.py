@@ -13,7 +13,7 @@ import typer
 
 from compact.apps.cli import output, render, stores
 from compact.apps.cli.errors import Stop
-from compact.apps.cli.options import OpenOptions, taking
+from compact.apps.cli.options import OpenOptions, argument, command
 from compact.apps.cli.words import one_line
 from compact.core.goals import Goal, GoalStatus
 
@@ -21,7 +21,7 @@ LEAST_ID = 8
 """Letters of an id that a list shows at least."""
 
 
-@taking(OpenOptions)
+@command
 def list_goals(options: OpenOptions) -> None:
     """List a session's goals, with what was reached.
 
@@ -34,27 +34,24 @@ def list_goals(options: OpenOptions) -> None:
     _show(goals, options)
 
 
-@dataclass(frozen=True, kw_only=True)
-class AddOptions(OpenOptions):
-    """What `goals add` takes."""
-
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="What is wanted, in your words.")]
+@command
+def add(
+    options: OpenOptions,
+    *,
+    text: Annotated[str, argument("TEXT", "What is wanted, in your words.")],
     priority: Annotated[
         Literal["high", "medium", "low"], typer.Option(help="How much it matters.")
-    ] = "medium"
-
-
-@taking(AddOptions)
-def add(options: AddOptions) -> None:
+    ] = "medium",
+) -> None:
     """Add a goal to a session: it is in every prompt from now on.
 
     Examples:
       compactctl goals add harbour "Mend the roof before week 42." --priority high
     """
-    if not options.text.strip():
+    if not text.strip():
         raise Stop("TEXT: an empty goal; say what is wanted")
     with stores.entered(options) as ctx:
-        new = Goal(text=options.text.strip(), priority=options.priority)
+        new = Goal(text=text.strip(), priority=priority)
         goals = ctx.set_goals([*ctx.goals, new])
     _show(goals, options)
 
@@ -63,10 +60,10 @@ def add(options: AddOptions) -> None:
 class GoalOptions(OpenOptions):
     """What every command about one goal takes."""
 
-    goal: Annotated[str, typer.Argument(metavar="ID", help="A goal's id, or how it begins.")]
+    goal: Annotated[str, argument("ID", "A goal's id, or how it begins.")]
 
 
-@taking(GoalOptions)
+@command
 def done(options: GoalOptions) -> None:
     """Say that a goal was reached: it leaves the prompts and stays in the list.
 
@@ -76,7 +73,7 @@ def done(options: GoalOptions) -> None:
     _set(options, status="done")
 
 
-@taking(GoalOptions)
+@command
 def drop(options: GoalOptions) -> None:
     """Give a goal up: it leaves the prompts and stays in the list.
 
@@ -86,7 +83,7 @@ def drop(options: GoalOptions) -> None:
     _set(options, status="dropped")
 
 
-@taking(GoalOptions)
+@command
 def pause(options: GoalOptions) -> None:
     """Let a goal wait: it leaves the prompts until `goals resume`.
 
@@ -96,7 +93,7 @@ def pause(options: GoalOptions) -> None:
     _set(options, status="paused")
 
 
-@taking(GoalOptions)
+@command
 def resume(options: GoalOptions) -> None:
     """Take a goal up again, whatever became of it.
 
@@ -106,7 +103,7 @@ def resume(options: GoalOptions) -> None:
     _set(options, status="active")
 
 
-@taking(GoalOptions)
+@command
 def confirm(options: GoalOptions) -> None:
     """Make a goal that a model set your own: prompts show it as yours, and no model ends it.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated
 
 import typer
@@ -13,9 +12,11 @@ from compact.apps.cli.options import (
     BranchOptions,
     Most,
     OpenOptions,
+    argument,
+    command,
+    flag,
+    number_option,
     position,
-    taking,
-    whole_number,
 )
 from compact.apps.cli.render import Row
 from compact.apps.cli.words import counted, whole
@@ -24,10 +25,10 @@ FOUND = 10
 """Messages that `recall` gives unless more are asked for."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class HistoryOptions(BranchOptions):
-    """What `history` takes."""
-
+@command
+def history(
+    options: BranchOptions,
+    *,
     first: Annotated[
         int | None,
         typer.Option(
@@ -36,13 +37,10 @@ class HistoryOptions(BranchOptions):
             metavar="N",
             help="The first message to show. Default: the newest ones.",
         ),
-    ] = None
-    most: Most = PAGE
-    full: Annotated[bool, typer.Option("--full", help="Every message word for word.")] = False
-
-
-@taking(HistoryOptions)
-def history(options: HistoryOptions) -> None:
+    ] = None,
+    most: Most = PAGE,
+    full: Annotated[bool, flag("--full", "Every message word for word.")] = False,
+) -> None:
     """Read a session's history, the newest message last.
 
     It is complete, whatever was compressed. A page at a time: --from and --most.
@@ -54,10 +52,10 @@ def history(options: HistoryOptions) -> None:
     with stores.opened(options) as shelf:
         session = shelf.find(options.session)
         branch = shelf.branch(session, options.branch)
-        start = max(0, branch.messages - options.most)
-        if options.first is not None:
-            start = min(options.first, branch.messages)
-        entries = shelf.store.read(branch.id, start, start + options.most)
+        start = max(0, branch.messages - most)
+        if first is not None:
+            start = min(first, branch.messages)
+        entries = shelf.store.read(branch.id, start, start + most)
     rows: list[Row] = [(n, entry.message, entry.tokens) for n, entry in enumerate(entries, start)]
     if options.json:
         place = {"session": session.id, "branch": branch.id, "total": branch.messages}
@@ -68,19 +66,16 @@ def history(options: HistoryOptions) -> None:
     name = whole(session.title or session.id)
     line = f"{name} · branch {branch.id} · messages {page} of {branch.messages:,}"
     render.show_line(out, line, style="bold")
-    render.show_messages(out, rows, full=options.full)
+    render.show_messages(out, rows, full=full)
 
 
-@dataclass(frozen=True, kw_only=True)
-class RecallOptions(OpenOptions):
-    """What `recall` takes."""
-
-    query: Annotated[list[str], typer.Argument(metavar="QUERY...", help="What to look for.")]
-    most: Most = FOUND
-
-
-@taking(RecallOptions)
-def recall(options: RecallOptions) -> None:
+@command
+def recall(
+    options: OpenOptions,
+    *,
+    query: Annotated[list[str], argument("QUERY...", "What to look for.")],
+    most: Most = FOUND,
+) -> None:
     """Search a session's whole history by words, the best match first.
 
     Examples:
@@ -88,46 +83,37 @@ def recall(options: RecallOptions) -> None:
       compactctl recall harbour "E_TIMEOUT" --most 3 --json
     """
     with stores.entered(options) as ctx:
-        query = " ".join(options.query)
-        found = ctx.recall(query, limit=options.most)
+        wanted = " ".join(query)
+        found = ctx.recall(wanted, limit=most)
     if options.json:
         listed = [
             {"number": each.position, **each.model_dump(mode="json", exclude={"position"})}
             for each in found
         ]
-        output.print_json({"session": ctx.id, "query": query, "messages": listed})
+        output.print_json({"session": ctx.id, "query": wanted, "messages": listed})
         return
     out = render.console()
     if not found:
-        render.show_line(out, f"nothing in session {ctx.id!r} shares words with {query!r}")
+        render.show_line(out, f"nothing in session {ctx.id!r} shares words with {wanted!r}")
     for each in found:
         render.show_text(out, f"{each.position:,} · {whole(each.id)} · {each.role}", each.text)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ExpandOptions(OpenOptions):
-    """What `expand` takes."""
-
+@command
+def expand(
+    options: OpenOptions,
+    *,
     id: Annotated[
         str,
-        typer.Argument(
-            metavar="ID",
-            help="A checkpoint (ck-…, or how it begins), a message's id or number (negative from "
+        argument(
+            "ID",
+            "A checkpoint (ck-…, or how it begins), a message's id or number (negative from "
             "the end), a tool call.",
         ),
-    ]
-    max_tokens: Annotated[
-        int | None,
-        typer.Option(parser=whole_number, metavar="N", help="At most so many tokens."),
-    ] = None
-    start: Annotated[
-        int,
-        typer.Option(parser=position, metavar="N", help="Go on there, as a page says."),
-    ] = 0
-
-
-@taking(ExpandOptions)
-def expand(options: ExpandOptions) -> None:
+    ],
+    max_tokens: Annotated[int | None, number_option("At most so many tokens.")] = None,
+    start: Annotated[int, number_option("Go on there, as a page says.", position)] = 0,
+) -> None:
     """Show the original messages behind a checkpoint, a message or a tool call.
 
     Examples:
@@ -136,10 +122,8 @@ def expand(options: ExpandOptions) -> None:
       compactctl expand harbour 120 --max-tokens 2000 --start 7311
     """
     with stores.entered(options) as ctx:
-        start = options.start
-        found = ctx.expand(
-            stores.meant(ctx, options.id), max_tokens=options.max_tokens, start=start
-        )
+        start = start
+        found = ctx.expand(stores.meant(ctx, id), max_tokens=max_tokens, start=start)
         history = ctx.history
         rows: list[Row] = [
             (history.position_of(message.id), message, history.counter.message(message))
@@ -148,7 +132,7 @@ def expand(options: ExpandOptions) -> None:
     if options.json:
         sizes = {"tokens": found.tokens, "whole": found.is_whole}
         sizes |= found.model_dump(include={"unit", "total", "start", "next"})
-        told = {"session": ctx.id, "id": options.id, **sizes}
+        told = {"session": ctx.id, "id": id, **sizes}
         output.print_json({**told, "messages": render.messages_json(rows)})
         return
     out = render.console()

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Annotated, Any
-
-import typer
 
 from compact import wiring
 from compact.apps.cli import output, render
 from compact.apps.cli.errors import Stop
-from compact.apps.cli.options import SettingsOptions, taking
+from compact.apps.cli.options import SettingsOptions, argument, command, text_option
 from compact.apps.cli.settings import settings_of
 from compact.apps.cli.words import one_line
 from compact.config import CompactConfig, did_you_mean
@@ -28,24 +26,18 @@ ASSUMED = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class ModelsOptions(SettingsOptions):
-    """What `models` takes."""
-
+@command
+def models(
+    options: SettingsOptions,
+    *,
     name: Annotated[
-        str | None,
-        typer.Argument(metavar="NAME", help="A model's key, or a part of names to look for."),
-    ] = None
+        str | None, argument("NAME", "A model's key, or a part of names to look for.")
+    ] = None,
     server: Annotated[
         str | None,
-        typer.Option(
-            metavar="URL|ollama", help="Ask a server which models it has, instead of the list."
-        ),
-    ] = None
-
-
-@taking(ModelsOptions)
-def models(options: ModelsOptions) -> None:
+        text_option("URL|ollama", "Ask a server which models it has, instead of the list."),
+    ] = None,
+) -> None:
     """Show what is known of models.
 
     Without NAME all of them, local ones first; with a part of names those that have it; with a
@@ -61,12 +53,12 @@ def models(options: ModelsOptions) -> None:
     """
     settings = settings_of(options)
     book = settings.book()
-    if options.server is not None:
-        told, show = _offered(options.server, options.name, book), _show_offered
-    elif (known := _meant(book, options.name)) is not None:
-        told, show = _in_full(settings, options.name or "", known), _show_one
+    if server is not None:
+        told, show = _offered(server, name, book), _show_offered
+    elif (known := _meant(book, name)) is not None:
+        told, show = _in_full(settings, name or "", known), _show_one
     else:
-        told, show = {"models": [_entry(each) for each in _found(book, options.name)]}, _show_list
+        told, show = {"models": [_entry(each) for each in _found(book, name)]}, _show_list
     if options.json:
         output.print_json(told)
     else:

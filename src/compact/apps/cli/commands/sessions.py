@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
@@ -19,9 +18,11 @@ from compact.apps.cli.options import (
     OpenOptions,
     SessionOptions,
     StoreOptions,
+    command,
+    flag,
+    number_option,
     share,
-    taking,
-    whole_number,
+    text_option,
 )
 from compact.apps.cli.progress import Progress
 from compact.apps.cli.stores import Shelf
@@ -35,15 +36,12 @@ WIDE = 1_000
 """Columns of a list that is no terminal's."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ListOptions(StoreOptions):
-    """What `sessions list` takes."""
-
-    most: Most = PAGE
-
-
-@taking(ListOptions)
-def list_sessions(options: ListOptions) -> None:
+@command
+def list_sessions(
+    options: StoreOptions,
+    *,
+    most: Most = PAGE,
+) -> None:
     """List the sessions, the one that changed last at the end.
 
     Examples:
@@ -52,7 +50,7 @@ def list_sessions(options: ListOptions) -> None:
     """
     with stores.opened(options) as shelf:
         known = shelf.sessions()
-    page = known[: options.most][::-1]
+    page = known[:most][::-1]
     if options.json:
         listed = [render.session_json(session) for session in page]
         output.print_json({"store": shelf.file, "total": len(known), "sessions": listed})
@@ -82,7 +80,7 @@ def list_sessions(options: ListOptions) -> None:
     render.show_table(out, names, rows, right=("messages", "tokens"))
 
 
-@taking(OpenOptions)
+@command
 def show(options: OpenOptions) -> None:
     """Show what a session consists of.
 
@@ -156,10 +154,10 @@ def _show_snapshots(out: Console, told: dict[str, Any]) -> None:
     render.show_table(out, ("snapshot", "at", "what for", "note"), rows, right=("at",))
 
 
-@dataclass(frozen=True, kw_only=True)
-class CompressOptions(OpenOptions):
-    """What `sessions compress` takes."""
-
+@command
+def compress(
+    options: OpenOptions,
+    *,
     target_ratio: Annotated[
         float | None,
         typer.Option(
@@ -168,20 +166,16 @@ class CompressOptions(OpenOptions):
             help="The share to keep of what may be shortened, such as 0.4 or 40%. Default: down "
             "to the target of the settings.",
         ),
-    ] = None
+    ] = None,
     summarizer: Annotated[
         str | None,
-        typer.Option(
-            metavar="KEY",
-            help="Who writes: a model such as ollama:qwen3:8b, or extractive. Default: the "
-            "settings'.",
+        text_option(
+            "KEY",
+            "Who writes: a model such as ollama:qwen3:8b, or extractive. Default: the settings'.",
         ),
-    ] = None
-    keep: Keep = None
-
-
-@taking(CompressOptions)
-def compress(options: CompressOptions) -> None:
+    ] = None,
+    keep: Keep = None,
+) -> None:
     """Compress a session now, and say what was done.
 
     The history stays as it is; `undo` takes it back.
@@ -193,10 +187,12 @@ def compress(options: CompressOptions) -> None:
     """
     with (
         Progress("Compressing context") as progress,
-        stores.entered(options, on_event=progress.on_event) as ctx,
+        stores.entered(
+            options, on_event=progress.on_event, summarizer=summarizer, keep=keep
+        ) as ctx,
     ):
         before = {each.id for each in ctx.checkpoints}
-        plan = ctx.compress_conversation(options.target_ratio, guidance=options.keep or "")
+        plan = ctx.compress_conversation(target_ratio, guidance=keep or "")
         made = [each for each in ctx.checkpoints if each.id not in before]
         standing, line = render.standing_json(ctx), render.standing_line(ctx)
     if options.json:
@@ -225,10 +221,10 @@ def _show_made(out: Console, made: Sequence[Checkpoint]) -> None:
         out.print(f"together {counted(len(made), 'checkpoint')}: {total}, {before:,} > {after}")
 
 
-@dataclass(frozen=True, kw_only=True)
-class AsideOptions(OpenOptions):
-    """What `sessions put-aside` takes."""
-
+@command
+def put_aside(
+    options: OpenOptions,
+    *,
     message: Annotated[
         str | None,
         typer.Argument(
@@ -237,19 +233,12 @@ class AsideOptions(OpenOptions):
             "characters. Default: your newest message.",
             show_default=False,
         ),
-    ] = None
+    ] = None,
     tokens: Annotated[
         int | None,
-        typer.Option(
-            parser=whole_number,
-            metavar="N",
-            help="Tokens that are shown of it. Default: as many as let the next prompt fit.",
-        ),
-    ] = None
-
-
-@taking(AsideOptions)
-def put_aside(options: AsideOptions) -> None:
+        number_option("Tokens that are shown of it. Default: as many as let the next prompt fit."),
+    ] = None,
+) -> None:
     """Show a model only head and tail of a message that fits in no window.
 
     Its whole text stays in the history, where recall and expand read it by the id that is shown.
@@ -259,30 +248,25 @@ def put_aside(options: AsideOptions) -> None:
       compactctl sessions put-aside harbour 120 --tokens 500
     """
     with stores.entered(options) as ctx:
-        meant = options.message and stores.message_meant(ctx, options.message)
-        message = ctx.put_aside(meant, tokens=options.tokens)
-        position = ctx.history.position_of(message.id)
-        is_whole = position is None or ctx.history[position].text == message.text
-        told = {"message": message.id, "shown": message.text, **render.standing_json(ctx)}
+        meant = message and stores.message_meant(ctx, message)
+        put = ctx.put_aside(meant, tokens=tokens)
+        position = ctx.history.position_of(put.id)
+        is_whole = position is None or ctx.history[position].text == put.text
+        told = {"message": put.id, "shown": put.text, **render.standing_json(ctx)}
     if options.json:
         output.print_json({**told, "whole": is_whole})
     elif is_whole:
-        render.tell(f"message {one_line(message.id)!r} is short enough as it is: it is shown whole")
+        render.tell(f"message {one_line(put.id)!r} is short enough as it is: it is shown whole")
     else:
-        output.print_data(f"{one_line(message.id)}\n")
+        output.print_data(f"{one_line(put.id)}\n")
 
 
-@dataclass(frozen=True, kw_only=True)
-class DeleteOptions(SessionOptions):
-    """What `sessions delete` takes."""
-
-    yes: Annotated[
-        bool, typer.Option("--yes", help="Do not ask. SESSION must then be the whole id.")
-    ] = False
-
-
-@taking(DeleteOptions)
-def delete(options: DeleteOptions) -> None:
+@command
+def delete(
+    options: SessionOptions,
+    *,
+    yes: Annotated[bool, flag("--yes", "Do not ask. SESSION must then be the whole id.")] = False,
+) -> None:
     """Delete a session for good, after asking.
 
     Messages, branches, checkpoints, snapshots and the search index: nothing of it stays in the
@@ -294,7 +278,7 @@ def delete(options: DeleteOptions) -> None:
     """
     with stores.opened(options) as shelf:
         session = shelf.find(options.session)
-        if not _is_wanted(shelf, session, options):
+        if not _is_wanted(shelf, session, options.session, yes=yes):
             _tell("nothing was deleted")
             return
         total = _size_of(shelf, session)  # others may have written while the person thought
@@ -310,14 +294,14 @@ def _size_of(shelf: Shelf, session: Session) -> int:
     return sum(each.messages - each.fork for each in shelf.store.branches(session.id))
 
 
-def _is_wanted(shelf: Shelf, session: Session, options: DeleteOptions) -> bool:
+def _is_wanted(shelf: Shelf, session: Session, name: str, *, yes: bool) -> bool:
     """Whether the person says yes.
 
     Raises:
         Stop: nobody can be asked.
     """
-    if options.yes:
-        if options.session != session.id:
+    if yes:
+        if name != session.id:
             raise Stop(f"--yes wants the whole id: {session.id!r}")
         return True
     if not all(s is not None and s.isatty() for s in (sys.stdin, sys.stderr)):

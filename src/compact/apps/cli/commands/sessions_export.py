@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -10,7 +9,7 @@ import typer
 
 from compact.apps.cli import output, render, session_file, session_markdown, stores
 from compact.apps.cli.errors import Stop
-from compact.apps.cli.options import BranchOptions, Out, taking
+from compact.apps.cli.options import BranchOptions, Out, command, flag
 from compact.apps.cli.progress import Progress
 from compact.apps.cli.session_file import SessionFile
 from compact.apps.cli.stores import Shelf
@@ -19,25 +18,22 @@ from compact.core.messages import Message
 from compact.core.sessions import Branch, Session
 
 
-@dataclass(frozen=True, kw_only=True)
-class ExportOptions(BranchOptions):
-    """What `sessions export` takes."""
-
-    out: Out = None
+@command
+def export_session(
+    options: BranchOptions,
+    *,
+    out: Out = None,
     format: Annotated[
         Literal["json", "md"] | None,
         typer.Option(
             help="json: every message as it is, for import; md: for reading. Default: by OUT's "
             "name, else json."
         ),
-    ] = None
+    ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Let OUT replace a file that is no exported session.")
-    ] = False
-
-
-@taking(ExportOptions)
-def export_session(options: ExportOptions) -> None:
+        bool, flag("--force", "Let OUT replace a file that is no exported session.")
+    ] = False,
+) -> None:
     """Write a session to a file: everything said on one branch, whatever was compressed.
 
     JSON can be imported again without the loss of a message, goal or pin; checkpoints are in it for
@@ -50,29 +46,29 @@ def export_session(options: ExportOptions) -> None:
       compactctl sessions export harbour > harbour.json
       compactctl sessions export harbour -o harbour.md
     """
-    if options.json and options.out is None:
+    if options.json and out is None:
         raise Stop("--json prints a report where the session would go: give -o OUT")
-    output.check_name("-o", options.out)
-    by_name = "md" if (options.out or "").lower().endswith((".md", ".markdown")) else "json"
+    output.check_name("-o", out)
+    by_name = "md" if (out or "").lower().endswith((".md", ".markdown")) else "json"
     with Progress("Reading") as progress, stores.opened(options) as shelf:
-        if options.out is not None:
-            _check_out(options.out, shelf, force=options.force)
+        if out is not None:
+            _check_out(out, shelf, force=force)
         session = shelf.find(options.session)
         branch = shelf.branch(session, options.branch)
         messages = [e.message for e in shelf.store.read(branch.id, 0, branch.messages)]
         left = _left_out(shelf, branch)
         progress.now("Writing")
-        if (options.format or by_name) == "md":
+        if (format or by_name) == "md":
             text = "".join(session_markdown.written(session, messages))
         else:
             text = "".join(session_file.written(_file_of(shelf, session, branch, messages)))
-    size = output.write(options.out, text)
+    size = output.write(out, text)
     if options.json:
         told = {"session": session.id, "branch": branch.id, "messages": len(messages)}
-        output.print_json({**told, "out": options.out, "bytes": size, "left_out": left})
+        output.print_json({**told, "out": out, "bytes": size, "left_out": left})
         return
     if size is not None:
-        render.tell(f"wrote {options.out} ({counted(len(messages), 'message')}, {size:,} bytes)")
+        render.tell(f"wrote {out} ({counted(len(messages), 'message')}, {size:,} bytes)")
     if any(left.values()):
         render.tell(_in_words(left), style="yellow")
 

@@ -14,7 +14,14 @@ import typer
 from compact import wiring
 from compact.apps.cli import jobs, output, render, session_file, stores
 from compact.apps.cli.errors import Stop
-from compact.apps.cli.options import CountOptions, ReadOptions, StoreOptions, taking
+from compact.apps.cli.options import (
+    CountOptions,
+    ReadOptions,
+    StoreOptions,
+    argument,
+    command,
+    text_option,
+)
 from compact.apps.cli.progress import Progress
 from compact.apps.cli.session_file import SessionFile
 from compact.apps.cli.session_markdown import is_session_markdown
@@ -36,21 +43,19 @@ class ImportOptions(StoreOptions, ReadOptions, CountOptions):
 
     file: Annotated[
         str,
-        typer.Argument(
-            metavar="FILE",
-            help="A conversation in any known format, or an exported session; - is standard input.",
+        argument(
+            "FILE",
+            "A conversation in any known format, or an exported session; - is standard input.",
         ),
     ]
     id: Annotated[
         str | None,
         typer.Option("--as", metavar="ID", help="The session's id. Default: the file's name."),
     ] = None
-    title: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Its title. Default: the file's.")
-    ] = None
+    title: Annotated[str | None, text_option("TEXT", "Its title. Default: the file's.")] = None
 
 
-@taking(ImportOptions)
+@command
 def import_session(options: ImportOptions) -> None:
     """Bring a conversation in from a file, as a session of its own.
 

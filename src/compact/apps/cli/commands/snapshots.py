@@ -6,26 +6,27 @@ Nothing is lost by any of them: what came after stays on its own branch, and `un
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Annotated
 
-import typer
-
 from compact.apps.cli import output, render, stores
-from compact.apps.cli.options import OpenOptions, count, taking
+from compact.apps.cli.options import (
+    OpenOptions,
+    argument,
+    command,
+    count,
+    number_option,
+    text_option,
+)
 from compact.apps.cli.words import one_line, whole
 from compact.managers.context import ContextManager
 
 
-@dataclass(frozen=True, kw_only=True)
-class SnapshotOptions(OpenOptions):
-    """What `snapshot` takes."""
-
-    note: Annotated[str, typer.Option(metavar="TEXT", help="What it is for.")] = ""
-
-
-@taking(SnapshotOptions)
-def snapshot(options: SnapshotOptions) -> None:
+@command
+def snapshot(
+    options: OpenOptions,
+    *,
+    note: Annotated[str, text_option("TEXT", "What it is for.")] = "",
+) -> None:
     """Keep where a session stands, to restore it later.
 
     It prints the snapshot's id; `sessions show` lists all.
@@ -34,7 +35,7 @@ def snapshot(options: SnapshotOptions) -> None:
       compactctl snapshot harbour --note "before the migration"
     """
     with stores.entered(options) as ctx:
-        made = ctx.snapshot(options.note)
+        made = ctx.snapshot(note)
         told = {"snapshot": made.id, **render.standing_json(ctx)}
     if options.json:
         output.print_json(told)
@@ -42,17 +43,12 @@ def snapshot(options: SnapshotOptions) -> None:
         output.print_data(f"{whole(made.id)}\n")
 
 
-@dataclass(frozen=True, kw_only=True)
-class RestoreOptions(OpenOptions):
-    """What `restore` takes."""
-
-    snapshot: Annotated[
-        str, typer.Argument(metavar="SNAPSHOT", help="The snapshot's id, or how it begins.")
-    ]
-
-
-@taking(RestoreOptions)
-def restore(options: RestoreOptions) -> None:
+@command
+def restore(
+    options: OpenOptions,
+    *,
+    snapshot: Annotated[str, argument("SNAPSHOT", "The snapshot's id, or how it begins.")],
+) -> None:
     """Go on from a snapshot: its messages, checkpoints, goals and policy.
 
     What came after it stays on its own branch; where the session stood is kept as a snapshot too.
@@ -64,14 +60,14 @@ def restore(options: RestoreOptions) -> None:
         session = shelf.find(options.session)
         known = {each.id: each for each in shelf.store.snapshots(session.id)}
         where = f"session {session.id!r}"
-        name = stores.one_of(options.snapshot, list(known), what="snapshot", where=where)
+        name = stores.one_of(snapshot, list(known), what="snapshot", where=where)
         window = options.window or known[name].window
         ctx = stores.context_of(shelf, session, window=window)
         ctx.restore(known[name])
         _say_where(ctx, options, f"restored {name}")
 
 
-@taking(OpenOptions)
+@command
 def undo(options: OpenOptions) -> None:
     """Take back the last compression, restore or branch of a session.
 
@@ -83,7 +79,7 @@ def undo(options: OpenOptions) -> None:
     _move(options, lambda ctx: ctx.undo(), "undone")
 
 
-@taking(OpenOptions)
+@command
 def redo(options: OpenOptions) -> None:
     """Take the last undo back.
 
@@ -93,20 +89,12 @@ def redo(options: OpenOptions) -> None:
     _move(options, lambda ctx: ctx.redo(), "done again")
 
 
-@dataclass(frozen=True, kw_only=True)
-class ForkOptions(OpenOptions):
-    """What `branch` takes."""
-
-    at: Annotated[
-        int,
-        typer.Option(
-            parser=count, metavar="N", help="How many messages the new branch begins with."
-        ),
-    ]
-
-
-@taking(ForkOptions)
-def branch(options: ForkOptions) -> None:
+@command
+def branch(
+    options: OpenOptions,
+    *,
+    at: Annotated[int, number_option("How many messages the new branch begins with.", count)],
+) -> None:
     """Go on from where a session had N messages, on a branch of its own.
 
     What came after stays on the branch it is on; `undo` goes back there.
@@ -114,7 +102,7 @@ def branch(options: ForkOptions) -> None:
     Examples:
       compactctl branch harbour --at 120
     """
-    _move(options, lambda ctx: ctx.branch(at=options.at), "branched off")
+    _move(options, lambda ctx: ctx.branch(at=at), "branched off")
 
 
 def _move(options: OpenOptions, go: Callable[[ContextManager], object], done: str) -> None:

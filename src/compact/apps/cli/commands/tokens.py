@@ -11,7 +11,7 @@ from rich.console import Console
 from compact import wiring
 from compact.apps.cli import output, render
 from compact.apps.cli.jobs import Job, job_of
-from compact.apps.cli.options import FileOptions, taking
+from compact.apps.cli.options import FileOptions, command
 from compact.apps.cli.progress import Progress
 from compact.apps.cli.words import counted, one_line
 from compact.core.messages import Image, Message, Part, Text, Thinking, ToolCall, ToolResult
@@ -22,7 +22,7 @@ TOOLS_SHOWN = 15
 BAR = 30
 
 
-@taking(FileOptions)
+@command
 def tokens(options: FileOptions) -> None:
     """Show where the window goes.
 

@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated
 
-import typer
-
 from compact.apps.cli import output, render
-from compact.apps.cli.options import JsonOptions, SettingsOptions, taking
+from compact.apps.cli.options import JsonOptions, SettingsOptions, argument, command
 from compact.apps.cli.settings import origin_of, settings_of
 from compact.apps.cli.words import visible
 from compact.wiring import token_counter_of
 
 
-@dataclass(frozen=True, kw_only=True)
-class ValidateOptions(JsonOptions):
-    """What `validate-config` takes."""
-
-    file: Annotated[
-        str | None, typer.Argument(metavar="[FILE]", help="Settings, as YAML or JSON.")
-    ] = None
-
-
-@taking(ValidateOptions)
-def validate_config(options: ValidateOptions) -> None:
+@command
+def validate_config(
+    options: JsonOptions,
+    *,
+    file: Annotated[str | None, argument("[FILE]", "Settings, as YAML or JSON.")] = None,
+) -> None:
     """Check the settings, and show where each came from.
 
     Defaults, then FILE, then .env in this folder, then COMPACT_* variables: the later counts.
@@ -35,7 +27,7 @@ def validate_config(options: ValidateOptions) -> None:
       compactctl validate-config compact.yaml
       COMPACT_TRIGGER_PCT=0.8 compactctl validate-config compact.yaml --json
     """
-    settings = settings_of(SettingsOptions(config=options.file))
+    settings = settings_of(SettingsOptions(config=file))
     token_counter_of(settings, "chat_completions")
     window = settings.window()
     values = settings.model_dump(mode="json")
