@@ -112,19 +112,20 @@ def transcript_of(
 # --- planning -------------------------------------------------------------------------------------
 
 
-def plan_of(job: Job, options: PlanOptions, progress: Progress) -> Plan:
-    """What a compression of the job does.
+def planned(options: PlanOptions, progress: Progress) -> tuple[Job, Plan]:
+    """The conversation that the options name, and what a compression of it does.
 
     Raises:
         CannotFit: what may not be shortened exceeds the limit.
         Stop: no limit is given, or a pin fits no message.
     """
+    job = job_of(options)
     limit = _limit_of(job.settings, options.max_tokens)
     pins = positions_of(options.pin or (), job.messages)
-    return made_plan(job, limit, pins=pins, progress=progress)
+    return job, plan_of(job, limit, pins=pins, progress=progress)
 
 
-def made_plan(
+def plan_of(
     job: Job,
     limit: int,
     *,

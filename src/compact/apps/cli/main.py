@@ -30,85 +30,63 @@ Examples:
 """
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
-    "compact": ("compact:compact", "Fit a conversation into a number of tokens."),
-    "dry-run": ("compact:dry_run", "Show what compact would do, and why."),
-    "diff": ("diff:diff", "Show before and after, message by message."),
-    "tokens": ("tokens:tokens", "Show where the window goes."),
-    "validate-config": (
-        "validate_config:validate_config",
-        "Check the settings, and show where each came from.",
-    ),
-    "models": ("models:models", "Show what is known of models."),
-    "demo": ("demo:demo", "Compress the sample that comes along: 511 messages."),
-    "history": ("history:history", "Read a session's history, the newest message last."),
+    "compact": ("compact", "Fit a conversation into a number of tokens."),
+    "dry-run": ("compact", "Show what compact would do, and why."),
+    "diff": ("diff", "Show before and after, message by message."),
+    "tokens": ("tokens", "Show where the window goes."),
+    "validate-config": ("validate_config", "Check the settings, and show where each came from."),
+    "models": ("models", "Show what is known of models."),
+    "demo": ("demo", "Compress the sample that comes along: 511 messages."),
+    "history": ("history", "Read a session's history, the newest message last."),
     "context": (
-        "context:context",
+        "context",
         "Show what a model sees of a session now, or saw when it had N messages.",
     ),
-    "recall": (
-        "history:recall",
-        "Search a session's whole history by words, the best match first.",
-    ),
+    "recall": ("history", "Search a session's whole history by words, the best match first."),
     "expand": (
-        "history:expand",
+        "history",
         "Show the original messages behind a checkpoint, a message or a tool call.",
     ),
-    "checkpoints": (
-        "checkpoints:checkpoints",
-        "Show a session's checkpoints as a tree, or read one.",
-    ),
-    "snapshot": ("snapshots:snapshot", "Keep where a session stands, to restore it later."),
-    "restore": (
-        "snapshots:restore",
-        "Go on from a snapshot: its messages, checkpoints, goals and policy.",
-    ),
-    "undo": (
-        "snapshots:undo",
-        "Take back the last compression, restore or branch of a session.",
-    ),
-    "redo": ("snapshots:redo", "Take the last undo back."),
-    "branch": (
-        "snapshots:branch",
-        "Go on from where a session had N messages, on a branch of its own.",
-    ),
-    "doctor": ("doctor:doctor", "Say what is installed, and prove that it works."),
-    "sessions list": (
-        "sessions:list_sessions",
-        "List the sessions, the one that changed last at the end.",
-    ),
-    "sessions show": ("sessions:show", "Show what a session consists of."),
+    "checkpoints": ("checkpoints", "Show a session's checkpoints as a tree, or read one."),
+    "snapshot": ("snapshots", "Keep where a session stands, to restore it later."),
+    "restore": ("snapshots", "Go on from a snapshot: its messages, checkpoints, goals and policy."),
+    "undo": ("snapshots", "Take back the last compression, restore or branch of a session."),
+    "redo": ("snapshots", "Take the last undo back."),
+    "branch": ("snapshots", "Go on from where a session had N messages, on a branch of its own."),
+    "doctor": ("doctor", "Say what is installed, and prove that it works."),
+    "sessions list": ("sessions", "List the sessions, the one that changed last at the end."),
+    "sessions show": ("sessions", "Show what a session consists of."),
     "sessions import": (
-        "sessions_import:import_session",
+        "sessions_import",
         "Bring a conversation in from a file, as a session of its own.",
     ),
     "sessions export": (
-        "sessions_export:export_session",
+        "sessions_export",
         "Write a session to a file: everything said on one branch, whatever was compressed.",
     ),
-    "sessions compress": ("sessions:compress", "Compress a session now, and say what was done."),
+    "sessions compress": ("sessions", "Compress a session now, and say what was done."),
     "sessions put-aside": (
-        "sessions:put_aside",
+        "sessions",
         "Show a model only head and tail of a message that fits in no window.",
     ),
-    "sessions delete": ("sessions:delete", "Delete a session for good, after asking."),
-    "goals list": ("goals:list_goals", "List a session's goals, with what was reached."),
-    "goals add": ("goals:add", "Add a goal to a session: it is in every prompt from now on."),
+    "sessions delete": ("sessions", "Delete a session for good, after asking."),
+    "goals list": ("goals", "List a session's goals, with what was reached."),
+    "goals add": ("goals", "Add a goal to a session: it is in every prompt from now on."),
     "goals done": (
-        "goals:done",
+        "goals",
         "Say that a goal was reached: it leaves the prompts and stays in the list.",
     ),
-    "goals drop": ("goals:drop", "Give a goal up: it leaves the prompts and stays in the list."),
-    "goals pause": (
-        "goals:pause",
-        "Let a goal wait: it leaves the prompts until `goals resume`.",
-    ),
-    "goals resume": ("goals:resume", "Take a goal up again, whatever became of it."),
+    "goals drop": ("goals", "Give a goal up: it leaves the prompts and stays in the list."),
+    "goals pause": ("goals", "Let a goal wait: it leaves the prompts until `goals resume`."),
+    "goals resume": ("goals", "Take a goal up again, whatever became of it."),
     "goals confirm": (
-        "goals:confirm",
+        "goals",
         "Make a goal that a model set your own: prompts show it as yours, and no model ends it.",
     ),
 }
-"""Command → where it is in `commands`, and the first sentence of its help."""
+"""Command → its module in `commands`, and the first sentence of its help. The function is called as
+the command is: `sessions put-aside` is `sessions_put_aside`.
+"""
 
 GROUPS: Mapping[str, tuple[type[TyperGroup], str]] = {
     "sessions": (
@@ -171,9 +149,10 @@ def _root(
 def command_line() -> TyperGroup:
     """All commands; none of their modules is imported yet."""
     found: dict[str, dict[str, LazyCommand]] = {"": {}, **{name: {} for name in GROUPS}}
-    for full_name, (place, line) in COMMANDS.items():
+    for full_name, (module, line) in COMMANDS.items():
         group, _, name = full_name.rpartition(" ")
         settings = {"ignore_unknown_options": True} if full_name in TAKES_NUMBERS else {}
+        place = f"{module}:{full_name.replace(' ', '_').replace('-', '_')}"
         found[group][name] = LazyCommand(name, place, line, settings)
     groups = {}
     for name, (kind, text) in GROUPS.items():

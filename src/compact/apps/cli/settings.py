@@ -62,8 +62,10 @@ def settings_of(options: SettingsOptions, **own: object) -> CompactConfig:
         if error.field == "max_context_tokens" and asked.get("window") is not None:
             raise Stop(f"--window: {error.reason}") from None
         raise _with_file_named(error) from None
-    _check_summarizers(settings, summarizer)
-    _check_hosts(settings, said="summarizer" in asked)
+    hosts = _check_models(settings, summarizer)
+    if "summarizer" in asked and settings.strategy != "off":
+        for where in hosts:
+            say(f"summaries are asked for at {where}")
     if asked.get("keep") and {*settings.summarizers()} <= {wiring.EXTRACTIVE}:
         say("--keep changes nothing here: it asks a model that summarizes (see --summarizer)")
     if (settings.max_context_tokens or 0) > LARGEST:
@@ -87,37 +89,26 @@ def check_choice(option: str, name: str, known: Sequence[str] | Mapping[str, str
         raise Stop(f"{option}: nothing is called {name!r}{hint}")
 
 
-def _check_summarizers(settings: CompactConfig, option: str | None) -> None:
-    """Refuse a summarizer that names no model, before any work is done.
+def _check_models(settings: CompactConfig, option: str | None) -> list[str]:
+    """Where on other machines summaries are asked for. Refused are a summarizer that names no
+    model, before any work is done; and models on other machines that only the `.env` of this folder
+    names: whoever made the folder would have the conversation.
 
     Raises:
         InvalidConfig, Stop: naming the setting or the option.
     """
-    names = {"summarizer": [settings.summarizer], "summarizer_fallbacks": settings.summarizers()}
-    for setting, keys in names.items():
-        for key in keys:
-            try:
-                if key != wiring.EXTRACTIVE:
-                    parse_key(key)
-            except UnknownModel as error:
-                if key == option:
-                    raise Stop(f"--summarizer: {error}; or extractive, or off") from None
-                raise settings.wrong(setting, str(error)) from None
-
-
-def _check_hosts(settings: CompactConfig, *, said: bool) -> None:
-    """Refuse models on other machines that only the `.env` of this folder names: whoever made the
-    folder would have the conversation. With `said`, say where summaries are asked for.
-
-    Raises:
-        InvalidConfig: naming the setting.
-    """
-    model = settings.model if settings.model and "://" in settings.model else wiring.EXTRACTIVE
     keys = [("summarizer", settings.summarizer)]
     keys += [("summarizer_fallbacks", key) for key in settings.summarizers()[1:]]
+    if settings.model and "://" in settings.model:
+        keys.append(("model", settings.model))
     hosts: list[str] = []
-    for setting, key in (*keys, ("model", model)):
-        where = None if key == wiring.EXTRACTIVE else wiring.leads_to(key)
+    for setting, key in keys:
+        try:
+            where = None if key == wiring.EXTRACTIVE else wiring.leads_to(key)
+        except UnknownModel as error:
+            if key == option:
+                raise Stop(f"--summarizer: {error}; or extractive, or off") from None
+            raise settings.wrong(setting, str(error)) from None
         if where is None:
             continue
         if is_from_env_file(settings.origin(setting), os.environ):
@@ -128,9 +119,7 @@ def _check_hosts(settings: CompactConfig, *, said: bool) -> None:
             raise settings.wrong(setting, reason)
         if setting != "model" and parse_key(key).provider != "transformers":
             hosts.append(where)
-    if said and settings.strategy != "off":
-        for where in dict.fromkeys(hosts):
-            say(f"summaries are asked for at {where}")
+    return list(dict.fromkeys(hosts))
 
 
 # --- the file `.env` ------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import typer
 
 from compact.apps.cli import output, render
 from compact.apps.cli.errors import Stop
-from compact.apps.cli.jobs import job_of, plan_of
+from compact.apps.cli.jobs import planned
 from compact.apps.cli.options import Out, PlanOptions, command, flag
 from compact.apps.cli.progress import Progress
 from compact.wiring import write_transcript
@@ -47,8 +47,7 @@ def compact(
     if out and not force and output.is_same_file(out, options.file):
         raise Stop(f"{out} is the input itself; --force replaces it")
     with Progress("Reading") as progress:
-        job = job_of(options)
-        plan = plan_of(job, options, progress)
+        job, plan = planned(options, progress)
         progress.now("Writing")
         if form == "text":
             text = plan.context.render_text() + "\n"
@@ -78,8 +77,7 @@ def dry_run(options: PlanOptions) -> None:
       compactctl dry-run session.jsonl --max-tokens 8000 --summarizer off --json
     """
     with Progress("Reading") as progress:
-        job = job_of(options)
-        plan = plan_of(job, options, progress)
+        job, plan = planned(options, progress)
     if options.json:
         output.print_json(render.plan_json(plan, job))
         return

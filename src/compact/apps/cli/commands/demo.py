@@ -7,7 +7,7 @@ from typing import Annotated
 
 from compact.apps.cli import output, render
 from compact.apps.cli.errors import Stop
-from compact.apps.cli.jobs import Job, made_plan
+from compact.apps.cli.jobs import Job, plan_of
 from compact.apps.cli.options import CountOptions, command, number_option, text_option
 from compact.apps.cli.settings import settings_of
 from compact.apps.cli.words import visible
@@ -51,7 +51,7 @@ def demo(
         return
     transcript = read_transcript(SAMPLE, data=data)
     job = Job(settings, transcript, token_counter_of(settings, transcript.wire))
-    plan = made_plan(job, max_tokens, key=KEY)
+    plan = plan_of(job, max_tokens, key=KEY)
     if options.json:
         output.print_json(render.plan_json(plan, job))
         return

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from compact.apps.cli import output, render
 from compact.apps.cli.changes import Change, changes_of, runs_of
-from compact.apps.cli.jobs import job_of, plan_of
+from compact.apps.cli.jobs import planned
 from compact.apps.cli.options import PlanOptions, command, flag
 from compact.apps.cli.progress import Progress
 from compact.apps.cli.words import one_line, visible
@@ -44,8 +44,7 @@ def diff(
       compactctl diff session.jsonl --max-tokens 8000 --full | less -R
     """
     with Progress("Reading") as progress:
-        job = job_of(options)
-        plan = plan_of(job, options, progress)
+        job, plan = planned(options, progress)
         rows = changes_of(plan, job)
     if options.json:
         output.print_json({**render.plan_json(plan, job), "messages": [_json(r) for r in rows]})

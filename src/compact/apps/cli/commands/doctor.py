@@ -34,6 +34,7 @@ from compact.errors import CannotFit, CompactError, NotFound, StoreFailed
 
 if TYPE_CHECKING:
     from compact.managers.context import ContextManager
+    from compact.wiring import RepairReport
 
 try:
     from compact.apps.cli import render
@@ -50,7 +51,22 @@ class Finding(NamedTuple):
     about: str
     state: str
     text: str
-    facts: Mapping[str, Any] = {}
+    facts: Mapping[str, Any]
+
+
+def ok(about: str, text: str, **facts: object) -> Finding:
+    """What is as it should be."""
+    return Finding(about, "ok", text, facts)
+
+
+def note(about: str, text: str, **facts: object) -> Finding:
+    """What a person should know of."""
+    return Finding(about, "note", text, facts)
+
+
+def broken(about: str, text: str, **facts: object) -> Finding:
+    """What does not work."""
+    return Finding(about, "broken", text, facts)
 
 
 @command
@@ -94,24 +110,22 @@ def doctor(
         found: dict[str, list[Finding]] = {}
         for name, look in checks.items():
             progress.now(f"Looking at {name}")
-            found[name] = _findings(name, look)
-    broken = sum(each.state == "broken" for part in found.values() for each in part)
+            found[name] = list(_findings(name, look))
+    wrong = sum(each.state == "broken" for part in found.values() for each in part)
     if options.json:
         output.print_json(_json(found, repaired))
     else:
-        _show(found, repaired, _end(broken, repaired))
-    if broken or (repaired is not None and not repaired.is_complete):
+        _show(found, repaired, _end(wrong, repaired))
+    if wrong or (repaired is not None and not repaired.is_complete):
         raise typer.Exit(BAD_INPUT)
 
 
-def _findings(name: str, check: Callable[[], Iterator[Finding]]) -> list[Finding]:
+def _findings(name: str, check: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
     """What a check finds; a package that is missing for it is one more finding."""
-    found: list[Finding] = []
     try:
-        found.extend(check())
+        yield from check()
     except ImportError as error:
-        found.append(Finding(name, "broken", f"cannot be looked at: {_why(error)}"))
-    return found
+        yield broken(name, f"cannot be looked at: {_why(error)}")
 
 
 def _why(error: Exception) -> str:
@@ -143,31 +157,31 @@ EXTRAS: Mapping[str, str] = {
 def installed() -> Iterator[Finding]:
     """Python, compact, and the packages they need."""
     own = _version("compactctl")
-    yield Finding("compact", "ok", own or "not installed, run from its source", {"version": own})
+    yield ok("compact", own or "not installed, run from its source", version=own)
     python = f"{platform.python_implementation()} {platform.python_version()}"
-    yield Finding("python", "ok", f"{python}, {platform.system()} {platform.machine()}")
+    yield ok("python", f"{python}, {platform.system()} {platform.machine()}")
     for name, (purpose, packages) in PACKAGES.items():
         found = {each: known for each in packages if (known := _version(each))}
         if found:
             text = ", ".join(f"{each} {known}" for each, known in found.items())
-            yield Finding(name, "ok", f"{text}: {purpose}", found)
+            yield ok(name, f"{text}: {purpose}", **found)
         else:
-            advice = f"missing, needed for {purpose}: pip install {packages[0]}"
-            yield Finding(name, "broken", advice)
+            yield broken(name, f"missing, needed for {purpose}: pip install {packages[0]}")
     engine = wiring.store_engine()
-    search = "with search by words (FTS5)" if engine["fts5"] else "without FTS5: no search by words"
-    yield Finding(
-        "sqlite", "ok" if engine["fts5"] else "broken", f"{engine['sqlite']}, {search}", engine
-    )
+    if engine["fts5"]:
+        yield ok("sqlite", f"{engine['sqlite']}, with search by words (FTS5)", **engine)
+    else:
+        yield broken("sqlite", f"{engine['sqlite']}, without FTS5: no search by words", **engine)
 
 
 def extras() -> Iterator[Finding]:
     """The extras, and how those are installed that are not."""
     for name, purpose in EXTRAS.items():
-        found = _version(name)
-        missing = f"not installed, for {purpose}: {wiring.how_to_install(name)}"
-        text = f"{found}: {purpose}" if found else missing
-        yield Finding(name, "ok" if found else "note", text, {"version": found})
+        if found := _version(name):
+            yield ok(name, f"{found}: {purpose}", version=found)
+        else:
+            how = wiring.how_to_install(name)
+            yield note(name, f"not installed, for {purpose}: {how}", version=None)
 
 
 def _version(package: str) -> str | None:
@@ -194,18 +208,17 @@ def vocabularies() -> Iterator[Finding]:
             estimator = wiring.token_counter("chat_completions", tokenizer=name).estimator
             count = estimator.count(KNOWN_TEXT)
         except (ImportError, CompactError, AttributeError) as error:
-            yield Finding(name, "broken", f"cannot count: {_why(error)}")
+            yield broken(name, f"cannot count: {_why(error)}")
             continue
         known, margin = KNOWN_COUNTS.get(name), getattr(estimator, "margin", 0.0)
-        state = "ok" if known in (None, count) else "broken"
+        facts = {"exact": estimator.exact, "counted": count, "known": known}
         if known is None:
-            text = f"an estimate, about {margin:.0%} above a typical count"
+            yield ok(name, f"an estimate, about {margin:.0%} above a typical count", **facts)
         elif count == known:
-            text = f"exact: a known text has {known} tokens, as it should"
+            yield ok(name, f"exact: a known text has {known} tokens, as it should", **facts)
         else:
             text = f"wrong: a known text has {count} tokens, it should have {known}"
-        facts = {"exact": estimator.exact, "counted": count, "known": known}
-        yield Finding(name, state, text, facts)
+            yield broken(name, text, **facts)
 
 
 # --- whether the trigger can fire -----------------------------------------------------------------
@@ -233,13 +246,13 @@ def trigger(settings: CompactConfig) -> Iterator[Finding]:
         known = settings.model_dump(include=set(ContextWindow.model_fields))
         window = ContextWindow(size=DEFAULT_WINDOW, **known)
         text = f"the settings name none: a session has {DEFAULT_WINDOW:,} tokens then"
-        yield Finding("window", "note", text, {"size": window.size})
+        yield note("window", text, size=window.size)
     else:
         yield _window(settings, window)
     if window.usable == 0:
         reserve = f"output_reserve {settings.output_reserve:,}"
         text = f"can never fire: {reserve} leaves nothing of a window of {window.size:,}"
-        yield Finding("trigger", "broken", text, {"usable": 0})
+        yield broken("trigger", text, usable=0)
     else:
         yield from _without_effect(settings, window)
         yield _tried(settings, window)
@@ -249,11 +262,10 @@ def _window(settings: CompactConfig, window: ContextWindow) -> Finding:
     profile = settings.book().profile_of(settings.model) if settings.model else None
     own = profile.max_context_window if profile else None
     text = f"{window.size:,} tokens, of which a prompt may use {window.usable:,}"
-    facts = {"size": window.size, "usable": window.usable}
     if own is None or window.size <= own:
-        return Finding("window", "ok", text, facts)
+        return ok("window", text, size=window.size, usable=window.usable)
     text += f"; but {settings.model} has only {own:,}: prompts may be refused"
-    return Finding("window", "note", text, facts)
+    return note("window", text, size=window.size, usable=window.usable)
 
 
 def _without_effect(settings: CompactConfig, window: ContextWindow) -> Iterator[Finding]:
@@ -261,15 +273,14 @@ def _without_effect(settings: CompactConfig, window: ContextWindow) -> Iterator[
     share = int(window.usable * settings.trigger_pct + 1e-6)
     cap = settings.trigger_tokens
     if cap is not None and cap > share:
-        place = f"the {window.usable:,} tokens a prompt may use"
-        if cap <= window.usable:
-            place = "what trigger_pct gives"
+        all_of_it = f"the {window.usable:,} tokens a prompt may use"
+        place = "what trigger_pct gives" if cap <= window.usable else all_of_it
         text = f"{cap:,} can never fire, it lies above {place}; trigger_pct fires at {share:,}"
-        yield Finding("trigger_tokens", "note", text, {"cap": cap, "fires_at": share})
+        yield note("trigger_tokens", text, cap=cap, fires_at=share)
     if window.target >= window.trigger:
         advice = "lower target_pct" if window.trigger == share else "raise trigger_tokens"
         text = f"both are {window.trigger:,} tokens: it would fire at almost every turn; {advice}"
-        yield Finding("trigger, target", "note", text, {"target": window.target})
+        yield note("trigger, target", text, target=window.target)
 
 
 def _tried(settings: CompactConfig, window: ContextWindow) -> Finding:
@@ -277,7 +288,7 @@ def _tried(settings: CompactConfig, window: ContextWindow) -> Finding:
     facts = {"usable": window.usable, "trigger": window.trigger, "target": window.target}
     if window.size > LARGEST_TRIED:
         text = f"not tried: filling a window above {LARGEST_TRIED:,} tokens takes too long"
-        return Finding("trigger", "note", text, {"trigger": window.trigger})
+        return note("trigger", text, trigger=window.trigger)
     counter = wiring.token_counter_of(settings, "chat_completions")
     tokenizer = settings.tokenizer or counter.estimator.name
     ctx = compact.ContextManager(window=window.size, tokenizer=tokenizer, policy=settings.policy())
@@ -290,29 +301,26 @@ def _tried(settings: CompactConfig, window: ContextWindow) -> Finding:
                 return _fired(ctx, ctx.last_plan, facts)
     except CannotFit as error:
         text = f"fires too late: what may not be shortened needs {error.total:,} tokens"
-        facts["floor"] = error.total
-        return Finding("trigger", "broken", f"{text} of {window.usable:,}", facts)
+        return broken("trigger", f"{text} of {window.usable:,}", **facts, floor=error.total)
     text = f"did not fire while {len(ctx.history)} messages came, {ctx.history.total():,} tokens"
-    return Finding("trigger", "broken", text, facts)
+    return broken("trigger", text, **facts)
 
 
 def _fired(ctx: ContextManager, plan: Plan, facts: Mapping[str, int]) -> Finding:
     """What a compression left, which must be less than what it is done at."""
     window, at, after = ctx.window, plan.tokens_before or 0, ctx.budget.used_tokens
     floor = sum(plan.floor.values())
-    state, more = "ok", ""
-    if after > window.usable:
-        state, more = "broken", ": still too large"
-    elif after > window.trigger:
-        state, more = "note", ": it would fire at every turn"
+    told = {**facts, "fired_at": at, "after": after, "floor": floor}
     text = (
         f"fires: tried with {len(ctx.history)} messages, at {at:,} tokens (trigger "
         f"{window.trigger:,} of {window.usable:,} usable), and {after:,} were left (floor "
-        f"{floor:,}, target {window.target:,}){more}"
+        f"{floor:,}, target {window.target:,})"
     )
-    return Finding(
-        "trigger", state, text, {**facts, "fired_at": at, "after": after, "floor": floor}
-    )
+    if after > window.usable:
+        return broken("trigger", f"{text}: still too large", **told)
+    if after > window.trigger:
+        return note("trigger", f"{text}: it would fire at every turn", **told)
+    return ok("trigger", text, **told)
 
 
 def _piece(number: int, tokens: int) -> str:
@@ -335,48 +343,41 @@ def stored(settings: CompactConfig, *, check: bool) -> Iterator[Finding]:
                 yield from _integrity(*wiring.store_damage(opened))
     except NotFound as error:
         if settings.store is None:
-            text = "none yet: sessions import makes one"
-            yield Finding("store", "note", text, {"file": file})
+            yield note("store", "none yet: sessions import makes one", file=file)
         else:
-            yield Finding("store", "broken", str(error), {"file": file})
+            yield broken("store", str(error), file=file)
     except StoreFailed as error:
-        yield Finding("store", "broken", str(error), {"file": file})
+        yield broken("store", str(error), file=file)
 
 
 def _summary(opened: SessionStore, file: str) -> Finding:
     path = Path(file).expanduser()
     log = path.with_name(path.name + "-wal")
-    facts: dict[str, Any] = {
-        "file": file,
-        "sessions": len(opened.sessions()),
-        "bytes": path.stat().st_size,
-        "log_bytes": log.stat().st_size if log.exists() else 0,
-        "schema": wiring.store_schema(),
-    }
-    text = f"{file}: {counted(facts['sessions'], 'session')}, {facts['bytes']:,} bytes"
-    text += f", log beside it {facts['log_bytes']:,}" if facts["log_bytes"] else ""
-    return Finding("store", "ok", f"{text}, schema {facts['schema']}", facts)
+    sessions, schema = len(opened.sessions()), wiring.store_schema()
+    size, beside = path.stat().st_size, log.stat().st_size if log.exists() else 0
+    text = f"{file}: {counted(sessions, 'session')}, {size:,} bytes"
+    text += f", log beside it {beside:,}" if beside else ""
+    facts = {"file": file, "sessions": sessions, "bytes": size, "log_bytes": beside}
+    return ok("store", f"{text}, schema {schema}", **facts, schema=schema)
 
 
 def _integrity(wrong: list[str], lost: Mapping[str, list[int]]) -> Iterator[Finding]:
     """What of a store is not what was written, and what an earlier damage took."""
     for line in wrong:
-        yield Finding("integrity", "broken", line, {"wrong": wrong})
+        yield broken("integrity", line, wrong=wrong)
     if lost:
         total = counted(sum(map(len, lost.values())), "message")
         where = "; ".join(f"branch {name!r} {spans(at)}" for name, at in lost.items())
         text = f"what is left is what was written, but a damage took {total}: {where}"
-        yield Finding("integrity", "note", text, {"wrong": [], "lost": lost})
+        yield note("integrity", text, wrong=[], lost=lost)
     elif not wrong:
-        yield Finding("integrity", "ok", "every message is what was written", {"wrong": []})
+        yield ok("integrity", "every message is what was written", wrong=[])
 
 
 # --- what is told ---------------------------------------------------------------------------------
 
 
-def _json(
-    found: Mapping[str, list[Finding]], repaired: wiring.RepairReport | None
-) -> dict[str, Any]:
+def _json(found: Mapping[str, list[Finding]], repaired: RepairReport | None) -> dict[str, Any]:
     told: dict[str, Any] = {}
     if repaired is not None:
         told["repair"] = {**asdict(repaired), "complete": repaired.is_complete}
@@ -385,10 +386,10 @@ def _json(
     return told
 
 
-def _end(broken: int, repaired: wiring.RepairReport | None) -> str:
+def _end(wrong: int, repaired: RepairReport | None) -> str:
     """The last line: what is broken, and what a repair could not save."""
     if repaired is None or repaired.is_complete:
-        return f"{broken} broken" if broken else "Nothing is broken."
+        return f"{wrong} broken" if wrong else "Nothing is broken."
     each = repaired.branches
     lost = sum(b.lost or len(b.missing) for b in each)
     may_be_more = not repaired.is_whole or any(b.lost is None for b in each)
@@ -396,13 +397,11 @@ def _end(broken: int, repaired: wiring.RepairReport | None) -> str:
     told += ["messages may be lost of which nothing tells"] if may_be_more and not lost else []
     altered = sum(len(b.altered) for b in each)
     told += [f"{counted(altered, 'message')} not what was written"] if altered else []
-    rest = f"{broken} broken" if broken else "Nothing is broken any more"
+    rest = f"{wrong} broken" if wrong else "Nothing is broken any more"
     return f"{rest}, but not all was saved: {', '.join(told)}."
 
 
-def _show(
-    found: Mapping[str, list[Finding]], repaired: wiring.RepairReport | None, end: str
-) -> None:
+def _show(found: Mapping[str, list[Finding]], repaired: RepairReport | None, end: str) -> None:
     """Everything for a person: in tables, or in lines where what draws them is missing."""
     if render is None:
         lines = [] if repaired is None else [f"repair: {remark}" for remark in repaired.remarks]
@@ -420,7 +419,7 @@ def _show(
     out.print(end)
 
 
-def _show_repair(repaired: wiring.RepairReport) -> None:
+def _show_repair(repaired: RepairReport) -> None:
     """What was saved of each branch, and what was not."""
     out = render.console()
     if repaired.kept_as is None:

@@ -22,7 +22,7 @@ LEAST_ID = 8
 
 
 @command
-def list_goals(options: OpenOptions) -> None:
+def goals_list(options: OpenOptions) -> None:
     """List a session's goals, with what was reached.
 
     Examples:
@@ -35,7 +35,7 @@ def list_goals(options: OpenOptions) -> None:
 
 
 @command
-def add(
+def goals_add(
     options: OpenOptions,
     *,
     text: Annotated[str, argument("TEXT", "What is wanted, in your words.")],
@@ -64,7 +64,7 @@ class GoalOptions(OpenOptions):
 
 
 @command
-def done(options: GoalOptions) -> None:
+def goals_done(options: GoalOptions) -> None:
     """Say that a goal was reached: it leaves the prompts and stays in the list.
 
     Examples:
@@ -74,7 +74,7 @@ def done(options: GoalOptions) -> None:
 
 
 @command
-def drop(options: GoalOptions) -> None:
+def goals_drop(options: GoalOptions) -> None:
     """Give a goal up: it leaves the prompts and stays in the list.
 
     Examples:
@@ -84,7 +84,7 @@ def drop(options: GoalOptions) -> None:
 
 
 @command
-def pause(options: GoalOptions) -> None:
+def goals_pause(options: GoalOptions) -> None:
     """Let a goal wait: it leaves the prompts until `goals resume`.
 
     Examples:
@@ -94,7 +94,7 @@ def pause(options: GoalOptions) -> None:
 
 
 @command
-def resume(options: GoalOptions) -> None:
+def goals_resume(options: GoalOptions) -> None:
     """Take a goal up again, whatever became of it.
 
     Examples:
@@ -104,7 +104,7 @@ def resume(options: GoalOptions) -> None:
 
 
 @command
-def confirm(options: GoalOptions) -> None:
+def goals_confirm(options: GoalOptions) -> None:
     """Make a goal that a model set your own: prompts show it as yours, and no model ends it.
 
     Examples:

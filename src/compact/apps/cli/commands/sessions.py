@@ -37,7 +37,7 @@ WIDE = 1_000
 
 
 @command
-def list_sessions(
+def sessions_list(
     options: StoreOptions,
     *,
     most: Most = PAGE,
@@ -81,7 +81,7 @@ def list_sessions(
 
 
 @command
-def show(options: OpenOptions) -> None:
+def sessions_show(options: OpenOptions) -> None:
     """Show what a session consists of.
 
     Messages, branches, snapshots, goals, and what a model would see of it now.
@@ -155,7 +155,7 @@ def _show_snapshots(out: Console, told: dict[str, Any]) -> None:
 
 
 @command
-def compress(
+def sessions_compress(
     options: OpenOptions,
     *,
     target_ratio: Annotated[
@@ -222,7 +222,7 @@ def _show_made(out: Console, made: Sequence[Checkpoint]) -> None:
 
 
 @command
-def put_aside(
+def sessions_put_aside(
     options: OpenOptions,
     *,
     message: Annotated[
@@ -262,7 +262,7 @@ def put_aside(
 
 
 @command
-def delete(
+def sessions_delete(
     options: SessionOptions,
     *,
     yes: Annotated[bool, flag("--yes", "Do not ask. SESSION must then be the whole id.")] = False,

@@ -19,7 +19,7 @@ from compact.core.sessions import Branch, Session
 
 
 @command
-def export_session(
+def sessions_export(
     options: BranchOptions,
     *,
     out: Out = None,

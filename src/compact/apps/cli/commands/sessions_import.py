@@ -56,7 +56,7 @@ class ImportOptions(StoreOptions, ReadOptions, CountOptions):
 
 
 @command
-def import_session(options: ImportOptions) -> None:
+def sessions_import(options: ImportOptions) -> None:
     """Bring a conversation in from a file, as a session of its own.
 
     Ids, times and the title are kept. All of it comes in or nothing; a session of the same id is
