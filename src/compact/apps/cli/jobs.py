@@ -55,11 +55,7 @@ def job_of(options: FileOptions) -> Job:
     if session_file.is_session_file(data):
         raise Stop(f"{source} is an exported session; bring it in with: sessions import")
     transcript = transcript_of(
-        options,
-        source,
-        data,
-        active=options.active,
-        writable=isinstance(options, PlanOptions),
+        options, source, data, active=options.active, writable=isinstance(options, PlanOptions)
     )
     return Job(settings, transcript, wiring.token_counter_of(settings, transcript.wire))
 

@@ -89,7 +89,8 @@ def show_line(out: Console, text: str, *, style: str = "", most: int = LONGEST_L
 
 def tell(text: str, *, style: str = "") -> None:
     """Say one thing to a person on stderr, on one line however long it is."""
-    show_line(console(on_stderr=True), text, style=style)
+    if sys.stderr is not None:
+        show_line(console(on_stderr=True), text, style=style)
 
 
 def show_table(
@@ -378,6 +379,18 @@ def plan_json(plan: Plan, job: Job) -> dict[str, Any]:
         # a file without times would get the time of this run: the same input, the same bytes
         "checkpoint": checkpoint and checkpoint.model_dump(mode="json", exclude={"until"}),
     }
+
+
+def show_plan(out: Console, plan: Plan, job: Job, *, details: bool = False) -> None:
+    """What goes in and what comes out, what is done and why, and the new window; with details also
+    what may not be shortened and what becomes of the messages.
+    """
+    show_sizes(out, plan, job)
+    show_rungs(out, plan)
+    if details:
+        show_floor(out, plan)
+        show_fates(out, plan, job)
+    show_window(out, plan, job)
 
 
 def show_sizes(out: Console, plan: Plan, job: Job) -> None:

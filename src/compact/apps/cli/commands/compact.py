@@ -59,9 +59,7 @@ def compact(
         output.print_json({**render.plan_json(plan, job), "out": out})
         return
     report = render.console(on_stderr=True)
-    render.show_sizes(report, plan, job)
-    render.show_rungs(report, plan)
-    render.show_window(report, plan, job)
+    render.show_plan(report, plan, job)
     if size is not None:
         render.show(report, f"wrote {out} ({size:,} bytes)")
 
@@ -81,9 +79,4 @@ def dry_run(options: PlanOptions) -> None:
     if options.json:
         output.print_json(render.plan_json(plan, job))
         return
-    out = render.console()
-    render.show_sizes(out, plan, job)
-    render.show_rungs(out, plan)
-    render.show_floor(out, plan)
-    render.show_fates(out, plan, job)
-    render.show_window(out, plan, job)
+    render.show_plan(render.console(), plan, job, details=True)

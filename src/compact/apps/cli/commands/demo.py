@@ -56,9 +56,7 @@ def demo(
         output.print_json(render.plan_json(plan, job))
         return
     out = render.console()
-    render.show_sizes(out, plan, job)
-    render.show_rungs(out, plan)
-    render.show_window(out, plan, job)
+    render.show_plan(out, plan, job)
     if plan.checkpoint is not None:
         shown = next(m for m in plan.context.messages if m.id == plan.checkpoint.id)
         lines = visible(shown.text).splitlines()

@@ -37,11 +37,7 @@ WIDE = 1_000
 
 
 @command
-def sessions_list(
-    options: StoreOptions,
-    *,
-    most: Most = PAGE,
-) -> None:
+def sessions_list(options: StoreOptions, *, most: Most = PAGE) -> None:
     """List the sessions, the one that changed last at the end.
 
     Examples:
@@ -279,14 +275,14 @@ def sessions_delete(
     with stores.opened(options) as shelf:
         session = shelf.find(options.session)
         if not _is_wanted(shelf, session, options.session, yes=yes):
-            _tell("nothing was deleted")
+            render.tell("nothing was deleted")
             return
         total = _size_of(shelf, session)  # others may have written while the person thought
         shelf.store.delete_session(session.id)
     if options.json:
         output.print_json({"deleted": session.id, "messages": total})
     else:
-        _tell(f"deleted session {session.id!r}, {counted(total, 'message')}")
+        render.tell(f"deleted session {session.id!r}, {counted(total, 'message')}")
 
 
 def _size_of(shelf: Shelf, session: Session) -> int:
@@ -311,12 +307,6 @@ def _is_wanted(shelf: Shelf, session: Session, name: str, *, yes: bool) -> bool:
     parts += [counted(kept, "snapshot")] if kept else []
     title = f" ({session.title})" if session.title else ""
     question = f"Delete session {session.id!r}{title}, {', '.join(parts)}, for good? [y/N] "
-    _tell(question, end="")
+    sys.stderr.write(visible(question))
+    sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
-
-
-def _tell(text: str, end: str = "\n") -> None:
-    """Say something to a person: on stderr, free of what would steer a terminal."""
-    if sys.stderr is not None:
-        sys.stderr.write(visible(text) + end)
-        sys.stderr.flush()

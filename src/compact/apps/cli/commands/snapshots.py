@@ -23,9 +23,7 @@ from compact.managers.context import ContextManager
 
 @command
 def snapshot(
-    options: OpenOptions,
-    *,
-    note: Annotated[str, text_option("TEXT", "What it is for.")] = "",
+    options: OpenOptions, *, note: Annotated[str, text_option("TEXT", "What it is for.")] = ""
 ) -> None:
     """Keep where a session stands, to restore it later.
 

@@ -14,7 +14,7 @@ from compact.apps.cli.jobs import Job, job_of
 from compact.apps.cli.options import FileOptions, command
 from compact.apps.cli.progress import Progress
 from compact.apps.cli.words import counted, one_line
-from compact.core.messages import Image, Message, Part, Text, Thinking, ToolCall, ToolResult
+from compact.core.messages import Image, Message, Text, Thinking, ToolCall, ToolResult
 from compact.core.tokens import TokenCounter, image_tokens
 from compact.core.voices import person_text, voice_of
 
@@ -143,18 +143,21 @@ class Usage:
     """Tokens by kind, and by tool what its calls and its results took."""
 
     kinds: dict[str, Amount] = field(default_factory=lambda: {kind: Amount() for kind in KINDS})
-    calls: dict[str, Amount] = field(default_factory=dict)
-    results: dict[str, Amount] = field(default_factory=dict)
+    tools: dict[str, tuple[Amount, Amount]] = field(default_factory=dict)
+    """By tool: its calls, and their results."""
 
     @property
     def tokens(self) -> int:
         """All tokens: what a prompt of this conversation counts."""
         return sum(amount.tokens for amount in self.kinds.values())
 
+    def of_tool(self, name: str) -> tuple[Amount, Amount]:
+        """What a tool's calls and its results took."""
+        return self.tools.setdefault(name, (Amount(), Amount()))
+
     def by_tool(self) -> list[tuple[str, Amount, Amount]]:
         """Tools with their calls and results, the costliest first."""
-        names = [*self.calls, *(name for name in self.results if name not in self.calls)]
-        rows = [(n, self.calls.get(n, Amount()), self.results.get(n, Amount())) for n in names]
+        rows = [(name, calls, results) for name, (calls, results) in self.tools.items()]
         return sorted(rows, key=lambda row: (-row[1].tokens - row[2].tokens, row[0]))
 
 
@@ -169,20 +172,16 @@ def usage_of(transcript: wiring.Transcript, counter: TokenCounter) -> Usage:
             around -= tokens
         usage.kinds["framing"].add(around)
         for part in message.parts:
-            _add_tool(usage, part, names, counter)
+            match part:
+                case ToolCall():
+                    usage.of_tool(part.name)[0].add(counter.part(part))
+                case ToolResult():
+                    name = part.name or names.get(part.call_id, "(unknown)")
+                    usage.of_tool(name)[1].add(counter.part(part))
     usage.kinds["framing"].tokens += counter.framing.priming
     schemas = counter.tools(transcript.tools)
     usage.kinds["tools"] = Amount(len(transcript.tools), schemas)
     return usage
-
-
-def _add_tool(usage: Usage, part: Part, names: Mapping[str, str], counter: TokenCounter) -> None:
-    match part:
-        case ToolCall():
-            usage.calls.setdefault(part.name, Amount()).add(counter.part(part))
-        case ToolResult():
-            name = part.name or names.get(part.call_id, "(unknown)")
-            usage.results.setdefault(name, Amount()).add(counter.part(part))
 
 
 def _kinds(message: Message, counter: TokenCounter) -> Iterator[tuple[str, int]]:
