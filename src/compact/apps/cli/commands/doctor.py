@@ -13,7 +13,7 @@ from contextlib import closing
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -45,28 +45,11 @@ STYLES = {"ok": "green", "note": "yellow", "broken": "bold red"}
 """What a finding may be, and what that looks like."""
 
 
-class Finding(NamedTuple):
-    """What was found of one thing; `facts` are the same for machines."""
+class Finding:
+    """What was found of one thing: in words, and as facts for machines."""
 
-    about: str
-    state: str
-    text: str
-    facts: Mapping[str, Any]
-
-
-def ok(about: str, text: str, **facts: object) -> Finding:
-    """What is as it should be."""
-    return Finding(about, "ok", text, facts)
-
-
-def note(about: str, text: str, **facts: object) -> Finding:
-    """What a person should know of."""
-    return Finding(about, "note", text, facts)
-
-
-def broken(about: str, text: str, **facts: object) -> Finding:
-    """What does not work."""
-    return Finding(about, "broken", text, facts)
+    def __init__(self, about: str, state: str, text: str, **facts: object) -> None:
+        self.about, self.state, self.text, self.facts = about, state, text, facts
 
 
 @command
@@ -125,7 +108,7 @@ def _findings(name: str, check: Callable[[], Iterator[Finding]]) -> Iterator[Fin
     try:
         yield from check()
     except ImportError as error:
-        yield broken(name, f"cannot be looked at: {_why(error)}")
+        yield Finding(name, "broken", f"cannot be looked at: {_why(error)}")
 
 
 def _why(error: Exception) -> str:
@@ -157,31 +140,32 @@ EXTRAS: Mapping[str, str] = {
 def installed() -> Iterator[Finding]:
     """Python, compact, and the packages they need."""
     own = _version("compactctl")
-    yield ok("compact", own or "not installed, run from its source", version=own)
+    yield Finding("compact", "ok", own or "not installed, run from its source", version=own)
     python = f"{platform.python_implementation()} {platform.python_version()}"
-    yield ok("python", f"{python}, {platform.system()} {platform.machine()}")
+    yield Finding("python", "ok", f"{python}, {platform.system()} {platform.machine()}")
     for name, (purpose, packages) in PACKAGES.items():
         found = {each: known for each in packages if (known := _version(each))}
         if found:
             text = ", ".join(f"{each} {known}" for each, known in found.items())
-            yield ok(name, f"{text}: {purpose}", **found)
+            yield Finding(name, "ok", f"{text}: {purpose}", **found)
         else:
-            yield broken(name, f"missing, needed for {purpose}: pip install {packages[0]}")
+            yield Finding(
+                name, "broken", f"missing, needed for {purpose}: pip install {packages[0]}"
+            )
     engine = wiring.store_engine()
-    if engine["fts5"]:
-        yield ok("sqlite", f"{engine['sqlite']}, with search by words (FTS5)", **engine)
-    else:
-        yield broken("sqlite", f"{engine['sqlite']}, without FTS5: no search by words", **engine)
+    search = "with search by words (FTS5)" if engine["fts5"] else "without FTS5: no search by words"
+    state = "ok" if engine["fts5"] else "broken"
+    yield Finding("sqlite", state, f"{engine['sqlite']}, {search}", **engine)
 
 
 def extras() -> Iterator[Finding]:
     """The extras, and how those are installed that are not."""
     for name, purpose in EXTRAS.items():
         if found := _version(name):
-            yield ok(name, f"{found}: {purpose}", version=found)
+            yield Finding(name, "ok", f"{found}: {purpose}", version=found)
         else:
             how = wiring.how_to_install(name)
-            yield note(name, f"not installed, for {purpose}: {how}", version=None)
+            yield Finding(name, "note", f"not installed, for {purpose}: {how}", version=None)
 
 
 def _version(package: str) -> str | None:
@@ -208,17 +192,17 @@ def vocabularies() -> Iterator[Finding]:
             estimator = wiring.token_counter("chat_completions", tokenizer=name).estimator
             count = estimator.count(KNOWN_TEXT)
         except (ImportError, CompactError, AttributeError) as error:
-            yield broken(name, f"cannot count: {_why(error)}")
+            yield Finding(name, "broken", f"cannot count: {_why(error)}")
             continue
         known, margin = KNOWN_COUNTS.get(name), getattr(estimator, "margin", 0.0)
-        facts = {"exact": estimator.exact, "counted": count, "known": known}
+        state = "ok" if known in (None, count) else "broken"
         if known is None:
-            yield ok(name, f"an estimate, about {margin:.0%} above a typical count", **facts)
-        elif count == known:
-            yield ok(name, f"exact: a known text has {known} tokens, as it should", **facts)
+            text = f"an estimate, about {margin:.0%} above a typical count"
+        elif known == count:
+            text = f"exact: a known text has {known} tokens, as it should"
         else:
             text = f"wrong: a known text has {count} tokens, it should have {known}"
-            yield broken(name, text, **facts)
+        yield Finding(name, state, text, exact=estimator.exact, counted=count, known=known)
 
 
 # --- whether the trigger can fire -----------------------------------------------------------------
@@ -246,26 +230,21 @@ def trigger(settings: CompactConfig) -> Iterator[Finding]:
         known = settings.model_dump(include=set(ContextWindow.model_fields))
         window = ContextWindow(size=DEFAULT_WINDOW, **known)
         text = f"the settings name none: a session has {DEFAULT_WINDOW:,} tokens then"
-        yield note("window", text, size=window.size)
+        yield Finding("window", "note", text, size=window.size)
     else:
-        yield _window(settings, window)
+        profile = settings.book().profile_of(settings.model) if settings.model else None
+        own = (profile and profile.max_context_window) or window.size
+        but = f"; but {settings.model} has only {own:,}: prompts may be refused"
+        text = f"{window.size:,} tokens, of which a prompt may use {window.usable:,}"
+        state, text = ("note", text + but) if window.size > own else ("ok", text)
+        yield Finding("window", state, text, size=window.size, usable=window.usable)
     if window.usable == 0:
         reserve = f"output_reserve {settings.output_reserve:,}"
         text = f"can never fire: {reserve} leaves nothing of a window of {window.size:,}"
-        yield broken("trigger", text, usable=0)
+        yield Finding("trigger", "broken", text, usable=0)
     else:
         yield from _without_effect(settings, window)
         yield _tried(settings, window)
-
-
-def _window(settings: CompactConfig, window: ContextWindow) -> Finding:
-    profile = settings.book().profile_of(settings.model) if settings.model else None
-    own = profile.max_context_window if profile else None
-    text = f"{window.size:,} tokens, of which a prompt may use {window.usable:,}"
-    if own is None or window.size <= own:
-        return ok("window", text, size=window.size, usable=window.usable)
-    text += f"; but {settings.model} has only {own:,}: prompts may be refused"
-    return note("window", text, size=window.size, usable=window.usable)
 
 
 def _without_effect(settings: CompactConfig, window: ContextWindow) -> Iterator[Finding]:
@@ -276,11 +255,11 @@ def _without_effect(settings: CompactConfig, window: ContextWindow) -> Iterator[
         all_of_it = f"the {window.usable:,} tokens a prompt may use"
         place = "what trigger_pct gives" if cap <= window.usable else all_of_it
         text = f"{cap:,} can never fire, it lies above {place}; trigger_pct fires at {share:,}"
-        yield note("trigger_tokens", text, cap=cap, fires_at=share)
+        yield Finding("trigger_tokens", "note", text, cap=cap, fires_at=share)
     if window.target >= window.trigger:
         advice = "lower target_pct" if window.trigger == share else "raise trigger_tokens"
         text = f"both are {window.trigger:,} tokens: it would fire at almost every turn; {advice}"
-        yield note("trigger, target", text, target=window.target)
+        yield Finding("trigger, target", "note", text, target=window.target)
 
 
 def _tried(settings: CompactConfig, window: ContextWindow) -> Finding:
@@ -288,7 +267,7 @@ def _tried(settings: CompactConfig, window: ContextWindow) -> Finding:
     facts = {"usable": window.usable, "trigger": window.trigger, "target": window.target}
     if window.size > LARGEST_TRIED:
         text = f"not tried: filling a window above {LARGEST_TRIED:,} tokens takes too long"
-        return note("trigger", text, trigger=window.trigger)
+        return Finding("trigger", "note", text, trigger=window.trigger)
     counter = wiring.token_counter_of(settings, "chat_completions")
     tokenizer = settings.tokenizer or counter.estimator.name
     ctx = compact.ContextManager(window=window.size, tokenizer=tokenizer, policy=settings.policy())
@@ -301,26 +280,28 @@ def _tried(settings: CompactConfig, window: ContextWindow) -> Finding:
                 return _fired(ctx, ctx.last_plan, facts)
     except CannotFit as error:
         text = f"fires too late: what may not be shortened needs {error.total:,} tokens"
-        return broken("trigger", f"{text} of {window.usable:,}", **facts, floor=error.total)
+        return Finding(
+            "trigger", "broken", f"{text} of {window.usable:,}", **facts, floor=error.total
+        )
     text = f"did not fire while {len(ctx.history)} messages came, {ctx.history.total():,} tokens"
-    return broken("trigger", text, **facts)
+    return Finding("trigger", "broken", text, **facts)
 
 
 def _fired(ctx: ContextManager, plan: Plan, facts: Mapping[str, int]) -> Finding:
     """What a compression left, which must be less than what it is done at."""
     window, at, after = ctx.window, plan.tokens_before or 0, ctx.budget.used_tokens
     floor = sum(plan.floor.values())
-    told = {**facts, "fired_at": at, "after": after, "floor": floor}
     text = (
         f"fires: tried with {len(ctx.history)} messages, at {at:,} tokens (trigger "
         f"{window.trigger:,} of {window.usable:,} usable), and {after:,} were left (floor "
         f"{floor:,}, target {window.target:,})"
     )
+    state = "ok"
     if after > window.usable:
-        return broken("trigger", f"{text}: still too large", **told)
-    if after > window.trigger:
-        return note("trigger", f"{text}: it would fire at every turn", **told)
-    return ok("trigger", text, **told)
+        state, text = "broken", f"{text}: still too large"
+    elif after > window.trigger:
+        state, text = "note", f"{text}: it would fire at every turn"
+    return Finding("trigger", state, text, **facts, fired_at=at, after=after, floor=floor)
 
 
 def _piece(number: int, tokens: int) -> str:
@@ -342,12 +323,11 @@ def stored(settings: CompactConfig, *, check: bool) -> Iterator[Finding]:
             if check:
                 yield from _integrity(*wiring.store_damage(opened))
     except NotFound as error:
-        if settings.store is None:
-            yield note("store", "none yet: sessions import makes one", file=file)
-        else:
-            yield broken("store", str(error), file=file)
+        was_named = settings.store is not None
+        text = str(error) if was_named else "none yet: sessions import makes one"
+        yield Finding("store", "broken" if was_named else "note", text, file=file)
     except StoreFailed as error:
-        yield broken("store", str(error), file=file)
+        yield Finding("store", "broken", str(error), file=file)
 
 
 def _summary(opened: SessionStore, file: str) -> Finding:
@@ -358,20 +338,20 @@ def _summary(opened: SessionStore, file: str) -> Finding:
     text = f"{file}: {counted(sessions, 'session')}, {size:,} bytes"
     text += f", log beside it {beside:,}" if beside else ""
     facts = {"file": file, "sessions": sessions, "bytes": size, "log_bytes": beside}
-    return ok("store", f"{text}, schema {schema}", **facts, schema=schema)
+    return Finding("store", "ok", f"{text}, schema {schema}", **facts, schema=schema)
 
 
 def _integrity(wrong: list[str], lost: Mapping[str, list[int]]) -> Iterator[Finding]:
     """What of a store is not what was written, and what an earlier damage took."""
     for line in wrong:
-        yield broken("integrity", line, wrong=wrong)
+        yield Finding("integrity", "broken", line, wrong=wrong)
     if lost:
         total = counted(sum(map(len, lost.values())), "message")
         where = "; ".join(f"branch {name!r} {spans(at)}" for name, at in lost.items())
         text = f"what is left is what was written, but a damage took {total}: {where}"
-        yield note("integrity", text, wrong=[], lost=lost)
+        yield Finding("integrity", "note", text, wrong=[], lost=lost)
     elif not wrong:
-        yield ok("integrity", "every message is what was written", wrong=[])
+        yield Finding("integrity", "ok", "every message is what was written", wrong=[])
 
 
 # --- what is told ---------------------------------------------------------------------------------
