@@ -27,7 +27,7 @@ from bench.store_ours import NAME, opened
 from compact.compression.extraction.extractive import ExtractiveSummarizer
 from compact.core.checkpoints import Checkpoint, Span, Summary, SummaryRequest
 from compact.core.formats.known import format_named
-from compact.core.sessions import PERSON, Entry, Projection, Stand, Step
+from compact.core.sessions import PERSON, CheckpointRef, Entry, Projection, Step
 from compact.core.tokens import TokenCounter
 from compact.managers.context import ContextManager
 from compact.storage.sqlite.store import SQLiteManager
@@ -108,7 +108,7 @@ def _covering(messages: int) -> Step:
         number=1,
         at=messages,
         cut=messages,
-        pieces=(Stand(checkpoint.id),),
+        pieces=(CheckpointRef(checkpoint.id),),
         checkpoints=(checkpoint,),
         tokens=60,
     )

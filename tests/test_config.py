@@ -51,19 +51,19 @@ def test_without_any_source_the_defaults_are_the_policys():
 
 def test_the_later_source_counts_and_is_remembered(tmp_path):
     """K-10: defaults < file < environment < arguments."""
-    text = "trigger_pct: 0.5\ntarget_pct: 0.3\nkeep_tool_pairs: 9\n"
-    environ = {"COMPACT_TARGET_PCT": "0.2", "COMPACT_KEEP_TOOL_PAIRS": "8"}
+    text = "trigger_ratio: 0.5\ntarget_ratio: 0.3\nkeep_tool_pairs: 9\n"
+    environ = {"COMPACT_TARGET_RATIO": "0.2", "COMPACT_KEEP_TOOL_PAIRS": "8"}
     config = load(tmp_path, text, environ=environ, keep_tool_pairs=7, model=None)
-    assert (config.trigger_pct, config.target_pct, config.keep_tool_pairs) == (0.5, 0.2, 7)
-    assert config.origin("trigger_pct") == str(tmp_path / "c.yaml")
-    assert config.origin("target_pct") == "COMPACT_TARGET_PCT"
+    assert (config.trigger_ratio, config.target_ratio, config.keep_tool_pairs) == (0.5, 0.2, 7)
+    assert config.origin("trigger_ratio") == str(tmp_path / "c.yaml")
+    assert config.origin("target_ratio") == "COMPACT_TARGET_RATIO"
     assert config.origin("keep_tool_pairs") == ARGUMENT
     assert config.origin("model") == DEFAULT, "an argument of None is not given"
 
 
 def test_json_and_yaml_say_the_same(tmp_path):
     """K-10."""
-    values = {"model": "gpt-4o", "trigger_pct": 0.5, "roles_never_pruned": ["system"]}
+    values = {"model": "gpt-4o", "trigger_ratio": 0.5, "roles_never_pruned": ["system"]}
     from_yaml = load(tmp_path, yaml.safe_dump(values))
     from_json = load(tmp_path, json.dumps(values), name="c.json")
     assert from_yaml.model_dump() == from_json.model_dump()
@@ -138,8 +138,10 @@ def test_an_unknown_model_without_a_size_names_the_way_out():
 
 def test_what_is_set_for_a_tier_counts_for_its_windows():
     """FR-11: in a file or in the environment; the tier is that of the size people name."""
-    config = CompactConfig(tiers={1: {"trigger_pct": 0.5}, 2: {"target_pct": 0.1}}, trigger_pct=0.8)
-    assert [config.tier(n).settings.trigger_pct for n in (4_000, 8_000)] == [0.5, None]
+    config = CompactConfig(
+        tiers={1: {"trigger_ratio": 0.5}, 2: {"target_ratio": 0.1}}, trigger_ratio=0.8
+    )
+    assert [config.tier(n).settings.trigger_ratio for n in (4_000, 8_000)] == [0.5, None]
     small = CompactConfig(
         **config.model_dump(exclude_unset=True), max_context_tokens=4_000
     ).window()
@@ -148,8 +150,8 @@ def test_what_is_set_for_a_tier_counts_for_its_windows():
     ).window()
     assert small is not None
     assert larger is not None
-    assert (small.trigger_pct, small.target_pct) == (0.5, 0.4)
-    assert (larger.size, larger.trigger_pct, larger.target_pct) == (6_963, 0.8, 0.1)
+    assert (small.trigger_ratio, small.target_ratio) == (0.5, 0.4)
+    assert (larger.size, larger.trigger_ratio, larger.target_ratio) == (6_963, 0.8, 0.1)
 
 
 def test_the_tier_of_a_local_model_is_that_of_its_size(tmp_path):
@@ -157,29 +159,29 @@ def test_the_tier_of_a_local_model_is_that_of_its_size(tmp_path):
     row = {"size": 8192, "ollama_context_size": 4000}
     entries = [{"id": "house:9b", "context_profiles": [row]}]
     (tmp_path / "m.json").write_text(json.dumps(entries), encoding="utf-8")
-    tiers = {1: {"trigger_pct": 0.5}, 2: {"trigger_pct": 0.6}}
+    tiers = {1: {"trigger_ratio": 0.5}, 2: {"trigger_ratio": 0.6}}
     own = {"models_file": str(tmp_path / "m.json"), "model": "ollama:house:9b"}
     window = CompactConfig(tiers=tiers, **own).window()
     assert window is not None
-    assert (window.size, window.trigger_pct) == (4_000, 0.6)
+    assert (window.size, window.trigger_ratio) == (4_000, 0.6)
 
 
 def test_variables_of_tiers_are_laid_over_the_file(tmp_path):
     """FR-11, K-10: field by field; JSON's keys are texts."""
-    environ = {"COMPACT_TIER_1_TRIGGER_PCT": "0.6", "COMPACT_TIER_5_PROMPT_TOKENS": "3000"}
+    environ = {"COMPACT_TIER_1_TRIGGER_RATIO": "0.6", "COMPACT_TIER_5_PROMPT_TOKENS": "3000"}
     for name, text in {
-        "c.yaml": "tiers: {1: {trigger_pct: 0.3, prompt_tokens: 250}, 2: {draft_pct: 0.4}}",
-        "c.json": '{"tiers": {"1": {"trigger_pct": 0.3, "prompt_tokens": 250}, '
-        '"2": {"draft_pct": 0.4}}}',
+        "c.yaml": "tiers: {1: {trigger_ratio: 0.3, prompt_tokens: 250}, 2: {draft_ratio: 0.4}}",
+        "c.json": '{"tiers": {"1": {"trigger_ratio": 0.3, "prompt_tokens": 250}, '
+        '"2": {"draft_ratio": 0.4}}}',
     }.items():
         config = load(tmp_path, text, environ=environ, name=name)
         first = config.tiers[1]
-        assert (first.trigger_pct, first.prompt_tokens) == (0.6, 250)
-        assert config.tiers[2].draft_pct == 0.4
+        assert (first.trigger_ratio, first.prompt_tokens) == (0.6, 250)
+        assert config.tiers[2].draft_ratio == 0.4
         assert config.tier(100_000).prompt_tokens == 3_000
         for place in (name, *environ):
             assert place in config.origin("tiers")
-    assert load(tmp_path, environ={"COMPACT_TIER_1_TRIGGER_PCT": ""}).tiers == {}
+    assert load(tmp_path, environ={"COMPACT_TIER_1_TRIGGER_RATIO": ""}).tiers == {}
 
 
 OWN_MODELS = {
@@ -234,10 +236,10 @@ def test_a_wrong_file_of_models_is_refused_in_one_line(tmp_path, text, said):
 # --- errors ---------------------------------------------------------------------------------------
 
 WRONG = [
-    ("trigger_pct: 70", "trigger_pct", "a fraction of 1, such as 0.7 for 70 %, got 70"),
-    ("trigger_pct: .nan", "trigger_pct", "fraction of 1"),
-    ("trigger_pct: 0", "trigger_pct", "greater than 0, got 0"),
-    ("trigger_pct: yes", "trigger_pct", "not true or false"),
+    ("trigger_ratio: 70", "trigger_ratio", "a fraction of 1, such as 0.7 for 70 %, got 70"),
+    ("trigger_ratio: .nan", "trigger_ratio", "fraction of 1"),
+    ("trigger_ratio: 0", "trigger_ratio", "greater than 0, got 0"),
+    ("trigger_ratio: yes", "trigger_ratio", "not true or false"),
     ("checkpoint_share: 0.9", "checkpoint_share", "0.6, got 0.9"),
     ("keep_tool_pairs: -1", "keep_tool_pairs", "greater than or equal to 0, got -1"),
     ("keep_tool_pairs: 1.5", "keep_tool_pairs", "got 1.5"),
@@ -249,10 +251,10 @@ WRONG = [
     ("tiers: [1]", "tiers", "dictionary"),
     ("tiers: {6: {}}", "tiers[6]", "less than or equal to 5"),
     ("tiers: {1: 7}", "tiers[1]", "a valid dictionary, got 7"),
-    ("tiers: {1: {trigger_pct: 70}}", "tiers[1][trigger_pct]", "such as 0.7 for 70 %, got 70"),
-    ("tiers: {1: {triger_pct: 1}}", "tiers[1][triger_pct]", "did you mean 'trigger_pct'?"),
-    ("tiers: {1: {trigger_pct: true}}", "tiers[1][trigger_pct]", "not true or false"),
-    ("triger_pct: 1", "triger_pct", "did you mean 'trigger_pct'?"),
+    ("tiers: {1: {trigger_ratio: 70}}", "tiers[1][trigger_ratio]", "such as 0.7 for 70 %, got 70"),
+    ("tiers: {1: {triger_ratio: 1}}", "tiers[1][triger_ratio]", "did you mean 'trigger_ratio'?"),
+    ("tiers: {1: {trigger_ratio: true}}", "tiers[1][trigger_ratio]", "not true or false"),
+    ("triger_ratio: 1", "triger_ratio", "did you mean 'trigger_ratio'?"),
     ("1: 2", "1", "no such setting"),
     ("model: a\nmodel: b", "model", "stands twice"),
 ]
@@ -268,12 +270,14 @@ def test_a_wrong_value_names_the_setting_and_the_file(tmp_path, text, field, rea
 
 
 def test_a_wrong_variable_is_named():
-    with pytest.raises(InvalidConfig, match=r"^trigger_pct: .*'much'.*from COMPACT_TRIGGER_PCT"):
-        CompactConfig.load(environ={"COMPACT_TRIGGER_PCT": "much"})
+    with pytest.raises(
+        InvalidConfig, match=r"^trigger_ratio: .*'much'.*from COMPACT_TRIGGER_RATIO"
+    ):
+        CompactConfig.load(environ={"COMPACT_TRIGGER_RATIO": "much"})
 
 
 def test_an_unknown_variable_is_refused_with_the_name_it_resembles():
-    with pytest.raises(InvalidConfig, match="did you mean 'COMPACT_TRIGGER_PCT'") as caught:
+    with pytest.raises(InvalidConfig, match="did you mean 'COMPACT_TRIGGER_RATIO'") as caught:
         CompactConfig.load(environ={"COMPACT_TRIGGER_PTC": "0.5"})
     assert caught.value.field == "COMPACT_TRIGGER_PTC"
 
@@ -281,8 +285,11 @@ def test_an_unknown_variable_is_refused_with_the_name_it_resembles():
 @pytest.mark.parametrize(
     ("environ", "said"),
     [
-        ({"COMPACT_TIER_1_TRIGGER_PCT": "60"}, r"tiers\[1\]\[trigger_pct\].*COMPACT_TIER_1_TRIG"),
-        ({"COMPACT_TIER_7_TRIGGER_PCT": "0.6"}, "no such setting.*did you mean 'COMPACT_TIER_"),
+        (
+            {"COMPACT_TIER_1_TRIGGER_RATIO": "60"},
+            r"tiers\[1\]\[trigger_ratio\].*COMPACT_TIER_1_TRIG",
+        ),
+        ({"COMPACT_TIER_7_TRIGGER_RATIO": "0.6"}, "no such setting.*did you mean 'COMPACT_TIER_"),
         ({"COMPACT_TIERS": "1"}, "no such setting, in the environment"),
     ],
 )
@@ -296,12 +303,12 @@ def test_a_tier_that_is_wrong_in_the_file_stays_wrong(tmp_path):
     """K-10: a variable covers nothing up."""
     for text in ("tiers: [1]", "tiers: {1: 7}"):
         with pytest.raises(InvalidConfig, match=r"tiers.*c\.yaml"):
-            load(tmp_path, text, environ={"COMPACT_TIER_1_TRIGGER_PCT": "0.6"})
+            load(tmp_path, text, environ={"COMPACT_TIER_1_TRIGGER_RATIO": "0.6"})
 
 
 def test_wrong_arguments_are_ours_and_builtin_errors_too():
-    with pytest.raises(InvalidConfig, match="trigger_pct"):
-        CompactConfig(trigger_pct=7)
+    with pytest.raises(InvalidConfig, match="trigger_ratio"):
+        CompactConfig(trigger_ratio=7)
     with pytest.raises(InvalidConfig, match="did you mean 'model'"):
         CompactConfig.load(environ={}, modell="gpt-4o")
     assert issubclass(InvalidConfig, ValueError)

@@ -1,9 +1,10 @@
 """Settings: defaults < file (YAML or JSON) < environment `COMPACT_*` < arguments.
 
 `CompactConfig` is the settings tree: everything of the policy, and what surrounds it. Names are
-flat, the same in a file, in the environment (`COMPACT_TRIGGER_PCT`) and as arguments. Percentages
-are fractions of 1. Only what is set for one tier has two names: `tiers: {1: {trigger_pct: 0.6}}` in
-a file is `COMPACT_TIER_1_TRIGGER_PCT` in the environment. Each setting knows where it came from.
+flat, the same in a file, in the environment (`COMPACT_TRIGGER_RATIO`) and as arguments. Ratios and
+shares are fractions of 1. Only what is set for one tier has two names: `tiers: {1: {trigger_ratio:
+0.6}}` in a file is `COMPACT_TIER_1_TRIGGER_RATIO` in the environment. Each setting knows where it
+came from.
 What does not live here: reading `.env` (the command line does), and turning names into objects
 (`wiring`).
 """
@@ -31,7 +32,7 @@ from compact.errors import InvalidConfig, UnknownModel, unreadable
 PREFIX = "COMPACT_"
 OTHER_VARIABLES = ("COMPACT_DATA", "COMPACT_TRACEBACK")
 """Variables of that prefix that are no settings: the tests' data, the command line's tracebacks."""
-SHARES = ("_pct", "_share")
+SHARES = ("_ratio", "_share")
 """How the names of settings end that are fractions of 1."""
 OTHER_PREFIXES = ("COMPACT_NEW_",)
 """Feature flags of host applications."""
@@ -81,11 +82,13 @@ class CompactConfig(CompactPolicy):
             super().__init__(**settings)
         except ValidationError as error:
             raise _first_wrong(error, self.names()) from None
-        shares = {"trigger_pct", "target_pct"}
-        if shares <= self.model_fields_set and self.target_pct > self.trigger_pct:
-            reason = f"{self.target_pct:g} lies above trigger_pct, which is {self.trigger_pct:g}"
+        shares = {"trigger_ratio", "target_ratio"}
+        if shares <= self.model_fields_set and self.target_ratio > self.trigger_ratio:
+            reason = (
+                f"{self.target_ratio:g} lies above trigger_ratio, which is {self.trigger_ratio:g}"
+            )
             raise InvalidConfig(
-                "target_pct", f"{reason}: a session is compressed to less than that"
+                "target_ratio", f"{reason}: a session is compressed to less than that"
             )
 
     @field_validator("*", mode="before")
@@ -203,8 +206,8 @@ class CompactConfig(CompactPolicy):
         return ContextWindow(
             size=size,
             output_reserve=policy.output_reserve or reserve,
-            trigger_pct=policy.trigger_pct,
-            target_pct=policy.target_pct,
+            trigger_ratio=policy.trigger_ratio,
+            target_ratio=policy.target_ratio,
             trigger_tokens=policy.trigger_tokens,
         )
 

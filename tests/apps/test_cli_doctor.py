@@ -93,7 +93,7 @@ def without(names, *arguments):
 def test_the_doctor_works_where_packages_are_missing(names, package, tmp_path):
     """K-11: it says which; every other command says so too, and calls it no mistake of ours."""
     (tmp_path / "s.db").write_bytes(b"SQLite format 3\0")
-    (tmp_path / "c.yaml").write_text("trigger_pct: 0.7\n")
+    (tmp_path / "c.yaml").write_text("trigger_ratio: 0.7\n")
     done = without(names, "doctor", "--store", "s.db")
     if package == "pydantic":
         assert (done.code, done.err) == (
@@ -167,8 +167,8 @@ def test_the_trigger_is_seen_to_fire(look, window):
         ("OUTPUT_RESERVE=9000", "trigger", "broken", "can never fire: output_reserve 9,000"),
         ("OUTPUT_RESERVE=8192", "trigger", "broken", "leaves nothing of a window of 8,192"),
         ("TRIGGER_TOKENS=9000", "trigger_tokens", "note", "9,000 can never fire"),
-        ("TRIGGER_TOKENS=6000", "trigger_tokens", "note", "above what trigger_pct gives"),
-        ("TARGET_PCT=0.9", "trigger, target", "note", "lower target_pct"),
+        ("TRIGGER_TOKENS=6000", "trigger_tokens", "note", "above what trigger_ratio gives"),
+        ("TARGET_PCT=0.9", "trigger, target", "note", "lower target_ratio"),
         ("TRIGGER_TOKENS=500", "trigger, target", "note", "raise trigger_tokens"),
         ("TRIGGER_TOKENS=5", "trigger", "note", "fire at every turn"),
     ],

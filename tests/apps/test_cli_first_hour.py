@@ -141,13 +141,13 @@ def test_commas_stand_between_groups_of_three(run, sample, text):
 
 def test_one_reader_of_sizes_for_options_settings_and_files(run, sample, monkeypatch, tmp_path):
     """`8k` is a size wherever one may be given, and `50%` a share."""
-    (tmp_path / "c.yaml").write_text("output_reserve: 1k\ntrigger_pct: 60%\n")
+    (tmp_path / "c.yaml").write_text("output_reserve: 1k\ntrigger_ratio: 60%\n")
     monkeypatch.setenv("COMPACT_MAX_CONTEXT_TOKENS", "8k")
     monkeypatch.setenv("COMPACT_TARGET_PCT", "30%")
     told = json.loads(run("validate-config", "c.yaml", "--json").out)["settings"]
     assert told["max_context_tokens"]["value"] == 8_000
     assert told["output_reserve"]["value"] == 1_000
-    assert (told["trigger_pct"]["value"], told["target_pct"]["value"]) == (0.6, 0.3)
+    assert (told["trigger_ratio"]["value"], told["target_ratio"]["value"]) == (0.6, 0.3)
     monkeypatch.setenv("COMPACT_MAX_CONTEXT_TOKENS", "8,00")
     assert "max_context_tokens" in refused(run("validate-config"))
     monkeypatch.delenv("COMPACT_MAX_CONTEXT_TOKENS")
@@ -168,13 +168,13 @@ def test_a_wrong_line_of_the_env_file_names_the_file(run, tmp_path):
     assert "(from COMPACT_TRIGGER_PCT in .env)" in refused(run("doctor"))
     (tmp_path / ".env").write_text("COMPACT_TRIGGER_PCT=0.5\n")
     told = json.loads(run("validate-config", "--json").out)["settings"]
-    assert told["trigger_pct"]["from"] == "COMPACT_TRIGGER_PCT in .env"
+    assert told["trigger_ratio"]["from"] == "COMPACT_TRIGGER_PCT in .env"
 
 
 def test_a_target_above_the_trigger_is_refused(run, tmp_path):
-    (tmp_path / "c.yaml").write_text("trigger_pct: 0.3\ntarget_pct: 0.9\n")
+    (tmp_path / "c.yaml").write_text("trigger_ratio: 0.3\ntarget_ratio: 0.9\n")
     told = refused(run("validate-config", "c.yaml"))
-    assert "target_pct: 0.9 lies above trigger_pct, which is 0.3" in told
+    assert "target_ratio: 0.9 lies above trigger_ratio, which is 0.3" in told
 
 
 @pytest.mark.slow

@@ -51,7 +51,7 @@ def test_what_is_left_is_never_negative():
     assert ContextWindow(size=8_192).budget(7_000).available_tokens == 168
 
 
-@pytest.mark.parametrize("field", ["trigger_pct", "target_pct"])
+@pytest.mark.parametrize("field", ["trigger_ratio", "target_ratio"])
 @pytest.mark.parametrize("value", [0, 1.5, 70])
 def test_percentages_are_fractions(field, value):
     """K-10: between 0 and 1; the error names the field."""

@@ -32,8 +32,8 @@ def test_without_a_model_the_size_is_what_was_given():
 
 def test_a_local_server_is_told_what_the_row_says():
     """(FR-14) 6,963 for 8,192: read, never computed; the tier follows from the size."""
-    found = of("ollama:llama3.2:3b", 8_192, tiers={2: TierSettings(trigger_pct=0.6)})
-    assert (found.size, found.policy.trigger_pct) == (6_963, 0.6)
+    found = of("ollama:llama3.2:3b", 8_192, tiers={2: TierSettings(trigger_ratio=0.6)})
+    assert (found.size, found.policy.trigger_ratio) == (6_963, 0.6)
 
 
 def test_a_local_server_is_never_set_up_for_more_than_was_asked_for():
@@ -62,9 +62,9 @@ def test_an_answer_has_room_by_model_unless_a_person_set_it():
 
 def test_a_tiers_own_thresholds_count_there_only():
     """(FR-11)"""
-    tiers = {1: TierSettings(trigger_pct=0.5)}
-    assert of(window=4_096, tiers=tiers).policy.trigger_pct == 0.5
-    assert of(window=8_192, tiers=tiers).policy.trigger_pct == 0.7
+    tiers = {1: TierSettings(trigger_ratio=0.5)}
+    assert of(window=4_096, tiers=tiers).policy.trigger_ratio == 0.5
+    assert of(window=8_192, tiers=tiers).policy.trigger_ratio == 0.7
 
 
 def test_a_small_summarizer_is_asked_for_less():

@@ -36,14 +36,14 @@ def test_the_tier_is_the_sizes_not_the_servers():
 
 def test_a_tier_may_have_thresholds_of_its_own():
     """FR-11: what is set counts for that tier only, the rest of the policy stays."""
-    own = {1: TierSettings(trigger_pct=0.6, prompt_tokens=250), 3: TierSettings(target_pct=0.2)}
-    policy = CompactPolicy(keep_tool_pairs=9, trigger_pct=0.8)
+    own = {1: TierSettings(trigger_ratio=0.6, prompt_tokens=250), 3: TierSettings(target_ratio=0.2)}
+    policy = CompactPolicy(keep_tool_pairs=9, trigger_ratio=0.8)
     small = tier_of(4_000, own)
     assert small.prompt_tokens == 250
-    assert small.applied(policy) == policy.model_copy(update={"trigger_pct": 0.6})
+    assert small.applied(policy) == policy.model_copy(update={"trigger_ratio": 0.6})
     middle = tier_of(16_000, own)
     assert middle.prompt_tokens == 1_000
-    assert middle.applied(policy) == policy.model_copy(update={"target_pct": 0.2})
+    assert middle.applied(policy) == policy.model_copy(update={"target_ratio": 0.2})
     assert tier_of(8_000, own).applied(policy) is policy
 
 
@@ -56,7 +56,7 @@ def test_without_settings_of_its_own_a_tier_changes_no_policy(size):
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"trigger_pct": 70}, {"trigger_pct": True}, {"prompt_tokens": 0}, {"keep_tool_pairs": 3}],
+    [{"trigger_ratio": 70}, {"trigger_ratio": True}, {"prompt_tokens": 0}, {"keep_tool_pairs": 3}],
 )
 def test_a_wrong_threshold_is_refused(wrong):
     """FR-11, K-10."""

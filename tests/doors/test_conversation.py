@@ -243,7 +243,7 @@ def test_compression_is_triggered_at_seventy_percent_and_goes_to_forty(window):
 def test_a_policy_sets_its_own_trigger_and_an_absolute_cap():
     """C-7: "every policy can set its own, and an absolute cap"; a larger reserve counts."""
     for policy, trigger in (
-        (CompactPolicy(trigger_pct=0.5), 0.5 * 7_168),
+        (CompactPolicy(trigger_ratio=0.5), 0.5 * 7_168),
         (CompactPolicy(trigger_tokens=2_000), 2_000),
         (CompactPolicy(output_reserve=3_192), 0.7 * 5_000),
     ):

@@ -384,7 +384,7 @@ def test_what_a_tier_leaves_out_of_the_prompt_is_said():
 def test_thresholds_can_be_set_by_tier_and_a_change_of_tier_keeps_the_state(run, tmp_path):
     """FR-11: "thresholds can be set by tier", "a change of tier keeps the state"."""
     settings = tmp_path / "compact.yaml"
-    settings.write_text("tiers: {1: {trigger_pct: 0.5}, 2: {prompt_tokens: 250}}\n")
+    settings.write_text("tiers: {1: {trigger_ratio: 0.5}, 2: {prompt_tokens: 250}}\n")
     assert run("validate-config", settings).code == 0
     ctx = session(window=32_768)
     ctx.set_goals(["Empty every drawer."])

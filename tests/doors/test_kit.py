@@ -96,7 +96,7 @@ def test_policy_and_config_hold_what_they_are_said_to_hold():
     max context tokens, adapters)".
     """
     policy = CompactPolicy(
-        trigger_pct=0.6,
+        trigger_ratio=0.6,
         trigger_tokens=9_000,
         keep_user_messages=5,
         keep_tool_pairs=2,
@@ -113,8 +113,8 @@ def test_policy_and_config_hold_what_they_are_said_to_hold():
     window = config.window()
     assert window
     assert window.size == 32_000
-    for wrong in (lambda: CompactConfig(model=["x"]), lambda: CompactConfig(trigger_pct=70)):
-        with pytest.raises(CompactError, match=r"model|trigger_pct"):
+    for wrong in (lambda: CompactConfig(model=["x"]), lambda: CompactConfig(trigger_ratio=70)):
+        with pytest.raises(CompactError, match=r"model|trigger_ratio"):
             wrong()
     with pytest.raises(ValueError, match="frozen"):
         setattr(policy, "strategy", "off")  # noqa: B010 - types forbid it too

@@ -28,14 +28,14 @@ def test_settings_are_layered_and_errors_name_the_field(tmp_path):
     name the field"; "percentages are fractions 0–1".
     """
     for name, text in (
-        ("a.yaml", "trigger_pct: 0.8\nkeep_tool_pairs: 2\n"),
-        ("a.json", '{"trigger_pct": 0.8, "keep_tool_pairs": 2}'),
+        ("a.yaml", "trigger_ratio: 0.8\nkeep_tool_pairs: 2\n"),
+        ("a.json", '{"trigger_ratio": 0.8, "keep_tool_pairs": 2}'),
     ):
         file = tmp_path / name
         file.write_text(text)
         config = CompactConfig.load(file, environ={"COMPACT_KEEP_TOOL_PAIRS": "3"})
-        assert (config.trigger_pct, config.keep_tool_pairs, config.target_pct) == (0.8, 3, 0.4)
-    for wrong in ({"trigger_pct": 80}, {"trigger_ptc": 0.8}, {"keep_tool_pairs": "many"}):
+        assert (config.trigger_ratio, config.keep_tool_pairs, config.target_ratio) == (0.8, 3, 0.4)
+    for wrong in ({"trigger_ratio": 80}, {"trigger_ptc": 0.8}, {"keep_tool_pairs": "many"}):
         with pytest.raises(CompactError, match=next(iter(wrong))):
             CompactConfig.load(environ={}, **wrong)
 

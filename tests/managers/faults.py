@@ -187,7 +187,7 @@ def harbour(
 ) -> Iterator[Harbour]:
     """A session with goals whose model, fallback and summarizer are three servers of that face."""
     servers, scripts = _listening()
-    settings = {"draft_pct": 1.0, "summary_seconds": 5.0, **policy}
+    settings = {"draft_ratio": 1.0, "summary_seconds": 5.0, **policy}
     for server, script in zip(servers, scripts, strict=True):
         script.heals()
         server.requests.clear()

@@ -210,7 +210,7 @@ def test_every_shape_is_refused_by_everything_else_or_works(
         tried(TiktokenEstimator, value)
         tried(compact.chat_model, value)
         tried(CompactConfig.load, value)
-        for name in ("model", "store", "tiers", "summarizer", "trigger_pct", "no_such"):
+        for name in ("model", "store", "tiers", "summarizer", "trigger_ratio", "no_such"):
             tried(CompactConfig, **{name: value})
             tried(CompactConfig.load, **{name: value})
 

@@ -169,7 +169,7 @@ def test_extractive_summaries_are_not_drafted():
 def test_drafting_can_be_turned_off():
     events: list[Event] = []
     slow = Slow()
-    with session(slow, events, draft_pct=0.70) as ctx:
+    with session(slow, events, draft_ratio=0.70) as ctx:
         grow(ctx, 0.68)
         ctx.get_context_for_model()
         assert not slow.began.wait(0.05)

@@ -295,7 +295,7 @@ def test_a_summary_is_carried_on_and_no_message_read_twice() -> None:
 
 def test_policy_settings_change_what_is_kept() -> None:
     """Keep counts, trigger and target are the policy's (K-2, K-4)."""
-    policy = CompactPolicy(keep_user_messages=2, trigger_pct=0.5, target_pct=0.3)
+    policy = CompactPolicy(keep_user_messages=2, trigger_ratio=0.5, target_ratio=0.3)
     ctx = ContextManager(window=16_000, policy=policy)
     for i in range(60):
         ctx.add_message(role="user", content=f"Please note item {i}.")

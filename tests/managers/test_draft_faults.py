@@ -82,7 +82,7 @@ def is_idle(it: Harbour) -> bool:
 @pytest.mark.parametrize("name", FAILING)
 def test_a_draft_that_fails_is_nobodys_wait(name: str) -> None:
     """The turns before and after it are served, and it is not asked for at every turn (FR-6)."""
-    with harbour(patience=STEADFAST, draft_pct=0.6) as it:
+    with harbour(patience=STEADFAST, draft_ratio=0.6) as it:
         it.writer.breaks(FAILING[name])
         it.fills(DRAFTING)
         assert it.turn() == ANSWER
@@ -107,7 +107,7 @@ def test_a_draft_that_fails_is_nobodys_wait(name: str) -> None:
 @pytest.mark.slow
 def test_a_draft_that_hangs_blocks_no_turn_and_there_is_one() -> None:
     """Turns below the trigger are served at once, and nobody else is asked meanwhile (FR-2)."""
-    with harbour(patience=STEADFAST, draft_pct=0.6, summary_seconds=LONG) as it:
+    with harbour(patience=STEADFAST, draft_ratio=0.6, summary_seconds=LONG) as it:
         it.writer.breaks(Hangs())
         it.fills(DRAFTING)
         in_time(it.turn)
@@ -125,7 +125,7 @@ def test_a_draft_that_hangs_blocks_no_turn_and_there_is_one() -> None:
 
 def test_a_draft_that_hangs_is_cut_off_for_whoever_passes_the_trigger() -> None:
     """They wait for as long as a summary may take, and are served by the extractive one (FR-6)."""
-    with harbour(patience=STEADFAST, draft_pct=0.6, summary_seconds=0.3) as it:
+    with harbour(patience=STEADFAST, draft_ratio=0.6, summary_seconds=0.3) as it:
         it.writer.breaks(Hangs())
         it.fills(DRAFTING)
         it.turn()
@@ -156,7 +156,7 @@ def test_a_slow_draft_is_void_once_its_ground_has_changed(
     change: Callable[[ContextManager], None],
 ) -> None:
     """While it is written something else becomes true: it is never put in force (FR-2)."""
-    with harbour(patience=STEADFAST, draft_pct=0.6) as it:
+    with harbour(patience=STEADFAST, draft_ratio=0.6) as it:
         it.writer.breaks(Hangs(0.1, SUMMARY), times=1)
         it.fills(DRAFTING)
         it.turn()

@@ -170,7 +170,7 @@ def storm(seed: int, store: SQLiteManager) -> Iterator[tuple[Storm, list[str]]]:
             fallbacks=keys[1:2],
             summarizer=keys[2:],
             patience=PATIENCE,
-            policy=CompactPolicy(draft_pct=1.0, summary_seconds=1.0),
+            policy=CompactPolicy(draft_ratio=1.0, summary_seconds=1.0),
             on_event=lambda event: heard[0](event),
         )
         stack.enter_context(ctx)

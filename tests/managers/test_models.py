@@ -260,11 +260,11 @@ def test_a_wrong_size_is_refused(wrong):
 
 def test_a_tiers_thresholds_hold_in_its_windows_only():
     """(FR-11) A change of tier keeps the state."""
-    tiers = {1: TierSettings(trigger_pct=0.5, target_pct=0.3)}
+    tiers = {1: TierSettings(trigger_ratio=0.5, target_ratio=0.3)}
     ctx = ContextManager(window=8_192, tiers=tiers)
-    assert ctx.window.trigger_pct == 0.7
+    assert ctx.window.trigger_ratio == 0.7
     ctx.set_model("any", 4_000)
-    assert (ctx.window.trigger_pct, ctx.window.target_pct) == (0.5, 0.3)
+    assert (ctx.window.trigger_ratio, ctx.window.target_ratio) == (0.5, 0.3)
 
 
 def test_trust_fades_and_a_person_is_told_once():

@@ -214,18 +214,29 @@ def test_what_a_model_saw_is_told_message_by_message() -> None:
 
 def test_restoring_brings_the_policy_back() -> None:
     """What was kept and when to compress belongs to the state (FR-1)."""
-    ctx = session(policy=CompactPolicy(trigger_pct=0.5))
+    ctx = session(policy=CompactPolicy(trigger_ratio=0.5))
     fill(ctx, 0, 3)
     snapshot = ctx.snapshot()
     store = ctx.store
     other = ContextManager(window=WINDOW, store=store, session_id="s", tokenizer="o200k")
-    assert other.policy.trigger_pct == 0.7
+    assert other.policy.trigger_ratio == 0.7
     other.restore(snapshot)
-    assert other.policy.trigger_pct == 0.5
+    assert other.policy.trigger_ratio == 0.5
     assert other.window.trigger == int(other.window.usable * 0.5)
 
 
-@pytest.mark.parametrize("policy", [{"trigger_pct": "much"}, {"no_such": 1}, {"mode": "gone"}])
+def test_a_snapshot_of_early_days_is_restored() -> None:
+    """Its policy called ratios percentages."""
+    ctx = session()
+    snapshot = ctx.snapshot()
+    early = {k.replace("_ratio", "_pct"): v for k, v in snapshot.policy.items()}
+    assert "trigger_pct" in early
+    ctx.store.save_snapshot(snapshot.model_copy(update={"id": "early", "policy": early}))
+    ctx.restore("early")
+    assert ctx.policy.model_dump(mode="json") == snapshot.policy
+
+
+@pytest.mark.parametrize("policy", [{"trigger_ratio": "much"}, {"no_such": 1}, {"mode": "gone"}])
 def test_a_snapshot_whose_policy_is_of_no_use_changes_nothing(policy: dict[str, Any]) -> None:
     ctx = compressed()
     snapshot = ctx.snapshot()
@@ -242,7 +253,7 @@ def test_a_snapshot_whose_policy_is_of_no_use_changes_nothing(policy: dict[str, 
 
 def test_a_tokenizer_that_is_asked_for_after_a_restore_goes_by_the_policy_in_force() -> None:
     """Whoever counts, one policy and mode is in force, not the one that was given first (FR-1)."""
-    ctx = session(policy=CompactPolicy(trigger_pct=0.5))
+    ctx = session(policy=CompactPolicy(trigger_ratio=0.5))
     fill(ctx, 0, 3)
     snapshot = ctx.snapshot()
     other = ContextManager(window=WINDOW, store=ctx.store, session_id="s", tokenizer="o200k")
@@ -252,7 +263,7 @@ def test_a_tokenizer_that_is_asked_for_after_a_restore_goes_by_the_policy_in_for
     counted = [each.policy for each in other._state.together]
     assert len(counted) == 2
     assert counted == [other.policy] * 2
-    assert (other.policy.trigger_pct, other.policy.mode) == (0.5, "planning")
+    assert (other.policy.trigger_ratio, other.policy.mode) == (0.5, "planning")
 
 
 # --- any number of steps --------------------------------------------------------------------------

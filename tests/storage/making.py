@@ -9,7 +9,16 @@ from compact.core import chain
 from compact.core.checkpoints import Checkpoint, Span
 from compact.core.messages import Message
 from compact.core.protocols import SessionStore
-from compact.core.sessions import Branch, Entry, Projection, Run, Session, Snapshot, Stand, Step
+from compact.core.sessions import (
+    Branch,
+    CheckpointRef,
+    Entry,
+    Projection,
+    Run,
+    Session,
+    Snapshot,
+    Step,
+)
 from compact.storage.sqlite.store import SQLiteManager
 
 
@@ -37,7 +46,7 @@ def step(store: SessionStore, name: str, number: int, *, window: int = 8_000) ->
         number=number,
         at=branch.messages,
         cut=number,
-        pieces=(Stand(made.id), Run(0, max(0, branch.messages - 1))),
+        pieces=(CheckpointRef(made.id), Run(0, max(0, branch.messages - 1))),
         checkpoints=(made,),
         tokens=5,
         parent=last[0].projection_id if last else None,

@@ -14,7 +14,7 @@ from compact import SQLiteManager
 from compact.core import defaults
 from compact.core.goals import Goal
 from compact.core.messages import Message
-from compact.core.sessions import Entry, Snapshot, Stand
+from compact.core.sessions import CheckpointRef, Entry, Snapshot
 from compact.errors import InvalidInput, InvalidMessage, NotFound, StoreFailed, Superseded
 from compact.storage.sqlite import migrations
 from tests.storage.making import (
@@ -79,7 +79,7 @@ def test_a_checkpoint_that_only_got_older_is_so_after_the_store_was_closed(file:
             assert made.projection is not None
             aged = checkpoint(1).model_copy(update={"level": level, "until": NOON})
             projection = made.projection.model_copy(
-                update={"pieces": (Stand(aged.id),), "checkpoints": (aged,)}
+                update={"pieces": (CheckpointRef(aged.id),), "checkpoints": (aged,)}
             )
             store.commit(made.model_copy(update={"projection": projection}))
             projections.append(projection)

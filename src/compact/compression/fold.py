@@ -17,7 +17,7 @@ from compact.core.context import ActiveContext
 from compact.core.copies import copied
 from compact.core.history import History
 from compact.core.messages import SYSTEM_ROLES, Message, ToolCall
-from compact.core.sessions import Projection, Run, Shown, Stand
+from compact.core.sessions import CheckpointRef, Projection, Run, Shown
 
 NEAR = 4
 """Messages behind a call among which a late result of it still stands at its call."""
@@ -245,15 +245,15 @@ def _placed(projection: Projection, history: History) -> Iterator[tuple[int | No
                 yield from ((i, history.shown(i)) for i in range(first, last + 1))
             case Shown(message, position):
                 yield position, message
-            case Stand(checkpoint_id):
+            case CheckpointRef(checkpoint_id):
                 yield None, known[checkpoint_id].message(history.own)
 
 
 def pieces_of(
     shown: Sequence[tuple[int | None, Message]], history: History
-) -> tuple[Run | Shown | Stand, ...]:
+) -> tuple[Run | Shown | CheckpointRef, ...]:
     """The pieces of messages in view, each with its position; None for what we made."""
-    pieces: list[Run | Shown | Stand] = []
+    pieces: list[Run | Shown | CheckpointRef] = []
     for position, message in shown:
         last = pieces[-1] if pieces else None
         if position is not None and history.shown(position) is message:
@@ -262,7 +262,7 @@ def pieces_of(
             else:
                 pieces.append(Run(position, position))
         elif message.metadata.source == "checkpoint" and message.id.startswith("ck-"):
-            pieces.append(Stand(message.id))
+            pieces.append(CheckpointRef(message.id))
         else:
             pieces.append(Shown(message, position))
     return tuple(pieces)

@@ -39,8 +39,8 @@ class ContextWindow(BaseModel):
 
     size: int = Field(gt=0)
     output_reserve: int = Field(default=0, ge=0)
-    trigger_pct: float = Field(default=0.70, gt=0, le=1)
-    target_pct: float = Field(default=0.40, gt=0, le=1)
+    trigger_ratio: float = Field(default=0.70, gt=0, le=1)
+    target_ratio: float = Field(default=0.40, gt=0, le=1)
     trigger_tokens: int | None = Field(default=None, gt=0)
     """An absolute cap on the trigger, beside the percentage."""
     ratio: float = Field(default=1.0, gt=0)
@@ -65,13 +65,13 @@ class ContextWindow(BaseModel):
     @property
     def trigger(self) -> int:
         """From this size on a session is compressed."""
-        at = _share(self.usable, self.trigger_pct)
+        at = _share(self.usable, self.trigger_ratio)
         return at if self.trigger_tokens is None else min(at, self.trigger_tokens)
 
     @property
     def target(self) -> int:
         """What a session is compressed to."""
-        return min(_share(self.usable, self.target_pct), self.trigger)
+        return min(_share(self.usable, self.target_ratio), self.trigger)
 
     def budget(self, used: int) -> ContextBudget:
         """The budget of a prompt of that many tokens."""

@@ -93,7 +93,7 @@ def plain(value: object, path: str) -> Any:  # noqa: ANN401 - JSON has no narrow
     """
     if type(value) is dict and _all_texts(value) and _all_texts(value.values()):
         return value.copy()
-    return _Reading().plain(value, path, 0)
+    return _PlainCopy().plain(value, path, 0)
 
 
 def fields_given(fields: Mapping[str, object]) -> dict[str, object]:
@@ -129,7 +129,7 @@ def type_of(block: object) -> str:
     return kind if isinstance(kind, str) else ""
 
 
-class _Reading:
+class _PlainCopy:
     """One value that is read."""
 
     def __init__(self) -> None:

@@ -20,13 +20,13 @@ messages word for word, and the receipt."""
 
 
 class CompactPolicy(BaseModel):
-    """What is kept, and when and how far to compress. Percentages are fractions of 1."""
+    """What is kept, and when and how far to compress. Ratios and shares are fractions of 1."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    trigger_pct: float = Field(default=0.70, gt=0, le=1)
+    trigger_ratio: float = Field(default=0.70, gt=0, le=1)
     """Share of the usable window from which a session is compressed."""
-    target_pct: float = Field(default=0.40, gt=0, le=1)
+    target_ratio: float = Field(default=0.40, gt=0, le=1)
     """Share of the usable window a session is compressed to."""
     trigger_tokens: int | None = Field(default=None, gt=0)
     """An absolute cap on the trigger, in tokens."""
@@ -39,7 +39,7 @@ class CompactPolicy(BaseModel):
     keep_tool_pairs: int = Field(default=4, ge=0)
     """The newest tool calls whose results stay word for word."""
     roles_never_pruned: tuple[str, ...] = ("system", "developer")
-    draft_pct: float = Field(default=0.60, gt=0, le=1)
+    draft_ratio: float = Field(default=0.60, gt=0, le=1)
     """Share of the usable window from which a summary is drafted in the background, where a model
     writes it; at the trigger or above it, never."""
     summary_seconds: float = Field(default=300.0, gt=0)

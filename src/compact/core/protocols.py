@@ -258,7 +258,7 @@ class Projections(Protocol):
         ...
 
 
-class Keepsakes(Protocol):
+class SessionMetadata(Protocol):
     """Snapshots, and notes: small named values of a session."""
 
     def save_snapshot(self, snapshot: Snapshot) -> None:
@@ -288,7 +288,9 @@ class Finder(Protocol):
         ...
 
 
-class SessionStore(SessionIndex, MessageLog, Lineage, Projections, Keepsakes, Finder, Protocol):
+class SessionStore(
+    SessionIndex, MessageLog, Lineage, Projections, SessionMetadata, Finder, Protocol
+):
     """Everything a session needs of a store. Safe from many threads."""
 
     def close(self) -> None:

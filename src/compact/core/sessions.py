@@ -113,13 +113,13 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True)
-class Stand:
+class CheckpointRef:
     """Where a checkpoint stands in a projection."""
 
     checkpoint_id: str
 
 
-Piece = Run | Shown | Stand
+Piece = Run | Shown | CheckpointRef
 
 
 class Projection(BaseModel):

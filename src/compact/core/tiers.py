@@ -27,9 +27,9 @@ class TierSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    trigger_pct: float | None = Field(default=None, gt=0, le=1)
-    target_pct: float | None = Field(default=None, gt=0, le=1)
-    draft_pct: float | None = Field(default=None, gt=0, le=1)
+    trigger_ratio: float | None = Field(default=None, gt=0, le=1)
+    target_ratio: float | None = Field(default=None, gt=0, le=1)
+    draft_ratio: float | None = Field(default=None, gt=0, le=1)
     prompt_tokens: int | None = Field(default=None, ge=1)
     """Tokens the system prompt may take."""
 

@@ -68,7 +68,7 @@ class BackgroundDraft:
         if not self._state.waits or self._is_at_work or self._breaker.is_open:
             return
         policy = self._state.policy_for(self._view.size)
-        share = policy.draft_pct / policy.trigger_pct
+        share = policy.draft_ratio / policy.trigger_ratio
         if share >= 1 or not max(self._next_at, int(trigger * share)) <= tokens <= trigger:
             return
         if self._standing() is None:

@@ -213,8 +213,8 @@ class SessionState:
         return ContextWindow(
             size=borne_out,
             output_reserve=reserve,
-            trigger_pct=policy.trigger_pct,
-            target_pct=policy.target_pct,
+            trigger_ratio=policy.trigger_ratio,
+            target_ratio=policy.target_ratio,
             trigger_tokens=policy.trigger_tokens,
             ratio=known.ratio,
         )

@@ -91,7 +91,8 @@ def restore(state: SessionState, view: View, snapshot: Snapshot) -> None:
 
 def _policy_of(state: SessionState, snapshot: Snapshot) -> CompactPolicy:
     try:
-        policy = CompactPolicy.model_validate(snapshot.policy)
+        said = {name.replace("_pct", "_ratio"): value for name, value in snapshot.policy.items()}
+        policy = CompactPolicy.model_validate(said)  # they were called so in early snapshots
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(("policy", *map(str, first["loc"])))

@@ -15,13 +15,13 @@ from compact.core.messages import Image, Message, Text, ToolResult
 from compact.core.protocols import SessionStore
 from compact.core.sessions import (
     Branch,
+    CheckpointRef,
     Entry,
     Projection,
     Run,
     Session,
     Shown,
     Snapshot,
-    Stand,
     Step,
 )
 from compact.errors import CompactError, InvalidInput, NotFound, Superseded
@@ -287,7 +287,7 @@ def _check_projections(store: SessionStore) -> None:
     odd = _odd_messages()
     shown = tuple(Shown(message) for message in odd if not message.edited)
     ck, again = _checkpoint("ck-000000000001"), _checkpoint("ck-000000000001", summary="changed")
-    pieces = (Run(0, 3), Stand(ck.id), *shown, Run(9, 9))
+    pieces = (Run(0, 3), CheckpointRef(ck.id), *shown, Run(9, 9))
     whole = _projection(5, pieces=pieces, checkpoints=(ck,), kept=(1, 5), parent="p")
     store.commit(_step("a", whole))
     assert store.projection(whole.id) == whole, "a projection comes back equal"

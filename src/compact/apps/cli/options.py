@@ -236,7 +236,7 @@ class StoreOptions(SettingsOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SessionOptions(StoreOptions):
+class OneSessionOptions(StoreOptions):
     """What every command about one session takes."""
 
     session: Annotated[
@@ -245,7 +245,7 @@ class SessionOptions(StoreOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class BranchOptions(SessionOptions):
+class BranchOptions(OneSessionOptions):
     """What commands about one of a session's branches take."""
 
     branch: Annotated[
@@ -254,7 +254,7 @@ class BranchOptions(SessionOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class OpenOptions(SessionOptions):
+class OpenOptions(OneSessionOptions):
     """What every command that opens a session takes."""
 
     window: Annotated[

@@ -30,7 +30,7 @@ MOST_NAMED = 5
 
 
 @dataclass(frozen=True)
-class Shelf:
+class SessionCatalog:
     """An open store, what it is called, and what of it may be seen."""
 
     store: SessionStore
@@ -134,7 +134,9 @@ def message_meant(ctx: ContextManager, name: str) -> str:
 
 
 @contextmanager
-def opened(options: StoreOptions, *, create: bool = False, **own: object) -> Iterator[Shelf]:
+def opened(
+    options: StoreOptions, *, create: bool = False, **own: object
+) -> Iterator[SessionCatalog]:
     """The store that the options mean, open while the block lasts; `own` are options of one command
     alone.
 
@@ -155,7 +157,7 @@ def opened(options: StoreOptions, *, create: bool = False, **own: object) -> Ite
             "compactctl sessions import FILE"
         ) from None
     try:
-        yield Shelf(store, file, settings, options.scope)
+        yield SessionCatalog(store, file, settings, options.scope)
     finally:
         store.close()
 
@@ -190,12 +192,12 @@ def entered(
     Raises:
         NotFound, StoreFailed: there is no such store or session.
     """
-    with opened(options, create=False, **own) as shelf:
-        yield context_of(shelf, shelf.find(options.session), on_event=on_event)
+    with opened(options, create=False, **own) as catalog:
+        yield context_of(catalog, catalog.find(options.session), on_event=on_event)
 
 
 def context_of(
-    shelf: Shelf,
+    catalog: SessionCatalog,
     session: Session,
     *,
     window: int | None = None,
@@ -207,7 +209,7 @@ def context_of(
     Raises:
         InvalidConfig: no such tokenizer.
     """
-    settings = shelf.settings
+    settings = catalog.settings
     tokenizer = settings.tokenizer or session.tokenizer
     if not wiring.names_tokenizer(tokenizer):
         if settings.tokenizer:
@@ -215,8 +217,8 @@ def context_of(
         tokenizer = wiring.token_counter_of(settings, session.wire).estimator.name
     tools = session.metadata.get("tools")
     return ContextManager(
-        window=window or shelf.window_of(session),
-        store=shelf.store,
+        window=window or catalog.window_of(session),
+        store=catalog.store,
         session_id=session.id,
         scope=session.scope,
         tokenizer=tokenizer,

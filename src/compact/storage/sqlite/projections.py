@@ -9,9 +9,9 @@ import apsw
 from compact.core import codec, defaults
 from compact.core.checkpoints import Checkpoint, Level, Span, Verdict
 from compact.core.levels import at_level
-from compact.core.sessions import Move, Piece, Projection, Run, Shown, Stand, Step
+from compact.core.sessions import CheckpointRef, Move, Piece, Projection, Run, Shown, Step
 from compact.errors import InvalidInput, NotFound, Superseded
-from compact.storage.sqlite import keepsakes, lines, row_digests, sessions
+from compact.storage.sqlite import lines, row_digests, session_metadata, sessions
 from compact.storage.sqlite.rows import (
     Column,
     Row,
@@ -59,7 +59,7 @@ def commit(db: apsw.Connection, step: Step) -> Move:
     if step.kind != "compress":
         sessions.put_in_force(db, session, branch)
     for name, value in step.notes.items():
-        keepsakes.note(db, step.session_id, name, value)
+        session_metadata.note(db, step.session_id, name, value)
     for name in step.forget:
         db.execute("DELETE FROM notes WHERE session = ? AND name = ?", (session, text(name)))
     return Move(
@@ -147,7 +147,7 @@ def _value_of_piece(piece: Piece) -> object:
     match piece:
         case Run():
             return [piece.first, piece.last]
-        case Stand():
+        case CheckpointRef():
             return piece.checkpoint_id
         case Shown():
             return {**codec.encode_whole(piece.message), "position": piece.position}
@@ -157,7 +157,7 @@ def _piece_of(value: Any) -> Piece:  # noqa: ANN401 - any JSON value
     if isinstance(value, list):
         return Run(*value)
     if isinstance(value, str):
-        return Stand(value)
+        return CheckpointRef(value)
     return Shown(codec.decode_whole(value), value.get("position"))
 
 

@@ -152,7 +152,7 @@ def _sizes(copy: Path) -> tuple[int, int, int]:
 # --- by the tables and indexes --------------------------------------------------------------------
 
 
-class _Reading:
+class _TableReader:
     """The rows of a query from the beginning and, where a page stops it, from the end."""
 
     def __init__(self, source: apsw.Connection, sql: str, keys: Sequence[str]) -> None:
@@ -208,9 +208,9 @@ def _table(db: apsw.Connection, name: str) -> _Table:
     return _Table(name, columns, keys, ", ".join(selected))
 
 
-def _copy(source: apsw.Connection, db: apsw.Connection, table: _Table) -> _Reading:
+def _copy(source: apsw.Connection, db: apsw.Connection, table: _Table) -> _TableReader:
     """Copy a table as far as SQL reads it; how far that was."""
-    reading = _Reading(source, f"SELECT {table.selected} FROM {table.name}", table.keys)
+    reading = _TableReader(source, f"SELECT {table.selected} FROM {table.name}", table.keys)
     for row in reading:
         _insert(db, table.name, row)
     return reading
@@ -229,7 +229,7 @@ def _insert(db: apsw.Connection, table: str, row: Row) -> None:
 
 def _hints(source: apsw.Connection, db: apsw.Connection) -> Hints:
     def read(sql: str, *keys: str) -> list[Row]:
-        return list(_Reading(source, f"SELECT {sql}", keys))
+        return list(_TableReader(source, f"SELECT {sql}", keys))
 
     def named(sql: str, *keys: str) -> dict[int, str]:
         return {key: name for key, name in read(sql, *keys) if isinstance(name, str)}

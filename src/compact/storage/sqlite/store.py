@@ -30,11 +30,11 @@ from compact.core.sessions import (
 from compact.errors import InvalidInput, NotFound, StoreFailed, Superseded
 from compact.storage.sqlite import (
     checking,
-    keepsakes,
     lines,
     messages,
     projections,
     search,
+    session_metadata,
     sessions,
     sweeping,
 )
@@ -134,7 +134,7 @@ class SQLiteManager:
             sessions.create(db, session)
             messages.append(db, lines.tail(db, session.branch.id), entries, 0)
             for name, value in notes.items():
-                keepsakes.note(db, session.id, name, value)
+                session_metadata.note(db, session.id, name, value)
         return self.session(session.id)
 
     def sessions(self, *, scope: str | None = None) -> list[Session]:
@@ -298,22 +298,22 @@ class SQLiteManager:
     def save_snapshot(self, snapshot: Snapshot) -> None:
         """Keep a snapshot; where there is one of its id, that one stays."""
         with self._pool.write() as db:
-            keepsakes.save_snapshot(db, snapshot)
+            session_metadata.save_snapshot(db, snapshot)
 
     def snapshots(self, session_id: str) -> list[Snapshot]:
         """The session's snapshots, the oldest first."""
         with self._pool.read() as db:
-            return keepsakes.snapshots(db, session_id)
+            return session_metadata.snapshots(db, session_id)
 
     def note(self, session_id: str, name: str, value: Mapping[str, Any] | None) -> None:
         """Keep a note in the place of the one of that name; None removes it."""
         with self._pool.write() as db:
-            keepsakes.note(db, session_id, name, value)
+            session_metadata.note(db, session_id, name, value)
 
     def notes(self, session_id: str) -> dict[str, Mapping[str, Any]]:
         """The session's notes by name."""
         with self._pool.read() as db:
-            return keepsakes.notes(db, session_id)
+            return session_metadata.notes(db, session_id)
 
     # --- search -----------------------------------------------------------------------------------
 

@@ -46,9 +46,9 @@ def context(
       compactctl context harbour
       compactctl context harbour --at 120 --render text | less
     """
-    with stores.opened(options) as shelf:
-        session = shelf.find(options.session)
-        ctx = stores.context_of(shelf, session)
+    with stores.opened(options) as catalog:
+        session = catalog.find(options.session)
+        ctx = stores.context_of(catalog, session)
         at = len(ctx.history) if at is None else at
         seen = ctx.context_at(at)
         rows: list[Row] = []

@@ -249,15 +249,15 @@ def trigger(settings: CompactConfig) -> Iterator[Finding]:
 
 def _without_effect(settings: CompactConfig, window: ContextWindow) -> Iterator[Finding]:
     """Settings that can have no effect, or one that nobody wants."""
-    share = int(window.usable * settings.trigger_pct + 1e-6)
+    share = int(window.usable * settings.trigger_ratio + 1e-6)
     cap = settings.trigger_tokens
     if cap is not None and cap > share:
         all_of_it = f"the {window.usable:,} tokens a prompt may use"
-        place = "what trigger_pct gives" if cap <= window.usable else all_of_it
-        text = f"{cap:,} can never fire, it lies above {place}; trigger_pct fires at {share:,}"
+        place = "what trigger_ratio gives" if cap <= window.usable else all_of_it
+        text = f"{cap:,} can never fire, it lies above {place}; trigger_ratio fires at {share:,}"
         yield Finding("trigger_tokens", "note", text, cap=cap, fires_at=share)
     if window.target >= window.trigger:
-        advice = "lower target_pct" if window.trigger == share else "raise trigger_tokens"
+        advice = "lower target_ratio" if window.trigger == share else "raise trigger_tokens"
         text = f"both are {window.trigger:,} tokens: it would fire at almost every turn; {advice}"
         yield Finding("trigger, target", "note", text, target=window.target)
 

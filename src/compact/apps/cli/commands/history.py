@@ -49,13 +49,13 @@ def history(
       compactctl history harbour
       compactctl history harbour --from 0 --most 20 --full
     """
-    with stores.opened(options) as shelf:
-        session = shelf.find(options.session)
-        branch = shelf.branch(session, options.branch)
+    with stores.opened(options) as catalog:
+        session = catalog.find(options.session)
+        branch = catalog.branch(session, options.branch)
         start = max(0, branch.messages - most)
         if first is not None:
             start = min(first, branch.messages)
-        entries = shelf.store.read(branch.id, start, start + most)
+        entries = catalog.store.read(branch.id, start, start + most)
     rows: list[Row] = [(n, entry.message, entry.tokens) for n, entry in enumerate(entries, start)]
     if options.json:
         place = {"session": session.id, "branch": branch.id, "total": branch.messages}

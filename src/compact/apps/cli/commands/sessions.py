@@ -15,8 +15,8 @@ from compact.apps.cli.options import (
     PAGE,
     Keep,
     Most,
+    OneSessionOptions,
     OpenOptions,
-    SessionOptions,
     StoreOptions,
     command,
     flag,
@@ -25,7 +25,7 @@ from compact.apps.cli.options import (
     text_option,
 )
 from compact.apps.cli.progress import Progress
-from compact.apps.cli.stores import Shelf
+from compact.apps.cli.stores import SessionCatalog
 from compact.apps.cli.words import counted, one_line, visible, whole
 from compact.core.checkpoints import Checkpoint
 from compact.core.sessions import Session
@@ -44,17 +44,17 @@ def sessions_list(options: StoreOptions, *, most: Most = PAGE) -> None:
       compactctl sessions list
       compactctl sessions list --store chat.db --scope alice --json
     """
-    with stores.opened(options) as shelf:
-        known = shelf.sessions()
+    with stores.opened(options) as catalog:
+        known = catalog.sessions()
     page = known[:most][::-1]
     if options.json:
         listed = [render.session_json(session) for session in page]
-        output.print_json({"store": shelf.file, "total": len(known), "sessions": listed})
+        output.print_json({"store": catalog.file, "total": len(known), "sessions": listed})
         return
     out = render.console()
     if not known:
         where = "" if options.scope is None else f" in scope {options.scope!r}"
-        render.show_line(out, f"{shelf.file}: no sessions{where}")
+        render.show_line(out, f"{catalog.file}: no sessions{where}")
         return
     if len(known) > len(page):
         older = counted(len(known) - len(page), "older one")
@@ -86,9 +86,9 @@ def sessions_show(options: OpenOptions) -> None:
       compactctl sessions show harbour
       compactctl sessions show harbour --window 32000 --json
     """
-    with stores.opened(options) as shelf:
-        session = shelf.find(options.session)
-        ctx = stores.context_of(shelf, session)
+    with stores.opened(options) as catalog:
+        session = catalog.find(options.session)
+        ctx = stores.context_of(catalog, session)
         told: dict[str, Any] = {
             **render.session_json(session),
             "now": render.standing_json(ctx),
@@ -259,7 +259,7 @@ def sessions_put_aside(
 
 @command
 def sessions_delete(
-    options: SessionOptions,
+    options: OneSessionOptions,
     *,
     yes: Annotated[bool, flag("--yes", "Do not ask. SESSION must then be the whole id.")] = False,
 ) -> None:
@@ -272,25 +272,25 @@ def sessions_delete(
       compactctl sessions delete harbour
       compactctl sessions delete harbour --yes
     """
-    with stores.opened(options) as shelf:
-        session = shelf.find(options.session)
-        if not _is_wanted(shelf, session, options.session, yes=yes):
+    with stores.opened(options) as catalog:
+        session = catalog.find(options.session)
+        if not _is_wanted(catalog, session, options.session, yes=yes):
             render.tell("nothing was deleted")
             return
-        total = _size_of(shelf, session)  # others may have written while the person thought
-        shelf.store.delete_session(session.id)
+        total = _size_of(catalog, session)  # others may have written while the person thought
+        catalog.store.delete_session(session.id)
     if options.json:
         output.print_json({"deleted": session.id, "messages": total})
     else:
         render.tell(f"deleted session {session.id!r}, {counted(total, 'message')}")
 
 
-def _size_of(shelf: Shelf, session: Session) -> int:
+def _size_of(catalog: SessionCatalog, session: Session) -> int:
     """How many messages a session has, those of all its branches."""
-    return sum(each.messages - each.fork for each in shelf.store.branches(session.id))
+    return sum(each.messages - each.fork for each in catalog.store.branches(session.id))
 
 
-def _is_wanted(shelf: Shelf, session: Session, name: str, *, yes: bool) -> bool:
+def _is_wanted(catalog: SessionCatalog, session: Session, name: str, *, yes: bool) -> bool:
     """Whether the person says yes.
 
     Raises:
@@ -302,8 +302,8 @@ def _is_wanted(shelf: Shelf, session: Session, name: str, *, yes: bool) -> bool:
         return True
     if not all(s is not None and s.isatty() for s in (sys.stdin, sys.stderr)):
         raise Stop("deleting asks, and there is no terminal to ask on; --yes deletes without")
-    parts = [counted(_size_of(shelf, session), "message")]
-    kept = len(shelf.store.snapshots(session.id))
+    parts = [counted(_size_of(catalog, session), "message")]
+    kept = len(catalog.store.snapshots(session.id))
     parts += [counted(kept, "snapshot")] if kept else []
     title = f" ({session.title})" if session.title else ""
     question = f"Delete session {session.id!r}{title}, {', '.join(parts)}, for good? [y/N] "

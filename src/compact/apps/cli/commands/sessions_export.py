@@ -12,7 +12,7 @@ from compact.apps.cli.errors import Stop
 from compact.apps.cli.options import BranchOptions, Out, command, flag
 from compact.apps.cli.progress import Progress
 from compact.apps.cli.session_file import SessionFile
-from compact.apps.cli.stores import Shelf
+from compact.apps.cli.stores import SessionCatalog
 from compact.apps.cli.words import counted
 from compact.core.messages import Message
 from compact.core.sessions import Branch, Session
@@ -50,18 +50,18 @@ def sessions_export(
         raise Stop("--json prints a report where the session would go: give -o OUT")
     output.check_name("-o", out)
     by_name = "md" if (out or "").lower().endswith((".md", ".markdown")) else "json"
-    with Progress("Reading") as progress, stores.opened(options) as shelf:
+    with Progress("Reading") as progress, stores.opened(options) as catalog:
         if out is not None:
-            _check_out(out, shelf, force=force)
-        session = shelf.find(options.session)
-        branch = shelf.branch(session, options.branch)
-        messages = [e.message for e in shelf.store.read(branch.id, 0, branch.messages)]
-        left = _left_out(shelf, branch)
+            _check_out(out, catalog, force=force)
+        session = catalog.find(options.session)
+        branch = catalog.branch(session, options.branch)
+        messages = [e.message for e in catalog.store.read(branch.id, 0, branch.messages)]
+        left = _left_out(catalog, branch)
         progress.now("Writing")
         if (format or by_name) == "md":
             text = "".join(session_markdown.written(session, messages))
         else:
-            text = "".join(session_file.written(_file_of(shelf, session, branch, messages)))
+            text = "".join(session_file.written(_file_of(catalog, session, branch, messages)))
     size = output.write(out, text)
     if options.json:
         told = {"session": session.id, "branch": branch.id, "messages": len(messages)}
@@ -73,10 +73,10 @@ def sessions_export(
         render.tell(_in_words(left), style="yellow")
 
 
-def _left_out(shelf: Shelf, branch: Branch) -> dict[str, Any]:
+def _left_out(catalog: SessionCatalog, branch: Branch) -> dict[str, Any]:
     """What the session has beside the branch: ids of other branches, and how many snapshots."""
-    others = [each.id for each in shelf.store.branches(branch.session_id) if each.id != branch.id]
-    return {"branches": others, "snapshots": len(shelf.store.snapshots(branch.session_id))}
+    others = [each.id for each in catalog.store.branches(branch.session_id) if each.id != branch.id]
+    return {"branches": others, "snapshots": len(catalog.store.snapshots(branch.session_id))}
 
 
 def _in_words(left: dict[str, Any]) -> str:
@@ -88,14 +88,14 @@ def _in_words(left: dict[str, Any]) -> str:
     return f"note: {' and '.join(parts)} {'is' if single else 'are'} not in it{advice}"
 
 
-def _check_out(out: str, shelf: Shelf, *, force: bool) -> None:
+def _check_out(out: str, catalog: SessionCatalog, *, force: bool) -> None:
     """Refuse what a session must not take the place of, before any work.
 
     Raises:
         Stop: OUT is the store, a file of its, or a file that no export wrote.
     """
     output.refuse_store(out)
-    store = str(Path(shelf.file).expanduser())
+    store = str(Path(catalog.file).expanduser())
     if any(output.is_same_file(out, store + ending) for ending in ("", *output.BESIDE)):
         raise Stop(f"{out} belongs to the store itself; name another file")
     start = output.beginning_of(out, session_markdown.SNIFFED)
@@ -105,12 +105,12 @@ def _check_out(out: str, shelf: Shelf, *, force: bool) -> None:
 
 
 def _file_of(
-    shelf: Shelf, session: Session, branch: Branch, messages: list[Message]
+    catalog: SessionCatalog, session: Session, branch: Branch, messages: list[Message]
 ) -> SessionFile:
     """What is written. Goals and pins are those of the branch that is open, and stay out of another
     one's file.
     """
-    ctx = stores.context_of(shelf, session)
+    ctx = stores.context_of(catalog, session)
     is_open = branch.id == ctx.branch_id
     never = ctx.policy.roles_never_pruned
     fixed = ((position, ctx.history[position]) for position in ctx.history.fixed)
@@ -120,5 +120,5 @@ def _file_of(
         messages,
         goals=ctx.goals if is_open else (),
         pins=pins if is_open else (),
-        checkpoints=shelf.store.checkpoints(session.id),
+        checkpoints=catalog.store.checkpoints(session.id),
     )

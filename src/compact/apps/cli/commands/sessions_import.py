@@ -25,7 +25,7 @@ from compact.apps.cli.options import (
 from compact.apps.cli.progress import Progress
 from compact.apps.cli.session_file import SessionFile
 from compact.apps.cli.session_markdown import is_session_markdown
-from compact.apps.cli.stores import Shelf
+from compact.apps.cli.stores import SessionCatalog
 from compact.apps.cli.words import counted
 from compact.core import defaults
 from compact.core.sessions import DEFAULT_SCOPE, Branch, Entry, Session
@@ -69,14 +69,14 @@ def sessions_import(options: ImportOptions) -> None:
     """
     with Progress("Reading") as progress:
         read, notes = _read(options)
-        with stores.opened(options, create=True) as shelf:
-            session = _session_of(read, options, shelf)
+        with stores.opened(options, create=True) as catalog:
+            session = _session_of(read, options, catalog)
             progress.now(f"Storing {len(read.messages):,} messages")
-            stored = _store(shelf, session, read)
+            stored = _store(catalog, session, read)
     if options.json:
-        output.print_json({**render.session_json(stored), "store": shelf.file, "notes": notes})
+        output.print_json({**render.session_json(stored), "store": catalog.file, "notes": notes})
         return
-    _report(stored, shelf.file, notes)
+    _report(stored, catalog.file, notes)
 
 
 def _report(stored: Session, file: str, notes: list[str]) -> None:
@@ -146,7 +146,7 @@ def _id_of(options: ImportOptions) -> str:
     return name if options.conversation is None else f"{name}-{options.conversation}"
 
 
-def _session_of(read: SessionFile, options: ImportOptions, shelf: Shelf) -> Session:
+def _session_of(read: SessionFile, options: ImportOptions, catalog: SessionCatalog) -> Session:
     """The session to be made.
 
     Raises:
@@ -157,8 +157,8 @@ def _session_of(read: SessionFile, options: ImportOptions, shelf: Shelf) -> Sess
     if not name.strip() or len(name) > _LONGEST_ID or not name.isprintable():
         raise Stop("how shall the session be called? give --as ID, on one line, up to 200 letters")
     scope = options.scope or known.scope
-    _check_free(shelf, name, scope)
-    model, tokenizer = shelf.settings.model, shelf.settings.tokenizer
+    _check_free(catalog, name, scope)
+    model, tokenizer = catalog.settings.model, catalog.settings.tokenizer
     if not tokenizer and not model and known.tokenizer in wiring.TOKENIZERS:
         tokenizer = known.tokenizer
     counter = wiring.token_counter(known.wire, tokenizer=tokenizer, model=model)
@@ -168,56 +168,56 @@ def _session_of(read: SessionFile, options: ImportOptions, shelf: Shelf) -> Sess
         "title": options.title or known.title,
         "model": options.model or known.model or model,
         "tokenizer": counter.estimator.name,
-        "branch": new_branch(shelf.store, name),
+        "branch": new_branch(catalog.store, name),
     }
     return known.model_copy(update=changed)
 
 
-def _check_free(shelf: Shelf, name: str, scope: str) -> None:
+def _check_free(catalog: SessionCatalog, name: str, scope: str) -> None:
     """Refuse the id of a session that is there; one in which nothing was ever kept makes room.
 
     Raises:
         Stop: it is taken.
     """
     with suppress(NotFound):
-        there = shelf.store.session(name)
-        if there.scope != scope or not _is_empty(shelf, there):
+        there = catalog.store.session(name)
+        if there.scope != scope or not _is_empty(catalog, there):
             other = f", scope {there.scope!r}; scopes share their ids"
             whose = "" if there.scope == scope else other
-            taken = f"there is a session {name!r} in {shelf.file}{whose}"
+            taken = f"there is a session {name!r} in {catalog.file}{whose}"
             raise Stop(f"{taken}; import under another id: --as ID")
 
 
-def _is_empty(shelf: Shelf, session: Session) -> bool:
+def _is_empty(catalog: SessionCatalog, session: Session) -> bool:
     """Whether nothing was ever kept in a session."""
-    kept = shelf.store.snapshots(session.id) or shelf.store.notes(session.id)
-    return not kept and not any(each.messages for each in shelf.store.branches(session.id))
+    kept = catalog.store.snapshots(session.id) or catalog.store.notes(session.id)
+    return not kept and not any(each.messages for each in catalog.store.branches(session.id))
 
 
-def _store(shelf: Shelf, session: Session, read: SessionFile) -> Session:
+def _store(catalog: SessionCatalog, session: Session, read: SessionFile) -> Session:
     """Make the session with its messages, goals and pins, in one step: whatever goes wrong, and
     whenever the process ends, all of it is there or nothing.
 
     Raises:
         Stop: another process made a session of that id in the meantime.
     """
-    entries, notes = _prepared(shelf, session, read)
+    entries, notes = _prepared(catalog, session, read)
     with suppress(NotFound):
-        if _is_empty(shelf, shelf.store.session(session.id)):
-            shelf.store.delete_session(session.id)
+        if _is_empty(catalog, catalog.store.session(session.id)):
+            catalog.store.delete_session(session.id)
     try:
-        return wiring.put_session(shelf.store, session, entries, notes)
+        return wiring.put_session(catalog.store, session, entries, notes)
     except Superseded:
         raise Stop(f"another process made a session {session.id!r} just now") from None
 
 
 def _prepared(
-    shelf: Shelf, session: Session, read: SessionFile
+    catalog: SessionCatalog, session: Session, read: SessionFile
 ) -> tuple[Sequence[Entry], Mapping[str, Any]]:
     """What the store is to keep of the session: its messages, counted, and its notes. The session
     is made in memory for it.
     """
-    memory = replace(shelf, store=wiring.session_store(None))
+    memory = replace(catalog, store=wiring.session_store(None))
     memory.store.session(session.id, create=session)
     ctx = stores.context_of(memory, session)
     ctx.history.append(lambda _: read.messages)

@@ -54,13 +54,13 @@ def restore(
     Examples:
       compactctl restore harbour sn-3f2a81b09c44
     """
-    with stores.opened(options) as shelf:
-        session = shelf.find(options.session)
-        known = {each.id: each for each in shelf.store.snapshots(session.id)}
+    with stores.opened(options) as catalog:
+        session = catalog.find(options.session)
+        known = {each.id: each for each in catalog.store.snapshots(session.id)}
         where = f"session {session.id!r}"
         name = stores.one_of(snapshot, list(known), what="snapshot", where=where)
         window = options.window or known[name].window
-        ctx = stores.context_of(shelf, session, window=window)
+        ctx = stores.context_of(catalog, session, window=window)
         ctx.restore(known[name])
         _say_where(ctx, options, f"restored {name}")
 

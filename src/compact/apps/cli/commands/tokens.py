@@ -52,7 +52,7 @@ def tokens(options: FileOptions) -> None:
         _show_tools(out, usage)
 
 
-def _json(job: Job, usage: Usage) -> dict[str, Any]:
+def _json(job: Job, usage: WindowUsage) -> dict[str, Any]:
     total = max(1, usage.tokens)
     return {
         **render.source_json(job),
@@ -78,7 +78,7 @@ def _json(job: Job, usage: Usage) -> dict[str, Any]:
     }
 
 
-def _show_kinds(out: Console, usage: Usage) -> None:
+def _show_kinds(out: Console, usage: WindowUsage) -> None:
     numbers = ("pieces", "tokens", "share")
     width = max(0, min(BAR, out.width - 50))
     rows: list[Sequence[render.Cell]] = []
@@ -91,7 +91,7 @@ def _show_kinds(out: Console, usage: Usage) -> None:
     out.print()
 
 
-def _show_tools(out: Console, usage: Usage) -> None:
+def _show_tools(out: Console, usage: WindowUsage) -> None:
     numbers = ("calls", "in calls", "in results", "share")
     tools = usage.by_tool()
     width = max(0, min(BAR, out.width - 80))
@@ -139,7 +139,7 @@ class Amount:
 
 
 @dataclass
-class Usage:
+class WindowUsage:
     """Tokens by kind, and by tool what its calls and its results took."""
 
     kinds: dict[str, Amount] = field(default_factory=lambda: {kind: Amount() for kind in KINDS})
@@ -161,9 +161,9 @@ class Usage:
         return sorted(rows, key=lambda row: (-row[1].tokens - row[2].tokens, row[0]))
 
 
-def usage_of(transcript: wiring.Transcript, counter: TokenCounter) -> Usage:
+def usage_of(transcript: wiring.Transcript, counter: TokenCounter) -> WindowUsage:
     """Where the tokens of the conversation go."""
-    usage = Usage()
+    usage = WindowUsage()
     names = {call.id: call.name for m in transcript.messages for call in m.tool_calls}
     for message in transcript.messages:
         around = counter.message(message)

@@ -25,7 +25,7 @@ def validate_config(
     Examples:
       compactctl validate-config
       compactctl validate-config compact.yaml
-      COMPACT_TRIGGER_PCT=0.8 compactctl validate-config compact.yaml --json
+      COMPACT_TRIGGER_RATIO=0.8 compactctl validate-config compact.yaml --json
     """
     settings = settings_of(SettingsOptions(config=file))
     token_counter_of(settings, "chat_completions")
