@@ -66,15 +66,12 @@ def numbers(tree: ast.Module) -> Iterator[tuple[str, bool]]:
         if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
             continue
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        names = [each.id for target in targets for each in ast.walk(target) if is_name(each)]
+        found = (each for target in targets for each in ast.walk(target))
+        names = [each.id for each in found if isinstance(each, ast.Name) and each.id.isupper()]
         if names and is_number(node.value):
             after = body[i + 1] if i + 1 < len(body) else None
             said = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
             yield from ((name, said) for name in names)
-
-
-def is_name(node: ast.AST) -> bool:
-    return isinstance(node, ast.Name) and node.id.upper() == node.id
 
 
 def is_number(value: ast.expr) -> bool:
