@@ -140,8 +140,8 @@ def test_what_a_model_is_told_takes_at_most_a_tenth_of_its_window(window: int, i
     """Instructions crowd out what they are about (issue 10, item 11)."""
     model = ScriptedModel("x")
     model.abilities = Abilities(schemas=True)
-    desk = Writer(model, COUNTER, window, 0, 128, is_small=is_small)
-    words = StoryInProgress(desk, asked(TALK, record=RECORD, **WISHES), lambda *_: None).words
+    writer = Writer(model, COUNTER, window, 0, 128, is_small=is_small)
+    words = StoryInProgress(writer, asked(TALK, record=RECORD, **WISHES), lambda *_: None).words
     told = words.reduction(400, 128)
     assert COUNTER.text(told.rules) + COUNTER.text(told.ask) <= window / 10
 

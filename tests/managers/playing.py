@@ -379,7 +379,7 @@ class Player:
         """Positions whose words are in every prompt. A pin that came when its message was covered
         already is shown by the next compression.
         """
-        history, projection = self.ctx.history, self.ctx._desk.view(size).projection
+        history, projection = self.ctx.history, self.ctx._counted.view(size).projection
         made = 0
         for move in self.store.moves(self.id, most=MOST) if projection else ():
             if projection and move.kind == "compress" and move.projection_id == projection.id:

@@ -36,7 +36,7 @@ def test_a_request_at_half_full_frees_forty_percent_above_the_floor(window, shar
     """(K-16) Of what may be shortened at all."""
     ctx = filled(share, window, TALK)
     before = ctx._view.tokens_now
-    floor = Ladder(ctx.history, ctx.policy).floor() + ctx._view.aside
+    floor = Ladder(ctx.history, ctx.policy).floor() + ctx._view.overhead_tokens
     ctx.compress_conversation()
     after = ctx.active_context().tokens
     assert (before - after) / (before - floor) >= FREED
@@ -79,7 +79,7 @@ def test_a_request_below_half_full_frees_forty_percent_as_well(window, share):
     """(K-16) And once more, with nothing new, is nothing more; the plan says so."""
     ctx = filled(share, window, TALK)
     before = ctx._view.tokens_now
-    floor = Ladder(ctx.history, ctx.policy).floor() + ctx._view.aside
+    floor = Ladder(ctx.history, ctx.policy).floor() + ctx._view.overhead_tokens
     plan = ctx.compress_conversation()
     after = ctx.active_context().tokens
     assert (before - after) / (before - floor) >= (0.9 if plan.why else 1) * FREED

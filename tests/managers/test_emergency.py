@@ -324,7 +324,7 @@ def test_each_rung_takes_a_snapshot_frees_no_less_and_commits_nothing() -> None:
     lowered, merged, *_, rolled, receipt = (p for p in proposals if p is not None)
     assert len(merged.checkpoints) <= len(lowered.checkpoints) < 6
     assert {c.level for c in merged.checkpoints[:-1]} <= {"merged"}
-    assert rolled.plan.tokens_after <= 0.15 * ctx.window.usable + ctx._view.aside
+    assert rolled.plan.tokens_after <= 0.15 * ctx.window.usable + ctx._view.overhead_tokens
     assert [c.made_by for c in receipt.checkpoints] == ["receipt"]
     texts = [m.text for m in rolled.plan.context.messages]
     assert texts[0] == "You are a roofer."

@@ -258,7 +258,7 @@ def test_a_view_that_another_tokenizer_counted_is_counted_again(reopened: bool) 
         ctx = ContextManager("gpt-4", store=store, session_id="s")
     prompt = ctx.get_context_for_model("gpt-4")
     assert by_model("gpt-4", prompt) <= usable
-    view = ctx._desks.of("gpt-4")[1]
+    view = ctx._counted_sessions.of("gpt-4")[1]
     assert view.tokens == by_model("gpt-4", prompt)
 
 
@@ -288,7 +288,7 @@ def test_other_words_for_a_system_prompt_reach_every_model() -> None:
     ctx.sync([{"role": "system", "content": "Be brief. " * 20}, *said_so])
     prompt = ctx.get_context_for_model("gpt-4")
     assert prompt[0]["content"] == "Be brief. " * 20
-    assert ctx._desks.of("gpt-4")[1].tokens == by_model("gpt-4", prompt)
+    assert ctx._counted_sessions.of("gpt-4")[1].tokens == by_model("gpt-4", prompt)
 
 
 def test_a_prompt_for_another_tokenizer_follows_the_session() -> None:
@@ -329,6 +329,6 @@ def test_a_model_of_the_same_tokenizer_is_counted_by_the_session() -> None:
     ctx = ContextManager("gpt-4o", tokenizer="chars")
     ctx.add_messages(said(1))
     ctx.get_context_for_model("gpt-4.1")
-    assert ctx._desk.views.keys() == {window_of("gpt-4o"), window_of("gpt-4.1")}
+    assert ctx._counted.views.keys() == {window_of("gpt-4o"), window_of("gpt-4.1")}
     with pytest.raises(UnknownModel):
         ctx.get_context_for_model("bogus")

@@ -9,7 +9,7 @@ from compact.core.plain_words import sentence
 from compact.core.policy import CompactPolicy
 from compact.core.prompts import Note, PromptParts
 from compact.errors import InvalidConfig
-from compact.managers.compress import aside_of
+from compact.managers.compress import overhead_of
 from compact.storage.inmemory import InMemoryStore
 from tests import checker
 from tests.managers.asking import fill, session
@@ -72,7 +72,9 @@ def test_where_the_system_prompt_is_a_field_it_stands_there(system):
     more = context.tokens - plain.active_context().tokens
     assert made_for(ctx).tokens <= more <= made_for(ctx).tokens + 12
     counter = ctx._state.counter
-    assert context.tokens >= aside_of(counter, context.system, ()) + counter.message(ctx.history[0])
+    assert context.tokens >= overhead_of(counter, context.system, ()) + counter.message(
+        ctx.history[0]
+    )
     assert len(context.messages) == 1
     assert ctx._post.count(context) == context.tokens
 

@@ -26,7 +26,7 @@ from compact.core.formats.known import format_named
 from compact.core.messages import Message
 from compact.core.overflow import OverflowRefusal, refusal_of
 from compact.core.tokens import TokenCounter
-from compact.managers.compress import aside_of
+from compact.managers.compress import overhead_of
 from compact.providers.huggingface import HuggingFaceEstimator
 from compact.testing import SAMPLES
 from compact.wiring import token_counter
@@ -121,7 +121,7 @@ ON_AND_ON = {"ignore_eos": True}
 def tokens_of(
     counter: TokenCounter, messages: list[dict[str, Any]], tools: list[dict[str, Any]]
 ) -> int:
-    return sum(map(counter.message, read("chat_completions", messages))) + aside_of(
+    return sum(map(counter.message, read("chat_completions", messages))) + overhead_of(
         counter, None, tools
     )
 
@@ -215,7 +215,7 @@ def test_the_anthropic_face_counts_the_same(
     body = {"model": "tiny", "system": SYSTEM["content"], "messages": messages, "tools": tools}
     answer = client.post(f"{llama(8192)}/v1/messages/count_tokens", json=body).json()
     ours = sum(map(counter.message, read("anthropic", messages)))
-    ours += aside_of(counter, SYSTEM["content"], tools)
+    ours += overhead_of(counter, SYSTEM["content"], tools)
     print(f"{ours} counted, {answer['input_tokens']} by the server")
     assert abs(ours - answer["input_tokens"]) <= 0.02 * answer["input_tokens"]
 

@@ -30,11 +30,11 @@ class RequestExtras(NamedTuple):
     tools: tuple[Mapping[str, Any], ...] = ()
 
 
-NOTHING_BESIDE = RequestExtras()
+NO_EXTRAS = RequestExtras()
 
 
 class Fold:
-    """The messages to send, and their tokens. `aside` counts what stands beside the messages, the
+    """The messages to send, and their tokens. `overhead_tokens` counts what stands beside them, the
     goals and a system prompt of our assembling (`opening`) included.
     """
 
@@ -42,20 +42,20 @@ class Fold:
         self,
         history: History,
         *,
-        aside: int,
+        overhead_tokens: int,
         goals: Message | None = None,
         opening: Message | None = None,
-        beside: RequestExtras = NOTHING_BESIDE,
+        extras: RequestExtras = NO_EXTRAS,
     ) -> None:
         self._history = history
         self._opening = [opening] if opening else []
         self._goals = [goals] if goals else []
-        self._beside = beside
-        self.aside = aside
+        self._extras = extras
+        self.overhead_tokens = overhead_tokens
         self.checkpoints: tuple[Checkpoint, ...] = ()
         self.seen = 0
         """Messages of the history that are in it, or that it has passed."""
-        self._tokens = self.aside
+        self._tokens = self.overhead_tokens
         """Tokens of the whole prompt, but for the note that answers open calls."""
         self._messages: list[Message] = []
         self._places: list[int | None] = []
@@ -79,7 +79,7 @@ class Fold:
         messages = [message for _, message in placed]
         self.checkpoints = projection.checkpoints
         self.seen = projection.at
-        self._tokens = projection.tokens + self.aside
+        self._tokens = projection.tokens + self.overhead_tokens
         self._open, self._asker = {}, None
         waiting: set[str] = set()
         while messages and shorten.is_answer(messages[-1]):
@@ -99,7 +99,7 @@ class Fold:
         self._places = [position for position, _ in placed[: len(messages)]]
         if not counted:
             count = self._count(projection)
-            self._tokens = self.aside + sum(map(count, self._places, messages))
+            self._tokens = self.overhead_tokens + sum(map(count, self._places, messages))
         self._rendered = self._history.wire.render(messages)
 
     def _count(self, projection: Projection) -> Callable[[int | None, Message], int]:
@@ -231,8 +231,8 @@ class Fold:
             messages=tuple(self.messages()),
             tokens=self.tokens,
             checkpoints=self.checkpoints,
-            system=self._beside.system,
-            tools=self._beside.tools,
+            system=self._extras.system,
+            tools=self._extras.tools,
         )
         return context.owned()
 

@@ -95,7 +95,9 @@ async def compress(
     """
     at, number = len(history), (standing.number if standing else 0) + 1
     if standing is None or not (standing.cut or standing.live):
-        total = counted_until(history, budget.limit - budget.aside) + budget.aside
+        total = (
+            counted_until(history, budget.limit - budget.overhead_tokens) + budget.overhead_tokens
+        )
         emit(_estimate(history, budget, total))
         if total <= budget.limit and (fits := reporting.unchanged(history, budget, total)):
             pieces = stages.pieces_in_order(history, fits.context)

@@ -30,7 +30,7 @@ def report(selection: Selection, context: ActiveContext) -> Plan:
     history, budget = selection.history, selection.budget
     before = selection.standing.tokens if selection.standing else None
     if not selection.standing and history.counted() == len(history):
-        before = budget.aside + history.total()
+        before = budget.overhead_tokens + history.total()
     rungs = list(_rungs(selection, context))
     if before is not None:
         rungs += _not_counted_by(rungs, before - context.tokens)

@@ -77,8 +77,8 @@ def identify(
         CannotFit: what may not be shortened exceeds the limit, raised or not.
     """
     ladder = Ladder(history, policy)
-    limit = budget.limit - budget.aside
-    hard = (budget.hard or budget.limit) - budget.aside
+    limit = budget.limit - budget.overhead_tokens
+    hard = (budget.hard or budget.limit) - budget.overhead_tokens
     ageing, record = Ageing(()), 0
     notes = notes_of(history, known=_record_in(standing)) if policy.summarizes else None
 
@@ -296,7 +296,7 @@ def update(selection: Selection, written: Sequence[tuple[Task, Judged]]) -> Upda
             selection.ladder.fill(layout, layout.limit - layout.tokens, clip=fill)
     shown = _shown(selection, checkpoints, record)
     count = selection.history.counter.message
-    tokens = selection.budget.aside + sum(count(message) for _, message in shown)
+    tokens = selection.budget.overhead_tokens + sum(count(message) for _, message in shown)
     messages = tuple(message for _, message in shown)
     context = ActiveContext(messages=messages, tokens=tokens, checkpoints=tuple(checkpoints))
     return Update(context, pieces_of(shown, selection.history))
@@ -313,10 +313,10 @@ def _record(selection: Selection, checkpoints: Sequence[Checkpoint]) -> Message 
     budget = selection.budget
     taken = layout.tokens + sum(c.token_count for c in checkpoints) + SLACK
     free = layout.limit - taken
-    raised = layout.limit - (budget.limit - budget.aside)  # for a large group
+    raised = layout.limit - (budget.limit - budget.overhead_tokens)  # for a large group
     room = max(selection.record, min(free - raised, standing.caps.record * MOST_RECORD))
     if min(room, free) < LEAST_RECORD:
-        usable = (budget.hard or budget.limit) - budget.aside
+        usable = (budget.hard or budget.limit) - budget.overhead_tokens
         room, free = LEAST_RECORD, max(free, usable - taken)
     said = composer.standing(min(room, free) - RECORD_HEADING)
     text = redact(said, history.secrets).text

@@ -23,7 +23,7 @@ class Budget:
     """The tokens of a prompt, and how many of them are taken by what stands beside the messages."""
 
     limit: int
-    beside: Mapping[str, int]
+    overhead: Mapping[str, int]
     """By part: tool schemas, a system prompt in a field of its own, goals, the priming of the
     reply."""
     hard: int | None = None
@@ -36,13 +36,13 @@ class Budget:
     such claim."""
 
     @property
-    def aside(self) -> int:
+    def overhead_tokens(self) -> int:
         """Tokens of what stands beside the messages."""
-        return sum(self.beside.values())
+        return sum(self.overhead.values())
 
     def floor(self, parts: Mapping[str, int]) -> dict[str, int]:
         """Parts of the history's floor together with what stands beside it."""
-        return {k: parts.get(k, 0) + self.beside.get(k, 0) for k in {**parts, **self.beside}}
+        return {k: parts.get(k, 0) + self.overhead.get(k, 0) for k in {**parts, **self.overhead}}
 
     @property
     def fill(self) -> bool:

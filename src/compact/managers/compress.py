@@ -190,7 +190,7 @@ class _Task:
         return list(messages) if self._typed else self._wire.render(messages)
 
 
-def aside_of(
+def overhead_of(
     counter: TokenCounter,
     system: str | Sequence[Mapping[str, Any]] | None,
     tools: Sequence[Mapping[str, Any]] | None,

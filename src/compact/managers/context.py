@@ -85,14 +85,14 @@ class ContextManager(Choosing, Sending):
         """Where the session is kept."""
         try:
             drafts.drop_abandoned(self._state)
-            self._desk = CountedSession(self._state, size)
+            self._counted = CountedSession(self._state, size)
         except BaseException:
             if self._owns_store:
                 self.store.close()
             raise
-        self._view, self._post = self._desk.view(size), self._desk.post
+        self._view, self._post = self._counted.view(size), self._counted.sender
         self._beginning = BeginsAgain(self._state)
-        self._desks = CountedSessions(self._desk, counted_by)
+        self._counted_sessions = CountedSessions(self._counted, counted_by)
         self._models = Models(
             self._state,
             model,
@@ -106,7 +106,7 @@ class ContextManager(Choosing, Sending):
         """Let go of the store, unless it was handed over open: then whoever opened it closes it.
         What was added is there already.
         """
-        self._desks.close()
+        self._counted_sessions.close()
         self._models.close()
         if self._owns_store:
             self.store.close()
@@ -142,7 +142,7 @@ class ContextManager(Choosing, Sending):
     @property
     def budget(self) -> ContextBudget:
         """Tokens of the usable window, used and free."""
-        self._desk.state.history.catch_up()
+        self._counted.state.history.catch_up()
         return self.window.budget(self._view.tokens_now)
 
     @property
@@ -200,7 +200,7 @@ class ContextManager(Choosing, Sending):
         given, (model, window, options) = messages_given(messages), self._asked_for
         if not options.get("format") and (other := format_of_all(self._state, given)):
             self._asked_for = model, window, {**options, "format": other, "session_id": self.id}
-            self._desks.close()
+            self._counted_sessions.close()
             self._models.close()
             self._begin(self.store)
         return given
@@ -280,7 +280,7 @@ class ContextManager(Choosing, Sending):
     @property
     def system_prompt(self) -> SystemPrompt | None:
         """The system prompt and what was left out of it; None without the option `prompt`."""
-        return self._desk.state.lead(self._view.size).prompt
+        return self._counted.state.preamble(self._view.size).prompt
 
     # --- what comes out ---------------------------------------------------------------------------
 
@@ -304,9 +304,13 @@ class ContextManager(Choosing, Sending):
 
     async def aget_context_for_model(self, model_key: str | None = None) -> list[dict[str, Any]]:
         """`get_context_for_model` for async callers."""
-        desk, view = (self._desk, self._view) if model_key is None else self._desks.of(model_key)
-        self._asked = desk.post
-        return await desk.post.fitted(view, view.rendered)
+        counted, view = (
+            (self._counted, self._view)
+            if model_key is None
+            else self._counted_sessions.of(model_key)
+        )
+        self._asked = counted.sender
+        return await counted.sender.fitted(view, view.rendered)
 
     def active_context(self) -> ActiveContext:
         """The typed value behind `get_context_for_model`: the only one that a model may be given.
@@ -345,7 +349,7 @@ class ContextManager(Choosing, Sending):
         if target_ratio is not None and not 0 < target_ratio <= 1:
             reason = f"target_ratio must lie above 0 and be at most 1, got {target_ratio!r}"
             raise InvalidArgument("target_ratio", reason)
-        state, view = self._desk.state, self._view
+        state, view = self._counted.state, self._view
         return await view.compress(lambda: wanted_of(state, view, target_ratio), guidance=guidance)
 
     def estimate_tokens(self, text: str) -> int:
@@ -477,7 +481,7 @@ class ContextManager(Choosing, Sending):
 
     @property
     def _breaker(self) -> Breaker:
-        return self._desk.breaker
+        return self._counted.breaker
 
     def _run(self, work: Coroutine[Any, Any, T], instead: str) -> T:
         return blocking.run(work, waits=self._state.waits, instead=instead)

@@ -23,7 +23,7 @@ class CountedSession:
         self.state = state
         self.breaker = Breaker(state)
         self.views: dict[int, View] = {}
-        self.post = PromptSender(state, self.view(size))
+        self.sender = PromptSender(state, self.view(size))
 
     def view(self, size: int) -> View:
         """The view for a window of that size."""
@@ -36,11 +36,11 @@ class CountedSession:
     def close(self) -> None:
         """Give up what is being drafted."""
         for view in self.views.values():
-            view.ahead.stop()
+            view.background.stop()
 
 
 class CountedSessions:
-    """The session's own desk, and one for each other tokenizer that was asked for."""
+    """The session by its own counter, and by one for each other tokenizer that was asked for."""
 
     def __init__(self, own: CountedSession, counted_by: Callable[[str], SessionState]) -> None:
         self._own = own
@@ -51,7 +51,7 @@ class CountedSessions:
         self._others: dict[str, CountedSession] = {}
 
     def of(self, model: str, window: int | None = None) -> tuple[CountedSession, View]:
-        """The desk for a model, and the view for its window, or for a size that is given.
+        """The session counted for a model, and the view for its window, or for a size that is given.
 
         A model of which nothing is known is counted as the session itself is.
 
@@ -62,40 +62,42 @@ class CountedSessions:
         size = replace(state.setting, model=model).size(window)
         profile = state.setting.book.profile_of(model)
         own = state.counter.estimator.name
-        desk = self._own
+        counted = self._own
         if profile is not None and profile.tokenizer not in (own, self._of_own_model):
-            desk = self._other(profile.tokenizer, size)
-        return desk, desk.view(size)
+            counted = self._other(profile.tokenizer, size)
+        return counted, counted.view(size)
 
     def go_on_with(self, model: str, window: int | None) -> tuple[CountedSession, View]:
-        """Have the session be for another model: its desk and view, what it is reserved and told
+        """Have the session be for another model: its counts and view, what it is reserved and told
         from now on.
 
         Raises:
             UnknownModel: as `of`; the session stays with the model it has.
         """
         with self._own.state.lock:
-            desk, view = self.of(model, window)
-            if model != desk.state.setting.model:  # a smaller window was the other model's
-                desk.state.learn(desk.state.calibration.after_word(view.size, size=view.size))
+            counted, view = self.of(model, window)
+            if model != counted.state.setting.model:  # a smaller window was the other model's
+                counted.state.learn(counted.state.calibration.after_word(view.size, size=view.size))
             for each in (self._own, *self._others.values()):
                 each.state.setting = replace(each.state.setting, model=model)
                 for seen in each.views.values():
                     seen.corrected()
-            desk.post.serve(view)
-            return desk, view
+            counted.sender.serve(view)
+            return counted, view
 
     def _other(self, tokenizer: str, size: int) -> CountedSession:
         with self._own.state.lock:
-            desk = self._others.get(tokenizer)
-            if desk is None:
-                desk = self._others[tokenizer] = CountedSession(self._counted_by(tokenizer), size)
-            return desk
+            counted = self._others.get(tokenizer)
+            if counted is None:
+                counted = self._others[tokenizer] = CountedSession(
+                    self._counted_by(tokenizer), size
+                )
+            return counted
 
     def close(self) -> None:
         """Give up what is being drafted."""
-        for desk in (self._own, *self._others.values()):
-            desk.close()
+        for counted in (self._own, *self._others.values()):
+            counted.close()
 
 
 def _tokenizer_of(state: SessionState) -> str | None:

@@ -38,7 +38,7 @@ class Draft(NamedTuple):
 
     proposal: Proposal
     ground: DraftBase
-    aside: int
+    overhead_tokens: int
 
 
 def begin_draft(state: SessionState, window: int, base: int) -> None:

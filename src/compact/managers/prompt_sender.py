@@ -32,7 +32,7 @@ from compact.errors import (
     ModelRefused,
     ModelUnavailable,
 )
-from compact.managers.compress import aside_of
+from compact.managers.compress import overhead_of
 from compact.managers.emergency_ladder import make_fit
 from compact.managers.requested import shown_of_aside
 from compact.managers.state import SessionState
@@ -286,14 +286,14 @@ class PromptSender:
 
     def _too_large(self, counted: int) -> CannotFit:
         """The error of a prompt that was counted as too large, by what it consists of."""
-        parts = self._state.lead(self._main.size, self._state.goals).parts
+        parts = self._state.preamble(self._main.size, self._state.goals).parts
         parts = {**parts, "messages": counted - sum(parts.values())}
         return CannotFit(parts, self._main.window.usable)
 
     def count(self, context: ActiveContext) -> int:
         """Tokens of a whole prompt."""
         counter = self._state.counter
-        beside = aside_of(counter, context.system, context.tools)
+        beside = overhead_of(counter, context.system, context.tools)
         return beside + sum(map(counter.message, context.messages))
 
     def reported(self, tokens: int) -> None:

@@ -24,7 +24,7 @@ from compact.core.prompts import PromptParts, SystemPrompt, assemble, heading, p
 from compact.core.tiers import TierSettings, tier_of
 from compact.core.tokens import TokenCounter
 from compact.errors import InvalidConfig, unreadable
-from compact.managers.compress import aside_of
+from compact.managers.compress import overhead_of
 
 System = str | tuple[Mapping[str, Any], ...] | None
 """A system prompt in a field of its own, as text or as the provider's blocks."""
@@ -33,7 +33,7 @@ System = str | tuple[Mapping[str, Any], ...] | None
 class Preamble(NamedTuple):
     """What stands before the history in a prompt."""
 
-    beside: RequestExtras
+    extras: RequestExtras
     """What is sent beside the messages."""
     parts: Mapping[str, int]
     """Tokens of all of it, by part."""
@@ -81,13 +81,13 @@ class Prompting:
     @property
     def has_tools(self) -> bool:
         """Whether the caller sends tools along."""
-        return bool(self._given.beside.tools)
+        return bool(self._given.extras.tools)
 
     @cached_property
     def _bare(self) -> Preamble:
         """What the caller sends but for tools."""
-        beside, parts, *_ = self._given
-        return Preamble(beside._replace(tools=()), {**parts, "tools": 0})
+        extras, parts, *_ = self._given
+        return Preamble(extras._replace(tools=()), {**parts, "tools": 0})
 
     def mode(self, name: str) -> Mode:
         """The mode of that name, `user` by the person's own file.
@@ -108,7 +108,7 @@ class Prompting:
         guidance = "\n".join(filter(None, (policy.guidance, self._own_mode.focus)))
         return policy.model_copy(update={"guidance": guidance})
 
-    def lead(self, mode: str, size: int, *, tools: bool = True) -> Preamble:
+    def preamble(self, mode: str, size: int, *, tools: bool = True) -> Preamble:
         """What stands before the history in a window of that size, the caller's tools with it or
         not.
         """
@@ -128,21 +128,21 @@ class Prompting:
         prompt = assemble(
             parts, mode=self.mode(mode), tier_budget=budget, count=lambda text: count(text) + own
         )
-        lead = given._replace(prompt=prompt)
+        preamble = given._replace(prompt=prompt)
         if not prompt.text:
-            return lead
+            return preamble
         if self._wire.has_system_field:
-            return self._in_field(lead, "system prompt", prompt.text, given.beside.system)
+            return self._in_field(preamble, "system prompt", prompt.text, given.extras.system)
         message = prompt_message(prompt, self.own)
         assert message is not None, "it says something"
-        taken = lead.with_part("system prompt", self._counter.message(message))
-        return lead._replace(message=message, parts=taken)
+        taken = preamble.with_part("system prompt", self._counter.message(message))
+        return preamble._replace(message=message, parts=taken)
 
     def over_budget(self, mode: str, size: int, own: int) -> Iterator[PromptOverBudget]:
         """What has no room in the system prompt of a window of that size, the caller's own words
         among it, of which so many tokens stand in the history.
         """
-        budget, prompt = tier_of(size, self._tiers).prompt_tokens, self.lead(mode, size).prompt
+        budget, prompt = tier_of(size, self._tiers).prompt_tokens, self.preamble(mode, size).prompt
         own += self._given.parts["system prompt"]
         rows = [(*left, True) for left in (prompt.left_out if prompt else ())]
         if own > budget:
@@ -157,22 +157,22 @@ class Prompting:
                 reason=reason,
             )
 
-    def with_goals(self, lead: Preamble, goals: Sequence[Goal]) -> Preamble:
-        """The lead with the active goals: the end of the system prompt, wherever that stands."""
+    def with_goals(self, preamble: Preamble, goals: Sequence[Goal]) -> Preamble:
+        """The preamble with the active goals, which end the system prompt, wherever it stands."""
         message = goals_message(goals, self.own)
         if message is None:
-            return lead
+            return preamble
         if self._wire.has_system_field:
-            return self._in_field(lead, "goals", lead.beside.system, message.text)
-        parts = lead.with_part("goals", self._counter.message(message))
-        return lead._replace(goals=message, parts=parts)
+            return self._in_field(preamble, "goals", preamble.extras.system, message.text)
+        parts = preamble.with_part("goals", self._counter.message(message))
+        return preamble._replace(goals=message, parts=parts)
 
-    def _in_field(self, lead: Preamble, part: str, first: System, second: System) -> Preamble:
-        """The lead with these two as its system field; what it grows by is that part's."""
+    def _in_field(self, preamble: Preamble, part: str, first: System, second: System) -> Preamble:
+        """The preamble with these two as its system field; what it grows by is that part's."""
         system = _joined(first, second)
-        before = aside_of(self._counter, lead.beside.system, ())
-        parts = lead.with_part(part, aside_of(self._counter, system, ()) - before)
-        return lead._replace(beside=lead.beside._replace(system=system), parts=parts)
+        before = overhead_of(self._counter, preamble.extras.system, ())
+        parts = preamble.with_part(part, overhead_of(self._counter, system, ()) - before)
+        return preamble._replace(extras=preamble.extras._replace(system=system), parts=parts)
 
 
 def _joined(first: System, second: System) -> System:

@@ -461,7 +461,7 @@ class _PromptRow(NamedTuple):
 
 def _rows(state: SessionState, projection: Projection | None, lead: int) -> Iterator[_PromptRow]:
     """What a prompt shows behind the system prompt, but for checkpoints and goals."""
-    fold = Fold(state.history, aside=0)
+    fold = Fold(state.history, overhead_tokens=0)
     if projection is not None:
         fold.take(projection)
     fold.follow(len(state.history))

@@ -25,7 +25,7 @@ def wanted_of(state: SessionState, view: View, ratio: float | None) -> Wanted:
     compression, that one was it.
     """
     most, tokens, before = view.window.usable, view.tokens, view.projection
-    floor = Ladder(state.history, state.policy).floor() + view.aside
+    floor = Ladder(state.history, state.policy).floor() + view.overhead_tokens
     if ratio is None:
         if before is not None and before.at == len(state.history):
             return Wanted(most, NOTHING_NEW)
@@ -42,7 +42,7 @@ def shown_of_aside(state: SessionState, view: View, position: int) -> int:
     floor and the checkpoints leave of the window's target; where that is less, half of what the
     floor leaves of the window, and no more than a share of it.
     """
-    floor = Ladder(state.history, state.policy).floor(but=position) + view.aside
+    floor = Ladder(state.history, state.policy).floor(but=position) + view.overhead_tokens
     free = (view.window.usable - floor) // 2
     left = view.window.target - floor - sum(c.token_count for c in view.checkpoints)
     return max(LEAST_SHOWN, left, min(free, int(SHOWN_SHARE * view.window.usable)))

@@ -1,5 +1,5 @@
 """The half of a session's front door that leads to models: sending what fits, taking what comes
-back, and going on with another model. How prompts are sent lives in `post`.
+back, and going on with another model. How prompts are sent lives in `sender`.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class Sending:
     """What a `ContextManager` sends, and what it learns from it."""
 
     _state: SessionState
-    _desks: CountedSessions
-    _desk: CountedSession
+    _counted_sessions: CountedSessions
+    _counted: CountedSession
     _view: View
     _post: PromptSender
     _asked: PromptSender
@@ -124,8 +124,8 @@ class Sending:
         """
         size = None if window is None else checked_size("window", window)
         before = self.reliability
-        self._desk, self._view = self._desks.go_on_with(model, size)
-        self._asked = self._post = self._desk.post
+        self._counted, self._view = self._counted_sessions.go_on_with(model, size)
+        self._asked = self._post = self._counted.sender
         self._models.own = model
         self._state.emit(ModelChanged(model=model, window=self._view.size))
         now = self.reliability

@@ -21,7 +21,7 @@ def standing_in(
     window: ContextWindow,
     *,
     size: int,
-    aside: int,
+    overhead_tokens: int,
     tokens: int,
 ) -> Standing:
     """Where a window stands, which the session knows by its `size`, that goes on from a projection.
@@ -32,7 +32,7 @@ def standing_in(
     caps = Caps(window.usable)
     if projection is not None:
         return standing_of(projection, caps, tokens=tokens)
-    before = _start_of_tail(state.history, window.target - aside)
+    before = _start_of_tail(state.history, window.target - overhead_tokens)
     projections = _others(state, size, before)
     others = (adopted(each, caps, before=before, tokens=tokens) for each in projections)
     bare = standing_of(None, caps, tokens=tokens)

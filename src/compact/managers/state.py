@@ -401,19 +401,19 @@ class SessionState:
                 self.gives_tools = given
                 self.revision += 1
 
-    def lead(self, size: int, goals: Sequence[Goal] = ()) -> Preamble:
+    def preamble(self, size: int, goals: Sequence[Goal] = ()) -> Preamble:
         """What stands before the history in the window of that size, these goals with it."""
-        lead = self.prompting.lead(self.policy.mode, size, tools=self.gives_tools)
-        return self.prompting.with_goals(lead, goals)
+        preamble = self.prompting.preamble(self.policy.mode, size, tools=self.gives_tools)
+        return self.prompting.with_goals(preamble, goals)
 
-    def fold(self, lead: Preamble) -> Fold:
+    def fold(self, preamble: Preamble) -> Fold:
         """The bare history as a context to which messages are appended."""
         return Fold(
             self.history,
-            aside=lead.tokens,
-            goals=lead.goals,
-            opening=lead.message,
-            beside=lead.beside,
+            overhead_tokens=preamble.tokens,
+            goals=preamble.goals,
+            opening=preamble.message,
+            extras=preamble.extras,
         )
 
     def moves(self, window: int | None = None, *, most: int = NEWEST_MOVES) -> Iterator[Move]:

@@ -66,7 +66,7 @@ class View:
         self._state = state
         self.size = size
         self._breaker = breaker
-        self.ahead = BackgroundDraft(state, self, breaker)
+        self.background = BackgroundDraft(state, self, breaker)
         self._alone = Exclusive()
         self._base = 0
         """The number of the window's newest move, of whatever branch."""
@@ -96,9 +96,9 @@ class View:
         return self._fold.tokens + sum(map(history.tokens, range(self._fold.seen, len(history))))
 
     @property
-    def aside(self) -> int:
+    def overhead_tokens(self) -> int:
         """Tokens of what stands beside the messages of the history."""
-        return self._fold.aside
+        return self._fold.overhead_tokens
 
     @property
     def checkpoints(self) -> tuple[Checkpoint, ...]:
@@ -132,8 +132,8 @@ class View:
         projection = None if name is None else state.projection(name)
         tracked = projection.at if projection else 0
         goals = goals_by(state, length, self.window.usable, tracked=tracked)
-        lead = state.prompting.lead(state.mode_before(length), self.size)
-        fold = state.fold(state.prompting.with_goals(lead, goals))
+        preamble = state.prompting.preamble(state.mode_before(length), self.size)
+        fold = state.fold(state.prompting.with_goals(preamble, goals))
         if projection is not None:
             fold.take(projection)
         fold.follow(length)
@@ -164,7 +164,7 @@ class View:
         """
         state = self._state
         goals = state.goals_shown(projection, len(state.history))
-        self._fold = state.fold(state.lead(self.size, goals))
+        self._fold = state.fold(state.preamble(self.size, goals))
         self.projection = projection
         if projection is not None:
             own = state.counted_by(projection) == state.counter.estimator.name
@@ -205,7 +205,7 @@ class View:
                 if self._settle():
                     tokens = self._fold.tokens
                     self._decided(tokens, "below the trigger")
-                    self.ahead.consider(tokens, self._trigger)
+                    self.background.consider(tokens, self._trigger)
                     return take()
             async with self.alone():
                 await self._round(otherwise)
@@ -218,7 +218,7 @@ class View:
         with self._state.lock:
             if self._settle():
                 return None  # another caller did it meanwhile
-            tokens, ready = self._tokens_before(), self.ahead.take()
+            tokens, ready = self._tokens_before(), self.background.take()
         with suppress(Superseded):  # the other one's result counts, where it is enough
             try:
                 if ready is not None:
@@ -283,7 +283,7 @@ class View:
             if tokens <= usable:
                 self._trigger = max(self._trigger, (tokens + usable) // 2)
                 self._due = False
-                self.ahead.put_off(tokens)
+                self.background.put_off(tokens)
                 serves = "the context before"
                 state.emit(ErrorRaised.of(error, error.stage or DRAFT, serves=serves))
                 return self._as_it_is(usable, f"compressing failed: {error}")
@@ -322,7 +322,7 @@ class View:
         if not self._is_behind():
             return self._fold.tokens
         if self._fold.seen == 0:
-            return self._fold.aside + self._state.history.total()
+            return self._fold.overhead_tokens + self._state.history.total()
         return self._tokens_until(MOST_WINDOWS * self.window.usable)
 
     def _is_behind(self) -> bool:
@@ -369,10 +369,10 @@ class View:
         state, breaker = self._state, self._breaker
         with failing_at(DRAFT), state.lock:
             ground, history = self.ground(), state.history
-            beside = state.lead(self.size, state.goals).parts
-            aside = sum(beside.values())
+            overhead = state.preamble(self.size, state.goals).parts
+            overhead_tokens = sum(overhead.values())
             goals = tuple(goal.text for goal in state.goals if goal.is_active)
-            given = {"size": self.size, "aside": aside, "tokens": tokens}
+            given = {"size": self.size, "overhead_tokens": overhead_tokens, "tokens": tokens}
             standing = standing_in(state, self.projection, self.window, **given)
             standing = replace(standing, goals=goals, open_tasks=open_tasks(state.goals))
         hard = self.window.usable
@@ -392,7 +392,7 @@ class View:
             proposal = await pipeline.compress(
                 history,
                 policy,
-                budget=Budget(limit, beside, hard=hard, words=self.window.words),
+                budget=Budget(limit, overhead, hard=hard, words=self.window.words),
                 summarizer=summarizer,
                 emit=state.emit,
                 standing=standing,
@@ -402,7 +402,7 @@ class View:
         except BaseException:
             drafts.end_draft(state, self.size)
             raise
-        return Draft(proposal.owned(), ground, aside)
+        return Draft(proposal.owned(), ground, overhead_tokens)
 
     def ground(self) -> DraftBase:
         """What a draft that is made now stands on."""
@@ -427,7 +427,7 @@ class View:
                 kept=proposal.kept,
                 pieces=proposal.pieces,
                 checkpoints=proposal.checkpoints,
-                tokens=proposal.plan.tokens_after - draft.aside,
+                tokens=proposal.plan.tokens_after - draft.overhead_tokens,
                 parent=before.id if before else None,
             )
             try:

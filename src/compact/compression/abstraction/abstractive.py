@@ -80,7 +80,7 @@ class ModelSummarizer:
         manner: Manner | None = None,
     ) -> None:
         self._manner = manner or Manner()
-        self._desk = Writer(
+        self._writer = Writer(
             model,
             counter,
             window or UNSAID_WINDOW,
@@ -94,7 +94,7 @@ class ModelSummarizer:
     @property
     def name(self) -> str:
         """The model's key."""
-        return self._desk.model.name
+        return self._writer.model.name
 
     async def summarize(self, request: SummaryRequest) -> Summary:
         """Tell the story of the request's messages within its token cap.
@@ -105,15 +105,15 @@ class ModelSummarizer:
         """
         if not self._is_sized:
             await self._take_size()
-        longest = self._desk.window * CHARACTERS // RESULT_SHARE
+        longest = self._writer.window * CHARACTERS // RESULT_SHARE
         blocks = shown(request, longest=max(SHORTEST, min(longest, LONGEST)))
         key = fingerprint(request, blocks)
         if key in self._remembered:
             self._remembered.move_to_end(key)
             return self._remembered[key]
-        writing = StoryInProgress(self._desk, request, self._progress())
+        writing = StoryInProgress(self._writer, request, self._progress())
         judged = self._judged(await writing.write(blocks), writing)
-        self._desk = replace(self._desk, ratio=writing.desk.ratio)
+        self._writer = replace(self._writer, ratio=writing.writer.ratio)
         if judged.wishes and judged.summary.finish != "refusal":
             judged = await self._mended(judged, writing)
         if judged.accepted:
@@ -123,7 +123,7 @@ class ModelSummarizer:
     async def _mended(self, judged: Judged, writing: StoryInProgress) -> Judged:
         """The better of two stories, the second one told what was wrong with the first."""
         try:
-            tokens = self._desk.counter.text(judged.summary.text)
+            tokens = self._writer.counter.text(judged.summary.text)
             written = await writing.again(judged.wishes, tokens)
         except (ModelFailed, ContextOverflow):
             return judged
@@ -131,7 +131,7 @@ class ModelSummarizer:
         return again if again.accepted else judged
 
     def _judged(self, written: ModelAnswer, writing: StoryInProgress) -> Judged:
-        counter, request = self._desk.counter, writing.request
+        counter, request = self._writer.counter, writing.request
         summary = Summary(
             text=written.text,
             made_by=written.made_by,
@@ -147,12 +147,12 @@ class ModelSummarizer:
         asked the next time; who writes instead of it is asked for no more than its window holds.
         """
         try:
-            limits = await self._desk.model.limits()
+            limits = await self._writer.model.limits()
         except ModelFailed:
             return
         sizes = [size for size in (limits.window, limits.trained) if size is not None]
         if sizes:
-            self._desk = replace(self._desk, window=min(sizes))
+            self._writer = replace(self._writer, window=min(sizes))
         self._is_sized = True
 
     def _progress(self) -> Callable[[int, int], None]:

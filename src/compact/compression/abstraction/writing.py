@@ -117,7 +117,7 @@ class Sent:
 class StoryInProgress:
     """One request's story while it is written."""
 
-    desk: Writer
+    writer: Writer
     request: SummaryRequest
     progress: PartListener
     told: dict[str, None] = field(default_factory=dict)
@@ -133,15 +133,15 @@ class StoryInProgress:
     @property
     def structured(self) -> bool:
         """Whether the server is to hold the answer to JSON."""
-        desk = self.desk
-        is_roomy = desk.usable >= LEAST_STRUCTURED and not desk.is_small
-        return is_roomy and desk.model.abilities.schemas
+        writer = self.writer
+        is_roomy = writer.usable >= LEAST_STRUCTURED and not writer.is_small
+        return is_roomy and writer.model.abilities.schemas
 
     @property
     def answer(self) -> int:
         """Tokens that the whole summary may take."""
         wanted = math.ceil(self.request.max_tokens * self._slack) + ANSWER_MORE
-        return max(1, min(wanted, self.desk.usable // ANSWER_SHARE))
+        return max(1, min(wanted, self.writer.usable // ANSWER_SHARE))
 
     @property
     def _slack(self) -> float:
@@ -155,12 +155,12 @@ class StoryInProgress:
     @property
     def words(self) -> Words:
         """The words in which it is asked for: the longest form that is no more than its share."""
-        most = self.desk.usable // RULES_SHARE
-        beside = briefing.beside(self.request, self.desk.usable // BESIDE_SHARE * CHARACTERS)
-        for form in briefing.SMALL_FORMS if self.desk.is_small else briefing.FORMS:
+        most = self.writer.usable // RULES_SHARE
+        beside = briefing.beside(self.request, self.writer.usable // BESIDE_SHARE * CHARACTERS)
+        for form in briefing.SMALL_FORMS if self.writer.is_small else briefing.FORMS:
             words = briefing.words_of(self.request, form, structured=self.structured, beside=beside)
-            longest = words.reduction(self.cap, self.desk.most_requests)
-            said = self.desk.counter.text(f"{longest.rules}\n{longest.ask}")
+            longest = words.reduction(self.cap, self.writer.most_requests)
+            said = self.writer.counter.text(f"{longest.rules}\n{longest.ask}")
             if said <= most:
                 break
         return words
@@ -177,7 +177,7 @@ class StoryInProgress:
         """
         await self._measure(blocks)
         words = self.words
-        room = self._room(words.reduction(self.cap, self.desk.most_requests))
+        room = self._room(words.reduction(self.cap, self.writer.most_requests))
         refused: ContextOverflow | ModelUnavailable
         for _ in range(TRIES):
             try:
@@ -198,30 +198,30 @@ class StoryInProgress:
         fewer words by as much as it was too long; None where the window has no room for the
         question.
         """
-        last, desk = self._last, self.desk
+        last, writer = self._last, self.writer
         if last is None or self._wording is None:
             return None
         fewer = self.cap * min(1.0, self.cap / max(1, tokens))
         told = briefing.again(self._wording(int(fewer)), wishes)
-        context = told.context(last.blocks, last.marker, desk.counter)
-        if context.tokens + last.tokens > desk.usable:
+        context = told.context(last.blocks, last.marker, writer.counter)
+        if context.tokens + last.tokens > writer.usable:
             return None
         return await self._asked(told, last.blocks, last.marker, last.tokens)
 
     async def _measure(self, blocks: Sequence[Block]) -> None:
         """Ask the server how many tokens it counts, where ours are an estimate."""
-        desk = self.desk
-        if desk.counter.exact or desk.ratio is not None or not desk.model.abilities.counts:
+        writer = self.writer
+        if writer.counter.exact or writer.ratio is not None or not writer.model.abilities.counts:
             return
         marker, told = marker_of(blocks), Briefing("", "")
-        first = next(iter(chunked(blocks, desk.usable // 2, desk.size)), [])
-        context = told.context(first, marker, desk.counter)
+        first = next(iter(chunked(blocks, writer.usable // 2, writer.size)), [])
+        context = told.context(first, marker, writer.counter)
         try:
-            counted = await desk.model.count(context)
+            counted = await writer.model.count(context)
         except (ContextOverflow, ModelFailed):
             return
         if counted:
-            self.desk = replace(desk, ratio=counted / context.tokens)
+            self.writer = replace(writer, ratio=counted / context.tokens)
 
     def _room(self, told: Briefing) -> int:
         """Tokens that one request has for data.
@@ -229,12 +229,12 @@ class StoryInProgress:
         Raises:
             SummaryRejected: too few.
         """
-        most = self.desk.usable - self.answer
-        rules = told.context((), BLANK, self.desk.counter).tokens + ANSWER_MORE
+        most = self.writer.usable - self.answer
+        rules = told.context((), BLANK, self.writer.counter).tokens + ANSWER_MORE
         if most - rules < LEAST_ROOM:
             raise SummaryRejected(
-                f"the window of {self.desk.model.name} has {self.desk.window:,} tokens, "
-                f"{self.desk.usable:,} of them usable: the rules take {rules:,} and the answer "
+                f"the window of {self.writer.model.name} has {self.writer.window:,} tokens, "
+                f"{self.writer.usable:,} of them usable: the rules take {rules:,} and the answer "
                 f"{self.answer:,}, which leaves fewer than {LEAST_ROOM} for what is to be "
                 "summarized"
             )
@@ -266,7 +266,7 @@ class StoryInProgress:
             chunks, marker = self._cut(parts, room, words)
             if len(chunks) >= before:
                 raise SummaryRejected(
-                    f"the stories of {before:,} parts by {self.desk.model.name} are together no "
+                    f"the stories of {before:,} parts by {self.writer.model.name} are together no "
                     f"smaller: they fill {len(chunks):,} requests"
                 )
             self.progress(before + 1, before + 1)
@@ -281,11 +281,11 @@ class StoryInProgress:
         return await self._asked(wording(self.cap), blocks, marker, self.answer)
 
     def _check(self, more: int) -> None:
-        if self.sent + more + 1 > self.desk.most_requests:
+        if self.sent + more + 1 > self.writer.most_requests:
             raise SummaryRejected(
-                f"the span takes {self.sent + more + 1:,} requests to {self.desk.model.name} with "
-                f"its window of {self.desk.window:,} tokens; at most "
-                f"{self.desk.most_requests:,} are sent"
+                f"the span takes {self.sent + more + 1:,} requests to {self.writer.model.name} with "
+                f"its window of {self.writer.window:,} tokens; at most "
+                f"{self.writer.most_requests:,} are sent"
             )
 
     def _cut(
@@ -294,10 +294,10 @@ class StoryInProgress:
         """The blocks in chunks whose data are within the room, and their marker."""
         marker, within = marker_of([*words.beside, *blocks]), room
         told = Briefing("", "")
-        nothing = told.context((), marker, self.desk.counter).tokens
+        nothing = told.context((), marker, self.writer.counter).tokens
         for _ in range(FITTINGS):
-            chunks = chunked(blocks, within, self.desk.size)
-            sizes = (told.context(chunk, marker, self.desk.counter).tokens for chunk in chunks)
+            chunks = chunked(blocks, within, self.writer.size)
+            sizes = (told.context(chunk, marker, self.writer.counter).tokens for chunk in chunks)
             excess = max(sizes, default=0) - nothing - room
             if excess <= 0:
                 return chunks, marker
@@ -310,21 +310,21 @@ class StoryInProgress:
         self, told: Briefing, blocks: Sequence[Block], marker: str, tokens: int
     ) -> ModelAnswer:
         """The model's story of at most so many tokens."""
-        desk = self.desk
-        context = told.context(blocks, marker, desk.counter)
-        nothing = told.context((), BLANK, desk.counter).tokens
+        writer = self.writer
+        context = told.context(blocks, marker, writer.counter)
+        nothing = told.context((), BLANK, writer.counter).tokens
         self._data, self.sent = max(0, context.tokens - nothing), self.sent + 1
         self._last = Sent(told, blocks, marker, tokens)
         self.told |= dict.fromkeys((told.rules, told.ask))
         ask = Ask(
-            max_tokens=tokens + desk.reserve,
+            max_tokens=tokens + writer.reserve,
             temperature=TEMPERATURE,
             answer_schema=reading.schema(tokens) if self.structured else None,
-            window=desk.window,
+            window=writer.window,
         )
-        reply = await desk.model.complete(context, ask)
+        reply = await writer.model.complete(context, ask)
         text = reading.story_of(text_of(reply))
-        return ModelAnswer(text, reply.finish, reply.model or desk.model.name)
+        return ModelAnswer(text, reply.finish, reply.model or writer.model.name)
 
 
 def _ended(written: ModelAnswer) -> str:
