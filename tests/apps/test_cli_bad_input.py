@@ -190,8 +190,8 @@ def test_tools_that_are_none_are_refused(run, tmp_path, tool):
 @pytest.mark.parametrize(
     ("setting", "reason"),
     [
-        ("COMPACT_TRIGGER_PTC=0.5", "did you mean 'COMPACT_TRIGGER_PCT'?"),
-        ("COMPACT_TRIGGER_PCT=70", "trigger_ratio: should be a fraction of 1"),
+        ("COMPACT_TRIGGER_RATOI=0.5", "did you mean 'COMPACT_TRIGGER_RATIO'?"),
+        ("COMPACT_TRIGGER_RATIO=70", "trigger_ratio: should be a fraction of 1"),
         ("COMPACT_TOKENIZER=o20k", "tokenizer: no tokenizer named 'o20k'"),
         ("COMPACT_MODEL=nonesuch", "model: no tokenizer is known for the model 'nonesuch'"),
     ],

@@ -299,14 +299,15 @@ def test_validate_config_shows_each_setting_and_where_it_came_from(run, tmp_path
     """K-10: file, then .env, then environment; only the command line reads .env."""
     (tmp_path / "c.yaml").write_text("trigger_ratio: 0.5\nkeep_tool_pairs: 9\nmodel: gpt-4o\n")
     (tmp_path / ".env").write_text(
-        "SECRET=x\n# a comment\nexport COMPACT_KEEP_TOOL_PAIRS='8'\nCOMPACT_TARGET_PCT=0.3 # why\n"
+        "SECRET=x\n# a comment\nexport COMPACT_KEEP_TOOL_PAIRS='8'\n"
+        "COMPACT_TARGET_RATIO=0.3 # why\n"
     )
-    monkeypatch.setenv("COMPACT_TARGET_PCT", "0.2")
+    monkeypatch.setenv("COMPACT_TARGET_RATIO", "0.2")
     told = json.loads(run("validate-config", "c.yaml", "--json").out)
     settings = told["settings"]
     assert settings["trigger_ratio"] == {"value": 0.5, "from": "c.yaml"}
     assert settings["keep_tool_pairs"] == {"value": 8, "from": "COMPACT_KEEP_TOOL_PAIRS in .env"}
-    assert settings["target_ratio"] == {"value": 0.2, "from": "COMPACT_TARGET_PCT"}
+    assert settings["target_ratio"] == {"value": 0.2, "from": "COMPACT_TARGET_RATIO"}
     assert settings["keep_user_messages"]["from"] == "default"
     assert told["usable"] == 123_904  # without the room for an answer
     shown = run("validate-config", "c.yaml").out

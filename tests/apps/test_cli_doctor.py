@@ -168,7 +168,7 @@ def test_the_trigger_is_seen_to_fire(look, window):
         ("OUTPUT_RESERVE=8192", "trigger", "broken", "leaves nothing of a window of 8,192"),
         ("TRIGGER_TOKENS=9000", "trigger_tokens", "note", "9,000 can never fire"),
         ("TRIGGER_TOKENS=6000", "trigger_tokens", "note", "above what trigger_ratio gives"),
-        ("TARGET_PCT=0.9", "trigger, target", "note", "lower target_ratio"),
+        ("TARGET_RATIO=0.9", "trigger, target", "note", "lower target_ratio"),
         ("TRIGGER_TOKENS=500", "trigger, target", "note", "raise trigger_tokens"),
         ("TRIGGER_TOKENS=5", "trigger", "note", "fire at every turn"),
     ],

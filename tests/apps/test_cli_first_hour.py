@@ -143,7 +143,7 @@ def test_one_reader_of_sizes_for_options_settings_and_files(run, sample, monkeyp
     """`8k` is a size wherever one may be given, and `50%` a share."""
     (tmp_path / "c.yaml").write_text("output_reserve: 1k\ntrigger_ratio: 60%\n")
     monkeypatch.setenv("COMPACT_MAX_CONTEXT_TOKENS", "8k")
-    monkeypatch.setenv("COMPACT_TARGET_PCT", "30%")
+    monkeypatch.setenv("COMPACT_TARGET_RATIO", "30%")
     told = json.loads(run("validate-config", "c.yaml", "--json").out)["settings"]
     assert told["max_context_tokens"]["value"] == 8_000
     assert told["output_reserve"]["value"] == 1_000
@@ -162,13 +162,13 @@ def test_one_reader_of_sizes_for_options_settings_and_files(run, sample, monkeyp
 
 
 def test_a_wrong_line_of_the_env_file_names_the_file(run, tmp_path):
-    (tmp_path / ".env").write_text("COMPACT_TRIGER_PCT=0.5\n")
+    (tmp_path / ".env").write_text("COMPACT_TRIGER_RATIO=0.5\n")
     assert "no such setting, in .env; did you mean" in refused(run("doctor"))
-    (tmp_path / ".env").write_text("COMPACT_TRIGGER_PCT=7\n")
-    assert "(from COMPACT_TRIGGER_PCT in .env)" in refused(run("doctor"))
-    (tmp_path / ".env").write_text("COMPACT_TRIGGER_PCT=0.5\n")
+    (tmp_path / ".env").write_text("COMPACT_TRIGGER_RATIO=7\n")
+    assert "(from COMPACT_TRIGGER_RATIO in .env)" in refused(run("doctor"))
+    (tmp_path / ".env").write_text("COMPACT_TRIGGER_RATIO=0.5\n")
     told = json.loads(run("validate-config", "--json").out)["settings"]
-    assert told["trigger_ratio"]["from"] == "COMPACT_TRIGGER_PCT in .env"
+    assert told["trigger_ratio"]["from"] == "COMPACT_TRIGGER_RATIO in .env"
 
 
 def test_a_target_above_the_trigger_is_refused(run, tmp_path):

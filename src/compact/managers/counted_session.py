@@ -51,7 +51,7 @@ class CountedSessions:
         self._others: dict[str, CountedSession] = {}
 
     def of(self, model: str, window: int | None = None) -> tuple[CountedSession, View]:
-        """The session counted for a model, and the view for its window, or for a size that is given.
+        """The session counted for a model, and the view for its window or for a size that is given.
 
         A model of which nothing is known is counted as the session itself is.
 

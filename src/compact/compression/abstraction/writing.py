@@ -283,8 +283,8 @@ class StoryInProgress:
     def _check(self, more: int) -> None:
         if self.sent + more + 1 > self.writer.most_requests:
             raise SummaryRejected(
-                f"the span takes {self.sent + more + 1:,} requests to {self.writer.model.name} with "
-                f"its window of {self.writer.window:,} tokens; at most "
+                f"the span takes {self.sent + more + 1:,} requests to {self.writer.model.name} "
+                f"with its window of {self.writer.window:,} tokens; at most "
                 f"{self.writer.most_requests:,} are sent"
             )
 
