@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from compact import compress, plan
+from compact import ContextManager, compress, plan
 from compact.core.formats.known import FORMATS
-from compact.errors import InvalidMessage
+from compact.core.tiers import TierSettings
+from compact.errors import InvalidArgument, InvalidMessage
 
 MESSAGES = [{"role": "user", "content": f"word {i} " * 40} for i in range(30)]
 
@@ -50,6 +51,13 @@ def test_pins_that_are_no_positions_are_refused(wrong, text):
     """The text names which one."""
     with pytest.raises(TypeError, match=text):
         compress(MESSAGES, max_tokens=900, pin=wrong)
+
+
+@pytest.mark.parametrize("tiers", [{1: 2}, {"1": TierSettings()}, [(1, TierSettings())]])
+def test_what_is_set_for_tiers_is_looked_at(tiers):
+    """Numbers on one side, settings on the other."""
+    with pytest.raises(InvalidArgument, match="tiers must be a mapping"):
+        ContextManager(window=4_000, tiers=tiers)
 
 
 def test_none_is_as_good_as_not_given() -> None:

@@ -265,13 +265,15 @@ def fits(value: object, hint: Any) -> bool:  # noqa: ANN401 - any annotation, ca
         return abs(value) <= LARGEST and math.isfinite(value)
     if getattr(hint, "_is_protocol", False):
         return not isinstance(value, type) and all(hasattr(value, each) for each in _members(hint))
-    return not isinstance(hint, type) or hint is object or isinstance(value, hint)
+    return not isinstance(hint, type) or hint in (object, Any) or isinstance(value, hint)
 
 
 def _fits_container(value: object, origin: Any, inner: tuple[Any, ...]) -> bool:  # noqa: ANN401
     if not isinstance(origin, type) or not isinstance(value, origin):
         return False
-    if issubclass(origin, Mapping) or not issubclass(origin, Iterable):
+    if isinstance(value, Mapping):
+        return all(fits(k, inner[0]) and fits(v, inner[1]) for k, v in value.items())
+    if not issubclass(origin, Iterable):
         return True  # a function, for one
     if isinstance(value, str | bytes | bytearray | memoryview | Mapping):
         return False
@@ -307,8 +309,10 @@ def in_words(hint: Any) -> str:  # noqa: ANN401 - any annotation
         return "a whole number"
     if hint is str:
         return "a text"
+    if hint is Any:
+        return "anything"
     if origin is not None and issubclass(origin, Mapping):
-        return "a mapping"
+        return f"a mapping (from {in_words(inner[0])} to {in_words(inner[1])})"
     if origin is not None and issubclass(origin, Iterable):
         return f"a list (each {in_words(inner[0])})"
     if origin is not None:

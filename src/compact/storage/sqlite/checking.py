@@ -47,7 +47,7 @@ REFERENCES: tuple[tuple[str, str, str, str], ...] = (
     ),
     (
         "moves",
-        "projection NOT IN (SELECT id FROM projections)",
+        "projection IS NOT NULL AND projection NOT IN (SELECT id FROM projections)",
         "projection",
         "projection {} is missing",
     ),
