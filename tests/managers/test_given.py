@@ -11,7 +11,7 @@ import pytest
 from compact import ContextManager, compress
 from compact.core import codec
 from compact.core.messages import Message
-from compact.errors import InvalidMessage
+from compact.errors import InvalidArgument, InvalidMessage
 
 
 def added(message: Any) -> Any:
@@ -112,3 +112,16 @@ def test_keywords_are_fields_and_marks() -> None:
         ctx.add_message(role="user", content="x", importance_score=7)
     ctx.add_message({"role": "user", "content": "y", "cache": True})
     assert ctx.get_context_for_model()[-1]["cache"] is True
+
+
+def test_a_call_of_no_kind_is_no_mistake_of_ours() -> None:
+    """Whatever stands as its type."""
+    call = {"id": "a", "type": ["function"], "function": {"name": "f", "arguments": "{}"}}
+    ctx = ContextManager(window=8_000)
+    ctx.sync([{"role": "user", "content": "x"}, {"role": "assistant", "tool_calls": [call]}])
+    assert ctx.get_context_for_model()[1]["tool_calls"] == [call]
+
+
+def test_a_mapping_is_no_list_of_pins() -> None:
+    with pytest.raises(InvalidArgument, match="pin must be a list"):
+        compress([{"role": "user", "content": "x"}], max_tokens=900, pin={})  # type: ignore[arg-type]

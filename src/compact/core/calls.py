@@ -271,7 +271,7 @@ def fits(value: object, hint: Any) -> bool:  # noqa: ANN401 - any annotation, ca
 def _fits_container(value: object, origin: Any, inner: tuple[Any, ...]) -> bool:  # noqa: ANN401
     if not isinstance(origin, type) or not isinstance(value, origin):
         return False
-    if isinstance(value, Mapping):
+    if isinstance(value, Mapping) and issubclass(origin, Mapping):
         return all(fits(k, inner[0]) and fits(v, inner[1]) for k, v in value.items())
     if not issubclass(origin, Iterable):
         return True  # a function, for one

@@ -94,8 +94,8 @@ class ToolCall:
 
 
 _RANDOM_ID = re.compile(r"[0-9a-f]{8}(?:-?[0-9a-f]{4}){3}-?[0-9a-f]{12}$")
-_FREE_TEXT = frozenset(("custom", "custom_tool_call"))
-"""How providers call a call whose arguments need not be JSON."""
+_FREE_TEXT = ("custom", "custom_tool_call")
+"""How providers call a call whose arguments need not be JSON; what is given may be no text."""
 
 
 @dataclass(frozen=True, slots=True)
