@@ -412,9 +412,11 @@ class Player:
         assert list(map(key, reopened)) == list(map(key, prompt)), "reopened it is another prompt"
 
     def remember(self) -> None:
+        """As it was said: other words may be shown in the place of a system prompt."""
         known = self.ever.setdefault(self.ctx.branch_id, [])
-        render, history = self.ctx._state.wire.render, self.ctx.history
-        known += [digest(render([history[i]])) for i in range(len(known), len(history))]
+        render, end = self.ctx._state.wire.render, len(self.ctx.history)
+        new = self.store.read(self.ctx.branch_id, len(known), end)
+        known += [digest(render([entry.message])) for entry in new]
 
     def nothing_is_lost(self) -> None:
         render = self.ctx._state.wire.render
