@@ -124,4 +124,4 @@ def test_a_call_of_no_kind_is_no_mistake_of_ours() -> None:
 
 def test_a_mapping_is_no_list_of_pins() -> None:
     with pytest.raises(InvalidArgument, match="pin must be a list"):
-        compress([{"role": "user", "content": "x"}], max_tokens=900, pin={})  # type: ignore[arg-type]
+        compress([{"role": "user", "content": "x"}], max_tokens=900, pin={})
