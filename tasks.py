@@ -25,8 +25,8 @@ PYTHON = BIN / ("python.exe" if os.name == "nt" else "python")
 RUN, DEV = "requirements.txt", "requirements-dev.txt"
 EXPORTS: Mapping[str, str] = {RUN: "--no-dev", DEV: "--group=dev"}
 PARALLEL = ("-n", "2", "--dist", "worksteal")
-NONE_SELECTED = 5
-"""What pytest returns where no test was selected."""
+QUICK = "not slow and not timing"
+"""The markers of the default tests."""
 EXPORT_HEAD = "# Exported from uv.lock: change pyproject.toml, then run `make lock`.\n"
 CACHES = (".venv", "__pycache__", "build", "dist", ".mypy_cache", ".pytest_cache", ".ruff_cache",
           ".import_linter_cache", ".hypothesis", ".coverage")  # fmt: skip
@@ -147,7 +147,7 @@ def exported(name: str, uv: str | Path) -> str:
 def check(*arguments: str) -> None:
     """All checks and the tests; what `make` does."""
     failed = failing_lints()
-    if not tests_pass("not slow", *arguments):
+    if not passes(QUICK, *arguments):
         failed.append("pytest")
     report(failed)
 
@@ -183,12 +183,12 @@ def report(failed: Sequence[str]) -> None:
 
 def test(*arguments: str) -> None:
     """The default tests (the quick set); arguments go to pytest."""
-    run_tests("not slow", *arguments)
+    run_tests(QUICK, *arguments)
 
 
 def slow(*arguments: str) -> None:
     """The long tests, at the sizes of the day."""
-    run_tests("slow", *arguments)
+    run_tests("slow and not timing", *arguments)
 
 
 def nightly(*arguments: str) -> None:
@@ -198,31 +198,35 @@ def nightly(*arguments: str) -> None:
     seed = os.environ.setdefault("NIGHTLY", str(secrets.randbelow(2**31)))
     say(f"the seed of this night is {seed}; again: NIGHTLY={seed} python3 tasks.py nightly")
     covered = ("--cov", "--cov-report=term", "--cov-fail-under=85")
-    run_tests("slow or not slow", f"--hypothesis-seed={seed}", *covered, *arguments)
+    drawn = f"--hypothesis-seed={seed}"
+    environment(DEV)
+    passed = passes("not timing", drawn, *covered, *arguments)
+    if not (passes("timing", drawn, *arguments, processes=()) and passed):
+        raise SystemExit(1)
+
+
+def timing(*arguments: str) -> None:
+    """The tests that compare seconds, one after the other: let nothing else run meanwhile."""
+    environment(DEV)
+    if not passes("timing", *arguments, processes=()):
+        raise SystemExit(1)
 
 
 def run_tests(which: str, *arguments: str) -> None:
     """Prepare the environment and run the tests of an expression of markers."""
     environment(DEV)
-    if not tests_pass(which, *arguments):
+    if not passes(which, *arguments):
         raise SystemExit(1)
 
 
-def tests_pass(which: str, *arguments: str) -> bool:
-    """Run tests in two processes, then those that take time by themselves, without coverage.
+def passes(which: str, *arguments: str, processes: Sequence[str] = PARALLEL) -> bool:
+    """Run the tests of an expression of markers in two processes, or in as many as are said.
 
     A `-m` among the arguments stands for itself: one process runs what it selects.
     """
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # hundreds of tests start a Python of their own
-    pytest: list[str | Path] = [PYTHON, "-m", "pytest"]
-    if "-m" in arguments:
-        return not execute([*pytest, *arguments], check=False)
-    alone = [each for each in arguments if not each.startswith("--cov")]
-    codes = {
-        execute([*pytest, *PARALLEL, "-m", f"({which}) and not timing", *arguments], check=False),
-        execute([*pytest, "-m", f"({which}) and timing", *alone], check=False),
-    }
-    return 0 in codes and codes <= {0, NONE_SELECTED}
+    selected = () if "-m" in arguments else (*processes, "-m", which)
+    return not execute([PYTHON, "-m", "pytest", *selected, *arguments], check=False)
 
 
 def demo(*arguments: str) -> None:
@@ -288,7 +292,7 @@ def clean() -> None:
 
 TASKS: Mapping[str, Callable[..., None]] = {
     task.__name__: task
-    for task in (check, lint, test, slow, nightly, demo, fix, lock, bench, evals, clean)
+    for task in (check, lint, test, slow, timing, nightly, demo, fix, lock, bench, evals, clean)
 }
 
 

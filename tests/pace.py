@@ -14,9 +14,9 @@ T = TypeVar("T")
 
 FLOOR = 0.06
 """Seconds of the processor below which nobody asks."""
-SHARE, MOST_GROWTH = 4, 8.0
-"""The whole is so many times a part; a linear reading takes as many times as long, a quadratic one
-sixteen times. The bound lies between, as far from one as from the other."""
+MOST_GROWTH = 8**0.5
+"""How many times as long the double may take; a linear reading takes twice as long, a quadratic one
+four times. The bound lies between, as far from one as from the other."""
 
 
 def seconds(work: Callable[[Any], object], given: object, tries: int = 1) -> float:
@@ -37,14 +37,19 @@ def seconds(work: Callable[[Any], object], given: object, tries: int = 1) -> flo
 
 
 def is_linear(work: Callable[[Any], object], given: str | list) -> bool:
-    """Whether the whole takes about as many times as long as a part of it, in one of some tries."""
+    """Whether the whole takes about as many times as long as a part of it, in one of some tries.
+
+    A reading that is quadratic grows from a quarter to the half as from the half to the whole. One
+    that is linear may do so once, where what it needs outgrows a part of the memory.
+    """
     if seconds(work, given) < FLOOR:
         return True
-    part = given[: len(given) // SHARE]
-    return any(
-        seconds(work, given, tries) < MOST_GROWTH * seconds(work, part, tries)
-        for tries in (1, 2, 3, 5, 9, 15)
-    )
+    parts = [given[: len(given) // share] for share in (4, 2, 1)]
+    for tries in (1, 2, 3, 5, 9):
+        quarter, half, whole = (seconds(work, part, tries) for part in parts)
+        if min(half / quarter, whole / half) < MOST_GROWTH:
+            return True
+    return False
 
 
 YARDSTICK = 0.012

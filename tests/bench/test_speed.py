@@ -4,7 +4,10 @@
 
 import statistics
 import time
+from collections import Counter
+from contextlib import closing
 
+import apsw
 import pytest
 
 from bench.cold_plan import cold_plan
@@ -14,6 +17,7 @@ from bench.measuring import in_turn
 from bench.session import session
 from bench.sessions import build, compressing, filling, load, rows_read, validating
 from bench.stores import in_blocks
+from compact import ContextManager, SQLiteManager
 from compact.core.formats.known import format_named
 from tests.pace import slowness
 
@@ -22,7 +26,7 @@ NOISE = 2.0
 TRIES = 3
 """How often a time is taken; the best one counts."""
 
-pytestmark = [pytest.mark.slow, pytest.mark.timing]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +34,7 @@ def messages():
     return history(20_000)
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize(("budget", "most"), [(8_000, 2.5), (128_000, 1.5)])
 def test_a_cold_plan_costs_little_more_than_counting_the_tail(messages, budget, most):
     """In a small window, a person's newest words are counted beside the tail (FR-8)."""
@@ -47,6 +52,7 @@ def test_a_cold_plan_can_be_sent(messages, budget):
     assert (judged.fits, judged.pairs, judged.system, judged.newest) == (True,) * 4
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize("window", [8_000, 128_000])
 def test_a_prompt_costs_the_same_whatever_the_length_of_the_history(messages, window):
     costs = [prompt_ms(messages[1:size], window) for size in (1_000, 20_000)]
@@ -68,6 +74,7 @@ def prompt_ms(messages, window):
     return statistics.median(taken)
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize("window", [8_000, 128_000])
 def test_turns_stay_as_fast_as_they_were(messages, window):
     manager, turns = session(window), []
@@ -82,6 +89,7 @@ def test_turns_stay_as_fast_as_they_were(messages, window):
     assert statistics.mean(turns) <= 0.25 * NOISE * min(tail.values)
 
 
+@pytest.mark.timing
 def test_a_durable_append_costs_little_more_than_the_bare_insert(messages):
     def ratio():
         taken = in_blocks(messages[:1_000], ("bare apsw", "append"))
@@ -98,6 +106,25 @@ def long_sessions(tmp_path_factory):
     return files
 
 
+def test_an_append_is_one_transaction_of_few_statements(tmp_path, monkeypatch):
+    """What is written before a message is promised follows neither the history nor the clock."""
+    statements: list[str] = []
+
+    def watch(connection: apsw.Connection) -> None:
+        connection.trace_v2(apsw.SQLITE_TRACE_STMT, lambda event: statements.append(event["sql"]))
+
+    monkeypatch.setattr(apsw, "connection_hooks", [*apsw.connection_hooks, watch])
+    with closing(SQLiteManager(tmp_path / "a.db")) as store:
+        manager = ContextManager(window=8_000, store=store, summarizer=None)
+        for number in range(200):
+            statements.clear()
+            manager.add_message({"role": "user", "content": f"word {number}"})
+            verbs = Counter(sql.split()[0].upper() for sql in statements)
+            assert verbs["INSERT"] == verbs["COMMIT"] == 1
+            assert verbs.total() <= 7, statements
+
+
+@pytest.mark.timing
 def test_a_session_is_opened_and_goes_on_as_fast_whatever_its_length(long_sessions):
     taken: dict[int, list[float]] = {size: [] for size in long_sessions}
     for _ in range(5 * TRIES):
@@ -113,6 +140,7 @@ def test_opening_a_session_reads_the_window_and_no_more(long_sessions):
         assert rows <= 600
 
 
+@pytest.mark.timing
 def test_a_prompt_of_128k_is_counted_again_within_100_ms(tmp_path):
     messages = filling(128_000)
     runs = [validating(tmp_path, messages) for _ in range(TRIES)]
@@ -121,6 +149,7 @@ def test_a_prompt_of_128k_is_counted_again_within_100_ms(tmp_path):
     assert min(run[2] for run in runs) < 100 * slowness()
 
 
+@pytest.mark.timing
 def test_a_full_window_of_128k_is_summarized_within_two_seconds():
     messages = filling(128_000, tools=False)
     runs = [compressing(messages) for _ in range(TRIES)]

@@ -362,7 +362,6 @@ def test_sixty_compressions_cost_what_the_first_ones_did(tmp_path, capsys):
     assert parts[-1]["notes kB"] < MOST_NOTES
 
 
-@pytest.mark.timing
 @pytest.mark.slow
 @pytest.mark.data
 @pytest.mark.parametrize("wire", REAL)

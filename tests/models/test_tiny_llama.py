@@ -356,7 +356,6 @@ def test_streams_say_what_they_cost(llama: Llama) -> None:
 # --- its life -------------------------------------------------------------------------------------
 
 
-@pytest.mark.timing
 def test_it_starts_and_is_gone_after(tiny_model: tiny_llama.Model) -> None:
     with tiny_llama.serving(tiny_model.weights.parent, 512) as url:
         httpx.get(f"{url}/health", verify=False).raise_for_status()
