@@ -19,7 +19,7 @@ ROOMS: dict[str, tuple[int, int, int]] = {
     ".": (0, 6, 1),
     "apps": (8, 32, 14),
     "compression": (52, 216, 44),
-    "core": (209, 143, 51),
+    "core": (207, 143, 50),
     "managers": (4, 48, 2),
     "providers": (16, 15, 3),
     "storage": (16, 20, 6),

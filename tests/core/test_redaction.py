@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compact.core.credentials import SHAPES
-from compact.core.redaction import Secret, find_secrets, redact, secrets_of
+from compact.core.redaction import TABLES, Secret, find_secrets, places_in, redact, secrets_of
 from tests.pace import is_linear, seconds, slowness
 from tests.sizes import size
 
@@ -357,6 +357,15 @@ def test_redacting_again_changes_nothing(text):
     assert find_secrets(done.text) == []
     assert len(done.text) <= len(text) + LARGEST_REPLACEMENT * len(done.found)
     assert (done.text == text) == (not done.found)
+
+
+@given(st.lists(PIECES, max_size=12).map("".join), st.booleans())
+@settings(max_examples=size(200, 5_000))
+def test_the_scan_hides_no_place_from_the_patterns(text, is_loud):
+    """What RE2 says does not occur, `re` does not find."""
+    text = text.upper() if is_loud else text
+    found = sorted(place for table in TABLES for finder in table for place in finder.places(text))
+    assert sorted(places_in(text)) == found
 
 
 @given(st.text(st.characters(codec=None)))

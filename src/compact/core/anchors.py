@@ -1,10 +1,10 @@
 """Anchors: facts that are kept word for word beside a summary, found by code.
 
 Paths, file names, identifiers, URLs, hashes, versions, references and flags are found word by word:
-a text is cut into words once, and each distinct word is judged once. Lines that name errors are
-found line by line. Which anchors are likely to be needed again is decided by `Ledger`: the words of
-the person and of the assistant, tool arguments and edits weigh more than tool results, and recent
-use more than old use. A person's instructions live in `core.instructions`.
+a text is cut at its white space once, and each distinct piece is judged once. Lines that name
+errors are found line by line. Which anchors are likely to be needed again is decided by `Ledger`:
+the words of the person and of the assistant, tool arguments and edits weigh more than tool results,
+and recent use more than old use. A person's instructions live in `core.instructions`.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from compact.core.arguments import leaves, read_json
 
@@ -52,6 +51,8 @@ OLD_SHARE = 0.05
 SCANNED_CHARS = 40_000
 """Of a longer text only the first and the last half of so many characters are searched."""
 
+_CACHED_CHARS = 200
+"""Characters of the longest piece whose anchors are remembered."""
 _WORD = re.compile(r"(?<![<*A-Za-z0-9_])[A-Za-z0-9_À-ɏ./~@#:+%$\\-]{2,300}")
 _ESCAPE = re.compile(r"\\[nrt](?![a-z]{3,}\\)")
 """A line end or tab written as an escape, as in JSON or source; not a folder of a Windows path."""
@@ -108,8 +109,7 @@ _LISTED_LINE = re.compile(r"\s*\d+\s*(?:→|\||:\s)|[+\-]\s*\d*\s*(?!--)")
 """A line of a file that was read, or of a diff: code, not something that happened."""
 
 
-@dataclass(frozen=True, slots=True)
-class Anchor:
+class Anchor(NamedTuple):
     """One fact, as it was written, and its kind."""
 
     text: str
@@ -132,12 +132,16 @@ def find_all(text: str) -> Counter[Anchor]:
         urls = Counter(u.rstrip(".,;:") for u in _URL.findall(text))
         found.update({Anchor(u, "url"): n for u, n in urls.items()})
         text = _URL.sub(" ", text)
-    for word, times in Counter(_WORD.findall(text)).items():
-        if word.isalpha() and word[1:].islower():
-            continue  # a plain word of prose, the most frequent kind, and never an anchor
-        for anchor in _judge(word):
-            found[anchor] += times
+    for piece, times in Counter(text.split()).items():
+        if not _is_prose(piece):
+            for anchor in _in_piece(piece) if len(piece) <= _CACHED_CHARS else _anchors_in(piece):
+                found[anchor] += times
     return found
+
+
+def _is_prose(word: str) -> bool:
+    """Whether it is a plain word of prose: the most frequent kind, and never an anchor."""
+    return word.isalpha() and word[1:].islower()
 
 
 def searched(text: str) -> str:
@@ -148,7 +152,15 @@ def searched(text: str) -> str:
     return text[:half] + "\n" + text[-half:]
 
 
-@lru_cache(maxsize=20_000)
+def _anchors_in(piece: str) -> tuple[Anchor, ...]:
+    """The anchors in what stands between white space, in order."""
+    words = [word for word in _WORD.findall(piece) if not _is_prose(word)]
+    return tuple(anchor for word in words for anchor in _judge(word))
+
+
+_in_piece = lru_cache(maxsize=50_000)(_anchors_in)
+
+
 def _judge(word: str) -> tuple[Anchor, ...]:
     """The anchors in one word."""
     word = _LINE_NUMBER.sub("", word.lstrip("@:+%\\").rstrip(".:,-+%\\$@#/"))

@@ -30,7 +30,7 @@ def read_json(text: str) -> Any:  # noqa: ANN401 - JSON has no narrower type
     """
     if _is_deep(text):
         raise ValueError(f"it is nested deeper than {DEEPEST}")
-    return json.loads(text, parse_constant=_finite, parse_float=_finite)
+    return _DECODER.decode(text)
 
 
 def leaves(value: object, key: str = "") -> Iterator[tuple[str, object]]:
@@ -57,6 +57,9 @@ def _finite(number: str) -> float:
     if not math.isfinite(value := float(number)):
         raise ValueError(f"JSON has no {number}")
     return value
+
+
+_DECODER = json.JSONDecoder(parse_constant=_finite, parse_float=_finite)
 
 
 def arguments_of(text: str) -> dict[str, Any]:

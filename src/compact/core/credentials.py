@@ -3,15 +3,17 @@
 Two tables. *Issued* ones begin as a vendor lets them begin. *Shapes* have a form: private keys,
 tokens with parts, credentials in URLs, headers and commands.
 
-A pattern is tried only where one of its literal hints occurs. Each is linear: what may repeat is
-bounded, or ends at what no other part takes. None needs more than every Python's `re` has.
+One scan for all says which hints occur in a text (`core.redaction`), and a pattern is tried only
+where its own stand. Each is linear: what may repeat is bounded, or ends at what no other part
+takes. None needs more than every Python's `re` has.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 from compact.core.secret_values import (
@@ -41,13 +43,22 @@ class Place(NamedTuple):
     kind: str
 
 
+class SecretFinder(NamedTuple):
+    """How secrets of a kind are found."""
+
+    hint: str
+    """In RE2's syntax, what occurs in every text that holds one."""
+    places: Callable[[str], Iterable[Place]]
+
+
 _BEHIND = 300
 _LINE = r"(?<=\\[nrt])"
 """Behind a line's end, or a tab, as JSON writes it: calls hold texts within texts."""
 _START = rf"(?:(?<![A-Za-z0-9_-])|{_LINE})"
+_STARTS = r"(?:^|[^A-Za-z0-9_-]|\\[nrt])"
+"""The same for RE2, which cannot look back."""
 _ALONE, _END = rf"(?:(?<![A-Za-z0-9+/_-])|{_LINE})", r"(?![A-Za-z0-9])"
 """Around what would be found by chance in a long run of base64."""
-_BARE_HINT = re.compile(r"[\w-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +76,15 @@ class Shape:
     behind: tuple[str, ...] = ()
     """Commands of which it must be an option: one stands before it, and its arguments between."""
 
-    def is_run(self, hint: str) -> bool:
-        """Whether what begins with the hint is a run of letters, digits, `_` and `-`."""
+    def finder(self, hint: str) -> SecretFinder:
+        """How those are found that begin with the hint: behind one that stands alone, the rest of
+        a run of at least 16 letters, digits, `_` and `-`.
+        """
+        occurs = re.escape(hint)
         is_alone = self.pattern.pattern.startswith((_START, _ALONE)) and not self.lead
-        return is_alone and _BARE_HINT.fullmatch(hint) is not None
+        if is_alone and _BARE.fullmatch(hint):
+            occurs = rf"{_STARTS}{occurs}[A-Za-z0-9_-]{{{16 - len(hint)}}}"
+        return SecretFinder(occurs, partial(self.places, hint=hint))
 
     def places(self, text: str, hint: str) -> Iterator[Place]:
         """Where such secrets stand that begin with the hint."""
@@ -99,6 +115,7 @@ class Shape:
         return _are_arguments(text[place + len(name) : start])
 
 
+_BARE = re.compile(r"[\w-]+")
 _IN_WORD = re.compile(r"(?<!\\)[\w.:-]|(?<=\\)[\w.:-](?<![nrt])")
 _ARGUMENT = re.compile(r"(?:\\{0,3}\"[^\"]{0,300}\"|'[^']{0,300}'|\\\r?\n|[^\s\"'])+|\S|\n")
 _ANOTHER = re.compile(r"[;|&\n]|\S*;|\S*[.,]")
@@ -260,37 +277,15 @@ SHAPES: tuple[Shape, ...] = (
     _shape("password", "pass:", rf"(?<= )pass:({_QUOTE}[^\s\"'`\\]{{5,128}})", is_bare_password),
 )
 """The first of two that begin together gives the kind: the particular before the general."""
-_RUN = re.compile(r"(?<![A-Za-z0-9_-])[A-Za-z0-9_-]{16,}")
-_RUN_IN_JSON = re.compile(rf"(?:(?<![A-Za-z0-9_\\-])|(?<=\\)(?![nrt])|{_LINE})[A-Za-z0-9_-]{{16,}}")
-"""What may be an issued key: its beginning is looked up, so that many vendors cost no more than
-one."""
-_DISCORD = re.compile(r"[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,45}(?![\w-])")
+_DISCORD = r"[MNO][A-Za-z0-9_-]{23,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,45}"
 """Nothing but its length and the letter that an id begins with gives it away."""
-_BEGINS = 2
-_RUNS: dict[str, list[tuple[str, Shape]]] = {}
-_HINTS: list[tuple[str, Shape]] = []
-for _each in SHAPES:
-    for _hint in _each.hints:
-        _known = _RUNS.setdefault(_hint[:_BEGINS], []) if _each.is_run(_hint) else _HINTS
-        _known.append((_hint, _each))
+_DISCORD_ALONE = re.compile(rf"{_START}{_DISCORD}(?![\w-])")
 
 
-def shaped(text: str) -> Iterator[Place]:
-    """What is a secret by its look."""
-    for run in (_RUN_IN_JSON if "\\" in text else _RUN).finditer(text):
-        start = run.start()
-        for hint, shape in _RUNS.get(text[start : start + _BEGINS], ()):
-            if text.startswith(hint, start):
-                yield from shape.place(text, start)
-        if (bot := _DISCORD.match(text, start)) and is_random(bot[0]):
-            yield Place(start, bot.end(), "Discord token")
-    for hint, shape in _HINTS:
-        if hint in text:
-            yield from shape.places(text, hint)
-    if _BEGIN in text:
-        yield from _private_keys(text)
-    if "ookie" in text or "OOKIE" in text:
-        yield from _cookies(text)
+def _discord_tokens(text: str) -> Iterator[Place]:
+    for found in _DISCORD_ALONE.finditer(text):
+        if is_random(found[0]):
+            yield Place(*found.span(), "Discord token")
 
 
 _BEGIN = "-----BEGIN"
@@ -340,3 +335,13 @@ def _cookies(text: str) -> Iterator[Place]:
             is_telling = _WHOSE.search(text, max(line.start(), found.start() - 24), found.start())
             if UUID.fullmatch(value) or is_random(value) or (is_telling and is_marked(value)):
                 yield Place(found.start(1), found.end(1), "cookie")
+
+
+FINDERS: tuple[SecretFinder, ...] = (
+    *(shape.finder(hint) for shape in SHAPES for hint in shape.hints),
+    SecretFinder(_STARTS + _DISCORD, _discord_tokens),
+    SecretFinder(_BEGIN, _private_keys),
+    SecretFinder("ookie|OOKIE", _cookies),
+)
+"""Of everything that is a secret by its look; of two that begin together the first gives the
+kind."""

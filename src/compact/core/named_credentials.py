@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 
-from compact.core.credentials import Place
+from compact.core.credentials import Place, SecretFinder
 from compact.core.secret_values import (
     Check,
     is_auth,
@@ -109,15 +110,11 @@ _FAMILIES: tuple[tuple[str, str, Check, Check], ...] = (
 """How a name begins, the kind of its value, and what must hold of a quoted and of a bare one."""
 
 
-def named(text: str) -> Iterator[Place]:
-    """Values that stand next to a telling name."""
+def _named(pattern: re.Pattern[str], text: str) -> Iterator[Place]:
+    """Values that stand next to a telling name, as a pattern finds it in lower case."""
     lower = text.replace("\u0130", "I").lower()  # the one letter that grows in lower case
-    patterns = [_NAME]
-    patterns += [_FLAG] if "--" in text else []
-    patterns += [_RARE_NAME] if any(name in lower for name in _RARE_NAMES) else []
-    for pattern in patterns:
-        for found in pattern.finditer(lower):
-            yield from _value(text, lower, found)
+    for found in pattern.finditer(lower):
+        yield from _value(text, lower, found)
 
 
 def _value(text: str, lower: str, found: re.Match[str]) -> Iterator[Place]:
@@ -187,3 +184,23 @@ def _is_telling(name: str, before: str, assign: str, *, is_set: bool) -> bool:
             return not before[-1:].isalpha()
         case _:
             return True
+
+
+_MAY_OPEN = r"[bf]?\\{0,3}[\"'`]"
+_MAY_ASSIGN = (
+    r"[_-]?(?:\pN{1,2}|base|prod(?:uction)?|dev|staging|live|test)?"
+    r"(?: (?:for|of|to|on|für|zum|zur|de|del|do|da|di|du|van|för|voor|para|pour)"
+    r"(?: \S{1,24}){1,4})?"
+    r"(?:\\{0,3}[\"'`]\]?|\*\*)?(?:"
+    r"[ \t]{0,4}[=:：|]|[ \t](?:is|was|ist|war|lautet|est|es|é|è|är):?[ \t]|[ \t]?[是为]"
+    r"|,?[\s\pZ\pC]{1,24}\\{0,3}[\"']?value"
+    rf"|[ \t](?:[ \t]{{0,2}}to)?[ \t]{{0,3}}(?:{_MAY_OPEN}|\S{{0,64}}\pN)"
+    rf"|\({_MAY_OPEN}|,[ \t]?{_MAY_OPEN}|>)"
+)
+"""What `_ASSIGNS` may match, without what RE2 cannot look ahead for."""
+FINDERS: tuple[SecretFinder, ...] = (
+    SecretFinder(f"(?i:{_NAMES})(?i:{_MAY_ASSIGN})", partial(_named, _NAME)),
+    SecretFinder(f"(?i:--(?:[a-z]{{1,16}}-){{0,3}}(?:{_NAMES}) )", partial(_named, _FLAG)),
+    SecretFinder(f"(?i:{'|'.join(_RARE_NAMES)})", partial(_named, _RARE_NAME)),
+)
+"""Of everything that a name gives away."""

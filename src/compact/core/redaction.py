@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from typing import NamedTuple
 
-from compact.core.credentials import Place, shaped
-from compact.core.named_credentials import named
+from compact.core import credentials, named_credentials
+from compact.core.credentials import Place, SecretFinder
+from compact.core.occurring import Occurring
 from compact.core.secret_values import is_wordlike
 
 _KNOWN_LENGTH, _LONGEST_KNOWN = 8, 256
@@ -20,6 +22,7 @@ _KNOWN_LENGTH, _LONGEST_KNOWN = 8, 256
 more are known by their look."""
 _MOST_LENGTHS = 8
 """Lengths of known secrets that begin alike."""
+TABLES = (credentials.FINDERS, named_credentials.FINDERS)
 _WORD_START = re.compile(r"(?<![A-Za-z0-9])\S")
 _MOST_PASSES = 8
 
@@ -109,9 +112,23 @@ def secrets_of(texts: Iterable[str]) -> Known:
     )
 
 
+@cache
+def _scans() -> list[tuple[Occurring, tuple[SecretFinder, ...]]]:
+    """A scan for each table: one automaton of both would be as large as their product."""
+    return [(Occurring(finder.hint for finder in table), table) for table in TABLES]
+
+
+def places_in(text: str) -> Iterator[Place]:
+    """Where patterns find secrets, in no order."""
+    scanned = text.replace("\u0130", "I")  # `İ` has no small letter in RE2
+    for occurring, finders in _scans():
+        for number in occurring.places(scanned):
+            yield from finders[number].places(text)
+
+
 def find_secrets(text: str, known: Mapping[str, str] | None = None) -> list[Place]:
     """The places of all secrets, in order; where two overlap, one place that holds both."""
-    places = [*shaped(text), *named(text)]
+    places = list(places_in(text))
     if known:
         places += _standing_alone(text, known if isinstance(known, Known) else Known(known.items()))
     places.sort(key=lambda place: place.start)
