@@ -74,3 +74,20 @@ def test_after_a_compression(name: str) -> None:
     ctx.compress_conversation(target_ratio=0.4)
     assert ctx.checkpoints
     assert ctx.get_context_for_model()[-4:] == in_order(TALKS[name])
+
+
+def test_a_pinned_one_stays_word_for_word_beside_a_long_one() -> None:
+    """C-3, FR-1: also where it is text by now, as its call is not in view."""
+    ctx = ContextManager(window=2_048)
+    ctx.add_messages(TALKS["chat_completions"][:3])
+    other = {"id": "c2", "type": "function", "function": {"name": "read", "arguments": "{}"}}
+    ctx.add_message({"role": "assistant", "content": None, "tool_calls": [other]})
+    words = " ".join(f"tree-{i}" for i in range(80))
+    ctx.add_message({**RESULT, "content": words, "metadata": {"pinned": True}})
+    ctx.add_message({"role": "tool", "tool_call_id": "c2", "content": "leaves " * 300})
+    for i in range(30):
+        ctx.add_message(role="user", content=f"Question {i}: {'oak ' * 30}")
+        ctx.add_message(role="assistant", content="Fine. " * 40)
+    prompt = ctx.get_context_for_model()
+    assert ctx.checkpoints
+    assert any(words in str(message["content"]) for message in prompt)

@@ -21,7 +21,11 @@ from compact.errors import ContextOverflow, ModelRefused, ModelUnavailable, Wron
 from compact.providers.transformers_chat import TransformersChat, _Said
 from compact.testing import check_chat_model
 
-pytest.importorskip("torch", reason="torch is not installed: no model can run in this process")
+pytest.importorskip(
+    "torch",
+    reason="no torch that can be imported: no model can run in this process",
+    exc_type=ImportError,
+)
 transformers: Any = pytest.importorskip("transformers", reason="transformers is not installed")
 tokenizers: Any = pytest.importorskip("tokenizers", reason="tokenizers is not installed")
 

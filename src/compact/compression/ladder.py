@@ -488,8 +488,9 @@ def _may_shorten(message: Message, piece: Piece) -> bool:
     """Whether the message may be shortened: not a checkpoint, whose digest would no longer match,
     and not what is spared and holds nothing else than results.
     """
-    if message is piece.spared and not message.text:
-        return False
+    spared = piece.spared
+    if spared is not None and message.id == spared.id and not spared.text:
+        return False  # also where it is text by now, since its call is not in view
     return message.role != "user" or voice_of(message) != "checkpoint"
 
 
