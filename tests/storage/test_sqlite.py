@@ -198,6 +198,21 @@ def test_without_an_index_the_newest_messages_are_looked_through(
         assert len(store.search("a", "word", most=99)) == 15
 
 
+def test_where_rare_words_find_some_common_ones_are_left_aside(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What stands nearly everywhere would cost a look at each message, and says nothing."""
+    monkeypatch.setattr("compact.storage.sqlite.search.MOST_RARE", 10)
+    with opened(file) as store:
+        said = [entry(f"straw {'needle' if i % 10 == 3 else 'hay'}", i) for i in range(50)]
+        store.append("a", said)
+        for question in ("needle", "straw needle", "straw_needle", "hay and needle"):
+            found = [f.position for f in store.search("a", question, most=99)]
+            assert found == [43, 33, 23, 13, 3], question
+        assert len(store.search("a", "straw", most=99)) == 50
+        assert len(store.search("a", "straw unheard", most=99)) == 50
+
+
 def test_a_search_goes_on_while_another_writes(file: Path) -> None:
     """Where the index cannot catch up, messages are looked through instead."""
     with opened(file) as store, SQLiteManager(file, busy_timeout=0.05) as other:

@@ -37,6 +37,9 @@ MOST_NAMES = 64
 """Names of a question that are looked for; the rest of a longer one is left out."""
 MOST_SCANNED = 5_000
 """Messages that are looked through where there is no index."""
+MOST_RARE = 10_000
+"""Messages of a store that a rare word may stand in. One that stands in more says little of any of
+them, and what it says costs a look at each."""
 
 Name = tuple[str, ...]
 
@@ -44,6 +47,7 @@ Name = tuple[str, ...]
 def search(pool: Pool, branch_id: str, question: str, most: int) -> list[Found]:
     """Messages that share words with the question, by the index, the best first: a message counts
     by its BM25, higher for names whose pieces stand side by side; the newer first among equals.
+    Where rare words find some, common ones are left aside.
 
     Where the index lacks messages and cannot catch up, since the file is read-only or another
     process keeps it locked, the newest `MOST_SCANNED` messages are looked through instead.
@@ -53,19 +57,38 @@ def search(pool: Pool, branch_id: str, question: str, most: int) -> list[Found]:
         return scan(pool, branch_id, question, most)
     if not names or most <= 0:
         return []
+    with pool.read() as db:
+        rare = _rare(db, names)
+        found = _matching(db, branch_id, rare, most) if rare else []
+        return found or _matching(db, branch_id, names, most)
+
+
+def _matching(db: apsw.Connection, branch_id: str, names: list[Name], most: int) -> list[Found]:
     sql = """
         SELECT -bm25(words), rowid FROM words WHERE words MATCH ? AND rowid BETWEEN ? AND ?
         ORDER BY bm25(words), rowid DESC LIMIT ?
     """
     wanted = _expression(names)
-    with pool.read() as db:
-        rows = [
-            row
-            for stretch in lines.lineage(db, branch_id)
-            for row in query(db, sql, (wanted, stretch.first, stretch.last, most))
-        ]
+    rows = [
+        row
+        for stretch in lines.lineage(db, branch_id)
+        for row in query(db, sql, (wanted, stretch.first, stretch.last, most))
+    ]
     best = heapq.nlargest(most, ((score, position_of(key)) for score, key in rows))
     return [Found(position, score) for score, position in best]
+
+
+def _rare(db: apsw.Connection, names: list[Name]) -> list[Name]:
+    """The names without the pieces that stand in very many messages of the store."""
+    sql = "SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ? LIMIT ?)"
+    pieces = {piece for name in names for piece in name}
+    common = {
+        piece
+        for piece in pieces
+        if query(db, sql, (_expression_of((piece,)), MOST_RARE + 1))[0][0] > MOST_RARE
+    }
+    left = [tuple(piece for piece in name if piece not in common) for name in names]
+    return [name for name in left if name]
 
 
 def scan(pool: Pool, branch_id: str, question: str, most: int) -> list[Found]:
