@@ -202,7 +202,7 @@ def test_where_rare_words_find_some_common_ones_are_left_aside(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What stands nearly everywhere would cost a look at each message, and says nothing."""
-    monkeypatch.setattr("compact.storage.sqlite.search.MOST_RARE", 10)
+    monkeypatch.setattr("compact.storage.sqlite.search.MOST_SCANNED", 10)
     with opened(file) as store:
         said = [entry(f"straw {'needle' if i % 10 == 3 else 'hay'}", i) for i in range(50)]
         store.append("a", said)

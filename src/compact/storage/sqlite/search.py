@@ -36,10 +36,8 @@ BATCH = 500
 MOST_NAMES = 64
 """Names of a question that are looked for; the rest of a longer one is left out."""
 MOST_SCANNED = 5_000
-"""Messages that are looked through where there is no index."""
-MOST_RARE = 10_000
-"""Messages of a store that a rare word may stand in. One that stands in more says little of any of
-them, and what it says costs a look at each."""
+"""Messages that are looked through where there is no index; a word that stands in more of a store
+says little of any of them, and what it says costs a look at each."""
 
 Name = tuple[str, ...]
 
@@ -85,7 +83,7 @@ def _rare(db: apsw.Connection, names: list[Name]) -> list[Name]:
     common = {
         piece
         for piece in pieces
-        if query(db, sql, (_expression_of((piece,)), MOST_RARE + 1))[0][0] > MOST_RARE
+        if query(db, sql, (_expression_of((piece,)), MOST_SCANNED + 1))[0][0] > MOST_SCANNED
     }
     left = [tuple(piece for piece in name if piece not in common) for name in names]
     return [name for name in left if name]
