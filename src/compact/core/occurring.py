@@ -10,18 +10,12 @@ from collections.abc import Iterable
 
 import re2
 
-_MOST_MEMORY = 64 << 20
-"""Bytes that the automaton may take, as much as it needs of them: a smaller one forgets states and
-makes them again."""
-
 
 class Occurring:
     """Patterns in RE2's syntax, by their places in a list."""
 
     def __init__(self, patterns: Iterable[str]) -> None:
-        options = re2.Options()
-        options.max_mem = _MOST_MEMORY
-        self._set = re2.Set.SearchSet(options)
+        self._set = re2.Set.SearchSet()
         for pattern in patterns:
             self._set.Add(pattern)
         self._set.Compile()
