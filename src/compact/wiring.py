@@ -31,6 +31,7 @@ from compact.errors import InvalidArgument, NotFound, StoreFailed, UnknownModel
 from compact.providers import tokenizers
 
 if TYPE_CHECKING:
+    from compact.core.changes import Change
     from compact.core.sessions import Entry, Session
     from compact.providers.ollama_chat import Offered as Offered
     from compact.storage.sqlite.repair import RepairReport as RepairReport
@@ -328,13 +329,17 @@ def store_schema() -> str:
 
 
 def put_session(
-    store: SessionStore, session: Session, entries: Sequence[Entry], notes: Mapping[str, Any]
+    store: SessionStore,
+    session: Session,
+    entries: Sequence[Entry],
+    changes: Sequence[Change],
+    notes: Mapping[str, Any],
 ) -> Session:
-    """Store a new session in a file's store, with messages and notes, in one step."""
+    """Store a new session in a file's store, with all that belongs to it, in one step."""
     from compact.storage.sqlite.store import SQLiteManager
 
     assert isinstance(store, SQLiteManager), "a file's store"
-    return store.put_session(session, entries, notes)
+    return store.put_session(session, entries, changes, notes)
 
 
 def store_damage(store: SessionStore) -> tuple[list[str], dict[str, list[int]]]:

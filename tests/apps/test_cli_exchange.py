@@ -338,12 +338,12 @@ def test_a_killed_import_can_be_done_again(run, sample):
         good = [Entry(m) for m in kept_in(".compact/sessions.db", "harbour")[:2]]
         bad = Message.model_validate({"role": "user", "metadata": {"own": object()}})
         with pytest.raises(InvalidMessage):
-            store.put_session(session, [*good, Entry(bad)], {})
+            store.put_session(session, [*good, Entry(bad)], (), {})
         assert [each.id for each in store.sessions()] == ["harbour"]
-        assert store.put_session(session, good, {"n": {"a": 1}}).branch.messages == 2
+        assert store.put_session(session, good, (), {"n": {"a": 1}}).branch.messages == 2
         assert store.notes("b") == {"n": {"a": 1}}
         with pytest.raises(Superseded):
-            store.put_session(session, [], {})
+            store.put_session(session, [], (), {})
 
 
 def test_tool_schemas_come_along_and_are_counted(run, fixtures):

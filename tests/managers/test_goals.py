@@ -13,7 +13,7 @@ from compact.core.prompts import PromptParts, how_to_mark
 from compact.core.protocols import SessionStore
 from compact.errors import StoreFailed, Superseded
 from compact.managers import tracking
-from compact.managers.state import MOST_TRACKED
+from compact.managers.session_log import MOST_TRACKED
 from compact.storage.inmemory import InMemoryStore
 from tests import checker, sizes
 from tests.managers.asking import call, fill, result, session
@@ -103,14 +103,14 @@ def test_markers_of_an_assistant_bring_goals_on(store: SessionStore):
 
 
 class Forgetful(InMemoryStore):
-    """A store that keeps no notes while it is told so."""
+    """A store that records nothing while it is told so."""
 
     fault: Exception | None = None
 
-    def note(self, session_id, name, value):
+    def record(self, session_id, changes, *, instead_of=()):
         if self.fault is not None:
             raise self.fault
-        super().note(session_id, name, value)
+        super().record(session_id, changes, instead_of=instead_of)
 
 
 @pytest.mark.parametrize("way", ["add_message", "sync"])
@@ -290,8 +290,8 @@ def test_a_branch_from_long_ago_begins_with_the_goals_of_its_time(
 
 
 @pytest.mark.slow
-def test_context_at_shows_the_goals_of_prompts_whose_notes_are_too_many_by_now():
-    """FR-1, FR-7: after more compressions than notes are kept."""
+def test_context_at_shows_the_goals_of_prompts_whose_entries_are_too_many_by_now():
+    """FR-1, FR-7: after more compressions than entries are kept."""
     ctx = session(InMemoryStore(), window=1_024)
     ctx.set_goals(["Mend the roof."])
     seen = {}
@@ -319,13 +319,13 @@ def test_a_model_cannot_fill_the_window_with_goals(store: SessionStore):
 
 
 @pytest.mark.slow
-def test_notes_of_progress_are_bounded(store: SessionStore):
+def test_entries_of_progress_are_bounded(store: SessionStore):
     """NFR-1: a session of a thousand markers reads no more than one of a hundred."""
     ctx = session(store)
     ctx.set_goals(["Mend the roof."])
     for i in range(3 * MOST_TRACKED):
         said(ctx, f"[NEXT] Step {i}")
-    assert len(store.notes("s")) <= MOST_TRACKED + 2  # one set, and the key
+    assert len(store.changes("s")) <= MOST_TRACKED + 1  # one set
     assert ctx.goals[0].next_steps == (f"Step {3 * MOST_TRACKED - 1}",)
     ctx.set_goals([*ctx.goals, "Sleep."])
     assert [goal.text for goal in session(store).goals] == ["Mend the roof.", "Sleep."]
@@ -344,7 +344,7 @@ def test_a_goal_that_prompts_go_by_outlives_much_progress(store: SessionStore):
     assert before.endswith(f"\n- {MODELS}Mend the roof")
     for i in range(2 * MOST_TRACKED):
         said(ctx, f"[NEXT] Step {i}")
-    assert len(store.notes("s")) <= MOST_TRACKED + 2  # one set, and the key
+    assert len(store.changes("s")) <= MOST_TRACKED + 1  # one set
     assert texts(session(store, window=8_192))[0] == before
     ctx.compress_conversation(0.5)
     assert "Step" in texts(ctx)[0]

@@ -206,22 +206,5 @@ def test_what_is_looked_through_for_progress_is_bounded(store: SessionStore) -> 
     for i in range(150):
         ctx.add_messages([{"role": "user", "content": f"{i}?"}] * 3)
         ctx.add_message(role="assistant", content=TOLD[0])
-        read.append(len(ctx.history) - ctx._state.goals_known(len(ctx.history)).at)
+        read.append(len(ctx.history) - ctx._state.log.goals_at(len(ctx.history)).at)
     assert max(read) <= 120
-
-
-def test_goals_that_an_older_compact_noted_are_gone_on_from(store: SessionStore) -> None:
-    """S-5: notes of progress were named by number alone."""
-    set_goal(store)
-    ctx = session(store)
-    ctx.add_message(role="user", content="Go on.")
-    old = ctx._state.goals_noted([Goal(text="Old progress.")], "s", 1)
-    ((name, row),) = old.items()
-    store.note("s", f"{name}:tracked", row)
-    again = session(store)
-    assert [goal.text for goal in again.goals] == ["Old progress."]
-    again.add_message(role="assistant", content="[NEXT] Rest")
-    for each in (again, session(store)):
-        assert [(goal.text, goal.next_steps) for goal in each.goals] == [
-            ("Old progress.", ("Rest",))
-        ]

@@ -96,11 +96,11 @@ def test_what_could_not_be_noted_is_not_put_aside(monkeypatch):
     ctx.add_message(role="user", content=LOG[:30_000])
     before = ctx.get_context_for_model()
 
-    def full(*_):
+    def full(*_, **__):
         raise StoreFailed("the disk is full")
 
     with monkeypatch.context() as broken:
-        broken.setattr(store, "note", full)
+        broken.setattr(store, "record", full)
         with pytest.raises(StoreFailed):
             ctx.put_aside()
     ctx.set_mode(ctx.mode)  # what is in view is looked up again
@@ -154,7 +154,7 @@ def test_what_cannot_be_made_smaller_is_refused():
         with pytest.raises(InvalidArgument, match="tokens"):
             ctx.put_aside(tokens=tokens)
     assert ctx.get_context_for_model() == before
-    assert not [name for name in ctx.store.notes(ctx.id) if name.startswith("aside:")]
+    assert ctx.store.changes(ctx.id) == []
 
 
 def checker_tokens(ctx):

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from compact import ContextManager, SQLiteManager
+from compact.core.changes import Change, PinSet, PutAside
 from compact.core.checkpoints import Summary, SummaryRequest, is_checkpoint_text
 from compact.core.context import ActiveContext
 from compact.core.events import Committed, DraftDropped
@@ -244,14 +245,11 @@ def test_a_note_of_what_another_one_said_meanwhile_is_no_error(store_of: Reopen,
     assert "left out" in two.get_context_for_model()[-1]["content"]
 
 
-@pytest.mark.parametrize("position", ["9", "x", "-1"])
-def test_a_note_of_a_message_that_is_not_there_keeps_no_session_closed(
-    store_of: Reopen, position: str
-) -> None:
+def test_a_pin_of_a_message_that_is_not_there_keeps_no_session_closed(store_of: Reopen) -> None:
     one = session(store_of())
     fill(one, 0, 2)
-    one.store.note(one.id, f"aside:{one.branch_id}:{position}", {"tokens": 70})
-    one.store.note(one.id, f"pin:{one.branch_id}:{position}", {})
+    for what in (PutAside(tokens=70), PinSet(is_pinned=True)):
+        one.store.record(one.id, [Change(branch_id=one.branch_id, at=9, what=what)])
     for each in (one, session(store_of())):
         assert len(each.get_context_for_model()) == len(one.history)
 

@@ -236,7 +236,7 @@ def test_a_restore_that_fails_leaves_everything_as_it_was(
             raise StoreFailed("no space")
 
         with monkeypatch.context() as broken:
-            broken.setattr("compact.storage.sqlite.session_metadata.note", fails)
+            broken.setattr("compact.storage.sqlite.changes.record", fails)
             with pytest.raises(StoreFailed):
                 ctx.restore(kept)
         for each in (ctx, session(store)):
@@ -252,12 +252,13 @@ def test_a_restore_that_fails_leaves_everything_as_it_was(
 
 
 def test_goals_of_two_writers_are_both_kept(store: SessionStore) -> None:
-    """Each change is a note of its own: none undoes another one's."""
+    """Each change is an entry of its own: none undoes another one's."""
     one, two = session(store), session(store)
     for i in range(20):
         (one if i % 2 else two).set_goals([f"goal {i}"])
         (two if i % 2 else one).add_message(role="user", content="and?")
-    assert [[g.text for g in one._state.goals_known(i).goals] for i in range(20)] == [
+    one._state.catch_up()
+    assert [[g.text for g in one._state.log.goals_at(i).goals] for i in range(20)] == [
         [f"goal {i}"] for i in range(20)
     ]
 

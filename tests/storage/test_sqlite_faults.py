@@ -290,8 +290,8 @@ def test_a_file_of_a_newer_compact_is_left_as_it_is(file: Path, change: str) -> 
 def test_an_older_file_is_brought_up_to_date(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with opened(file) as store:
         filled(store)
-    step_two = migrations.Migration("0002_more", ("CREATE TABLE more (x)",))
-    broken = migrations.Migration("0003_broken", ("CREATE TABLE third (x)", "nonsense"))
+    step_two = migrations.Migration("1002_more", ("CREATE TABLE more (x)",))
+    broken = migrations.Migration("1003_broken", ("CREATE TABLE third (x)", "nonsense"))
     with monkeypatch.context() as patch:
         patch.setattr(migrations, "MIGRATIONS", (*migrations.MIGRATIONS, step_two, broken))
         with pytest.raises(StoreFailed, match="nonsense"):
@@ -300,7 +300,7 @@ def test_an_older_file_is_brought_up_to_date(file: Path, monkeypatch: pytest.Mon
     tables = {row[0] for row in raw.execute("SELECT name FROM sqlite_schema")}
     assert "more" in tables, "each step is a transaction of its own"
     assert "third" not in tables, "nothing of a step that failed"
-    assert raw.pragma("user_version") == 2
+    assert raw.pragma("user_version") == len(migrations.MIGRATIONS) + 1
     raw.close()
     monkeypatch.setattr(migrations, "MIGRATIONS", (*migrations.MIGRATIONS, step_two))
     with SQLiteManager(file) as store:
@@ -314,7 +314,7 @@ def test_an_older_file_that_is_read_only_says_so(
     with opened(file):
         pass
     file.chmod(0o444)
-    later = migrations.Migration("0002_more", ("CREATE TABLE more (x)",))
+    later = migrations.Migration("1002_more", ("CREATE TABLE more (x)",))
     monkeypatch.setattr(migrations, "MIGRATIONS", (*migrations.MIGRATIONS, later))
     request.getfixturevalue("nobody")
     with pytest.raises(StoreFailed, match="has to be brought up to date, but it is read-only"):

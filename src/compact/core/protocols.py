@@ -6,13 +6,14 @@ storage and telemetry; their conformance suites in `compact.testing`.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from compact.core.asking import ASK
 
 if TYPE_CHECKING:
     from compact.core.asking import Abilities, Ask, Limits
+    from compact.core.changes import Change
     from compact.core.checkpoints import Checkpoint, Summary, SummaryRequest
     from compact.core.context import ActiveContext
     from compact.core.events import Event
@@ -278,6 +279,22 @@ class SessionMetadata(Protocol):
         ...
 
 
+class ChangeLog(Protocol):
+    """What a session's log says beside its messages."""
+
+    def record(
+        self, session_id: str, changes: Sequence[Change], *, instead_of: Collection[int] = ()
+    ) -> None:
+        """Append changes, each with the next number, all or none, and remove the entries of these
+        numbers, which they make needless.
+        """
+        ...
+
+    def changes(self, session_id: str, *, after: int = 0) -> list[Change]:
+        """The session's entries with greater numbers, in their order."""
+        ...
+
+
 class Finder(Protocol):
     """Search by words."""
 
@@ -289,7 +306,7 @@ class Finder(Protocol):
 
 
 class SessionStore(
-    SessionIndex, MessageLog, Lineage, Projections, SessionMetadata, Finder, Protocol
+    SessionIndex, MessageLog, Lineage, Projections, ChangeLog, SessionMetadata, Finder, Protocol
 ):
     """Everything a session needs of a store. Safe from many threads."""
 

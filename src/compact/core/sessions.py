@@ -19,6 +19,7 @@ from typing import Any, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field
 
 from compact.core import defaults
+from compact.core.changes import Change
 from compact.core.checkpoints import Checkpoint
 from compact.core.goals import Goal
 from compact.core.messages import Message
@@ -167,6 +168,8 @@ class Step(BaseModel):
     the branch it is on; every other step puts its own in force."""
     begins: Branch | None = None
     """The branch that begins with it; its id is the step's, its parent and fork say where."""
+    changes: tuple[Change, ...] = ()
+    """Entries of the session's log that are made with it."""
     notes: Mapping[str, Mapping[str, Any]] = Field(default_factory=dict)
     """Notes of the session that are kept with it."""
     forget: tuple[str, ...] = ()

@@ -5,6 +5,7 @@ what `ContextManager` offers for it.
 from __future__ import annotations
 
 from compact.core.calls import checked_methods
+from compact.core.changes import PinSet
 from compact.core.messages import Message
 from compact.managers.compress import checked_size
 from compact.managers.prompt_sender import PromptSender
@@ -25,7 +26,7 @@ class Choosing:
         Raises:
             NotFound: the session has no such message.
         """
-        self._state.pin(self._state.history.place_of(message))
+        self._set_pin(message, is_pinned=True)
 
     def unpin(self, message: Message | str | int) -> None:
         """Let a pinned message be shortened again, by itself, its id or its position. One that came
@@ -34,7 +35,11 @@ class Choosing:
         Raises:
             NotFound: the session has no such message.
         """
-        self._state.pin(self._state.history.place_of(message), gone=True)
+        self._set_pin(message, is_pinned=False)
+
+    def _set_pin(self, message: Message | str | int, *, is_pinned: bool) -> None:
+        position = self._state.history.place_of(message)
+        self._state.record(PinSet(is_pinned=is_pinned), position)
 
     def put_aside(
         self, message: Message | str | None = None, *, tokens: int | None = None

@@ -15,6 +15,7 @@ from typing import Any, overload
 from compact import forks
 from compact.compression.aside import aside
 from compact.core import chain
+from compact.core.changes import SystemShown
 from compact.core.copies import copied_message
 from compact.core.formats.wire import WireFormat
 from compact.core.history import NEVER_PRUNED, History, Item
@@ -31,8 +32,6 @@ PAGE = 32
 MOST_FIXED = 10_000
 """System messages and pins that are looked for when a session is opened."""
 MOST_TRIES = 100
-SYSTEM_NOTE = "system"
-"""The name of the note that says which words stand in the place of the system prompt."""
 SLACK = 32
 """Tokens that a system prompt may be shorter than the one before and count the same."""
 MOST_PERSONS = 200
@@ -64,7 +63,6 @@ class SessionHistory(History):
         """Other words for the leading system messages, and their tokens."""
         self._aside: dict[int, tuple[Message, int]] = {}
         """Head and tail of messages that were put aside, and their tokens."""
-        self.take_system(store.notes(branch.session_id).get(SYSTEM_NOTE))
         fixed = store.marked(branch.id, FIXED, before=self._length, most=MOST_FIXED)
         self.fixed = fixed[::-1]
         self._person_positions: list[int] = []
@@ -139,40 +137,34 @@ class SessionHistory(History):
                 self._person_positions.append(position)
         self._length += len(entries)
 
-    def show_system(self, messages: Sequence[Message], session_id: str) -> int:
-        """Have other words in the place of the leading system messages, from now on and on every
-        branch that begins with them; how many tokens more they are. What was said stays stored.
+    def as_shown(self, messages: Sequence[Message]) -> tuple[SystemShown, int]:
+        """These words in the place of the leading system messages, and how many tokens more they
+        are.
 
         A few tokens less count as none: where only the time changes, no count does.
         """
-        with self._lock:
-            before = [self.tokens(position) for position in range(len(messages))]
-            counts = [
-                old if old - SLACK <= new <= old else new
-                for old, new in zip(before, map(self.counter.message, messages), strict=True)
-            ]
-            note = {
-                "of": self._store.chain(self.branch_id, len(messages)).hex(),
-                "messages": self.wire.render(list(messages)),
-                "tokens": counts,
-            }
-            self._store.note(session_id, SYSTEM_NOTE, note)
-            self.take_system(note)
-            return sum(counts) - sum(before)
+        before = [self.tokens(position) for position in range(len(messages))]
+        counts = [
+            old if old - SLACK <= new <= old else new
+            for old, new in zip(before, map(self.counter.message, messages), strict=True)
+        ]
+        shown = SystemShown(
+            of=self._store.chain(self.branch_id, len(messages)).hex(),
+            messages=tuple(self.wire.render(list(messages))),
+            tokens=tuple(counts),
+        )
+        return shown, sum(counts) - sum(before)
 
-    def take_system(self, note: Mapping[str, Any] | None) -> None:
-        """Show the system prompt that a note names, if it stands for the one of this branch. Its
-        counts are believed where they are not too low: another tokenizer may have made them.
+    def take_system(self, shown: SystemShown) -> None:
+        """Show a system prompt if it stands for the one of this branch. Its counts are believed
+        where they are not too low: another tokenizer may have made them.
         """
-        if note is None or self._length < len(note["messages"]):
+        count = len(shown.messages)
+        if self._length < count or self._store.chain(self.branch_id, count).hex() != shown.of:
             return
-        if self._store.chain(self.branch_id, len(note["messages"])).hex() != note["of"]:
-            return
-        for position, (wire, tokens) in enumerate(
-            zip(note["messages"], note["tokens"], strict=True)
-        ):
+        for position, (wire, said) in enumerate(zip(shown.messages, shown.tokens, strict=True)):
             message = self.wire.parse(wire, position)
-            tokens = max(tokens, self.counter.message(message))
+            tokens = max(said, self.counter.message(message))
             self._instead[position] = (message, tokens)
             self._messages[position], self._tokens[position] = message, tokens
             for known in (self._importance, self._instructions, self._told):

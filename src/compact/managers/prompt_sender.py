@@ -15,6 +15,7 @@ from typing import NamedTuple, TypeVar
 from compact.compression.values import Wanted
 from compact.core.asking import Ask, Limits
 from compact.core.calls import got
+from compact.core.changes import PutAside
 from compact.core.context import ActiveContext
 from compact.core.copies import copied_message
 from compact.core.events import RatioLearned, ToolsWithdrawn, WindowCapped
@@ -110,7 +111,7 @@ class PromptSender:
             said = state.history.said_tokens(position)
             if said > most and state.history.as_aside(position, most)[1] >= said:
                 raise CannotFit({"this message": said}, most)
-            state.put_aside(position, most)
+            state.record(PutAside(tokens=most), position)
             self._main.reload()
             return copied_message(state.history.shown(position))
 

@@ -4,7 +4,7 @@ its prompts are made.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import takewhile
@@ -15,11 +15,21 @@ from compact.compression.fold import Fold
 from compact.core import defaults
 from compact.core.budget import ContextWindow
 from compact.core.calibration import Calibration
+from compact.core.changes import (
+    Change,
+    GoalsSet,
+    GoalsTracked,
+    ModeSet,
+    PinSet,
+    PutAside,
+    SystemShown,
+    What,
+)
 from compact.core.events import TrustFaded
 from compact.core.formats.wire import WireFormat
 from compact.core.goals import Goal
 from compact.core.levels import aged
-from compact.core.messages import SYSTEM_ROLES
+from compact.core.messages import SYSTEM_ROLES, Message
 from compact.core.own_text import OwnText
 from compact.core.policy import CompactPolicy
 from compact.core.protocols import Emit, SessionStore, Summarizer
@@ -27,36 +37,17 @@ from compact.core.resolving import Setting
 from compact.core.sessions import Branch, Move, Projection, free_branch_id
 from compact.core.tokens import TokenCounter
 from compact.errors import NotFound, StoreFailed
-from compact.managers.history import SYSTEM_NOTE, SessionHistory
-from compact.managers.notes import (
-    ASIDE,
-    CALIBRATION,
-    COUNTED,
-    EVER,
-    GOALS,
-    KEY,
-    MODE,
-    PIN,
-    TRACKED,
-    NotedGoals,
-    goals_in,
-    goals_row,
-    lineage_of,
-    mode_in,
-    next_number,
-    order,
-    set_by,
-)
+from compact.managers.history import SessionHistory
 from compact.managers.prompting import Preamble, Prompting
+from compact.managers.session_log import KnownGoals, SessionLog
 
 MOST_RESERVED = 0.5
 """Share of a window that an answer may keep free, where a provider's is smaller than was said."""
 NEWEST_MOVES, ALL_MOVES = 200, 100_000
 """Moves among which what is in force is looked for, and what was in force long ago."""
-MOST_TRACKED = 64
-"""Notes of progress that are kept of a branch: those by which prompts go, the newest, and some
-between."""
-_TAKEN = (GOALS, MODE, PIN, ASIDE, CALIBRATION, COUNTED, SYSTEM_NOTE)
+CALIBRATION, COUNTED, KEY = "calibration:", "counted:", "key:"
+"""How the names of the session's notes begin: what a tokenizer's counts are corrected by, what
+counted for a window, and the keys of the session's own text."""
 
 
 @dataclass(slots=True)
@@ -81,9 +72,8 @@ class SessionState:
     """By which the session's own text is made and recognized."""
     goals: tuple[Goal, ...] = ()
     calibration: Calibration = field(default_factory=Calibration)
-    lineage: tuple[tuple[str, int], ...] = ()
-    """The branches it consists of, the oldest first, each with the position where it ends; the last
-    one goes on."""
+    log: SessionLog = field(init=False)
+    """Its goals, modes, pins and shown system words."""
     gives_tools: bool = True
     """Whether the caller's tools are sent along: not while a model is asked that calls none."""
     revision: int = 0
@@ -99,10 +89,11 @@ class SessionState:
     """Of which parts of which window's system prompt it was said that they have no room."""
     _resolved: tuple[object, CompactPolicy] | None = None
     _noted: Mapping[str, Any] = field(default_factory=dict)
-    """The notes that goals, pins and calibration were taken from."""
+    """The notes of what was counted how."""
 
     def __post_init__(self) -> None:
         self._first_mode = self.policy.mode
+        self.log = SessionLog(self.store, self.id)
         self.own = self.prompting.own = OwnText(self._keys, self._first_key)
         self.together.append(self)
 
@@ -141,51 +132,55 @@ class SessionState:
             counts=self.tokenizer == self.counter.estimator.name,
         )
         self.history.own = self.own
-        self.lineage = lineage_of(self.store.branches(self.id), branch)
+        self.log.open(branch)
         self._noted = {}
-        self._take_notes()
+        self._take_log()
         self.revision += 1
 
     def catch_up(self) -> None:
         """Take in what other writers did: their messages, goals, pins and calibration."""
         self.history.catch_up()
-        self._take_notes()
+        self._take_log()
+
+    def _take_log(self) -> None:
+        with self.lock:
+            self._take_notes()
+            new = self.log.catch_up()
+            if not new:
+                return
+            self.history.catch_up()  # what is said of messages comes after them
+            for change in new:
+                self._show(change)
+            if not all(isinstance(change.what, GoalsTracked) for change in new):
+                self.revision += 1
+            self.goals = self.log.goals_at(len(self.history)).goals
+            self._go_on_in(self.log.mode_at(len(self.history)) or self._first_mode)
+
+    def _show(self, change: Change) -> None:
+        """Have the history show what a change says of its messages; what is said of a message that
+        is not there is nothing.
+        """
+        what, at, history = change.what, change.at, self.history
+        if isinstance(what, SystemShown):
+            history.take_system(what)
+        elif at < len(history) and self.covers(change.branch_id, at + 1):
+            match what:
+                case PinSet():
+                    (history.pin if what.is_pinned else history.unpin)(at)
+                case PutAside():
+                    history.put_aside(at, what.tokens)
 
     def _take_notes(self) -> None:
-        found = {k: v for k, v in self.store.notes(self.id).items() if k.startswith(_TAKEN)}
-        if found == self._noted:
-            return
-        with self.lock:
-            self.history.catch_up()  # what is said of messages comes after them
-            new = {k: v for k, v in found.items() if self._noted.get(k) != v}
-            for position, note in self._placed(PIN, new):
-                (self.history.unpin if note.get("gone") else self.history.pin)(position)
-            for position, note in self._placed(ASIDE, new):
-                self.history.put_aside(position, note["tokens"])
-            if found.get(SYSTEM_NOTE) != self._noted.get(SYSTEM_NOTE):
-                self.history.take_system(found.get(SYSTEM_NOTE))
-            unseen, calibrated = (self._calibration_name, COUNTED), self.calibration
-            shown = [k for k in found if not k.startswith(unseen) and not k.endswith(TRACKED)]
-            if {k: found[k] for k in shown} != {k: self._noted.get(k) for k in shown}:
-                self.revision += 1
+        found = {
+            name: value
+            for name, value in self.store.notes(self.id).items()
+            if name.startswith((CALIBRATION, COUNTED))
+        }
+        if found != self._noted:
             self._noted = found
-            self.goals = goals_in(found, self.lineage, len(self.history)).goals
-            self._go_on_in(self._mode_at(found, len(self.history)))
             known = Calibration.model_validate(found.get(self._calibration_name, {}))
-            if known != calibrated:
+            if known != self.calibration:
                 self.calibration = known
-
-    def _placed(
-        self, prefix: str, notes: Mapping[str, Mapping[str, Any]]
-    ) -> Iterator[tuple[int, Mapping[str, Any]]]:
-        """Positions of the open branch of which notes of that kind say something; what a note says
-        of a message that is not there is nothing.
-        """
-        for name in filter(lambda name: name.startswith(prefix), notes):
-            branch_id, _, position = name.removeprefix(prefix).rpartition(":")
-            at = int(position) if position.isdecimal() else EVER
-            if at < len(self.history) and self.covers(branch_id, at + 1):
-                yield at, notes[name]
 
     @property
     def _calibration_name(self) -> str:
@@ -263,24 +258,15 @@ class SessionState:
         """The branch that is open."""
         return self.history.branch_id
 
-    def pin(self, position: int, *, gone: bool = False) -> None:
-        """Keep a message word for word from now on, on this branch; not any more where that is
-        `gone`.
-        """
-        note = {"gone": True} if gone else {}
-        self.store.note(self.id, f"{PIN}{self.branch_id}:{position}", note)
-        self._take_notes()
-
-    def put_aside(self, position: int, tokens: int) -> None:
-        """Show of a message no more than head and tail from now on, on this branch."""
-        self.store.note(self.id, f"{ASIDE}{self.branch_id}:{position}", {"tokens": tokens})
-        self._take_notes()
+    def record(self, what: What, at: int, *, instead_of: Collection[int] = ()) -> None:
+        """Append an entry to the session's log, at a position of the open branch, and go by it."""
+        with self.lock:
+            self.log.record(what, at, instead_of=instead_of)
+            self._take_log()
 
     def set_goals(self, goals: Sequence[Goal]) -> None:
-        """Have these goals from now on. What they were before is kept with the position."""
-        for name, row in self.goals_noted(goals, self.branch_id, len(self.history)).items():
-            self.store.note(self.id, name, row)
-        self._take_notes()
+        """Have these goals from now on."""
+        self.record(GoalsSet(goals=tuple(goals)), len(self.history))
 
     def set_mode(self, name: str) -> None:
         """Be used for this from now on, here and wherever the session is opened.
@@ -289,11 +275,9 @@ class SessionState:
             InvalidConfig: there is no such mode.
         """
         mode = self.prompting.mode(name).name
-        self._take_notes()
+        self._take_log()
         if mode != self.policy.mode or mode != self.mode_before(len(self.history)):
-            for note, row in self.mode_noted(mode, self.branch_id, len(self.history)).items():
-                self.store.note(self.id, note, row)
-            self._take_notes()
+            self.record(ModeSet(mode=mode), len(self.history))
             self._go_on_in(mode)
 
     def _go_on_in(self, mode: str) -> None:
@@ -302,82 +286,28 @@ class SessionState:
 
     def mode_before(self, position: int) -> str:
         """The mode when the session had so many messages."""
-        return self._mode_at(self.store.notes(self.id), position)
+        return self.log.mode_at(position) or self._first_mode
 
-    def _mode_at(self, notes: Mapping[str, Mapping[str, Any]], position: int) -> str:
-        return mode_in(notes, self.lineage, position) or self._first_mode
-
-    def mode_set_before(self, position: int) -> str | None:
-        """The mode that somebody had set when the session had so many messages."""
-        return mode_in(self.store.notes(self.id), self.lineage, position)
-
-    def mode_noted(self, mode: str | None, branch_id: str, at: int) -> dict[str, Mapping[str, Any]]:
-        """The note that says which mode a branch has from a position on; None for the one that
-        whoever opens the session gives.
+    def show_system(self, messages: Sequence[Message]) -> int:
+        """Show other words in the place of the leading system messages, from now on and on every
+        branch that begins with them; how many tokens more they are. What was said stays stored.
         """
-        name = f"{MODE}{next_number(self.store.notes(self.id), MODE)}"
-        return {name: {"branch": branch_id, "at": at, "mode": mode}}
+        with self.lock:
+            shown, more = self.history.as_shown(messages)
+            self.record(shown, 0, instead_of=self.log.system_shown(shown.of))
+            return more
 
-    def goals_known(self, position: int, tracked: int = EVER) -> NotedGoals:
-        """The goals that were noted for when the session had so many messages. What a model's
-        markers changed counts up to the position `tracked`.
-        """
-        return goals_in(self.store.notes(self.id), self.lineage, position, tracked)
-
-    def track_goals(self, goals: Sequence[Goal], since: NotedGoals, at: int) -> None:
-        """Have these goals from a position on, because markers since others were noted say so.
-
-        The note's name goes on from those goals' note. So of two writers the one that looked
-        further counts, and neither counts where somebody set goals in between.
-        """
-        known = self.store.notes(self.id)
-        name = f"{set_by(since.name)}:{at:09}:{defaults.new_id()[:8]}{TRACKED}"
-        row = goals_row(goals, self.branch_id, at)
-        self.store.note(self.id, name, row)
-        known = {**known, name: row}
-        own = [
-            each
-            for each in sorted(known, key=order)
-            if each.startswith(GOALS)
-            and each.endswith(TRACKED)
-            and known[each]["branch"] == self.branch_id
-        ]
-        for each in self._too_many(own, known):
-            self.store.note(self.id, each, None)
-        self._take_notes()
-
-    def _too_many(self, own: Sequence[str], known: Mapping[str, Mapping[str, Any]]) -> list[str]:
-        """The notes of progress, of these of the branch, that are too many: first those by which no
-        prompt goes, of them those between the closest ones, so that from any position it is not far
-        to a note; then the oldest.
-        """
-        too_many = len(own) - MOST_TRACKED
-        if too_many <= 0:
-            return []
-        shown = [move.at for move in self.moves()]
-        places = [0, *(known[name]["at"] for name in own)]
-
-        def worth(i: int) -> tuple[bool, int]:
-            before, here, after = places[i : i + 3]
-            is_seen = any(here <= at < after for at in shown)
-            return is_seen, 0 if is_seen else after - before
-
-        return [own[i] for i in sorted(range(len(own) - 1), key=worth)[:too_many]]
-
-    def goals_noted(
-        self, goals: Sequence[Goal], branch_id: str, at: int
-    ) -> dict[str, Mapping[str, Any]]:
-        """The note that says which goals a branch has from a position on: one of its own for each
-        change, so that of two writers neither undoes the other.
-        """
-        name = f"{GOALS}{next_number(self.store.notes(self.id), GOALS)}"
-        return {name: goals_row(goals, branch_id, at)}
+    def track_goals(self, goals: Sequence[Goal], since: KnownGoals, at: int) -> None:
+        """Have these goals from a position on, because markers since others were known say so."""
+        with self.lock:
+            self.log.track(goals, since.since, at, [move.at for move in self.moves()])
+            self._take_log()
 
     def goals_shown(self, since: Projection | None, position: int) -> tuple[Goal, ...]:
         """The goals as a prompt shows them that goes on from a projection, when the session has so
         many messages: what a model's markers changed since then is left to the markers.
         """
-        return self.goals_known(position, since.at if since else 0).goals
+        return self.log.goals_at(position, since.at if since else 0).goals
 
     def branch_from(self, parent_id: str, at: int) -> Branch:
         """A branch that is to begin there."""
@@ -425,7 +355,7 @@ class SessionState:
 
     def covers(self, branch_id: str, at: int) -> bool:
         """Whether a position of a branch lies on the branch that is open."""
-        return any(name == branch_id and at <= end for name, end in self.lineage)
+        return self.log.covers(branch_id, at)
 
 
 def new_branch(store: SessionStore, session_id: str) -> Branch:

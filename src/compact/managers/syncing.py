@@ -144,8 +144,7 @@ def _in_force(state: SessionState, window: int, branch_id: str) -> Projection | 
 
 def show_system(state: SessionState, system: Sequence[Message]) -> None:
     """Show this system prompt from now on. Where it is longer, what is in force counts it so."""
-    more = state.history.show_system(system, state.id)
-    state.revision += 1
+    more = state.show_system(system)
     if more == 0:
         return
     for window in {move.window for move in state.moves()}:

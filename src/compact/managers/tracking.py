@@ -23,8 +23,8 @@ from compact.core.messages import Message
 from compact.core.progress import GoalProgress, progress
 from compact.core.prompts import how_to_mark
 from compact.core.voices import voice_of
-from compact.managers.notes import EVER, NotedGoals
 from compact.managers.opening import parsed_all
+from compact.managers.session_log import EVER, KnownGoals
 from compact.managers.state import SessionState
 
 SHARE = 1 / 8
@@ -99,7 +99,7 @@ def _progressed(
     """Note the goals after these messages, as what was noted before and all that was said since
     makes them; what these messages changed.
     """
-    since, fits = state.goals_known(at), _room(state, usable)
+    since, fits = state.log.goals_at(at), _room(state, usable)
     goals, changes, left_out = _gone_on(state, since, at, fits), list[str](), list[str]()
     for position, message in enumerate(messages, at):
         markers, told = _said(state, message, position)
@@ -117,11 +117,11 @@ def goals_by(
     """The goals when the session had so many messages: what was noted of them, and what the
     messages since then say. What a model's markers changed counts up to the position `tracked`.
     """
-    since = state.goals_known(position, tracked)
+    since = state.log.goals_at(position, tracked)
     return _gone_on(state, since, min(position, tracked), _room(state, usable))
 
 
-def _gone_on(state: SessionState, since: NotedGoals, at: int, fits: Fits) -> tuple[Goal, ...]:
+def _gone_on(state: SessionState, since: KnownGoals, at: int, fits: Fits) -> tuple[Goal, ...]:
     """What the messages up to a position made of goals that were noted."""
     goals = since.goals
     for i in range(max(since.at, at - MOST_BEHIND), at):

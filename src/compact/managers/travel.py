@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from compact.core.changes import Change, GoalsSet, ModeSet
 from compact.core.goals import Goal
 from compact.core.policy import CompactPolicy
 from compact.core.sessions import Branch, Move, Projection, Purpose, Snapshot
@@ -125,13 +126,13 @@ def branch_off(state: SessionState, view: View, at: int) -> Branch:
 def on_new_branch(
     state: SessionState, parent_id: str, at: int, goals: Sequence[Goal]
 ) -> dict[str, Any]:
-    """What a step changes that begins a branch. It notes the goals and the mode that the branch
+    """What a step changes that begins a branch. It records the goals and the mode that the branch
     begins with: its parent may get others at the same position later.
     """
     branch = state.branch_from(parent_id, at)
-    goals_noted = state.goals_noted(goals, branch.id, at)
-    notes = {**goals_noted, **state.mode_noted(state.mode_set_before(at), branch.id, at)}
-    return {"branch_id": branch.id, "begins": branch, "at": at, "notes": notes}
+    begins = GoalsSet(goals=tuple(goals)), ModeSet(mode=state.log.mode_at(at))
+    changes = tuple(Change(branch_id=branch.id, at=at, what=what) for what in begins)
+    return {"branch_id": branch.id, "begins": branch, "at": at, "changes": changes}
 
 
 def undo(state: SessionState, view: View) -> Move:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
 from compact import forks
 from compact.core import chain, codec, defaults
+from compact.core.changes import Change
 from compact.core.checkpoints import Checkpoint
 from compact.core.levels import at_level
 from compact.core.sessions import (
@@ -62,8 +63,9 @@ class InMemoryStore:
         """Id → whose it is, and the projection."""
         self._checkpoints: dict[str, dict[str, Checkpoint]] = defaultdict(dict)
         self._snapshots: dict[str, list[Snapshot]] = defaultdict(list)
+        self._changes: dict[str, list[Change]] = defaultdict(list)
         self._notes: dict[str, dict[str, Mapping[str, Any]]] = defaultdict(dict)
-        self._last_move = 0
+        self._last_move = self._last_change = 0
 
     def close(self) -> None:
         """Nothing to let go of."""
@@ -133,7 +135,7 @@ class InMemoryStore:
                 del self._lines[branch_id]
             for move in self._moves.pop(session_id, ()):
                 self._projections.pop(move.projection_id or "", None)
-            for kept in (self._checkpoints, self._snapshots, self._notes):
+            for kept in (self._checkpoints, self._snapshots, self._changes, self._notes):
                 kept.pop(session_id, None)
 
     # --- histories --------------------------------------------------------------------------------
@@ -257,6 +259,7 @@ class InMemoryStore:
             last = self.moves(step.session_id, step.window, most=1)
             self._check(step, last[0].number if last else 0)
             notes = {name: _plain(value) for name, value in step.notes.items()}
+            changes = list(map(_plain_change, step.changes))
             if step.begins is not None:
                 self._lines[step.begins.id] = _BranchLog(step.begins)
             if step.projection is not None:
@@ -276,6 +279,7 @@ class InMemoryStore:
             if step.kind != "compress":
                 branch = self._line(step.branch_id).branch
                 self._sessions[step.session_id] = session.model_copy(update={"branch": branch})
+            self._keep_changes(step.session_id, changes)
             self._notes[step.session_id].update(notes)
             for name in step.forget:
                 self._notes[step.session_id].pop(name, None)
@@ -329,6 +333,30 @@ class InMemoryStore:
         """All checkpoints that were ever committed, the oldest first."""
         with self._lock:
             return list(self._checkpoints[session_id].values())
+
+    # --- changes ----------------------------------------------------------------------------------
+
+    def record(
+        self, session_id: str, changes: Sequence[Change], *, instead_of: Collection[int] = ()
+    ) -> None:
+        """Append changes, and remove the entries that they make needless."""
+        with self._lock:
+            self._known(session_id)
+            self._keep_changes(session_id, list(map(_plain_change, changes)))
+            left = [c for c in self._changes[session_id] if c.number not in instead_of]
+            self._changes[session_id] = left
+
+    def _keep_changes(self, session_id: str, changes: Sequence[Change]) -> None:
+        for change in changes:
+            self._last_change += 1
+            numbered = change.model_copy(update={"number": self._last_change})
+            self._changes[session_id].append(numbered)
+
+    def changes(self, session_id: str, *, after: int = 0) -> list[Change]:
+        """The session's entries with greater numbers, in their order."""
+        with self._lock:
+            kept = self._changes[session_id]
+            return kept[bisect_right(kept, after, key=lambda change: change.number) :]
 
     # --- snapshots and notes ----------------------------------------------------------------------
 
@@ -431,6 +459,10 @@ def _plain(value: Mapping[str, Any]) -> Mapping[str, Any]:
     """
     plain: Mapping[str, Any] = codec.load(codec.dump(value))
     return plain
+
+
+def _plain_change(change: Change) -> Change:
+    return Change.model_validate(_plain(change.model_dump(mode="json")))
 
 
 def _holding(line: _BranchLog, name: tuple[str, ...], high: int) -> list[int]:

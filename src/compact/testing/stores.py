@@ -8,6 +8,16 @@ from contextlib import contextmanager
 from typing import Any
 
 from compact.core import chain
+from compact.core.changes import (
+    Change,
+    GoalsSet,
+    GoalsTracked,
+    ModeSet,
+    PinSet,
+    PutAside,
+    SystemShown,
+    What,
+)
 from compact.core.checkpoints import Checkpoint, Span, Verdict
 from compact.core.formats.known import format_named
 from compact.core.goals import Goal
@@ -248,19 +258,24 @@ def _check_steps(store: SessionStore) -> None:
     own = "own name"
     begun = Branch(id=own, session_id="a", parent="a", fork=2)
     notes = {"n": {"v": (1, None)}, "old": {"v": 2}, "m": {}}
+    mode = Change(branch_id=own, at=2, what=ModeSet(mode="planning"))
     begins: dict[str, Any] = {"branch_id": own, "begins": begun, "notes": notes, "forget": ("m",)}
+    begins["changes"] = (mode,)
     last = store.commit(_step("a", None, kind="undo", **begins))
     stored = begun.model_copy(update={"messages": 2, "tokens": 4})
     assert store.session("a").branch == stored == store.branch(own), "it begins and is there"
     assert store.read(own, 0, 9) == store.read("a", 0, 2), "it goes on from its parent"
     assert store.notes("a") == {"n": {"v": [1, None]}, "old": {"v": 2}}, "kept, then forgotten"
+    (kept,) = store.changes("a")
+    assert kept == mode.model_copy(update={"number": kept.number}), "its changes with it"
     plan = [("compress", "a", own), ("redo", "a", "a"), ("compress", own, "a")]
     for kind, branch, wanted in (*plan, ("restore", own, own), ("undo", "a", "a")):
         last = store.commit(_step("a", None, kind=kind, branch_id=branch, base=last.number))
         assert store.session("a").branch.id == wanted, f"a step of kind {kind!r} to {branch!r}"
 
     def told() -> tuple[object, ...]:
-        return store.sessions(), store.branches("a"), store.notes("a"), store.moves("a", most=9)
+        said = store.notes("a"), store.changes("a"), store.moves("a", most=9)
+        return store.sessions(), store.branches("a"), *said
 
     other = {**begins, "branch_id": "x", "begins": begun.model_copy(update={"id": "x"})}
     for error, projection, given in (
@@ -350,6 +365,40 @@ def _check_keepsakes(store: SessionStore) -> None:
         store.save_snapshot(one.model_copy(update={"session_id": "nowhere"}))
 
 
+def _check_changes(store: SessionStore) -> None:
+    """What was set comes back equal and in order, with numbers that grow; others may go for it."""
+    for name in ("a", "b"):
+        store.session(name, create=_session(name))
+    kinds: tuple[What, ...] = (
+        GoalsSet(goals=(Goal(text="win ü\ud800", id="g"),)),
+        GoalsTracked(goals=(Goal(text="win", id="g", status="done"),), since=1),
+        ModeSet(mode=None),
+        PinSet(is_pinned=False),
+        PutAside(tokens=64),
+        SystemShown(of="ab", messages=({"role": "system", "content": "ü\ud800"},), tokens=(3,)),
+    )
+    made = [Change(branch_id="a \ud800", at=at, what=what) for at, what in enumerate(kinds)]
+    store.record("a", made)
+    first = store.changes("a")
+    assert [each.model_copy(update={"number": 0}) for each in first] == made, "each as it was"
+    numbers = [each.number for each in first]
+    assert numbers == sorted(set(numbers)), "numbers grow"
+    assert numbers[0] > 0, "the first one, too"
+    store.record("b", made[2:3])
+    store.record("a", made[:1], instead_of=[numbers[1], numbers[3], 10**6])
+    last = store.changes("a", after=numbers[-1])
+    assert len(last) == 1, "one is new"
+    assert last[0].number > store.changes("b")[0].number, "they grow over all sessions"
+    rest = [each for i, each in enumerate(first) if i not in (1, 3)]
+    assert store.changes("a") == [*rest, *last], "those it stands for are gone"
+    assert store.changes("a", after=last[0].number) == [], "nothing is newer"
+    store.record("a", (), instead_of=[store.changes("b")[0].number])
+    assert len(store.changes("b")) == 1, "another session's entry stays"
+    assert store.changes("nowhere") == [], "an unknown session has none"
+    with _refusing(NotFound, "nothing is recorded of a session that is not there"):
+        store.record("nowhere", made)
+
+
 def _check_deletion(store: SessionStore) -> None:
     """A deleted session is gone altogether, and another one may take its name."""
     for name in ("a", "b"):
@@ -358,6 +407,7 @@ def _check_deletion(store: SessionStore) -> None:
         store.commit(_step(name, _projection(name, checkpoints=(_checkpoint("ck-1"),))))
         store.save_snapshot(Snapshot(session_id=name, branch_id=name, at=1, window=8))
         store.note(name, "n", {"v": 1})
+        store.record(name, [Change(branch_id=name, at=0, what=PinSet(is_pinned=True))])
         assert store.search(name, "secret", most=5), "it is found while it is there"
     fork = store.fork("a", 1).id
     store.append(fork, [_entry("secret fork")])
@@ -374,10 +424,12 @@ def _check_deletion(store: SessionStore) -> None:
     kept = (store.checkpoints("a"), store.snapshots("a"), store.notes("a"))
     assert kept == ([], [], {}), "nothing of the deleted session comes back"
     assert store.moves("a", most=9) == [], "nor its moves"
+    assert store.changes("a") == [], "nor what was set in it"
     assert store.search("a", "secret", most=5) == [], "nor its words"
     assert store.branch("a").tokens == 0, "nor its sums"
     assert len(store.search("b", "secret", most=5)) == 1, "the other session is whole"
-    assert [len(kept) for kept in (store.checkpoints("b"), store.notes("b"))] == [1, 1], "all of it"
+    kept_of_b = store.checkpoints("b"), store.notes("b"), store.changes("b")
+    assert [len(each) for each in kept_of_b] == [1, 1, 1], "all of it"
 
 
 def _check_search(store: SessionStore) -> None:
@@ -459,6 +511,7 @@ _STORE_CHECKS: tuple[Callable[[SessionStore], None], ...] = (
     _check_steps,
     _check_projections,
     _check_keepsakes,
+    _check_changes,
     _check_deletion,
     _check_search,
     _check_threads,

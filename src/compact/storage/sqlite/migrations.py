@@ -8,12 +8,14 @@ neither is changed.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import apsw
 
 from compact.core import defaults
 from compact.errors import StoreFailed
+from compact.storage.sqlite.changes import take_over_notes
 from compact.storage.sqlite.rows import query
 
 APPLICATION_ID = 0x636D7063
@@ -167,14 +169,35 @@ _SESSIONS = (
 )
 
 
+_CHANGES = (
+    """
+    CREATE TABLE changes (
+        number INTEGER PRIMARY KEY AUTOINCREMENT,
+        session INTEGER NOT NULL,
+        branch ANY NOT NULL, -- its id
+        at INTEGER NOT NULL,
+        kind TEXT NOT NULL,
+        what TEXT NOT NULL,
+        digest BLOB NOT NULL
+    ) STRICT
+    """,
+    "CREATE INDEX changes_by_session ON changes (session)",
+)
+
+
 class Migration(NamedTuple):
     """A step of the schema: its name, and what it does."""
 
     name: str
     statements: tuple[str, ...]
+    then: Callable[[apsw.Connection], None] | None = None
+    """What it does to rows."""
 
 
-MIGRATIONS: tuple[Migration, ...] = (Migration("0001_sessions", _SESSIONS),)
+MIGRATIONS: tuple[Migration, ...] = (
+    Migration("0001_sessions", _SESSIONS),
+    Migration("0002_changes", _CHANGES, take_over_notes),
+)
 
 _STEPS = "CREATE TABLE migrations (name TEXT PRIMARY KEY, applied_at TEXT NOT NULL) STRICT"
 
@@ -247,6 +270,8 @@ def _take(db: apsw.Connection, migration: Migration, number: int) -> None:
         db.execute(_STEPS)
     for statement in migration.statements:
         db.execute(statement)
+    if migration.then is not None:
+        migration.then(db)
     row = (migration.name, defaults.now().isoformat())
     db.execute("INSERT INTO migrations VALUES (?, ?)", row)
     db.execute(f"PRAGMA user_version = {number}").fetchall()

@@ -11,7 +11,7 @@ from compact.core.checkpoints import Checkpoint, Level, Span, Verdict
 from compact.core.levels import at_level
 from compact.core.sessions import CheckpointRef, Move, Piece, Projection, Run, Shown, Step
 from compact.errors import InvalidInput, NotFound, Superseded
-from compact.storage.sqlite import lines, row_digests, session_metadata, sessions
+from compact.storage.sqlite import changes, lines, row_digests, session_metadata, sessions
 from compact.storage.sqlite.rows import (
     Column,
     Row,
@@ -58,6 +58,7 @@ def commit(db: apsw.Connection, step: Step) -> Move:
     number = db.last_insert_rowid()
     if step.kind != "compress":
         sessions.put_in_force(db, session, branch)
+    changes.record(db, session, step.changes)
     for name, value in step.notes.items():
         session_metadata.note(db, step.session_id, name, value)
     for name in step.forget:

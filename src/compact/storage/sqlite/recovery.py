@@ -326,20 +326,24 @@ def tidy(db: apsw.Connection) -> list[str]:
     return remarks
 
 
+_SET = {"changes": "what", "notes": "value"}
+"""Table of what somebody set → its column that says what."""
+
+
 def _without_altered(db: apsw.Connection, table: str) -> list[str]:
     """Leave out rows that are not what was stored, as long as what they tell can be made again.
-    Notes cannot: they stay as they read, if they read at all.
+    What somebody set cannot: it stays as it reads, if it reads at all.
     """
     altered = row_digests.altered(db, table)
     for each in altered:
-        if table == "notes":
-            sql = f"UPDATE notes SET digest = ? WHERE {each.where} AND json_valid(value)"
+        if value := _SET.get(table):
+            sql = f"UPDATE {table} SET digest = ? WHERE {each.where} AND json_valid({value})"
             db.execute(sql, (each.digest, *each.key))
         else:
             db.execute(f"DELETE FROM {table} WHERE {each.where}", each.key)
     if not altered:
         return []
-    if table != "notes":
+    if table not in _SET:
         return [f"{len(altered)} {table} are not what was stored and were left out"]
-    query(db, "DELETE FROM notes WHERE NOT json_valid(value)")
-    return [f"{len(altered)} notes are not what was stored and stay as they read"]
+    query(db, f"DELETE FROM {table} WHERE NOT json_valid({_SET[table]})")
+    return [f"{len(altered)} {table} are not what was stored and stay as they read"]

@@ -24,6 +24,7 @@ import apsw
 from compact.core import defaults
 from compact.errors import StoreDamaged, StoreFailed
 from compact.storage.sqlite import checking, migrations, recovery, search
+from compact.storage.sqlite.changes import take_over_notes
 from compact.storage.sqlite.failures import said
 from compact.storage.sqlite.pool import Pool
 from compact.storage.sqlite.recovery import SavedBranch
@@ -153,6 +154,7 @@ def _rebuilt(file: Path, folder: Path) -> RepairReport:
             if not branches:
                 raise StoreFailed(f"nothing of a store is left in {file}, which stays as it is")
             remarks += recovery.tidy(db)
+            take_over_notes(db)
             remarks += [
                 f"branch {each.branch_id!r}: no message of its own is left"
                 for each in branches

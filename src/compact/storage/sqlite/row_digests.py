@@ -20,11 +20,12 @@ _COLUMNS = {
     "moves": "session window kind branch at projection before made_at",
     "snapshots": "session id branch purpose note at window projection checkpoints goals policy "
     "created_at",
+    "changes": "session branch at kind what",
     "notes": "session name value",
 }
 COLUMNS: Mapping[str, Sequence[str]] = {name: text.split() for name, text in _COLUMNS.items()}
 """Table → the columns that its digest is made of, in their order."""
-_NAMES = {"moves": "number", "notes": "name"}
+_NAMES = {"moves": "number", "changes": "number", "notes": "name"}
 """Table → the column that names a row of a session, where it is not the id."""
 
 

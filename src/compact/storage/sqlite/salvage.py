@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import apsw
 
+from compact.core.changes import KINDS
 from compact.core.messages import ROLES
 from compact.storage.sqlite.rows import BITS, LAST, Row, query
 
@@ -28,11 +29,14 @@ _TABLES: dict[str, str] = {
     "projections": "true",
     "moves": "true",
     "snapshots": "true",
+    "changes": f"kind IN {tuple(sorted(KINDS))}",
     "notes": "true",
 }
 """Table → what tells its rows from those of other tables, where the types of its columns do not:
 the new table takes no others.
 """
+_OLDER = "no such table: changes"
+"""Says of a file only that it is of the first schema."""
 _SMALLEST_ROW = 50
 """Bytes that a message takes at least: its time, its hash, and what says where they stand."""
 _TABLE_LEAF, _INDEX_LEAF = 13, 10
@@ -86,7 +90,11 @@ def salvage(copy: Path, db: apsw.Connection) -> Salvage:
     found = {table.name: _copy(source, db, table) for table in tables}
     hints = _hints(source, db)
     source.close(True)
-    stopped = {name: reading.stopped for name, reading in found.items() if reading.stopped}
+    stopped = {
+        name: reading.stopped
+        for name, reading in found.items()
+        if reading.stopped and _OLDER not in str(reading.stopped)
+    }
     remarks += [f"table {name}: {error}" for name, error in stopped.items()]
     page_size, length, had = _sizes(copy)
     is_whole = length >= had and "messages" not in stopped
@@ -97,8 +105,8 @@ def salvage(copy: Path, db: apsw.Connection) -> Salvage:
             "messages after the newest one that is left of a branch may be lost without a trace, "
             "and so may whole sessions"
         )
-    if "notes" in stopped:
-        remarks.append("notes of sessions may be lost: goals, pins and what else stands there")
+    if "changes" in stopped or "notes" in stopped:
+        remarks.append("goals, pins and what else was set in sessions may be lost")
     for table in tables:
         if table.name in stopped:
             for row in _from_pages(copy, table, page_size):

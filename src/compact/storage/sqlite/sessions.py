@@ -188,7 +188,15 @@ def delete(db: apsw.Connection, session_id: str) -> None:
     for row in rows:
         keys = row[0] << BITS, row[0] << BITS | LAST
         db.execute("DELETE FROM messages WHERE key BETWEEN ? AND ?", keys)
-    for table in ("branches", "checkpoints", "projections", "moves", "snapshots", "notes"):
+    for table in (
+        "branches",
+        "checkpoints",
+        "projections",
+        "moves",
+        "snapshots",
+        "changes",
+        "notes",
+    ):
         db.execute(f"DELETE FROM {table} WHERE session = ?", (session_key,))
     db.execute("DELETE FROM sessions WHERE key = ?", (session_key,))
     sweeping.order(db)

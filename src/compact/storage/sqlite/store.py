@@ -6,7 +6,7 @@ What a call stored is on the disk when it returns (`durability="full"`), all of 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
@@ -14,6 +14,7 @@ from typing import Any, Self
 import apsw
 
 from compact.core.calls import checked_methods
+from compact.core.changes import Change
 from compact.core.checkpoints import Checkpoint
 from compact.core.codec import is_storable
 from compact.core.conversation import Conversation
@@ -28,6 +29,7 @@ from compact.core.sessions import (
     Step,
 )
 from compact.errors import InvalidInput, NotFound, StoreFailed, Superseded
+from compact.storage.sqlite import changes as change_log
 from compact.storage.sqlite import (
     checking,
     lines,
@@ -119,10 +121,14 @@ class SQLiteManager:
         return found
 
     def put_session(
-        self, session: Session, entries: Sequence[Entry], notes: Mapping[str, Mapping[str, Any]]
+        self,
+        session: Session,
+        entries: Sequence[Entry],
+        changes: Sequence[Change],
+        notes: Mapping[str, Mapping[str, Any]],
     ) -> Session:
-        """Store a new session with its messages and notes, durably and all or none; it as it
-        stands then.
+        """Store a new session with its messages, changes and notes, durably and all or none; it as
+        it stands then.
 
         Raises:
             Superseded: there is a session of that id.
@@ -133,6 +139,7 @@ class SQLiteManager:
                 raise Superseded(f"there is a session {session.id!r}")
             sessions.create(db, session)
             messages.append(db, lines.tail(db, session.branch.id), entries, 0)
+            change_log.record(db, sessions.key_of(db, session.id), changes)
             for name, value in notes.items():
                 session_metadata.note(db, session.id, name, value)
         return self.session(session.id)
@@ -292,6 +299,22 @@ class SQLiteManager:
         """All checkpoints that were ever committed, the oldest first."""
         with self._pool.read() as db:
             return projections.checkpoints(db, session_id)
+
+    # --- changes ----------------------------------------------------------------------------------
+
+    def record(
+        self, session_id: str, changes: Sequence[Change], *, instead_of: Collection[int] = ()
+    ) -> None:
+        """Append changes to a session's log, each with the next number, all or none, and remove the
+        entries of these numbers, which they make needless.
+        """
+        with self._pool.write() as db:
+            change_log.record(db, sessions.key_of(db, session_id), changes, instead_of)
+
+    def changes(self, session_id: str, *, after: int = 0) -> list[Change]:
+        """The session's entries with greater numbers, in their order."""
+        with self._pool.read() as db:
+            return change_log.changes(db, session_id, after)
 
     # --- snapshots and notes ----------------------------------------------------------------------
 

@@ -28,6 +28,7 @@ from compact.apps.cli.session_markdown import is_session_markdown
 from compact.apps.cli.stores import SessionCatalog
 from compact.apps.cli.words import counted
 from compact.core import defaults
+from compact.core.changes import Change
 from compact.core.sessions import DEFAULT_SCOPE, Branch, Entry, Session
 from compact.errors import InvalidTranscript, NotFound, Superseded
 from compact.managers.state import new_branch
@@ -190,8 +191,9 @@ def _check_free(catalog: SessionCatalog, name: str, scope: str) -> None:
 
 def _is_empty(catalog: SessionCatalog, session: Session) -> bool:
     """Whether nothing was ever kept in a session."""
-    kept = catalog.store.snapshots(session.id) or catalog.store.notes(session.id)
-    return not kept and not any(each.messages for each in catalog.store.branches(session.id))
+    store = catalog.store
+    kept = store.snapshots(session.id), store.changes(session.id), store.notes(session.id)
+    return not any(kept) and not any(each.messages for each in catalog.store.branches(session.id))
 
 
 def _store(catalog: SessionCatalog, session: Session, read: SessionFile) -> Session:
@@ -201,21 +203,21 @@ def _store(catalog: SessionCatalog, session: Session, read: SessionFile) -> Sess
     Raises:
         Stop: another process made a session of that id in the meantime.
     """
-    entries, notes = _prepared(catalog, session, read)
+    prepared = _prepared(catalog, session, read)
     with suppress(NotFound):
         if _is_empty(catalog, catalog.store.session(session.id)):
             catalog.store.delete_session(session.id)
     try:
-        return wiring.put_session(catalog.store, session, entries, notes)
+        return wiring.put_session(catalog.store, session, *prepared)
     except Superseded:
         raise Stop(f"another process made a session {session.id!r} just now") from None
 
 
 def _prepared(
     catalog: SessionCatalog, session: Session, read: SessionFile
-) -> tuple[Sequence[Entry], Mapping[str, Any]]:
-    """What the store is to keep of the session: its messages, counted, and its notes. The session
-    is made in memory for it.
+) -> tuple[Sequence[Entry], Sequence[Change], Mapping[str, Any]]:
+    """What the store is to keep of the session: its messages, counted, what was set in it, and its
+    notes. The session is made in memory for it.
     """
     memory = replace(catalog, store=wiring.session_store(None))
     memory.store.session(session.id, create=session)
@@ -226,4 +228,4 @@ def _prepared(
     for position in read.pins:
         ctx.pin(read.messages[position])
     entries = memory.store.read(session.branch.id, 0, len(read.messages))
-    return entries, memory.store.notes(session.id)
+    return entries, memory.store.changes(session.id), memory.store.notes(session.id)

@@ -1,0 +1,119 @@
+"""What sessions' logs say beside messages; and what that was before it had a table."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+import apsw
+
+from compact.core.changes import Change
+from compact.storage.sqlite import row_digests
+from compact.storage.sqlite.rows import (
+    Row,
+    json_of,
+    query,
+    reading,
+    text,
+    text_of,
+    value_of,
+)
+
+
+def record(
+    db: apsw.Connection,
+    session: int,
+    changes: Sequence[Change],
+    instead_of: Collection[int] = (),
+) -> None:
+    """Append changes to the log of the session with that key, and remove the entries that they make
+    needless.
+    """
+    for change in changes:
+        _insert(db, session, change)
+    for number in instead_of:
+        db.execute("DELETE FROM changes WHERE number = ? AND session = ?", (number, session))
+
+
+def _insert(db: apsw.Connection, session: int, change: Change) -> None:
+    what = change.what.model_dump(mode="json")
+    row = (session, text(change.branch_id), change.at, what.pop("kind"), json_of(what))
+    row_digests.insert(db, "changes", row, "")
+
+
+def changes(db: apsw.Connection, session_id: str, after: int) -> list[Change]:
+    """The session's entries with greater numbers, in their order."""
+    sql = f"""
+        SELECT number, {row_digests.columns("changes")} FROM changes
+        WHERE session = (SELECT key FROM sessions WHERE id = ?) AND number > ? ORDER BY number
+    """
+    return [_change_of(row) for row in query(db, sql, (text(session_id), after))]
+
+
+@reading
+def _change_of(row: Row) -> Change:
+    number, *rest = row
+    _, branch, at, kind, what = row_digests.checked("changes", tuple(rest))
+    said = {"kind": kind, **value_of(what)}
+    return Change(number=number, branch_id=text_of(branch), at=at, what=said)
+
+
+# --- before there was the table -------------------------------------------------------------------
+
+
+def take_over_notes(db: apsw.Connection) -> None:
+    """Make entries of the notes that stood for them in the first schema, whose names said what they
+    are, and take these out.
+    """
+    for (session,) in query(db, "SELECT DISTINCT session FROM notes ORDER BY session"):
+        sql = "SELECT name, value FROM notes WHERE session = ? AND json_valid(value)"
+        notes = {text_of(name): value_of(value) for name, value in query(db, sql, (session,))}
+        numbers: dict[str, int] = {}
+        for name in sorted(filter(_was_change, notes), key=_in_order):
+            for change in _of_note(db, session, name, notes[name], numbers):
+                _insert(db, session, change)
+            numbers[name] = db.last_insert_rowid()
+            key = (session, text(name))
+            db.execute("DELETE FROM notes WHERE session = ? AND name = ?", key)
+
+
+_TRACKED = ":tracked"
+
+
+def _was_change(name: str) -> bool:
+    return name == "system" or name.startswith(("goals:", "mode:", "pin:", "aside:"))
+
+
+def _in_order(name: str) -> tuple[bool, str]:
+    """Progress comes after the goals that it goes on from."""
+    return name.endswith(_TRACKED), name.removesuffix(_TRACKED)
+
+
+def _of_note(
+    db: apsw.Connection,
+    session: int,
+    name: str,
+    note: Mapping[str, Any],
+    numbers: Mapping[str, int],
+) -> Iterator[Change]:
+    kind, _, rest = name.partition(":")
+    if kind in ("goals", "mode"):
+        what = {"kind": kind, kind: note[kind]}
+        if name.endswith(_TRACKED):
+            before = [each for each in numbers if each[:6] == "goals:" and each < name]
+            set_by = max(filter(lambda each: not each.endswith(_TRACKED), before), default="")
+            since = numbers.get(set_by, 0)
+            what = {"kind": "tracked", "goals": note["goals"], "since": since}
+        yield Change(branch_id=note["branch"], at=note["at"], what=what)
+    elif kind == "system":
+        sql = "SELECT b.id FROM branches b JOIN sessions s ON b.key = s.branch WHERE s.key = ?"
+        for (branch,) in query(db, sql, (session,)):
+            what = {"kind": kind, **{name: note[name] for name in ("of", "messages", "tokens")}}
+            yield Change(branch_id=text_of(branch), at=0, what=what)
+    else:
+        branch_id, _, position = rest.rpartition(":")
+        if position.isdecimal():
+            what = {"kind": kind, "tokens": note.get("tokens", 0)}
+            if kind == "pin":
+                what = {"kind": kind, "is_pinned": not note.get("gone")}
+            yield Change(branch_id=branch_id, at=int(position), what=what)
