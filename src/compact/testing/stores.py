@@ -2,39 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from typing import Any
 
 from compact.core import chain
 from compact.core.changes import (
     Change,
-    GoalsSet,
-    GoalsTracked,
-    ModeSet,
     PinSet,
-    PutAside,
-    SystemShown,
-    What,
 )
-from compact.core.checkpoints import Checkpoint, Span, Verdict
-from compact.core.formats.known import format_named
-from compact.core.goals import Goal
-from compact.core.messages import Image, Message, Text, ToolResult
+from compact.core.messages import Message
 from compact.core.protocols import SessionStore
 from compact.core.sessions import (
     Branch,
-    CheckpointRef,
     Entry,
-    Projection,
-    Run,
-    Session,
-    Shown,
     Snapshot,
-    Step,
 )
-from compact.errors import CompactError, InvalidInput, NotFound, Superseded
+from compact.errors import InvalidInput, NotFound, Superseded
+from compact.testing import store_values as a
+from compact.testing.store_state import STATE_CHECKS
 
 
 def check_session_store(make: Callable[[], SessionStore]) -> None:
@@ -50,33 +35,33 @@ def check_session_store(make: Callable[[], SessionStore]) -> None:
 
 def _check_sessions(store: SessionStore) -> None:
     """Sessions are made once, listed by scope, and never cross."""
-    with _refusing(NotFound, "a session that nobody made is not found"):
+    with a.refusing(NotFound, "a session that nobody made is not found"):
         store.session("a")
-    given = _session("a", scope="one", metadata={"n": [1, None, "ü\ud800"]}, model="m", title="T")
+    given = a.session("a", scope="one", metadata={"n": [1, None, "ü\ud800"]}, model="m", title="T")
     made = store.session("a", create=given)
     assert made == given, "a new session is as it was given"
-    again = store.session("a", create=_session("a", scope="other"))
+    again = store.session("a", create=a.session("a", scope="other"))
     assert again == given, "a session that is there is not made again"
-    store.session("b", create=_session("b", scope="two"))
-    store.append("b", [_entry("hello")])
+    store.session("b", create=a.session("b", scope="two"))
+    store.append("b", [a.entry("hello")])
     assert [s.id for s in store.sessions()] == ["b", "a"], "the one that changed last comes first"
     assert [s.id for s in store.sessions(scope="one")] == ["a"], "a scope has its own sessions"
     assert store.sessions(scope="none") == [], "an unknown scope has no sessions"
-    for other in (_session("zzz"), _session("c", branch=Branch(id="c", session_id="zzz"))):
-        with _refusing(InvalidInput, "a session is made under its own id"):
+    for other in (a.session("zzz"), a.session("c", branch=Branch(id="c", session_id="zzz"))):
+        with a.refusing(InvalidInput, "a session is made under its own id"):
             store.session("c", create=other)
-    with _refusing(InvalidInput, "a branch belongs to one session"):
-        store.session("c", create=_session("c", branch=Branch(id="a", session_id="c")))
+    with a.refusing(InvalidInput, "a branch belongs to one session"):
+        store.session("c", create=a.session("c", branch=Branch(id="a", session_id="c")))
     for missing in (store.branch, lambda b: store.read(b, 0, 9), lambda b: store.append(b, [])):
-        with _refusing(NotFound, "a branch that nobody made is not found"):
+        with a.refusing(NotFound, "a branch that nobody made is not found"):
             missing("nowhere")
     assert store.branches("nowhere") == [], "an unknown session has no branches"
 
 
 def _check_reading(store: SessionStore) -> None:
     """What was appended is read by its positions, with its tokens and marks."""
-    entries = [_entry(f"message {i}", tokens=i or None, marks=i % 4) for i in range(40)]
-    store.session("a", create=_session("a"))
+    entries = [a.entry(f"message {i}", tokens=i or None, marks=i % 4) for i in range(40)]
+    store.session("a", create=a.session("a"))
     assert store.append("a", entries[:1]) == 1, "append tells how many there are"
     assert store.append("a", entries[1:], expected=1) == 40, "append tells how many there are"
     assert store.append("a", []) == 40, "appending nothing changes nothing"
@@ -86,7 +71,7 @@ def _check_reading(store: SessionStore) -> None:
     assert store.read("a", 7, 7) == store.read("a", 9, 3) == [], "an empty range is empty"
     branch = store.branch("a")
     assert (branch.messages, branch.tokens) == (40, sum(range(40))), "sums are kept"
-    with _refusing(Superseded, "another writer was faster"):
+    with a.refusing(Superseded, "another writer was faster"):
         store.append("a", entries, expected=39)
     assert store.branch("a").messages == 40, "what was refused is not stored"
     _check_marks(store, "a", entries)
@@ -108,8 +93,8 @@ def _check_marks(store: SessionStore, branch: str, entries: Sequence[Entry]) -> 
 
 def _check_forks(store: SessionStore) -> None:
     """A branch goes on from a position of another one; both grow by themselves."""
-    known: dict[str, list[Entry]] = {"a": [_entry(f"a {i}", 2, i % 3) for i in range(10)]}
-    store.session("a", create=_session("a"))
+    known: dict[str, list[Entry]] = {"a": [a.entry(f"a {i}", 2, i % 3) for i in range(10)]}
+    store.session("a", create=a.session("a"))
     store.append("a", known["a"])
     plan = (("a", 7, 4), ("a", 0, 3), (1, 9, 2), (1, 3, 5), (4, 8, 0), (5, 8, 1), (5, 2, 0))
     names = ["a"]
@@ -119,17 +104,17 @@ def _check_forks(store: SessionStore) -> None:
         assert branch == store.branch(branch.id), "a fork tells the branch as it stands"
         assert (branch.parent, branch.fork, branch.messages) == (name, at, at), "where it forks"
         assert store.session("a").branch == branch, "a new branch is in force"
-        own = [_entry(f"{branch.id} {i}", 3, (i + 1) % 4) for i in range(more)]
+        own = [a.entry(f"{branch.id} {i}", 3, (i + 1) % 4) for i in range(more)]
         assert store.append(branch.id, own, expected=at) == at + more, "it grows from its fork"
         names.append(branch.id)
         known[branch.id] = known[name][:at] + own
-    store.append("a", [_entry("late")])
+    store.append("a", [a.entry("late")])
     known["a"] = [*known["a"], *store.read("a", 10, 11)]
     assert [branch.id for branch in store.branches("a")] == names, "branches, the oldest first"
     for name, entries in known.items():
         _check_lineage(store, name, entries)
     for at in (-1, 99):
-        with _refusing(NotFound, "there is no such position to fork at"):
+        with a.refusing(NotFound, "there is no such position to fork at"):
             store.fork("a", at)
 
 
@@ -152,7 +137,7 @@ def _check_lineage(store: SessionStore, name: str, entries: list[Entry]) -> None
 
 def _check_ids(store: SessionStore) -> None:
     """An id may come again, and may look like a position."""
-    store.session("a", create=_session("a"))
+    store.session("a", create=a.session("a"))
     ids: tuple[str, ...] = ("m0", "x", "m7", "x", "m1", "m05", "ü\ud800")
     store.append("a", [Entry(Message.trusted(role="user", content="c", id=i)) for i in ids])
     assert [entry.message.id for entry in store.read("a", 0, 9)] == list(ids), "ids stay"
@@ -174,15 +159,15 @@ def _check_ids(store: SessionStore) -> None:
 
 def _check_fidelity(store: SessionStore) -> None:
     """Messages come back equal, with the provider's very dictionary; identical ones stay two."""
-    store.session("a", create=_session("a"))
-    messages = _odd_messages()
+    store.session("a", create=a.session("a"))
+    messages = a.odd_messages()
     entries = [Entry(message, None, 0) for message in (*messages, *messages)]
     store.append("a", entries)
     last = chain.START
     for position, (entry, message) in enumerate(
         zip(store.read("a", 0, 999), (*messages, *messages), strict=True)
     ):
-        assert _is_same(entry.message, message), f"message {position} is now {entry.message!r}"
+        assert a.is_same(entry.message, message), f"message {position} is now {entry.message!r}"
         assert entry.message.timestamp.utcoffset() == message.timestamp.utcoffset(), "its zone"
         last = chain.link(last, entry.message)
         assert store.chain("a", position + 1) == last, "the chain of what is read is the stored"
@@ -190,237 +175,28 @@ def _check_fidelity(store: SessionStore) -> None:
     assert len(hashes) == 2 * len(messages) + 1, "identical messages stay distinct"
 
 
-def _is_same(message: Message, other: Message) -> bool:
-    if not other.edited:
-        return message == other and message.wire == other.wire
-    rendered = [format_named("chat_completions").render([each]) for each in (message, other)]
-    return message.content == other.content and message.edited and rendered[0] == rendered[1]
-
-
-def _odd_messages() -> list[Message]:
-    wires: list[dict[str, Any]] = [
-        {"role": "user", "content": "plain", "x_vendor": {"deep": [1, 2.5, None, True]}},
-        {"role": "user", "content": "lone \ud800 and NUL \x00 within", "é": "\udfff"},
-        {"role": "assistant", "content": None, "huge": 10**40, "neat": -(2**63), "u": 2**64 - 1},
-        {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "x_new", "b": {}}]},
-        {
-            "role": "assistant",
-            "content": None,
-            "tool_calls": [
-                {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
-            ],
-        },
-        {"role": "tool", "tool_call_id": "c1", "content": "用户反馈\n" * 3},
-        {"role": "user", "content": "", "name": "ada", "timestamp": "9999-12-31T23:59:59-23:59"},
-        {"role": "user", "content": "x", "timestamp": "0001-01-01T00:00:00"},
-        {"role": "user", "content": "x", "metadata": {"pinned": True, "own": [1]}},
-    ]
-    read = [format_named("chat_completions").parse(wire, i) for i, wire in enumerate(wires)]
-    edited = read[4].with_parts([*read[4].parts, Text("more")])
-    scored = Message(role="user", content="scored", importance_score=0.25, token_count=7)
-    parts = Message(role="user", content=(Text("a"), ToolResult("c", "r", images=(Image(2, 3),))))
-    return [*read, edited, scored, parts, Message(role="system", content="\ud83d")]
-
-
-def _check_commits(store: SessionStore) -> None:
-    """Moves are numbered, and one that builds on an old one is refused."""
-    for name in ("a", "b"):
-        store.session(name, create=_session(name))
-        store.append(name, [_entry("hello")])
-    store.note("a", "draft", {"x": 1})
-    store.note("a", "other", {"x": 2})
-    first = _projection(1)
-    one = store.commit(_step("a", first, forget=("draft", "nothing")))
-    assert (one.projection_id, one.before, one.number > 0) == (first.id, None, True), "a move"
-    assert set(store.notes("a")) == {"other"}, "a commit forgets the notes it names"
-    with _refusing(Superseded, "another move came in between"):
-        store.commit(_step("a", _projection(2)))
-    other = store.commit(_step("a", _projection(3), window=9))
-    apart = store.commit(_step("b", _projection(4)))
-    undo = store.commit(_step("a", None, base=one.number, kind="undo"))
-    assert one.number < other.number < apart.number < undo.number, "numbers grow"
-    assert (undo.projection_id, undo.before, undo.kind) == (None, first.id, "undo"), "an undo"
-    redo = store.commit(_step("a", first, base=undo.number, kind="redo"))
-    assert (redo.projection_id, redo.before) == (first.id, None), "a redo names what is there"
-    assert store.moves("a", 8, most=9) == [redo, undo, one], "of a window, the newest first"
-    assert store.moves("a", most=3) == [redo, undo, other], "of all windows, at most so many"
-    assert store.moves("a", most=0) == store.moves("a", most=-1) == [], "no moves are no moves"
-    assert store.moves("nowhere", most=3) == [], "an unknown session has no moves"
-
-
-def _check_steps(store: SessionStore) -> None:
-    """A step is stored whole or not at all: its branch, its notes, and which branch is in force."""
-    for name in ("a", "b"):
-        store.session(name, create=_session(name))
-        store.append(name, [_entry(f"{name} {i}", 2) for i in range(3)])
-    store.note("a", "old", {"v": 1})
-    store.commit(_step("b", _projection("theirs")))
-    own = "own name"
-    begun = Branch(id=own, session_id="a", parent="a", fork=2)
-    notes = {"n": {"v": (1, None)}, "old": {"v": 2}, "m": {}}
-    mode = Change(branch_id=own, at=2, what=ModeSet(mode="planning"))
-    begins: dict[str, Any] = {"branch_id": own, "begins": begun, "notes": notes, "forget": ("m",)}
-    begins["changes"] = (mode,)
-    last = store.commit(_step("a", None, kind="undo", **begins))
-    stored = begun.model_copy(update={"messages": 2, "tokens": 4})
-    assert store.session("a").branch == stored == store.branch(own), "it begins and is there"
-    assert store.read(own, 0, 9) == store.read("a", 0, 2), "it goes on from its parent"
-    assert store.notes("a") == {"n": {"v": [1, None]}, "old": {"v": 2}}, "kept, then forgotten"
-    (kept,) = store.changes("a")
-    assert kept == mode.model_copy(update={"number": kept.number}), "its changes with it"
-    plan = [("compress", "a", own), ("redo", "a", "a"), ("compress", own, "a")]
-    for kind, branch, wanted in (*plan, ("restore", own, own), ("undo", "a", "a")):
-        last = store.commit(_step("a", None, kind=kind, branch_id=branch, base=last.number))
-        assert store.session("a").branch.id == wanted, f"a step of kind {kind!r} to {branch!r}"
-
-    def told() -> tuple[object, ...]:
-        said = store.notes("a"), store.changes("a"), store.moves("a", most=9)
-        return store.sessions(), store.branches("a"), *said
-
-    other = {**begins, "branch_id": "x", "begins": begun.model_copy(update={"id": "x"})}
-    for error, projection, given in (
-        (Superseded, None, begins),
-        (Superseded, None, {**other, "base": 0}),
-        (NotFound, None, {**other, "begins": begun.model_copy(update={"id": "x", "fork": 4})}),
-        (NotFound, None, {**other, "begins": begun.model_copy(update={"id": "x", "parent": "b"})}),
-        (NotFound, None, {**other, "branch_id": "b"}),
-        (InvalidInput, _projection("theirs"), other),
-        (InvalidInput, None, {**other, "notes": {"n": {}, "m": {"v": {1}}}}),
-    ):
-        before = told()
-        with _refusing(error, f"a step that cannot be: {given}"):
-            store.commit(_step("a", projection, **{"base": last.number, "kind": "undo", **given}))
-        assert told() == before, "nothing is stored of a step that was refused"
-    with _refusing(NotFound, "there is no such session"):
-        store.commit(_step("nowhere", None))
-
-
-def _check_projections(store: SessionStore) -> None:
-    """A projection comes back equal; a checkpoint's words are never changed."""
-    for name in ("a", "b"):
-        store.session(name, create=_session(name))
-    odd = _odd_messages()
-    shown = tuple(Shown(message) for message in odd if not message.edited)
-    ck, again = _checkpoint("ck-000000000001"), _checkpoint("ck-000000000001", summary="changed")
-    pieces = (Run(0, 3), CheckpointRef(ck.id), *shown, Run(9, 9))
-    whole = _projection(5, pieces=pieces, checkpoints=(ck,), kept=(1, 5), parent="p")
-    store.commit(_step("a", whole))
-    assert store.projection(whole.id) == whole, "a projection comes back equal"
-    assert store.checkpoints("a") == [ck], "and so does its checkpoint"
-    shortened = _projection(8, window=9, pieces=[Shown(each, 7) for each in odd if each.edited])
-    store.commit(_step("a", shortened, window=9))
-    for piece, message in zip(
-        store.projection(shortened.id).pieces, (m for m in odd if m.edited), strict=True
-    ):
-        assert isinstance(piece, Shown), "a shown message stays one"
-        assert piece.position == 7, "and its original's position"
-        assert _is_same(piece.message, message), "what is sent of a shortened message stays"
-    later = _checkpoint("ck-000000000002", number=2, parents=(ck.id,))
-    changed = _projection(6, checkpoints=(later, again))
-    store.commit(_step("a", changed, base=store.moves("a", 8, most=1)[0].number))
-    assert store.checkpoints("a") == [ck, later], "a checkpoint stays what it was first"
-    assert store.projection(changed.id).checkpoints == (later, ck), "in its order, everywhere"
-    older = ck.model_copy(update={"level": "compact"})
-    relabelled = _projection(10, checkpoints=(older, later))
-    store.commit(_step("a", relabelled, base=store.moves("a", 8, most=1)[0].number))
-    assert store.projection(relabelled.id) == relabelled, "its level is the projection's"
-    assert store.projection(whole.id) == whole, "and each projection has its own"
-    assert store.checkpoints("a") == [ck, later], "the checkpoint stays what it was first"
-    store.commit(_step("b", _projection(7, checkpoints=(again,))))
-    assert store.checkpoints("b") == [again], "sessions share no checkpoints"
-    with _refusing(NotFound, "a projection that nobody committed is not found"):
-        store.projection("nothing")
-
-
-def _check_keepsakes(store: SessionStore) -> None:
-    """Snapshots and notes come back equal."""
-    store.session("a", create=_session("a"))
-    goals = (Goal(text="win", id="g"), Goal(text="sleep", id="h", status="done"))
-    one = Snapshot(session_id="a", branch_id="a", at=3, window=8, goals=goals, note="ü")
-    two = Snapshot(
-        session_id="a",
-        branch_id="a",
-        purpose="rollback",
-        at=4,
-        window=9,
-        projection_id="p",
-        checkpoint_ids=("ck-1", "ck-2"),
-        policy={"keep": [1, {"x": None}]},
-    )
-    for snapshot in (one, two, one.model_copy(update={"note": "other"})):
-        store.save_snapshot(snapshot)
-    assert store.snapshots("a") == [one, two], "the oldest first, each as it was first"
-    store.note("a", "n", {"v": [1, "ü\ud800", 10**30]})
-    store.note("a", "gone", {"v": 1})
-    store.note("a", "gone", None)
-    store.note("a", "never", None)
-    assert store.notes("a") == {"n": {"v": [1, "ü\ud800", 10**30]}}, "notes by name"
-    store.note("a", "n", {"v": 2})
-    assert store.notes("a") == {"n": {"v": 2}}, "a note takes the other's place"
-    assert store.snapshots("nowhere") == [], "an unknown session has no snapshots"
-    assert store.notes("nowhere") == {}, "an unknown session has no notes"
-    with _refusing(NotFound, "nothing is kept of a session that is not there"):
-        store.note("nowhere", "n", {"v": 1})
-    with _refusing(NotFound, "nothing is kept of a session that is not there"):
-        store.save_snapshot(one.model_copy(update={"session_id": "nowhere"}))
-
-
-def _check_changes(store: SessionStore) -> None:
-    """What was set comes back equal and in order, with numbers that grow; others may go for it."""
-    for name in ("a", "b"):
-        store.session(name, create=_session(name))
-    kinds: tuple[What, ...] = (
-        GoalsSet(goals=(Goal(text="win ü\ud800", id="g"),)),
-        GoalsTracked(goals=(Goal(text="win", id="g", status="done"),), since=1),
-        ModeSet(mode=None),
-        PinSet(is_pinned=False),
-        PutAside(tokens=64),
-        SystemShown(of="ab", messages=({"role": "system", "content": "ü\ud800"},), tokens=(3,)),
-    )
-    made = [Change(branch_id="a \ud800", at=at, what=what) for at, what in enumerate(kinds)]
-    store.record("a", made)
-    first = store.changes("a")
-    assert [each.model_copy(update={"number": 0}) for each in first] == made, "each as it was"
-    numbers = [each.number for each in first]
-    assert numbers == sorted(set(numbers)), "numbers grow"
-    assert numbers[0] > 0, "the first one, too"
-    store.record("b", made[2:3])
-    store.record("a", made[:1], instead_of=[numbers[1], numbers[3], 10**6])
-    last = store.changes("a", after=numbers[-1])
-    assert len(last) == 1, "one is new"
-    assert last[0].number > store.changes("b")[0].number, "they grow over all sessions"
-    rest = [each for i, each in enumerate(first) if i not in (1, 3)]
-    assert store.changes("a") == [*rest, *last], "those it stands for are gone"
-    assert store.changes("a", after=last[0].number) == [], "nothing is newer"
-    store.record("a", (), instead_of=[store.changes("b")[0].number])
-    assert len(store.changes("b")) == 1, "another session's entry stays"
-    assert store.changes("nowhere") == [], "an unknown session has none"
-    with _refusing(NotFound, "nothing is recorded of a session that is not there"):
-        store.record("nowhere", made)
-
-
 def _check_deletion(store: SessionStore) -> None:
     """A deleted session is gone altogether, and another one may take its name."""
     for name in ("a", "b"):
-        store.session(name, create=_session(name))
-        store.append(name, [_entry(f"secret of {name}", 5, 3)])
-        store.commit(_step(name, _projection(name, checkpoints=(_checkpoint("ck-1"),))))
+        store.session(name, create=a.session(name))
+        store.append(name, [a.entry(f"secret of {name}", 5, 3)])
+        store.commit(a.step(name, a.projection(name, checkpoints=(a.checkpoint("ck-1"),))))
         store.save_snapshot(Snapshot(session_id=name, branch_id=name, at=1, window=8))
         store.note(name, "n", {"v": 1})
         store.record(name, [Change(branch_id=name, at=0, what=PinSet(is_pinned=True))])
         assert store.search(name, "secret", most=5), "it is found while it is there"
     fork = store.fork("a", 1).id
-    store.append(fork, [_entry("secret fork")])
+    store.append(fork, [a.entry("secret fork")])
     store.delete_session("a")
     for gone in ("a", fork):
-        with _refusing(NotFound, "a deleted branch is gone"):
-            store.append(gone, [_entry("x")])
-    with _refusing(NotFound, "a deleted projection is gone"):
+        with a.refusing(NotFound, "a deleted branch is gone"):
+            store.append(gone, [a.entry("x")])
+    with a.refusing(NotFound, "a deleted projection is gone"):
         store.projection("a")
-    with _refusing(NotFound, "what is gone cannot be deleted"):
+    with a.refusing(NotFound, "what is gone cannot be deleted"):
         store.delete_session("a")
-    store.session("a", create=_session("a"))
-    store.append("a", [_entry("nothing yet")])
+    store.session("a", create=a.session("a"))
+    store.append("a", [a.entry("nothing yet")])
     kept = (store.checkpoints("a"), store.snapshots("a"), store.notes("a"))
     assert kept == ([], [], {}), "nothing of the deleted session comes back"
     assert store.moves("a", most=9) == [], "nor its moves"
@@ -444,9 +220,9 @@ def _check_search(store: SessionStore) -> None:
         "nothing of interest",
     )
     for name in ("a", "b"):
-        store.session(name, create=_session(name))
-    store.append("b", [_entry("zebra")])
-    store.append("a", [_entry(text) for text in texts])
+        store.session(name, create=a.session(name))
+    store.append("b", [a.entry("zebra")])
+    store.append("a", [a.entry(text) for text in texts])
 
     def found(question: str, branch: str = "a", most: int = 9) -> list[int]:
         return [position for position, _ in store.search(branch, question, most=most)]
@@ -465,21 +241,21 @@ def _check_search(store: SessionStore) -> None:
         store.search("a", wild, most=3)
     assert 4 in found('quotes" (NEAR* words'), "the marks of a query language are no words"
     fork = store.fork("a", 3).id
-    store.append(fork, [_entry("the zebra of the fork")])
+    store.append(fork, [a.entry("the zebra of the fork")])
     assert found("zebra", fork) == [3], "a branch's own part"
     assert found("client.py", fork) == [0], "and its ancestors'"
     assert found("interest", fork) == [], "up to the fork"
-    store.append("a", [_entry("a late giraffe")])
+    store.append("a", [a.entry("a late giraffe")])
     assert found("giraffe") == [7], "what was appended just now"
 
 
 def _check_threads(store: SessionStore) -> None:
     """Eight threads append to one branch: all is there, and the chain holds."""
-    store.session("a", create=_session("a"))
+    store.session("a", create=a.session("a"))
 
     def write(thread: int) -> None:
         for i in range(12):
-            store.append("a", [_entry(f"{thread} {i}", 1), _entry(f"{thread} {i} too", 1)])
+            store.append("a", [a.entry(f"{thread} {i}", 1), a.entry(f"{thread} {i} too", 1)])
             store.read("a", 0, 5)
 
     with ThreadPoolExecutor(8) as pool:
@@ -507,47 +283,8 @@ _STORE_CHECKS: tuple[Callable[[SessionStore], None], ...] = (
     _check_forks,
     _check_ids,
     _check_fidelity,
-    _check_commits,
-    _check_steps,
-    _check_projections,
-    _check_keepsakes,
-    _check_changes,
+    *STATE_CHECKS,
     _check_deletion,
     _check_search,
     _check_threads,
 )
-
-
-@contextmanager
-def _refusing(kind: type[CompactError], promise: str) -> Iterator[None]:
-    try:
-        yield
-    except kind:
-        return
-    raise AssertionError(f"{promise}: {kind.__name__} was to be raised")
-
-
-def _session(name: str, **given: Any) -> Session:  # noqa: ANN401 - the fields of a session
-    return Session(**{"id": name, "branch": Branch(id=name, session_id=name), **given})
-
-
-def _entry(text: str, tokens: int | None = None, marks: int = 0) -> Entry:
-    return Entry(Message(role="user", content=text), tokens, marks)
-
-
-def _projection(name: object, **given: Any) -> Projection:  # noqa: ANN401 - a projection's fields
-    plain = {"id": str(name), "window": 8, "number": 1, "at": 1, "cut": 0, "tokens": 1}
-    return Projection(**{**plain, **given})
-
-
-def _step(name: str, projection: Projection | None, **given: Any) -> Step:  # noqa: ANN401 - its fields
-    plain = {"kind": "compress", "branch_id": name, "window": 8, "base": 0, "at": 1}
-    return Step(**{**plain, "session_id": name, "projection": projection, **given})
-
-
-def _checkpoint(name: str, **given: Any) -> Checkpoint:  # noqa: ANN401 - a checkpoint's fields
-    span = Span(first=2, last=9, messages=7, tokens=99)
-    plain = {"id": name, "span": span, "summary": "what was said \ud800", "kept": (3,)}
-    more = {"anchors": ("port 8080",), "released": (0,), "token_count": 5, "made_by": "me"}
-    verdict = Verdict(rule="size", passed=False, detail="ü")
-    return Checkpoint(**{**plain, **more, "verdicts": (verdict,), **given})

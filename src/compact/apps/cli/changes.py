@@ -21,7 +21,7 @@ LEAST_RUN = 4
 
 
 @dataclass(frozen=True)
-class Change:
+class ShownChange:
     """What became of one message; `number` counts from 0 and is None for what is new."""
 
     number: int | None
@@ -33,7 +33,7 @@ class Change:
     tokens_after: int
 
 
-def changes_of(plan: Plan, job: Job) -> list[Change]:
+def changes_of(plan: Plan, job: Job) -> list[ShownChange]:
     """Every message of the conversation in order, and what is new where it stands.
 
     Groups are shortened as a whole; a message of one that stayed as it was counts as kept.
@@ -47,7 +47,7 @@ def changes_of(plan: Plan, job: Job) -> list[Change]:
         if fate in ("masked", "clipped") and now is not None and now.content == message.content:
             fate = "kept"
         changes.append(
-            Change(
+            ShownChange(
                 number=position,
                 voice=voice_of(message),
                 fate=fate,
@@ -61,10 +61,10 @@ def changes_of(plan: Plan, job: Job) -> list[Change]:
     return changes
 
 
-def _news(plan: Plan, job: Job) -> dict[str, list[Change]]:
+def _news(plan: Plan, job: Job) -> dict[str, list[ShownChange]]:
     """What the context holds that the conversation does not, by the id of the message before it."""
     known = {message.id for message in job.messages}
-    news: dict[str, list[Change]] = {}
+    news: dict[str, list[ShownChange]] = {}
     last = ""
     for message in plan.context.messages:
         if message.id in known:
@@ -73,11 +73,11 @@ def _news(plan: Plan, job: Job) -> dict[str, list[Change]]:
         voice = voice_of(message)
         fate = "checkpoint" if voice == "checkpoint" else "added"
         tokens = job.counter.message(message)
-        news.setdefault(last, []).append(Change(None, voice, fate, None, message, 0, tokens))
+        news.setdefault(last, []).append(ShownChange(None, voice, fate, None, message, 0, tokens))
     return news
 
 
-def fates_by_voice(changes: Sequence[Change]) -> dict[str, dict[str, int]]:
+def fates_by_voice(changes: Sequence[ShownChange]) -> dict[str, dict[str, int]]:
     """What became of how many messages of the conversation, by who spoke."""
     rows: dict[str, Counter[str]] = {}
     for change in changes:
@@ -86,7 +86,7 @@ def fates_by_voice(changes: Sequence[Change]) -> dict[str, dict[str, int]]:
     return {voice: {fate: row[fate] for fate in FATES if row[fate]} for voice, row in rows.items()}
 
 
-def runs_of(changes: Sequence[Change]) -> Iterator[list[Change]]:
+def runs_of(changes: Sequence[ShownChange]) -> Iterator[list[ShownChange]]:
     """The changes, neighbours of one dull fate together, all others alone."""
     for fate, group in groupby(changes, key=lambda change: change.fate):
         run = list(group)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from rich.text import Text
 
 from compact.apps.cli import output, render
-from compact.apps.cli.changes import Change, changes_of, runs_of
+from compact.apps.cli.changes import ShownChange, changes_of, runs_of
 from compact.apps.cli.jobs import planned
 from compact.apps.cli.options import PlanOptions, command, flag
 from compact.apps.cli.progress import Progress
@@ -63,7 +63,7 @@ def diff(
     render.show_window(out, plan, job)
 
 
-def _json(change: Change) -> dict[str, Any]:
+def _json(change: ShownChange) -> dict[str, Any]:
     known = change.before or change.after
     return {
         "number": change.number,
@@ -75,7 +75,7 @@ def _json(change: Change) -> dict[str, Any]:
     }
 
 
-def _lines(run: Sequence[Change], *, full: bool) -> list[Text]:
+def _lines(run: Sequence[ShownChange], *, full: bool) -> list[Text]:
     """A run as lines: one that says what happened, and the text that is new."""
     first = run[0]
     style = STYLES.get(first.fate, "")
@@ -89,7 +89,7 @@ def _lines(run: Sequence[Change], *, full: bool) -> list[Text]:
     return [Text(line, style=style) for line in lines]
 
 
-def _row(change: Change, *, full: bool) -> str:
+def _row(change: ShownChange, *, full: bool) -> str:
     sign = SIGNS.get(change.fate, " ")
     number = "" if change.number is None else f"{change.number}"
     told = change.after if change.fate in ("masked", "clipped") and not full else change.before
@@ -100,7 +100,7 @@ def _row(change: Change, *, full: bool) -> str:
     return f"{sign} {number:>11}  {change.fate:<10} {change.voice:<11} {size:>15}  {words}"
 
 
-def _summary(run: Sequence[Change]) -> str:
+def _summary(run: Sequence[ShownChange]) -> str:
     first, last = run[0], run[-1]
     voices = Counter(change.voice for change in run)
     who = ", ".join(f"{count:,} {voice}" for voice, count in voices.most_common())
