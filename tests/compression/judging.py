@@ -149,6 +149,19 @@ def nothing_is_lost_or_doubled(case: Case) -> Iterator[str]:
     )
 
 
+def every_message_has_a_reason(case: Case) -> Iterator[str]:
+    """FR-11: the plan says of each why it is in view, or what stands in for it."""
+    assert case.plan is not None
+    said = list(map(case.plan.why_of, range(case.plan.messages_before)))
+    names = {checkpoint.id for checkpoint in case.plan.context.checkpoints}
+    for position, why in enumerate(said):
+        fate, _, reason = why.partition(": ")
+        if case.plan.fates and fate != case.plan.fates.get(position, "covered"):
+            yield f"{position}: {why}"
+        if not reason or (fate == "covered" and reason.split()[0] not in names):
+            yield f"no reason for {position}: {why}"
+
+
 def everything_shown_was_said(case: Case) -> Iterator[str]:
     """C-3: what is in view is a message of the history, a shortened one with its other fields, or
     known as ours."""
@@ -207,6 +220,7 @@ JUDGES: tuple[Judge, ...] = (
     protected_stays,
     order_stays,
     nothing_is_lost_or_doubled,
+    every_message_has_a_reason,
     everything_shown_was_said,
     compressing_again_changes_nothing,
     same_input_same_bytes,

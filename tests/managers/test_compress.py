@@ -134,6 +134,23 @@ def test_without_a_summarizer_a_receipt_says_what_is_missing() -> None:
     assert planned.tokens_after >= 0.9 * 3_000
 
 
+def test_a_plan_says_why_of_every_message() -> None:
+    """FR-11, K-11."""
+    talked = [*talk(200)]
+    talked[20] = {**talked[20], "metadata": {"pinned": True}}
+    planned = plan(talked, max_tokens=3_000)
+    assert planned.checkpoint is not None
+    said = [planned.why_of(position) for position in range(len(talked))]
+    assert said[0] == "pinned: the system prompt stays word for word"
+    assert said[20] == "pinned: it is pinned"
+    assert said[40] == f"covered: {planned.checkpoint.id} stands in for it"
+    assert said[-1] == "kept: a person's newest message stays word for word"
+    with pytest.raises(IndexError, match="there were 402 messages, none at 402"):
+        planned.why_of(402)
+    everything = plan(talk(2), max_tokens=3_000)
+    assert everything.why_of(1) == "kept: everything fits"
+
+
 def test_a_plan_explains_itself() -> None:
     """Every rung says why and what it freed; parts add up (K-4, K-11)."""
     planned = plan(talk(200), max_tokens=3_000)

@@ -23,7 +23,7 @@ Reads from the end of the log and stops at the cut: costs follow the window.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice, takewhile
 
@@ -35,6 +35,7 @@ from compact.core.groups import Group, group_at, groups_from_end
 from compact.core.history import History
 from compact.core.messages import SYSTEM_ROLES, Message
 from compact.core.partition import recent_from
+from compact.core.plan import Reason
 from compact.core.policy import CompactPolicy
 from compact.core.voices import voice_of
 from compact.errors import CannotFit
@@ -165,11 +166,12 @@ class Ladder:
         parts = {"system prompt": 0, "pins": 0, "newest user message": 0}
         for position in history.fixed:
             system = history[position].role in SYSTEM_ROLES
-            parts["system prompt" if system else "pins"] += self._hold(layout, position)
+            why: Reason = "system" if system else "pin"
+            parts["system prompt" if system else "pins"] += self._hold(layout, position, why)
         newest = next(history.persons(), None)
         self._turn = -1 if newest is None else newest
         if newest is not None:
-            parts["newest user message"] = self._hold(layout, newest)
+            parts["newest user message"] = self._hold(layout, newest, "newest words")
         layout.floor = parts
         if layout.tokens > layout.limit:
             self._refuse_rest(layout)
@@ -185,7 +187,7 @@ class Ladder:
             floor = {**layout.floor, "room for a checkpoint": LEAST_CHECKPOINT}
             raise CannotFit(floor, layout.limit)
 
-    def _hold(self, layout: Layout, position: int) -> int:
+    def _hold(self, layout: Layout, position: int, why: Reason) -> int:
         """Keep a message word for word, with whatever cannot be parted from it; the tokens that
         took.
         """
@@ -193,6 +195,7 @@ class Ladder:
         piece = self._piece(group, layout)
         if not piece.positions:
             return 0
+        piece.why, piece.held = why, position
         most = int(COMPANION_SHARE * layout.limit)
         if piece.tokens - self._history.tokens(position) > most or self._is_mixed(position, most):
             piece.spared = self._history.shown(position)
@@ -235,7 +238,7 @@ class Ladder:
                 layout.limit += more
                 self._spare -= more
                 for position in chosen:
-                    self._hold(layout, position)
+                    self._hold(layout, position, "words")
                 return
 
     def _hold_requests(self, layout: Layout, room: int) -> None:
@@ -257,7 +260,7 @@ class Ladder:
         for position in range(min(len(self._history), LEADING)):
             if voice_of(self._history[position]) == "checkpoint":
                 fits = self._history.tokens(position) <= room * FIRST_REQUEST_SHARE
-                return self._hold(layout, position) if fits else 0
+                return self._hold(layout, position, "checkpoint") if fits else 0
         return 0
 
     def _persons(self, layout: Layout) -> Iterator[int]:
@@ -274,7 +277,7 @@ class Ladder:
             layout.first_request = first
         elif self._history.tokens(first) <= room * FIRST_REQUEST_SHARE:
             layout.first_request = first
-            return self._hold(layout, first)
+            return self._hold(layout, first, "first request")
         return 0
 
     def _hold_small_request(self, layout: Layout, above: int, kept: int) -> int:
@@ -288,7 +291,7 @@ class Ladder:
         if tokens <= FIRST_REQUEST_SHARE * (above - kept):
             return 0
         is_small = tokens <= SMALL_REQUEST_SHARE * (above - LEAST_CHECKPOINT)
-        return self._hold(layout, first) if is_small else 0
+        return self._hold(layout, first, "first request") if is_small else 0
 
     def _hold_newest(self, layout: Layout, newest: Sequence[int], budget: int) -> int:
         """Keep as many of a person's newest messages as one of the steps allows; the tokens."""
@@ -296,7 +299,7 @@ class Ladder:
             count = max(1, round(self._policy.keep_user_messages * step))
             chosen = [p for p in newest[:count] if p not in layout.held]
             if sum(map(self._history.tokens, chosen)) <= budget:
-                return sum(self._hold(layout, position) for position in chosen)
+                return sum(self._hold(layout, position, "words") for position in chosen)
         return 0
 
     def _hold_marked(self, layout: Layout, above: int, words: int) -> int:
@@ -312,7 +315,7 @@ class Ladder:
         for position in sorted(marked, key=lambda p: (-self._history.importance(p), -p)):
             piece = self._piece(self._inseparable(position), layout)
             if position not in layout.held and piece.tokens <= left:
-                left -= self._hold(layout, position)
+                left -= self._hold(layout, position, "important")
         layout.marked = [position for position in marked if position not in layout.held]
         more = min(spare, max(0, budget - left - int(above * MARKED_SHARE)))
         layout.limit += more
@@ -324,7 +327,7 @@ class Ladder:
         rest = [p for p in newest if p not in layout.held]
         for position in sorted(rest, key=lambda p: (-self._history.importance(p), -p)):
             if self._history.tokens(position) <= budget:
-                budget -= self._hold(layout, position)
+                budget -= self._hold(layout, position, "words")
 
     def _hold_tail(self, layout: Layout, room: int) -> None:
         """Take in the newest groups as far as they reach; what is spare is for the newest alone."""
@@ -467,16 +470,12 @@ class Ladder:
                 self._mask(piece)
             if piece.tokens <= room:
                 room -= piece.tokens
+                piece.why = "room"
                 if piece.start + len(piece.positions) == layout.cut:
                     layout.reach(piece)
                 else:
                     layout.hold(piece)
         return room
-
-
-def shortened(layout: Layout) -> Iterable[int]:
-    """Positions of what is in view masked or clipped, in the order of the log."""
-    return [i for p in layout.pieces() if p.form != "verbatim" for i in p.positions]
 
 
 def _is_plain(messages: Sequence[Message]) -> bool:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from compact.core.messages import Message
+from compact.core.plan import Reason
 
 Form = Literal["verbatim", "masked", "clipped"]
 
@@ -27,6 +28,10 @@ class Piece:
     form: Form = "verbatim"
     spared: Message | None = None
     """The message whose words stay as they are, whatever becomes of the others."""
+    why: Reason = "recent"
+    """Why it is in view."""
+    held: int | None = None
+    """The position that it is held for; the others cannot be parted from it."""
 
     def show(self, messages: list[Message], tokens: int, form: Form) -> None:
         """Take another form."""
@@ -85,6 +90,10 @@ class Layout:
         """Everything in view, in the order of the log."""
         rows = [p for p in (*self.beside(), *self.tail) if p.positions]
         return sorted(rows, key=lambda piece: piece.positions[0])
+
+    def shortened(self) -> list[int]:
+        """Positions of what is in view masked or clipped, in the order of the log."""
+        return [i for p in self.pieces() if p.form != "verbatim" for i in p.positions]
 
     def beside(self) -> list[Piece]:
         """What is held beside the tail, each piece once."""

@@ -11,7 +11,6 @@ from typing import Any
 
 from compact.compression.aging import LEAST_CAP, Rewrite
 from compact.compression.composition import REFERENCE_TOKENS, Composer
-from compact.compression.ladder import shortened
 from compact.compression.layout import Layout
 from compact.compression.standing import Standing
 from compact.compression.values import Selection, Task
@@ -85,7 +84,7 @@ def composer_of(selection: Selection) -> Composer | None:
         selection.history.counter,
         "\n".join(visible_texts([*stays, *in_view(selection)])),
         selection.policy.mode,
-        tuple(map(selection.history.told, shortened(selection.layout))),
+        tuple(map(selection.history.told, selection.layout.shortened())),
         selection.policy.strategy,
     )
 
@@ -194,7 +193,7 @@ def _request(
         notes=selection.notes,
         reach=reach,
         answers=_answers(layout, history),
-        shortened=[history.told(i) for i in shortened(layout)],
+        shortened=[history.told(i) for i in layout.shortened()],
         max_tokens=max(1, _asked_of_model(selection, cap)),
         stand_in_tokens=max(1, cap),
         level=level,

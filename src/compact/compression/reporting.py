@@ -15,7 +15,7 @@ from compact.core.history import History
 from compact.core.messages import Message
 from compact.core.own_text import headed
 from compact.core.partition import partition, turns
-from compact.core.plan import Fate, Plan, Rung
+from compact.core.plan import Fate, Plan, Reason, Rung
 
 MOST_NAMED = 10
 """Positions that one line of a plan names."""
@@ -42,6 +42,7 @@ def report(selection: Selection, context: ActiveContext) -> Plan:
         floor=budget.floor(selection.layout.floor),
         rungs=tuple(rungs),
         fates=_fates(selection),
+        reasons=_reasons(selection),
         parts=partition(history, selection.policy, since=selection.layout.cut).sizes(),
         context=context,
         tokenizer=history.counter.estimator.name,
@@ -122,6 +123,14 @@ def _fates(selection: Selection) -> dict[int, Fate]:
         fate: Fate = "kept" if piece.form == "verbatim" else piece.form
         fates.update((i, "pinned" if i in pinned else fate) for i in piece.positions)
     return fates
+
+
+def _reasons(selection: Selection) -> dict[int, tuple[Reason, int]]:
+    return {
+        i: (piece.why, i if piece.held is None else piece.held)
+        for piece in selection.layout.pieces()
+        for i in piece.positions
+    }
 
 
 def _rungs(selection: Selection, context: ActiveContext) -> Iterator[Rung]:

@@ -16,6 +16,26 @@ RungName = Literal[
     "mask", "summarize", "age", "merge", "record", "lower keep counts", "clip", "close", "rest"
 ]
 Fate = Literal["kept", "pinned", "masked", "clipped", "covered"]
+Reason = Literal[
+    "system", "pin", "newest words", "words", "first request", "checkpoint", "important", "recent",
+    "room",
+]  # fmt: skip
+REASONS: Mapping[Reason, str] = {
+    "system": "the system prompt stays word for word",
+    "pin": "it is pinned",
+    "newest words": "a person's newest message stays word for word",
+    "words": "it is among a person's newest messages",
+    "first request": "it is the session's first request",
+    "checkpoint": "it stands in for what came before this history",
+    "important": "it is marked important",
+    "recent": "it is among the newest messages",
+    "room": "there was room for it",
+}
+"""Why a message is in view, in words."""
+_FORMS: Mapping[str, str] = {
+    "masked": "of its tool output, no longer new, a stub is shown",
+    "clipped": "there was room for head and tail only",
+}
 
 
 class Rung(BaseModel):
@@ -52,6 +72,9 @@ class Plan(BaseModel):
     rungs: tuple[Rung, ...] = ()
     fates: Mapping[int, Fate] = Field(default_factory=dict)
     """Position → what became of the message; positions not named are covered."""
+    reasons: Mapping[int, tuple[Reason, int]] = Field(default_factory=dict)
+    """Position of what is in view → why, and the position of the message that it is for: another
+    one where the two cannot be parted, as a call and its result."""
     why: str = ""
     """Why no more was done, where more was asked for."""
     context: ActiveContext
@@ -75,6 +98,29 @@ class Plan(BaseModel):
         if last is None or last.parents:
             return last.span.messages if last else 0
         return sum(c.span.messages for c in made if c.number == last.number and not c.parents)
+
+    def why_of(self, position: int) -> str:
+        """What became of the message there, and why: `kept: it is among the newest messages`.
+
+        Raises:
+            IndexError: the history had no such message.
+        """
+        if not 0 <= position < self.messages_before:
+            raise IndexError(f"there were {self.messages_before:,} messages, none at {position}")
+        if not self.fates:
+            return f"as before: {self.why or 'nothing was done'}"
+        fate = self.fates.get(position, "covered")
+        if fate == "covered":
+            held = (c for c in self.context.checkpoints if position in c.covered())
+            checkpoint = next(held, None)
+            return f"covered: {checkpoint.id} stands in for it" if checkpoint else "covered"
+        if position not in self.reasons:
+            return f"{fate}: everything fits"
+        reason, of = self.reasons[position]
+        why = REASONS[reason]
+        if of != position:
+            why = f"it cannot be parted from message {of}: {why}"
+        return f"{fate}: {'; '.join(filter(None, (why, _FORMS.get(fate))))}"
 
     def count(self, fate: Fate) -> int:
         """How many messages met that fate."""

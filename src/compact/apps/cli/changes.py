@@ -31,6 +31,8 @@ class ShownChange:
     after: Message | None
     tokens_before: int
     tokens_after: int
+    why: str = ""
+    """What became of it and why, in words."""
 
 
 def changes_of(plan: Plan, job: Job) -> list[ShownChange]:
@@ -55,6 +57,7 @@ def changes_of(plan: Plan, job: Job) -> list[ShownChange]:
                 after=now,
                 tokens_before=job.counter.message(message),
                 tokens_after=job.counter.message(now) if now else 0,
+                why=plan.why_of(position),
             )
         )
         changes += news.pop(message.id, ())

@@ -32,7 +32,7 @@ def diff(
     options: PlanOptions,
     *,
     full: Annotated[
-        bool, flag("--full", "Every message on a line of its own, new texts whole.")
+        bool, flag("--full", "Every message by itself, with the reason, new texts whole.")
     ] = False,
 ) -> None:
     """Show before and after, message by message.
@@ -70,6 +70,7 @@ def _json(change: ShownChange) -> dict[str, Any]:
         "id": known and known.id,
         "voice": change.voice,
         "fate": change.fate,
+        "why": change.why,
         "tokens_before": change.tokens_before,
         "tokens_after": change.tokens_after,
     }
@@ -80,6 +81,8 @@ def _lines(run: Sequence[ShownChange], *, full: bool) -> list[Text]:
     first = run[0]
     style = STYLES.get(first.fate, "")
     lines = [_summary(run) if len(run) > 1 else _row(first, full=full)]
+    if full and first.why:
+        lines.append(f"    {first.why}")
     if first.after is not None and first.fate in SIGNS:
         new = visible(render.words_of(first.after)).splitlines()
         shown = new if full else new[: CHECKPOINT_LINES if first.fate == "checkpoint" else 0]
