@@ -62,16 +62,18 @@ class BackgroundDraft:
         """Tokens of the prompt below which none is begun, because one was begun just now."""
 
     def consider(self, tokens: int, trigger: int) -> None:
-        """Begin a draft if the prompt is large enough, a model would write it and there is none.
-        For whoever holds the session's lock.
+        """Where the prompt is large enough, read ahead, and begin a draft if a model would write it
+        and there is none. For whoever holds the session's lock.
         """
-        if not self._state.waits or self._is_at_work or self._breaker.is_open:
-            return
         policy = self._state.policy_for(self._view.size)
         share = policy.draft_ratio / policy.trigger_ratio
-        if share >= 1 or not max(self._next_at, int(trigger * share)) <= tokens <= trigger:
+        if share >= 1 or not int(trigger * share) <= tokens <= trigger:
             return
-        if self._standing() is None:
+        if policy.summarizes:
+            self._state.reading.begin(self._state.history)
+        if not self._state.waits or self._is_at_work or self._breaker.is_open:
+            return
+        if tokens >= self._next_at and self._standing() is None:
             self.put_off(tokens)
             if not is_under_way(self._state, self._view.size):
                 self._work = blocking.BackgroundJob(self._write())
@@ -87,7 +89,8 @@ class BackgroundDraft:
         return draft
 
     def stop(self) -> None:
-        """Give up what is being written; returns when nobody writes any more."""
+        """Give up what is being written; returns when nobody writes or reads any more."""
+        self._state.reading.stop()
         if self._work is not None and not self._work.is_done:
             self._work.stop(PATIENCE)
         if self._draft is not None:

@@ -39,6 +39,7 @@ from compact.core.tokens import TokenCounter
 from compact.errors import NotFound, StoreFailed
 from compact.managers.history import SessionHistory
 from compact.managers.prompting import Preamble, Prompting
+from compact.managers.reading_ahead import ReadingAhead
 from compact.managers.session_log import KnownGoals, SessionLog
 
 MOST_RESERVED = 0.5
@@ -72,6 +73,7 @@ class SessionState:
     """By which the session's own text is made and recognized."""
     goals: tuple[Goal, ...] = ()
     calibration: Calibration = field(default_factory=Calibration)
+    reading: ReadingAhead = field(default_factory=ReadingAhead)
     log: SessionLog = field(init=False)
     """Its goals, modes, pins and shown system words."""
     gives_tools: bool = True

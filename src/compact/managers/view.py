@@ -389,14 +389,15 @@ class View:
         try:
             with failing_at(DRAFT):
                 drafts.begin_draft(state, self.size, self._base)
-            proposal = await pipeline.compress(
-                history,
-                policy,
-                budget=Budget(limit, overhead, hard=hard, words=self.window.words),
-                summarizer=summarizer,
-                emit=state.emit,
-                standing=standing,
-            )
+            with state.reading.finished():
+                proposal = await pipeline.compress(
+                    history,
+                    policy,
+                    budget=Budget(limit, overhead, hard=hard, words=self.window.words),
+                    summarizer=summarizer,
+                    emit=state.emit,
+                    standing=standing,
+                )
             if not isinstance(summarizer, ExtractiveSummarizer):
                 breaker.heard(proposal)
         except BaseException:

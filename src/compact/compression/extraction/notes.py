@@ -260,8 +260,9 @@ def weights_of(
     }
 
 
-def notes_of(history: History, *, known: Message | None = None) -> Notes:
-    """The notes of a history as it is now. What was read before is not read again.
+def notes_of(history: History, *, known: Message | None = None, until: int | None = None) -> Notes:
+    """The notes of a history as it is now, or of its first messages up to `until`, unless more were
+    read. What was read before is not read again.
 
     Of a history that is very long only the newest messages are read at first, behind `known`: what
     is known of those before.
@@ -273,7 +274,8 @@ def notes_of(history: History, *, known: Message | None = None) -> Notes:
         if start and known is not None:
             notes.read([known])
             notes.position = start
-    notes.read(history.told(i) for i in range(notes.position, len(history)))
+    stop = len(history) if until is None else until
+    notes.read(history.told(i) for i in range(notes.position, stop))
     history.notes = notes
     return notes
 

@@ -1,0 +1,65 @@
+"""Reading ahead: notes are taken of new messages between turns, so that the turn which compresses
+has little left to read. What they say is the same, whenever the messages were read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from threading import Thread
+
+from compact.compression.extraction.notes import FEW_MESSAGES, notes_of
+from compact.core.history import History
+from compact.errors import CompactError
+
+AT_ONCE = 32
+"""Messages that are read before it is looked whether anybody waits for the end."""
+
+
+class ReadingAhead:
+    """Reads a history in a thread, while its session waits for an answer."""
+
+    def __init__(self) -> None:
+        self._thread: Thread | None = None
+        self._stops = False
+        self._compressing = 0
+
+    def begin(self, history: History) -> None:
+        """Read what the history holds now, unless something is being read. For whoever holds the
+        session's lock.
+
+        The first reading of a long history is left to the compression, which knows the record that
+        it may begin with.
+        """
+        if self._compressing or (self._thread is not None and self._thread.is_alive()):
+            return
+        if history.notes is not None or len(history) <= FEW_MESSAGES:
+            self._stops = False
+            read = history, len(history)
+            self._thread = Thread(target=self._read, args=read, name="compact-reading", daemon=True)
+            self._thread.start()
+
+    @contextmanager
+    def finished(self) -> Iterator[None]:
+        """Wait until what was begun is read, and begin nothing meanwhile: notes have one reader."""
+        self._compressing += 1
+        try:
+            self._finish()
+            yield
+        finally:
+            self._compressing -= 1
+
+    def stop(self) -> None:
+        """Leave the rest to be read when it is needed, and wait until nobody reads."""
+        self._stops = True
+        self._finish()
+
+    def _finish(self) -> None:
+        if (thread := self._thread) is not None:
+            thread.join()
+
+    def _read(self, history: History, until: int) -> None:
+        read = 0
+        with suppress(CompactError):  # it is read again at the compression, which says what failed
+            while read < until and not self._stops:
+                read = notes_of(history, until=min(read + AT_ONCE, until)).position

@@ -1,0 +1,83 @@
+"""Notes are taken between turns, and say what they would have said."""
+
+from __future__ import annotations
+
+import json
+import threading
+from datetime import UTC, datetime
+from statistics import median
+
+import pytest
+
+from bench.histories import history
+from compact import CompactPolicy, ContextManager
+from compact.compression.extraction import notes
+from compact.core import defaults
+from compact.core.history import History
+from compact.errors import StoreFailed
+
+TALK = history(400)
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+def prompts(policy: CompactPolicy, *, loaded: int) -> list[str]:
+    """What a session's turns are shown; its ids and its time are those of every other one."""
+    number, shown = iter(range(10**9)), []
+    with (
+        defaults.using(new_id=lambda: f"{next(number):032x}", clock=lambda: NOON),
+        ContextManager(window=8_192, policy=policy, session_id="s") as ctx,
+    ):
+        ctx.add_messages(TALK[:loaded])
+        for message in TALK[loaded:]:
+            ctx.add_message(message)
+            shown.append(json.dumps(ctx.get_context_for_model()))
+        assert ctx.compressions > 3
+    return shown
+
+
+@pytest.mark.parametrize("loaded", [1, 200])
+def test_what_is_shown_is_the_same_with_and_without(loaded: int) -> None:
+    ahead, late = CompactPolicy(), CompactPolicy(draft_ratio=CompactPolicy().trigger_ratio)
+    assert prompts(ahead, loaded=loaded) == prompts(late, loaded=loaded)
+
+
+def test_the_compressing_turn_has_little_left_to_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    left: list[int] = []
+    read = notes.notes_of
+
+    def watched(history: History, **given: object) -> notes.Notes:
+        known = history.notes.position if isinstance(history.notes, notes.Notes) else 0
+        left.append(len(history) - known)
+        return read(history, **given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("compact.compression.stages.notes_of", watched)
+    with ContextManager(window=8_192) as ctx:
+        for message in TALK:
+            ctx.add_message(message)
+            ctx.get_context_for_model()
+            ctx._state.reading._finish()  # an answer takes its time
+        assert len(left) == ctx.compressions > 3
+    assert median(left) <= 2, left
+
+
+def test_what_cannot_be_read_ahead_is_read_when_it_is_needed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fails(*_: object, **__: object) -> notes.Notes:
+        raise StoreFailed("the disk is away")
+
+    monkeypatch.setattr("compact.managers.reading_ahead.notes_of", fails)
+    with ContextManager(window=8_192) as ctx:
+        for message in TALK[:200]:
+            ctx.add_message(message)
+            ctx.get_context_for_model()
+        assert ctx.compressions > 0
+
+
+def test_closing_waits_for_no_long_reading() -> None:
+    ctx = ContextManager(window=8_192)
+    for message in TALK[:60]:
+        ctx.add_message(message)
+        ctx.get_context_for_model()
+    ctx.close()
+    assert "compact-reading" not in {thread.name for thread in threading.enumerate()}
