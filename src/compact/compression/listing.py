@@ -55,25 +55,23 @@ class Listing:
         there is room for; a name stands beside the file that it belongs to.
         """
         left = 0 if self.notes.is_plain_talk else min(room, page.left)
-        known = anchors.texts_of(anchors.find_all(f"{self.seen}\n{page.text()}"))
-        known |= {path.rsplit("/", 1)[1] for path in known if "/" in path}
+        told = page.text()
+        known = self._seen_names | _names_in(told)
         floor = page.left - int(self._most(COMMANDS) * left)
-        for order, command in enumerate(self._commands(page.text())):
+        untold = [command for command in self._commands if command not in told]
+        for order, command in enumerate(untold[:MOST_COMMANDS]):
             left -= page.add(COMMANDS, Row(f"- `{command}`", order), page.left - floor)
-        work = self.notes.work
-        root = _root_of([*work.files, *work.read])
-        written = _relative({f: n for f, (n, _) in reversed(work.files.items())}, root)
-        read = _relative(dict.fromkeys(reversed(work.read), 1), root)
+        root, written, read, homes = self._files
         left -= self.counter.text(root) + 2 * HEADING_TOKENS
         most = int(self._most(FILES) * left)
         files = self._taken(list(written)[:MOST_FILES], known, most)
         files += self._taken(list(read)[:MOST_FILES], known, most - self._cost(files))
         left -= self._cost(files)
-        untold = (x for x in self._likeliest if x not in known)
-        likely = [x for x in untold if not self._is_told_file(x, known, root)]
+        unknown = (x for x in self._likeliest if x not in known)
+        likely = [x for x in unknown if not self._is_told_file(x, known, root)]
         most = int(MOST_NAMES * max(1.0, self.emphasis.listed))
         names = self._taken(likely[:most] if self._most(NAMES) else (), known, left)
-        beside, others = _beside(names, self._homes(root, [*written, *read]), files)
+        beside, others = _beside(names, homes, files)
         rows = _file_rows(beside, written)
         for row in [Row(f"- all under {root}", -1), *rows] if root and rows else rows:
             page.add(FILES, row)
@@ -84,6 +82,22 @@ class Listing:
     def _most(self, title: str) -> float:
         """The largest share of the lists' room that one of them may take."""
         return _MOST[title] * self.emphasis.of(title)
+
+    @cached_property
+    def _seen_names(self) -> set[str]:
+        """The names that the reader sees beside the page."""
+        return _names_in(self.seen)
+
+    @cached_property
+    def _files(self) -> tuple[str, dict[str, int], dict[str, int], dict[str, str]]:
+        """The folder that most files are in; the files that were written and those that were read,
+        by their names below it, the last ones first; and the file that a name belongs to.
+        """
+        work = self.notes.work
+        root = _root_of([*work.files, *work.read])
+        written = _relative({f: n for f, (n, _) in reversed(work.files.items())}, root)
+        read = _relative(dict.fromkeys(reversed(work.read), 1), root)
+        return root, written, read, self._homes(root, [*written, *read])
 
     def _homes(self, root: str, files: Sequence[str]) -> dict[str, str]:
         """The file that a name belongs to: where it was defined, else where it was seen last."""
@@ -140,9 +154,10 @@ class Listing:
 
         return sorted(rows, key=value)
 
-    def _commands(self, told: str) -> list[str]:
+    @cached_property
+    def _commands(self) -> list[str]:
         """The commands that check something or were run often, those run most and last first, each
-        once and whole, without those that stand above.
+        once and whole.
         """
         worth: dict[str, float] = {}
         for command, run in self.notes.work.commands.items():
@@ -150,8 +165,13 @@ class Listing:
             if (run.is_check or len(runs) >= OFTEN) and (said := as_told(command)):
                 worth[said] = worth.get(said, 0.0) + sum(runs)
         rows = sorted(worth, key=lambda command: -worth[command])
-        short = [command for command in rows if len(command) < LONGEST_COMMAND]
-        return [command for command in short if command not in told][:MOST_COMMANDS]
+        return [command for command in rows if len(command) < LONGEST_COMMAND]
+
+
+def _names_in(text: str) -> set[str]:
+    """The names in a text, of paths their last parts, too."""
+    names = anchors.texts_of(anchors.find_all(text))
+    return names | {path.rsplit("/", 1)[1] for path in names if "/" in path}
 
 
 def _beside(
