@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from compact.compression.extraction.notes import Notes, note_all
 from compact.compression.page import HEADING_TOKENS, Page, Row
@@ -68,9 +69,9 @@ class Listing:
         files += self._taken(list(read)[:MOST_FILES], known, most - self._cost(files))
         left -= self._cost(files)
         unknown = (x for x in self._likeliest if x not in known)
-        likely = [x for x in unknown if not self._is_told_file(x, known, root)]
-        most = int(MOST_NAMES * max(1.0, self.emphasis.listed))
-        names = self._taken(likely[:most] if self._most(NAMES) else (), known, left)
+        likely = (x for x in unknown if not self._is_told_file(x, known, root))
+        most = int(MOST_NAMES * max(1.0, self.emphasis.listed)) if self._most(NAMES) else 0
+        names = self._taken(list(islice(likely, most)), known, left)
         beside, others = _beside(names, homes, files)
         rows = _file_rows(beside, written)
         for row in [Row(f"- all under {root}", -1), *rows] if root and rows else rows:
