@@ -18,7 +18,7 @@ from compact.core import anchors
 from compact.core.messages import Message
 from compact.core.modes import ModeName
 from compact.core.policy import CompactPolicy
-from compact.core.voices import voice_of
+from compact.core.speakers import speaker_of
 from compact.errors import CannotFit
 from compact.storage.transcripts.transcript import Transcript
 from compact.wiring import token_counter
@@ -128,7 +128,7 @@ def summary(transcript: Transcript, window: int, mode: ModeName) -> str:
 def error_lines(messages: Sequence[Message]) -> frozenset[str]:
     """The distinct lines of tools' output that name errors."""
     texts = [result.text for m in messages for result in m.tool_results]
-    texts += [m.text for m in messages if voice_of(m) in ("observation", "tool")]
+    texts += [m.text for m in messages if speaker_of(m) in ("observation", "tool")]
     return frozenset(line for text in texts for line in anchors.error_lines(text, most=_EVERY))
 
 

@@ -25,8 +25,8 @@ from typing import Any, Literal
 
 from compact import compress, wiring
 from compact.core import facts, sentences
+from compact.core.speakers import Speaker
 from compact.core.terms import STOP_WORDS
-from compact.core.voices import Voice
 from compact.errors import CannotFit
 
 SIZES = (1_000, 2_000, 4_000)
@@ -45,7 +45,7 @@ _TOKENIZER = "o200k"
 class Said:
     """One message: who spoke, by role and by name."""
 
-    voice: Voice
+    speaker: Speaker
     name: str
     text: str
 
@@ -94,8 +94,8 @@ def locomo(folder: Path) -> Iterator[Chat]:
         number = 1
         while rows := talk.get(f"session_{number}"):
             for row in rows:
-                voice: Voice = "person" if row["speaker"] == talk["speaker_a"] else "assistant"
-                places[row["dia_id"]] = said = Said(voice, row["speaker"], row["text"])
+                speaker: Speaker = "person" if row["speaker"] == talk["speaker_a"] else "assistant"
+                places[row["dia_id"]] = said = Said(speaker, row["speaker"], row["text"])
                 chat.messages.append(said)
             number += 1
         for row in record["qa"]:
@@ -149,7 +149,7 @@ def newest(chat: Chat, size: int, count: Callable[[str], int]) -> str:
 def compressed(chat: Chat, size: int, count: Callable[[str], int]) -> str:
     """What `compress` makes of it, as text; the newest messages where that cannot fit."""
     roles = {"person": "user", "assistant": "assistant"}
-    messages = [{"role": roles[s.voice], "content": s.text} for s in chat.messages]
+    messages = [{"role": roles[s.speaker], "content": s.text} for s in chat.messages]
     try:
         kept = compress(messages, max_tokens=size, tokenizer=_TOKENIZER)
     except CannotFit:
@@ -160,7 +160,7 @@ def compressed(chat: Chat, size: int, count: Callable[[str], int]) -> str:
 def chosen(chat: Chat, size: int, count: Callable[[str], int]) -> str:
     """The sentences that tell most."""
     items = [
-        facts.Said(position, said.voice, sentence)
+        facts.Said(position, said.speaker, sentence)
         for position, said in enumerate(chat.messages)
         for line in sentences.lines_of(said.text)
         for sentence in sentences.sentences_of(line)

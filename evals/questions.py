@@ -23,7 +23,7 @@ from compact.compression.extraction.work import WorkLog
 from compact.core import anchors, sentences
 from compact.core.messages import Message, visible_texts
 from compact.core.redaction import redact
-from compact.core.voices import person_text, voice_of
+from compact.core.speakers import person_text, speaker_of
 
 Kind = Literal["recall", "artifact", "continuation", "decision", "error"]
 KINDS: tuple[Kind, ...] = ("recall", "artifact", "continuation", "decision", "error")
@@ -226,7 +226,7 @@ def _has_secret(probe: Probe) -> bool:
 
 def _words(message: Message) -> str:
     """What a person said; nothing where it is not a person's message."""
-    return person_text(message) if voice_of(message) == "person" else ""
+    return person_text(message) if speaker_of(message) == "person" else ""
 
 
 def _name(path: str) -> str:

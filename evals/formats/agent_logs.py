@@ -46,12 +46,12 @@ class AgentLog:
         wire: object,
         *,
         row: Row,
-        voice: str | None = None,
+        speaker: str | None = None,
         time: datetime | None = None,
     ) -> None:
         """Take the chat completions dictionary made of the row at an index.
 
-        `voice` is who really speaks, where the log tells (`metadata.source`).
+        `speaker` is who really speaks, where the log tells (`metadata.source`).
 
         Raises:
             InvalidTranscript: naming the field that is wrong.
@@ -65,8 +65,8 @@ class AgentLog:
         update: dict[str, object] = {}
         if message.id in self._rows:
             update["id"] = f"m{len(self._messages)}-{index}"
-        if voice is not None:
-            update["metadata"] = MessageMetadata(source=voice)
+        if speaker is not None:
+            update["metadata"] = MessageMetadata(source=speaker)
         if time is not None:
             update["timestamp"] = time
         message = message.model_copy(update=update) if update else message

@@ -41,10 +41,10 @@ def read(
         if not isinstance(row, dict):
             log.add(index, row, row={})
             continue
-        voice = None
+        speaker = None
         if row.get("role") == "user":
-            voice = "observation" if has_task else "person"
+            speaker = "observation" if has_task else "person"
             has_task = True
         wire = {k: v for k, v in row.items() if k != "extra"}
-        log.add(index, wire, row=row, voice=voice)
+        log.add(index, wire, row=row, speaker=speaker)
     return log.transcript(NAME, title=value.get("instance_id"))

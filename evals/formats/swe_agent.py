@@ -41,14 +41,14 @@ def read(
         if not isinstance(row, dict):
             log.add(index, row, row={})
             continue
-        voice = _voice(row, has_task=has_task)
-        has_task |= voice == "person"
+        speaker = _speaker(row, has_task=has_task)
+        has_task |= speaker == "person"
         for wire in _wires(row):
-            log.add(index, wire, row=row, voice=voice)
+            log.add(index, wire, row=row, speaker=speaker)
     return log.transcript(NAME, title=value.get("environment"))
 
 
-def _voice(row: Mapping[str, Any], *, has_task: bool) -> str | None:
+def _speaker(row: Mapping[str, Any], *, has_task: bool) -> str | None:
     if row.get("role") != "user":
         return None
     if row.get("is_demo"):

@@ -14,7 +14,7 @@ from compact.compression.extraction.notes import Notes
 from compact.core.checkpoints import SummaryRequest
 from compact.core.modes import MODES, ModeName
 from compact.core.sentences import sentences_of, topic_of
-from compact.core.voices import voice_of
+from compact.core.speakers import speaker_of
 from tests.compression.saying import COUNTER, edit, fail, run, said, section
 
 SAMPLE = resources.files("compact.apps.cli") / "sample" / "harbour.jsonl"
@@ -161,7 +161,7 @@ def test_errors_of_an_agent_without_tool_calls_are_told():
         else m
         for i, m in enumerate(messages)
     ]
-    assert voice_of(messages[1]) == "observation"
+    assert speaker_of(messages[1]) == "observation"
     told = {mode: summary(messages, mode, 1_500) for mode in ("assistant", "debugger")}
     assert sum(x in told["assistant"] for x in lines) <= 6
     assert all(x in told["debugger"] for x in lines)

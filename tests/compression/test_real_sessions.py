@@ -17,7 +17,7 @@ import pytest
 from compact import plan, wiring
 from compact.core.formats.known import format_named
 from compact.core.plan import Plan
-from compact.core.voices import voice_of
+from compact.core.speakers import speaker_of
 from compact.errors import CannotFit, InvalidTranscript
 from compact.storage.transcripts.transcript import Transcript
 from evals import formats
@@ -149,7 +149,7 @@ def judged(transcript: Transcript, window: int, seen: Counter[str]) -> Iterator[
 
 def protected_stays(transcript: Transcript, done: Plan) -> Iterator[str]:
     """System prompt, pins and the newest words of a person, the very messages."""
-    persons = [m for m in transcript.messages if voice_of(m) == "person"]
+    persons = [m for m in transcript.messages if speaker_of(m) == "person"]
     kept = {m.id: m for m in done.context.messages}
     for message in transcript.messages:
         fixed = message.role in ("system", "developer") or message.is_pinned
@@ -163,7 +163,7 @@ def is_true(transcript: Transcript, window: int) -> bool:
     """Whether system prompt, tools, newest words and 256 tokens exceed the window."""
     wire = format_named(transcript.wire)
     system = [m for m in transcript.messages if m.role in ("system", "developer") or m.is_pinned]
-    persons = [m for m in transcript.messages if voice_of(m) == "person"]
+    persons = [m for m in transcript.messages if speaker_of(m) == "person"]
     floor = checker.prompt_tokens(wire.render([*system, *persons[-1:]]))
     tools = compressed(transcript, 10**9).floor["tools"]
     return floor + tools + judging.MARGIN > window

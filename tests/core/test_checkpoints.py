@@ -12,7 +12,7 @@ from compact.core.checkpoints import (
     summary_of,
 )
 from compact.core.own_text import keyed
-from compact.core.voices import voice_of
+from compact.core.speakers import speaker_of
 
 OWN, OTHER = keyed(b"of this store" * 2), keyed(b"of another one" * 2)
 
@@ -33,7 +33,7 @@ def test_our_text_is_recognized(summary):
     assert OWN.kind_of(text) == "Checkpoint"
     assert OTHER.kind_of(text) is None
     assert summary_of(text) == summary
-    assert voice_of(checkpoint.message(OWN)) == "checkpoint"
+    assert speaker_of(checkpoint.message(OWN)) == "checkpoint"
 
 
 EDITS = {

@@ -12,7 +12,7 @@ from compact.core.importance import importance
 from compact.core.messages import Message, MessageMetadata
 from compact.core.partition import partition, turns
 from compact.core.policy import CompactPolicy
-from compact.core.voices import voice_of
+from compact.core.speakers import speaker_of
 from tests import strategies
 
 
@@ -67,7 +67,7 @@ def test_turns_and_parts_cover_everything_once(made):
     past = history(made)
     listed = list(turns(past))[::-1]
     assert [i for turn in listed for i in turn] == list(range(len(past)))
-    assert all(voice_of(past[turn.start]) == "person" for turn in listed[1:])
+    assert all(speaker_of(past[turn.start]) == "person" for turn in listed[1:])
     parts = partition(past, CompactPolicy())
     assert sum(parts.sizes().values()) == len(past)
     assert min(parts.sizes().values()) >= 0

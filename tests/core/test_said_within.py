@@ -10,7 +10,7 @@ from compact.core.formats.known import format_named
 from compact.core.history import History
 from compact.core.messages import Message, MessageMetadata, PersonWords, ToolResult
 from compact.core.said_within import refusal_in, said_of, verdict_of, words_in, words_within
-from compact.core.voices import person_text, voice_of
+from compact.core.speakers import person_text, speaker_of
 from tests.pace import is_linear
 
 REFUSED = (
@@ -205,7 +205,7 @@ def test_such_a_message_stays_a_tools():
     block = {"type": "tool_result", "tool_use_id": "a", "content": REASON + "no", "is_error": True}
     raw = {"role": "user", "content": [block]}
     read = format_named("anthropic").parse(raw, 0)
-    assert voice_of(read) == "tool"
+    assert speaker_of(read) == "tool"
     assert person_text(read) == ""
     counter = wiring.token_counter("anthropic", tokenizer="chars")
     assert list(History([raw], format_named("anthropic"), counter).persons()) == []

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from compact.core.messages import Message
-from compact.core.voices import voice_of
+from compact.core.speakers import speaker_of
 from compact.errors import InvalidTranscript
 from compact.storage.transcripts import reading, table
 from compact.storage.transcripts.writing import write
@@ -120,10 +120,10 @@ def test_one_of_many_conversations_is_chosen_by_number(name, count):
 def test_only_the_task_of_a_swe_agent_is_a_persons():
     """C-8, K-4: observations and demonstrations are not a person's words."""
     messages = read(FIXTURES / "swe_agent.traj").messages
-    voices = ["system", "injected", "person", "assistant", "observation"]
-    assert [voice_of(m) for m in messages] == voices
+    speakers = ["system", "injected", "person", "assistant", "observation"]
+    assert [speaker_of(m) for m in messages] == speakers
     messages = read(FIXTURES / "swe_agent_tools.traj").messages
-    assert [voice_of(m) for m in messages] == [
+    assert [speaker_of(m) for m in messages] == [
         "system", "person", "assistant", "tool", "observation",
     ]  # fmt: skip
     assert calls(messages) == [("call_9", "open", '{"path": "parser.py"}')]
@@ -132,7 +132,7 @@ def test_only_the_task_of_a_swe_agent_is_a_persons():
 
 def test_only_the_task_of_a_mini_swe_agent_is_a_persons():
     transcript = read(FIXTURES / "mini_swe_agent.traj.json")
-    assert [voice_of(m) for m in transcript.messages] == [
+    assert [speaker_of(m) for m in transcript.messages] == [
         "system", "person", "assistant", "observation", "assistant", "observation",
     ]  # fmt: skip
     assert transcript.title == "toy__toy-1"

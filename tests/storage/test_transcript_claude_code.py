@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from compact.core.messages import Message, MessageMetadata, Text, Thinking, ToolResult
-from compact.core.voices import voice_of
+from compact.core.speakers import speaker_of
 from compact.storage.transcripts.reading import read
 from compact.storage.transcripts.writing import write
 
@@ -67,18 +67,18 @@ def test_what_is_no_message_is_left_out_and_noted(transcript):
 
 def test_who_speaks(transcript):
     """C-8: injected rows are not a person's words."""
-    voices = {m.id: voice_of(m) for m in transcript.messages}
-    assert voices[uuid(1)] == "person"
-    assert voices[uuid(8)] == "tool"
-    assert voices[uuid(15)] == "injected"
-    assert voices[uuid(23)] == "person"
+    speakers = {m.id: speaker_of(m) for m in transcript.messages}
+    assert speakers[uuid(1)] == "person"
+    assert speakers[uuid(8)] == "tool"
+    assert speakers[uuid(15)] == "injected"
+    assert speakers[uuid(23)] == "person"
 
 
 def test_active_takes_what_follows_the_last_boundary():
     """C-2: the summary stands in where its originals are not taken."""
     messages = read(PATH, active=True).messages
     assert [m.id for m in messages] == [uuid(21), uuid(22), uuid(23)]
-    assert [voice_of(m) for m in messages] == ["checkpoint", "assistant", "person"]
+    assert [speaker_of(m) for m in messages] == ["checkpoint", "assistant", "person"]
 
 
 def test_active_without_a_boundary_is_the_whole_file():
@@ -91,7 +91,7 @@ def test_a_summary_whose_originals_are_missing_stays():
     lines = PATH.read_bytes().splitlines(keepends=True)
     start = next(i for i, line in enumerate(lines) if b"compact_boundary" in line)
     messages = read(b"".join(lines[start:])).messages
-    assert [voice_of(m) for m in messages] == ["checkpoint", "assistant", "person"]
+    assert [speaker_of(m) for m in messages] == ["checkpoint", "assistant", "person"]
 
 
 def test_rewound_prompts_are_all_kept_in_log_order():
@@ -167,7 +167,7 @@ def test_our_own_file_is_read_again_the_same(transcript):
     again = read(text.encode())
     assert [m.content for m in again.messages] == [m.content for m in messages]
     assert [m.id for m in again.messages[1:]] == [m.id for m in messages[1:]]
-    assert voice_of(again.messages[0]) == "checkpoint"
+    assert speaker_of(again.messages[0]) == "checkpoint"
     assert write(again, again.messages) == text
     assert rows_of(write(again, again.messages[:-1]))[:-1] != []
 

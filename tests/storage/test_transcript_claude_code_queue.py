@@ -6,7 +6,7 @@ import json
 from compact.core.messages import PersonWords
 from compact.core.provider_rules import ANTHROPIC, violations
 from compact.core.said_within import words_within
-from compact.core.voices import person_text, voice_of
+from compact.core.speakers import person_text, speaker_of
 from compact.storage.transcripts.reading import read
 from compact.storage.transcripts.writing import write
 
@@ -56,8 +56,8 @@ class File:
 
     def shape(self):
         """The messages, a person's as their words, others as who speaks."""
-        voices = [(voice_of(m), person_text(m)) for m in self.read().messages]
-        return [words if voice == "person" else voice for voice, words in voices]
+        speakers = [(speaker_of(m), person_text(m)) for m in self.read().messages]
+        return [words if speaker == "person" else speaker for speaker, words in speakers]
 
 
 def test_a_prompt_typed_while_a_tool_ran_stands_after_its_result():
@@ -158,7 +158,7 @@ def test_recorded_answers_are_kept_as_a_persons_words():
     file = File().says("Go.").calls("a", name="AskUserQuestion")
     file.answers("a", 'User has answered your questions: "Which?"="…".', toolUseResult=recorded)
     message = file.read().messages[-1]
-    assert voice_of(message) == "tool"
+    assert speaker_of(message) == "tool"
     assert words_within(message) == (
         PersonWords("answer", 'the "old" bed", "When?"="now', "Which?", "a"),
         PersonWords("note", "gently", "Which?", "a"),

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from compact.core.messages import Message, MessageMetadata, Opaque, Thinking, ToolResult
-from compact.core.voices import voice_of
+from compact.core.speakers import speaker_of
 from compact.errors import InvalidTranscript
 from compact.storage.transcripts.reading import detect, read
 from compact.storage.transcripts.writing import writable, write
@@ -43,7 +43,7 @@ def compacted(**payload):
 
 
 def told(transcript):
-    return [(voice_of(m), m.text) for m in transcript.messages]
+    return [(speaker_of(m), m.text) for m in transcript.messages]
 
 
 @pytest.fixture
@@ -96,11 +96,11 @@ def test_reasoning_and_calls_of_a_reply_stay_together(transcript):
 
 def test_what_the_program_put_in_is_not_a_persons(transcript):
     """C-8: what an event says was typed is a person's, and nothing else in a user's role."""
-    voices = told(transcript)
-    assert [text for voice, text in voices if voice == "person"] == TYPED
-    injected = [text for voice, text in voices if voice == "injected"]
+    speakers = told(transcript)
+    assert [text for speaker, text in speakers if speaker == "person"] == TYPED
+    injected = [text for speaker, text in speakers if speaker == "injected"]
     assert [text[:12] for text in injected] == ["# AGENTS.md ", "<turn_aborte"]
-    assert [text[:12] for voice, text in voices if voice == "system"] == ["<permissions"]
+    assert [text[:12] for speaker, text in speakers if speaker == "system"] == ["<permissions"]
 
 
 def test_a_prompt_with_an_image_is_a_persons():
@@ -113,13 +113,13 @@ def test_a_prompt_with_an_image_is_a_persons():
     ]
     row = item(type="message", role="user", content=content)
     (message,) = read_rows([row, typed("What is this?\n")]).messages
-    assert voice_of(message) == "person"
+    assert speaker_of(message) == "person"
 
 
 def test_without_events_the_words_decide():
     """An older file does not say what was typed: nothing is called injected on that ground."""
     rows = [said("user", "Fix it."), said("user", "<environment_context>x</environment_context>")]
-    assert [voice for voice, _ in told(read_rows(rows))] == ["person", "injected"]
+    assert [speaker for speaker, _ in told(read_rows(rows))] == ["person", "injected"]
 
 
 def test_events_of_what_was_not_typed_are_told_by_their_kind():
@@ -127,7 +127,7 @@ def test_events_of_what_was_not_typed_are_told_by_their_kind():
         *(said("user", "Rules."), typed("Rules.", kind="user_instructions")),
         *(said("user", "Go on."), typed("Go on.", kind="plain")),
     ]
-    assert [voice for voice, _ in told(read_rows(rows))] == ["injected", "person"]
+    assert [speaker for speaker, _ in told(read_rows(rows))] == ["injected", "person"]
 
 
 def test_what_is_no_item_is_left_out_and_counted(transcript):
@@ -161,13 +161,13 @@ def test_ids_that_repeat_are_told_apart():
 
 
 def test_active_is_what_the_last_compaction_kept_and_what_follows():
-    """C-2: the person's messages keep their voice, whoever wrote them down again."""
+    """C-2: the person's messages keep their speaker, whoever wrote them down again."""
     found = read(PATH, active=True)
     at = next(i for i, row in enumerate(ROWS) if row["type"] == "compacted")
     kept = ROWS[at]["payload"]["replacement_history"]
     later = [row["payload"] for row in ROWS[at:] if row["type"] == "response_item"]
     assert [m.wire for m in found.messages] == [*kept, *later]
-    assert [text for voice, text in told(found) if voice == "person"] == TYPED
+    assert [text for speaker, text in told(found) if speaker == "person"] == TYPED
     assert len({m.id for m in found.messages}) == len(found.messages)
     assert set(found.rows) == {m.id for m in found.messages}
 

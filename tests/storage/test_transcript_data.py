@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from compact.core.messages import Message, MessageMetadata
-from compact.core.voices import voice_of
+from compact.core.speakers import speaker_of
 from compact.errors import InvalidTranscript
 from compact.storage.transcripts.writing import write
 from evals.formats import detect, read
@@ -70,7 +70,7 @@ def test_every_file_is_recognized_and_read(folder, capsys):
     if not paths:
         pytest.skip(f"no files in {folder}")
     counts: Counter[str] = Counter()
-    voices: Counter[str] = Counter()
+    speakers: Counter[str] = Counter()
     for path in paths:
         assert detect(path) == ("chat" if path.name.startswith("sft-") else FORMAT_OF[folder])
         numbers = conversations(path)
@@ -78,12 +78,12 @@ def test_every_file_is_recognized_and_read(folder, capsys):
             transcript = read(path, conversation=number)
             assert len({m.id for m in transcript.messages}) == len(transcript.messages)
             assert set(transcript.rows) == {m.id for m in transcript.messages}
-            voices.update(voice_of(m) for m in transcript.messages)
+            speakers.update(speaker_of(m) for m in transcript.messages)
             counts["messages read"] += len(transcript.messages)
         counts["files"] += 1
         counts["conversations"] += len(numbers)
     with capsys.disabled():
-        print(f"\n  {folder}: {dict(counts)} {dict(voices)}")
+        print(f"\n  {folder}: {dict(counts)} {dict(speakers)}")
 
 
 @pytest.mark.parametrize("folder", REFUSED)
@@ -143,7 +143,7 @@ def test_active_starts_with_the_last_real_summary():
         if "no compaction boundary" in " ".join(active.notes):
             assert active.messages == whole.messages
         else:
-            assert voice_of(active.messages[0]) == "checkpoint"
+            assert speaker_of(active.messages[0]) == "checkpoint"
             assert len(active.messages) < len(whole.messages)
 
 
@@ -157,7 +157,7 @@ def test_codex_items_are_read_once_and_what_was_typed_is_a_persons():
         typed = [row for row in rows if row["payload"].get("type") == "user_message"]
         whole = read(path)
         assert [m.wire for m in whole.messages] == items
-        assert sum(voice_of(m) == "person" for m in whole.messages) == len(typed) > 0
+        assert sum(speaker_of(m) == "person" for m in whole.messages) == len(typed) > 0
         bounds = [i for i, row in enumerate(rows) if row["type"] == "compacted"]
         kept = rows[bounds[-1]]["payload"]["replacement_history"] if bounds else []
         start = bounds[-1] if bounds else 0

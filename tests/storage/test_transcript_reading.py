@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from compact.core.messages import Message, Text, Thinking
-from compact.core.voices import voice_of
+from compact.core.speakers import speaker_of
 from compact.errors import InvalidTranscript
 from compact.storage.transcripts.reading import detect, read
 from compact.storage.transcripts.table import FORMATS
@@ -29,7 +29,7 @@ FORMAT_OF = {
 
 
 def said(messages: tuple[Message, ...]) -> list[tuple[str, str]]:
-    return [(voice_of(m), m.text) for m in messages if m.text]
+    return [(speaker_of(m), m.text) for m in messages if m.text]
 
 
 def calls(messages: tuple[Message, ...]) -> list[tuple[str, str, str]]:
@@ -276,7 +276,7 @@ def test_gemini_cli():
 def test_specstory_of_claude_code():
     transcript = read(FIXTURES / "specstory_claude.md")
     messages = transcript.messages
-    assert [text for voice, text in said(messages) if voice == "assistant"] == [
+    assert [text for speaker, text in said(messages) if speaker == "assistant"] == [
         "I read it.",
         "Because of the template.",
         "Still here:\n\n```go\nx := 1\n```",
@@ -305,7 +305,7 @@ def test_specstory_of_claude_code():
 def test_specstory_headings_in_code_and_outputs_are_quoted():
     """C-8: what a file or an output quotes is nobody's turn."""
     messages = read(FIXTURES / "specstory_claude.md").messages
-    people = [text for voice, text in said(messages) if voice == "person"]
+    people = [text for speaker, text in said(messages) if speaker == "person"]
     assert len(people) == 2
     assert "quoted, not said" in people[0]
     assert people[0].endswith("and I want to know why.")
@@ -339,7 +339,7 @@ def test_a_summary_in_specstory_is_a_checkpoint_only_where_its_originals_are_mis
         "This session is being continued from a previous conversation that ran out of context.\n\n"
     )
     turn = "_**User (2026-03-01 10:00:00Z)**_\n\nhi\n\n"
-    assert [voice_of(m) for m in read((head + summary + turn).encode()).messages] == [
+    assert [speaker_of(m) for m in read((head + summary + turn).encode()).messages] == [
         "checkpoint", "person",
     ]  # fmt: skip
     later = read((head + turn + summary).encode())

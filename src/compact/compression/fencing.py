@@ -31,15 +31,15 @@ from compact.core.messages import (
     visible_texts,
 )
 from compact.core.redaction import redact, secrets_of
-from compact.core.voices import voice_of
+from compact.core.speakers import speaker_of
 
 KNOWN = "Known already"
-"""The voice of the summary that is to be carried on."""
+"""The speaker of the summary that is to be carried on."""
 PART = "Story of part"
-"""The voice of a part's story, before its number."""
+"""The speaker of a part's story, before its number."""
 WRITTEN, GOALS, TASKS, WANTED = "Already written down", "Open goals", "Still to do", "To be kept"
-"""The voices of what is said beside the messages."""
-_VOICES = {
+"""The speakers of what is said beside the messages."""
+_SPEAKERS = {
     "system": "System",
     "person": "User",
     "assistant": "Assistant",
@@ -50,7 +50,7 @@ _VOICES = {
 }
 _ANSWERED = "User, in answer"
 _WHOLE = frozenset(("User", "Assistant", "Earlier story"))
-"""Voices whose words are never shortened."""
+"""Speakers whose words are never shortened."""
 _LONGEST_NAME = 60
 _HEAD_SHARE = 0.6
 _MARKER_DIGITS = 8
@@ -58,7 +58,7 @@ BLANK = "0" * _MARKER_DIGITS
 """Stands for a marker where there are no data yet."""
 _FENCE = re.compile(r"<{3}(?=data\b)|(?<=of data)>{3}")
 _FENCE_LINE = re.compile(r"< ?<<data\b|\bend of data ?>")
-_VOICE = re.compile(
+_SPEAKER = re.compile(
     r"^(?=[ \t]*(?:user|assistant|system|tool|observation|note by|earlier story|known already|"
     r"story of part|already written|open goals|still to do|to be kept)\b[^:\n]{0,80}:)",
     re.MULTILINE | re.IGNORECASE,
@@ -71,9 +71,9 @@ _UNSEEN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """What one voice said in one message, or a piece of that."""
+    """What one speaker said in one message, or a piece of that."""
 
-    voice: str
+    speaker: str
     text: str
     message: int
     """The message it belongs to, counted from 0."""
@@ -81,7 +81,7 @@ class Block:
     @property
     def shown(self) -> str:
         """The block behind who speaks."""
-        return f"{self.voice}: {_VOICE.sub('> ', self.text)}\n"
+        return f"{self.speaker}: {_SPEAKER.sub('> ', self.text)}\n"
 
 
 def harmless(text: str) -> str:
@@ -111,10 +111,10 @@ def blocks_of(
         rows = list(_said(message, names, longest, clean))
         if answer := clean((answers or {}).get(message.id, "")):
             rows.append((_ANSWERED, answer))
-        for voice, text in rows:
-            shown = text if voice in _WHOLE else shortened(text, longest)
+        for speaker, text in rows:
+            shown = text if speaker in _WHOLE else shortened(text, longest)
             if shown:
-                found.append(Block(voice, shown, number))
+                found.append(Block(speaker, shown, number))
     return found
 
 
@@ -136,9 +136,9 @@ def _said(
     message: Message, names: Mapping[str, str], longest: int, clean: Clean
 ) -> Iterator[tuple[str, str]]:
     """Who says what in a message: its words and calls as one, each tool's result by itself."""
-    voice = _VOICES[voice_of(message)]
-    if voice == _VOICES["checkpoint"]:
-        yield voice, clean(summary_of(message.text))
+    speaker = _SPEAKERS[speaker_of(message)]
+    if speaker == _SPEAKERS["checkpoint"]:
+        yield speaker, clean(summary_of(message.text))
         return
     words: list[str] = []
     for part in message.parts:
@@ -149,7 +149,7 @@ def _said(
         elif shown := _shown(part, longest, clean):
             words.append(shown)
     if words:
-        yield voice, "\n".join(words)
+        yield speaker, "\n".join(words)
 
 
 def _tool(name: str, result: ToolResult) -> str:
@@ -188,7 +188,7 @@ def shortened(text: str, longest: int) -> str:
 
 def marker_of(blocks: Iterable[Block]) -> str:
     """A marker that occurs in none of the blocks; the same blocks give the same."""
-    said = "\n".join(f"{block.voice}\n{block.text}" for block in blocks)
+    said = "\n".join(f"{block.speaker}\n{block.text}" for block in blocks)
     seed = hashlib.sha256(said.encode())
     while (marker := seed.hexdigest()[:_MARKER_DIGITS]) in said.lower():
         seed = hashlib.sha256(seed.digest())

@@ -37,7 +37,7 @@ from compact.core.messages import SYSTEM_ROLES, Message
 from compact.core.partition import recent_from
 from compact.core.plan import Reason
 from compact.core.policy import CompactPolicy
-from compact.core.voices import voice_of
+from compact.core.speakers import speaker_of
 from compact.errors import CannotFit
 
 LEAST_CHECKPOINT = 96
@@ -258,7 +258,7 @@ class Ladder:
         tokens it took.
         """
         for position in range(min(len(self._history), LEADING)):
-            if voice_of(self._history[position]) == "checkpoint":
+            if speaker_of(self._history[position]) == "checkpoint":
                 fits = self._history.tokens(position) <= room * FIRST_REQUEST_SHARE
                 return self._hold(layout, position, "checkpoint") if fits else 0
         return 0
@@ -490,7 +490,7 @@ def _may_shorten(message: Message, piece: Piece) -> bool:
     spared = piece.spared
     if spared is not None and message.id == spared.id and not spared.text:
         return False  # also where it is text by now, since its call is not in view
-    return message.role != "user" or voice_of(message) != "checkpoint"
+    return message.role != "user" or speaker_of(message) != "checkpoint"
 
 
 def _worth_clipping(message: Message, tokens: int) -> int:

@@ -21,8 +21,8 @@ from compact.core.messages import Message, visible_texts
 from compact.core.modes import emphasis_of
 from compact.core.outline import Emphasis
 from compact.core.policy import CompactPolicy
+from compact.core.speakers import own_words_of
 from compact.core.telling import cleaned, cleaned_text
-from compact.core.voices import own_words_of
 
 MOST_READ = 1_000_000
 """Tokens of a session that are read for one checkpoint, the newest ones; a session that was

@@ -19,8 +19,8 @@ from itertools import pairwise
 from typing import Literal
 
 from compact.core.languages import CHARACTERS, FUNCTION_WORDS
+from compact.core.speakers import Speaker
 from compact.core.terms import STOP_WORDS
-from compact.core.voices import Voice
 
 EntityKind = Literal["name", "title", "money", "percent", "date", "time", "number", "id"]
 
@@ -123,7 +123,7 @@ class Said:
     """A sentence, the position of its message, and who spoke."""
 
     position: int
-    voice: Voice
+    speaker: Speaker
     text: str
 
 
@@ -136,13 +136,13 @@ def entities(text: str) -> tuple[Entity, ...]:
     return tuple(dict.fromkeys(_read(text).found))
 
 
-def fact_worth(sentence: str, voice: Voice) -> float:
+def fact_worth(sentence: str, speaker: Speaker) -> float:
     """How much a sentence of plain talk tells that a later turn may ask for, 0 to 1.
 
     What it names and its telling words count, and that a person speaks of himself and what is his;
     a question counts less.
     """
-    return _worth(_read(sentence), voice)
+    return _worth(_read(sentence), speaker)
 
 
 def select(items: Sequence[Said], budget: int, cost: Callable[[str], int]) -> list[Said]:
@@ -194,24 +194,24 @@ class _WeighedSentence:
 
 
 def _rows(items: Sequence[Said]) -> list[_WeighedSentence]:
-    length: Counter[Voice] = Counter()
+    length: Counter[Speaker] = Counter()
     for item in items:
-        length[item.voice] += len(item.text)
+        length[item.speaker] += len(item.text)
     total = length.total()
     rows: list[_WeighedSentence] = []
     for item in items:
-        row = _row(item.text, item.voice)
-        share = max(1, length[item.voice]) / max(1, total)
+        row = _row(item.text, item.speaker)
+        share = max(1, length[item.speaker]) / max(1, total)
         rows.append(_WeighedSentence(row.worth * math.pow(share, -TALKATIVE), row.terms, row.named))
     return rows
 
 
 @lru_cache(maxsize=REMEMBERED)
-def _row(text: str, voice: Voice) -> _WeighedSentence:
+def _row(text: str, speaker: Speaker) -> _WeighedSentence:
     """A sentence by itself. A session's sentences are weighed at each compression again."""
     read = _read(text)
     named = _terms(_WORD.findall(" ".join([entity.text for entity in read.found]).lower()))
-    return _WeighedSentence(_worth(read, voice), read.terms, named)
+    return _WeighedSentence(_worth(read, speaker), read.terms, named)
 
 
 def _weights(items: Sequence[Said], rows: Sequence[_WeighedSentence]) -> dict[str, float]:
@@ -245,10 +245,10 @@ def _read(text: str) -> _Read:
     return _Read(text, words, _terms(words), tuple(_entities(text, german=german)))
 
 
-def _worth(read: _Read, voice: Voice) -> float:
+def _worth(read: _Read, speaker: Speaker) -> float:
     worth = 0.2 + 0.3 * min(1.0, len(read.found) / 3) + 0.2 * min(1.0, len(read.terms) / 8)
     if _of_oneself(read):
-        worth += 0.3 if voice == "person" else 0.1
+        worth += 0.3 if speaker == "person" else 0.1
     return worth * QUESTION if read.text.rstrip().endswith(("?", "？")) else worth
 
 

@@ -21,9 +21,9 @@ from compact.core.instructions import find_instructions
 from compact.core.messages import SYSTEM_ROLES, Message
 from compact.core.own_text import OwnText, keyed
 from compact.core.redaction import Known
+from compact.core.speakers import marked, may_be_persons, own_words_of
 from compact.core.telling import cleaned
 from compact.core.tokens import TokenCounter
-from compact.core.voices import marked, may_be_persons, own_words_of
 from compact.errors import InvalidMessage
 
 Item = Message | Mapping[str, Any]

@@ -1,9 +1,9 @@
 """How important a message is, 0 to 1: instructions and explicit requests of a person outrank
 chatter (requirement C-4).
 
-    importance = min(1, voice + instruction + question + decision + error + code + recency)
+    importance = min(1, speaker + instruction + question + decision + error + code + recency)
 
-    voice        system .40 · person .20 · checkpoint .20 · assistant .10 · all others .00
+    speaker      system .40 · person .20 · checkpoint .20 · assistant .10 · all others .00
     instruction  .35 × the best `core.instructions.score_of` of a person's lines, above plain ones
     question     .08 where a person asks
     decision     .12 where somebody decides (cues of `core.sentences`)
@@ -24,9 +24,9 @@ from collections.abc import Mapping, Sequence
 from compact.core import anchors, sentences
 from compact.core.instructions import find_instructions
 from compact.core.messages import Message
-from compact.core.voices import Voice, own_words_of, voice_of
+from compact.core.speakers import Speaker, own_words_of, speaker_of
 
-VOICE: Mapping[Voice, float] = {
+SPEAKER: Mapping[Speaker, float] = {
     "system": 0.40,
     "person": 0.20,
     "checkpoint": 0.20,
@@ -55,10 +55,10 @@ def importance(message: Message, *, age: float = 0) -> float:
 
 def lasting(message: Message) -> float:
     """The part of the importance that does not depend on age."""
-    voice = voice_of(message)
+    speaker = speaker_of(message)
     text = message.text[:LOOKED_AT]
-    score = VOICE.get(voice, 0.0)
-    if voice == "person":
+    score = SPEAKER.get(speaker, 0.0)
+    if speaker == "person":
         found = find_instructions(own_words_of(message)[:LOOKED_AT], "", 0)
         best = max((x.score for x in found), default=0.0)
         score += INSTRUCTION * max(0.0, best - PLAIN) / (1 - PLAIN)

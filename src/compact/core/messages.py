@@ -3,7 +3,7 @@
 A `Message` keeps the provider's own dictionary (`wire`) beside its parsed parts, so that what we
 did not change is rendered back byte for byte, unknown fields included. Reading and writing wire
 dictionaries lives in `core.formats`; who is *speaking* (a person, a tool, an injected reminder) is
-decided in `core.voices`.
+decided in `core.speakers`.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ tools give, or as a kind of text (`<page>`), or tells where its text is from; a 
 open with `>`, lines between quotation marks, indented code, JSON, and what follows the label that
 an agent puts before what a tool said. Other tags are how people divide a request (`<rules>`), and
 their words are theirs; in an answer of a model all tags open a passage. Who speaks is decided in
-`core.voices`.
+`core.speakers`.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ questions a tool asked, the reason why a call was refused. The rules:
    tool asks a person anyway: any tool can fail with a text that looks like one.
 4. What the agent wrote around the words (its opening, its closing advice) is not theirs.
 
-The message stays a tool's (`core.voices`): no turn starts here.
+The message stays a tool's (`core.speakers`): no turn starts here.
 """
 
 from __future__ import annotations

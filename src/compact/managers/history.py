@@ -23,8 +23,8 @@ from compact.core.messages import Message
 from compact.core.own_text import headed
 from compact.core.protocols import SessionStore
 from compact.core.sessions import FIXED, PERSON, Branch, Entry
+from compact.core.speakers import marked, may_be_persons
 from compact.core.tokens import TokenCounter
-from compact.core.voices import marked, may_be_persons
 from compact.errors import NotFound, Superseded
 
 PAGE = 32

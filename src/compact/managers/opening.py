@@ -29,9 +29,9 @@ from compact.core.prompts import PromptParts
 from compact.core.protocols import SessionStore, Summarizer, TokenEstimator
 from compact.core.resolving import Setting
 from compact.core.sessions import DEFAULT_SCOPE, Branch, Session
+from compact.core.speakers import marked
 from compact.core.tiers import TierSettings
 from compact.core.tokens import TokenCounter
-from compact.core.voices import marked
 from compact.errors import InvalidArgument, InvalidConfig, InvalidMessage, NotFound
 from compact.managers.compress import checked_size, parts_beside
 from compact.managers.prompting import Preamble, Prompting, mode_in

@@ -22,7 +22,7 @@ from compact.core.markers import Marker, marked_lines, markers_in, stands_in
 from compact.core.messages import Message
 from compact.core.progress import GoalProgress, progress
 from compact.core.prompts import how_to_mark
-from compact.core.voices import voice_of
+from compact.core.speakers import speaker_of
 from compact.managers.opening import parsed_all
 from compact.managers.session_log import EVER, KnownGoals
 from compact.managers.state import SessionState
@@ -146,7 +146,7 @@ def _tell(state: SessionState, news: Event | None) -> None:
 
 def _marked(message: Message) -> list[tuple[str, Marker]]:
     """The markers of a message that an assistant said, each with its line."""
-    if message.role != "assistant" or voice_of(message) != "assistant":
+    if message.role != "assistant" or speaker_of(message) != "assistant":
         return []
     found = marked_lines(_THOUGHTS.sub("", message.text))
     taught = markers_in(how_to_mark()) if found else ()
@@ -171,6 +171,6 @@ def _told_by_tools(state: SessionState, at: int) -> Iterator[str]:
     """What tools said in the messages before a position."""
     for position in range(max(0, at - MOST_TOLD), at):
         message = state.history[position]
-        if message.role == "user" and voice_of(message) == "observation":
+        if message.role == "user" and speaker_of(message) == "observation":
             yield message.text
         yield from (result.text for result in message.tool_results)

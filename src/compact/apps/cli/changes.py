@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, get_args
 
 from compact.core.messages import Message
 from compact.core.plan import Fate, Plan
-from compact.core.voices import voice_of
+from compact.core.speakers import speaker_of
 
 if TYPE_CHECKING:
     from compact.apps.cli.jobs import Job
@@ -25,7 +25,7 @@ class ShownChange:
     """What became of one message; `number` counts from 0 and is None for what is new."""
 
     number: int | None
-    voice: str
+    speaker: str
     fate: str
     before: Message | None
     after: Message | None
@@ -51,7 +51,7 @@ def changes_of(plan: Plan, job: Job) -> list[ShownChange]:
         changes.append(
             ShownChange(
                 number=position,
-                voice=voice_of(message),
+                speaker=speaker_of(message),
                 fate=fate,
                 before=message,
                 after=now,
@@ -73,20 +73,22 @@ def _news(plan: Plan, job: Job) -> dict[str, list[ShownChange]]:
         if message.id in known:
             last = message.id
             continue
-        voice = voice_of(message)
-        fate = "checkpoint" if voice == "checkpoint" else "added"
+        speaker = speaker_of(message)
+        fate = "checkpoint" if speaker == "checkpoint" else "added"
         tokens = job.counter.message(message)
-        news.setdefault(last, []).append(ShownChange(None, voice, fate, None, message, 0, tokens))
+        news.setdefault(last, []).append(ShownChange(None, speaker, fate, None, message, 0, tokens))
     return news
 
 
-def fates_by_voice(changes: Sequence[ShownChange]) -> dict[str, dict[str, int]]:
+def fates_by_speaker(changes: Sequence[ShownChange]) -> dict[str, dict[str, int]]:
     """What became of how many messages of the conversation, by who spoke."""
     rows: dict[str, Counter[str]] = {}
     for change in changes:
         if change.number is not None:
-            rows.setdefault(change.voice, Counter())[change.fate] += 1
-    return {voice: {fate: row[fate] for fate in FATES if row[fate]} for voice, row in rows.items()}
+            rows.setdefault(change.speaker, Counter())[change.fate] += 1
+    return {
+        speaker: {fate: row[fate] for fate in FATES if row[fate]} for speaker, row in rows.items()
+    }
 
 
 def runs_of(changes: Sequence[ShownChange]) -> Iterator[list[ShownChange]]:

@@ -17,11 +17,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text as Text
 
-from compact.apps.cli.changes import FATES, changes_of, fates_by_voice
+from compact.apps.cli.changes import FATES, changes_of, fates_by_speaker
 from compact.apps.cli.words import counted, one_line, visible, whole
 from compact.core.context import render_text
 from compact.core.messages import Message
-from compact.core.voices import voice_of
+from compact.core.speakers import speaker_of
 from compact.wiring import file_formats
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ PARTS: Mapping[str, str] = {
     "free": "bright_black",
 }
 """The parts of a window, and what they look like."""
-VOICES: Mapping[str, str] = {
+SPEAKERS: Mapping[str, str] = {
     "system": "blue",
     "person": "bold",
     "checkpoint": "green",
@@ -194,8 +194,8 @@ def tokens_by_part(
     """
     parts = dict.fromkeys(PARTS, 0)
     for message in messages:
-        voice = voice_of(message)
-        part: str = voice if voice in ("system", "checkpoint") else "recent"
+        speaker = speaker_of(message)
+        part: str = speaker if speaker in ("system", "checkpoint") else "recent"
         if part == "recent" and message.id in pinned:
             part = "pinned"
         if part == "checkpoint" and message.text.startswith("[Record "):
@@ -244,7 +244,7 @@ def messages_json(rows: Iterable[Row]) -> list[dict[str, Any]]:
             "number": number,
             "id": message.id,
             "role": message.role,
-            "voice": voice_of(message),
+            "voice": speaker_of(message),
             "time": message.timestamp.isoformat(),
             "tokens": tokens,
             "text": words_of(message),
@@ -305,10 +305,10 @@ def show_messages(out: Console, rows: Iterable[Row], *, full: bool) -> None:
             continue
         at = "" if number is None else f"{number:,}"
         size = "" if tokens is None else f"{tokens:,}"
-        voice = voice_of(message)
-        line = f"{at:>7}  {time_of(message.timestamp):<16}  {voice:<11} {size:>8}  "
+        speaker = speaker_of(message)
+        line = f"{at:>7}  {time_of(message.timestamp):<16}  {speaker:<11} {size:>8}  "
         line += one_line(words_of(message), 200)
-        out.print(Text(line, VOICES.get(voice, "")), no_wrap=True, overflow="ellipsis")
+        out.print(Text(line, SPEAKERS.get(speaker, "")), no_wrap=True, overflow="ellipsis")
 
 
 def show_text(out: Console, head: str, text: str) -> None:
@@ -374,7 +374,7 @@ def plan_json(plan: Plan, job: Job) -> dict[str, Any]:
         "unchanged": plan.unchanged,
         "floor": dict(plan.floor),
         "rungs": [rung.model_dump(mode="json") for rung in plan.rungs],
-        "fates": fates_by_voice(changes_of(plan, job)),
+        "fates": fates_by_speaker(changes_of(plan, job)),
         "window": window_of(plan, job),
         # a file without times would get the time of this run: the same input, the same bytes
         "checkpoint": checkpoint and checkpoint.model_dump(mode="json", exclude={"until"}),
@@ -430,8 +430,8 @@ def show_floor(out: Console, plan: Plan) -> None:
 
 def show_fates(out: Console, plan: Plan, job: Job) -> None:
     """What became of the messages, by who spoke."""
-    fates = fates_by_voice(changes_of(plan, job))
-    rows = [(voice, *map(row.get, FATES)) for voice, row in fates.items()]
+    fates = fates_by_speaker(changes_of(plan, job))
+    rows = [(speaker, *map(row.get, FATES)) for speaker, row in fates.items()]
     show_table(out, ("messages of", *FATES), rows, right=FATES)
     out.print()
 

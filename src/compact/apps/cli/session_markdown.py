@@ -20,7 +20,7 @@ from compact.core.messages import (
     ToolResult,
 )
 from compact.core.sessions import Session
-from compact.core.voices import voice_of
+from compact.core.speakers import speaker_of
 
 _FENCE = re.compile(r"^ {0,3}(?P<fence>`{3,}|~{3,})(?P<rest>[^\n]*)$", re.MULTILINE)
 SNIFFED = 4_096
@@ -38,8 +38,8 @@ def written(session: Session, messages: Sequence[Message]) -> Iterator[str]:
     yield f"- messages: {len(messages):,}\n"
     yield f"- begun: {session.created_at.isoformat(' ', 'seconds')}\n"
     for number, message in enumerate(messages):
-        voice = voice_of(message)
-        who = _NAMES.get(voice, message.role)
+        speaker = speaker_of(message)
+        who = _NAMES.get(speaker, message.role)
         name = f" ({_line(message.name)})" if message.name else ""
         when = message.timestamp.isoformat(" ", "seconds")
         yield f"\n## {number:,} · {who}{name} · {when}\n"

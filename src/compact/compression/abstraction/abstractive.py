@@ -183,4 +183,4 @@ def shown(request: SummaryRequest, *, longest: int) -> list[Block]:
     source = MessageMetadata(source="checkpoint")
     known = Message(role="user", content=request.previous.text, metadata=source, id="known")
     blocks = blocks_of([known, *request.messages], request.answers, longest=longest)
-    return [replace(b, voice=KNOWN) if b.message == 0 else b for b in blocks]
+    return [replace(b, speaker=KNOWN) if b.message == 0 else b for b in blocks]

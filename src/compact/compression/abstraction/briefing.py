@@ -124,7 +124,7 @@ def beside(request: SummaryRequest, most: int) -> list[Block]:
         (TASKS, _listed(request.open_tasks, clean)),
         (WANTED, clean(request.guidance)),
     )
-    return [Block(voice, text, -1) for voice, text in rows if text]
+    return [Block(speaker, text, -1) for speaker, text in rows if text]
 
 
 def _filled(name: str, **values: object) -> str:

@@ -346,5 +346,5 @@ def fingerprint(request: SummaryRequest, blocks: Iterable[Block]) -> str:
     wishes = request.model_dump(exclude={"messages", "kept", "shortened", "answers", "previous"})
     asked = hashlib.sha256(repr(sorted(wishes.items())).encode("utf-8", "replace"))
     for block in blocks:
-        asked.update(f"\0{block.message}\0{block.voice}\0{block.text}".encode())
+        asked.update(f"\0{block.message}\0{block.speaker}\0{block.text}".encode())
     return asked.hexdigest()

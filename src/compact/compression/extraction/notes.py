@@ -23,7 +23,7 @@ from compact.core.messages import Message, ToolCall, ToolResult
 from compact.core.outline import DECISIONS, FACTS, LISTS, OPEN, RULES, sections_of
 from compact.core.recalls import asks
 from compact.core.said_within import verdict_of, words_within
-from compact.core.voices import own_words_of, person_text, voice_of
+from compact.core.speakers import own_words_of, person_text, speaker_of
 
 MOST_READ, FEW_MESSAGES = 1_000_000, 1_000
 """Tokens of a history that are read where nothing of it was read yet, the newest ones; and messages
@@ -99,7 +99,7 @@ class Notes:
         return self
 
     def _read(self, message: Message) -> None:
-        match voice_of(message):
+        match speaker_of(message):
             case "person":
                 self._read_person(message)
             case "checkpoint":

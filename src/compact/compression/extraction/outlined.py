@@ -61,6 +61,6 @@ def _beginnings(messages: Sequence[Message], counter: TokenCounter) -> Iterator[
     longest = sorted(said, key=lambda m: -len(m.text))[:MOST_BEGINNINGS]
     for message in (m for m in said if m in longest):
         words = shortened(" ".join(message.text[:TEXT_CHARS].split()), BEGINNING_TOKENS, counter)
-        voice = "User" if message.role == "user" else "Assistant"
+        speaker = "User" if message.role == "user" else "Assistant"
         size = f", {len(message.text):,} characters" if words.endswith("…") else ""
-        yield f"- {voice} ({short_id(message.id)}{size}): “{words}”"
+        yield f"- {speaker} ({short_id(message.id)}{size}): “{words}”"

@@ -61,14 +61,14 @@ may say why."""
 LINE_TOKENS = 3
 TOLD = ("  ", "- User: ", "- Assistant: ")
 """How a line begins that tells more than what was asked."""
-VOICES = {"person": "User", "assistant": "Assistant"}
-SPOKEN = frozenset(f"{name}: " for name in (*VOICES.values(), "System", "Tool"))
+SPEAKERS = {"person": "User", "assistant": "Assistant"}
+SPOKEN = frozenset(f"{name}: " for name in (*SPEAKERS.values(), "System", "Tool"))
 """What is no name: nobody may speak as another by saying so."""
 _NUMBER = re.compile(r"\d")
 _ENDS = (".", "!", "?", "…", ":", ";", "。", "！", "？", "”", ".)", ".`")
 """How a statement ends that needs no mark before the next one."""
-VOICE_TOKENS = 8
-"""Tokens of a line's voice, at most."""
+SPEAKER_TOKENS = 8
+"""Tokens of a line's speaker, at most."""
 MARKED = 1_000.0
 """What a line of a message that is marked important counts: more than any that is not."""
 MOST_OF_FILE = 5
@@ -214,7 +214,7 @@ class Teller:
             over = self.counter.text(lines) - cap
             if over <= 0:
                 return lines
-            left -= over + VOICE_TOKENS
+            left -= over + SPEAKER_TOKENS
         return ""
 
     def _select(
@@ -381,12 +381,12 @@ def _openings(turn: Turn) -> Iterator[Statement]:
 
 
 def _talked(rows: Sequence[Said], names: Mapping[int, str]) -> Iterator[str]:
-    """Statements as lines, those of one message in one line, each line with its voice: the name
+    """Statements as lines, those of one message in one line, each line with its speaker: the name
     under which its message was given, if there is one.
     """
-    for (at, voice), said in groupby(rows, key=lambda x: (x.position, x.voice)):
+    for (at, speaker), said in groupby(rows, key=lambda x: (x.position, x.speaker)):
         words = _joined([x.text for x in said])
-        if name := names.get(at, f"{VOICES[voice]}: "):
+        if name := names.get(at, f"{SPEAKERS[speaker]}: "):
             words = words.replace(name, "", 1) if at in names else words
         yield f"- {name}{words}"
 

@@ -52,7 +52,7 @@ NAMED = re.compile(r"[A-ZÀ-ÞА-Я][\w'.-]*(?: [A-ZÀ-ÞА-Я][\w'.-]*){0,2}: "
 """How words open that say themselves who speaks."""
 _TASK_BOX = re.compile(r"^\s*(?:[-*+]|\d{1,3}[.)])\s+\[([ xX])\]\s+(.+)$")
 
-Voice = Literal["person", "assistant"]
+Speaker = Literal["person", "assistant"]
 
 
 @dataclass(frozen=True, slots=True)

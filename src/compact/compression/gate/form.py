@@ -17,7 +17,7 @@ from compact.core.redaction import redact
 SMALLEST = 32
 """Tokens up to which a story may be as large as its source: there is no saying it shorter."""
 LEAST_SPOKEN, LEAST_TOLD = 150, 60
-"""Characters of a voice, and words of a story, from which their languages can be told."""
+"""Characters of a speaker, and words of a story, from which their languages can be told."""
 LONG_SENTENCE = 20
 """Words from which a single line is a sentence, and has an end."""
 _ENDS = frozenset(".!?…。！？；;:)]}\"'`»”*_")

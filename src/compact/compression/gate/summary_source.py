@@ -19,8 +19,8 @@ from compact.core.checkpoints import Summary, SummaryRequest
 from compact.core.languages import CHARACTERS, FUNCTION_WORDS
 from compact.core.messages import visible_texts
 from compact.core.redaction import secrets_of
+from compact.core.speakers import speaker_of
 from compact.core.tokens import TokenCounter
-from compact.core.voices import voice_of
 
 CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 """Letters that stand for words of their own."""
@@ -29,7 +29,7 @@ STEM = 5
 LEAST_LETTERS = 3
 """Letters of a word that tells something."""
 SAMPLE, SAMPLE_CHARS = 60, 400
-"""Of so many messages of a voice, evenly chosen, so many characters are its sample."""
+"""Of so many messages of a speaker, evenly chosen, so many characters are its sample."""
 _WORD = re.compile(rf"[{CJK}]|[^\W_{CJK}]+")
 _FUNCTION_WORDS = CHARACTERS.union(*FUNCTION_WORDS.values())
 _PROPER = re.compile(r"(?<=[^\W\d_A-ZÀ-Þ] |[,;] )[A-ZÀ-Þ][\w-]{2,40}")
@@ -143,9 +143,11 @@ class SummarySource:
     @cached_property
     def samples(self) -> tuple[str, str]:
         """A sample of what persons said, and one of what was said to them."""
-        voices = [(voice_of(each), each.text) for each in self.request.messages]
-        persons = [text for voice, text in voices if voice == "person"]
-        others = [text for voice, text in voices if voice in ("assistant", "checkpoint") and text]
+        speakers = [(speaker_of(each), each.text) for each in self.request.messages]
+        persons = [text for speaker, text in speakers if speaker == "person"]
+        others = [
+            text for speaker, text in speakers if speaker in ("assistant", "checkpoint") and text
+        ]
         return _sample(persons), _sample(others)
 
 

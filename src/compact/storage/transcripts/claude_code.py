@@ -33,7 +33,7 @@ from typing import Any
 from compact.core.formats.anthropic import Anthropic
 from compact.core.messages import Message, MessageMetadata, PersonWords
 from compact.core.said_within import refusal_in, said_of
-from compact.core.voices import person_text
+from compact.core.speakers import person_text
 from compact.errors import InvalidMessage, InvalidTranscript
 from compact.storage.transcripts.choosing import choose
 from compact.storage.transcripts.claude_code_queue import Queue

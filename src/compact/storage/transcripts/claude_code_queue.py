@@ -19,7 +19,7 @@ from typing import Any
 
 from compact.core.boundaries import may_cut_before
 from compact.core.messages import Message
-from compact.core.voices import person_text, spoken_text, voice_of
+from compact.core.speakers import person_text, speaker_of, spoken_text
 from compact.storage.transcripts.claude_code_writing import COMMON
 from compact.storage.transcripts.transcript import Row
 
@@ -126,7 +126,7 @@ def _words(text: str) -> str:
 def _is_repeated(prompt: _Prompt, after: Sequence[Message]) -> bool:
     """Whether the person's next message, before the model said anything, is this prompt."""
     for message in after:
-        match voice_of(message):
+        match speaker_of(message):
             case "assistant":
                 return False
             case "person":

@@ -68,7 +68,7 @@ def _json(change: ShownChange) -> dict[str, Any]:
     return {
         "number": change.number,
         "id": known and known.id,
-        "voice": change.voice,
+        "voice": change.speaker,
         "fate": change.fate,
         "why": change.why,
         "tokens_before": change.tokens_before,
@@ -100,13 +100,13 @@ def _row(change: ShownChange, *, full: bool) -> str:
     size = f"{change.tokens_before:,}"
     if change.tokens_after != change.tokens_before:
         size = f"{change.tokens_before:,} > {change.tokens_after:,}"
-    return f"{sign} {number:>11}  {change.fate:<10} {change.voice:<11} {size:>15}  {words}"
+    return f"{sign} {number:>11}  {change.fate:<10} {change.speaker:<11} {size:>15}  {words}"
 
 
 def _summary(run: Sequence[ShownChange]) -> str:
     first, last = run[0], run[-1]
-    voices = Counter(change.voice for change in run)
-    who = ", ".join(f"{count:,} {voice}" for voice, count in voices.most_common())
+    speakers = Counter(change.speaker for change in run)
+    who = ", ".join(f"{count:,} {speaker}" for speaker, count in speakers.most_common())
     numbers = f"{first.number}-{last.number}"
     size = f"{sum(change.tokens_before for change in run):,}"
     if first.fate == "covered":

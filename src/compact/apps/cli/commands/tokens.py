@@ -15,8 +15,8 @@ from compact.apps.cli.options import FileOptions, command
 from compact.apps.cli.progress import Progress
 from compact.apps.cli.words import counted, one_line
 from compact.core.messages import Image, Message, Text, Thinking, ToolCall, ToolResult
+from compact.core.speakers import person_text, speaker_of
 from compact.core.tokens import TokenCounter, image_tokens
-from compact.core.voices import person_text, voice_of
 
 TOOLS_SHOWN = 15
 BAR = 30
@@ -186,8 +186,8 @@ def usage_of(transcript: wiring.Transcript, counter: TokenCounter) -> WindowUsag
 
 def _kinds(message: Message, counter: TokenCounter) -> Iterator[tuple[str, int]]:
     """The kinds of a message's parts, each with its tokens."""
-    voice = voice_of(message)
-    kind = "tool_results" if voice == "tool" else voice
+    speaker = speaker_of(message)
+    kind = "tool_results" if speaker == "tool" else speaker
     for part in message.parts:
         match part:
             case Thinking():
@@ -201,7 +201,7 @@ def _kinds(message: Message, counter: TokenCounter) -> Iterator[tuple[str, int]]
                     yield "images", pictures
             case Image():
                 yield "images", counter.part(part)
-            case Text() if voice == "person":
+            case Text() if speaker == "person":
                 yield from _person(message, part, counter)
             case _:
                 yield kind, counter.part(part)

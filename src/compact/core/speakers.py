@@ -28,9 +28,9 @@ from compact.core.messages import Image, Message, Opaque, Text
 from compact.core.own_text import OwnText
 from compact.core.passages import begins_as_typed, ends_in_call, own_words, said_in
 
-Voice = Literal["system", "person", "assistant", "tool", "observation", "injected", "checkpoint"]
+Speaker = Literal["system", "person", "assistant", "tool", "observation", "injected", "checkpoint"]
 
-_SOURCES: dict[str, Voice] = {
+_SOURCES: dict[str, Speaker] = {
     "person": "person",
     "injected": "injected",
     "observation": "observation",
@@ -57,7 +57,7 @@ _LEFT_OUT = re.compile(r"\s*\[… about [\d,]+ tokens left out; [^\n]*…\]\s*$"
 """A tool's output of which `compression.shorten` left nothing."""
 
 
-def voice_of(message: Message) -> Voice:
+def speaker_of(message: Message) -> Speaker:
     """Who speaks in this message."""
     source = message.metadata.source
     if source is not None and source in _SOURCES:
@@ -69,16 +69,16 @@ def voice_of(message: Message) -> Voice:
             return "assistant"
         case "tool":
             return "tool"
-    return _voice_of_user(message)
+    return _speaker_of_user(message)
 
 
 def may_be_persons(message: Message, before: Callable[[], Message | None]) -> bool:
     """Whether a person said this, or may have: a label alone tells an observation only where the
     message before it calls a tool in plain text. What may be theirs is kept as theirs is.
     """
-    voice = voice_of(message)
-    if message.role != "user" or voice != "observation" or message.metadata.source is not None:
-        return message.role == "user" and voice == "person"
+    speaker = speaker_of(message)
+    if message.role != "user" or speaker != "observation" or message.metadata.source is not None:
+        return message.role == "user" and speaker == "person"
     if not begins_as_typed(message.text):
         return False
     answer = before()
@@ -86,7 +86,7 @@ def may_be_persons(message: Message, before: Callable[[], Message | None]) -> bo
 
 
 def marked(message: Message, own: OwnText) -> Message:
-    """The message with what of it is recognized as text of ours, so that its voice is told."""
+    """The message with what of it is recognized as text of ours, so that its speaker is told."""
     known, changed = message.metadata, dict[str, object]()
     if known.source is None and message.role == "user" and (kind := own.kind_of(message.text)):
         changed["source"] = "checkpoint" if kind in ("Checkpoint", "Record") else OURS
@@ -97,7 +97,7 @@ def marked(message: Message, own: OwnText) -> Message:
     return message.model_copy(update={"metadata": known.model_copy(update=changed)})
 
 
-def _voice_of_user(message: Message) -> Voice:
+def _speaker_of_user(message: Message) -> Speaker:
     if message.metadata.source in (OURS, "goals", "prompt"):
         return "injected"
     text = message.text
@@ -106,11 +106,11 @@ def _voice_of_user(message: Message) -> Voice:
     if _LEFT_OUT.match(text):
         return "observation"
     if not spoken_text(text) and not any(isinstance(p, Image | Opaque) for p in message.parts):
-        return "tool" if message.tool_results else _voice_of_passages(text)
+        return "tool" if message.tool_results else _speaker_of_passages(text)
     return "person"
 
 
-def _voice_of_passages(text: str) -> Voice:
+def _speaker_of_passages(text: str) -> Speaker:
     """Of a text in which nobody speaks."""
     return "observation" if _without_injected(text) else "injected"
 
@@ -146,7 +146,7 @@ def _without_injected(text: str) -> str:
 
 def person_text(message: Message) -> str:
     """The words a person said in this message; empty when nobody did."""
-    if voice_of(message) != "person":
+    if speaker_of(message) != "person":
         return ""
     if isinstance(message.content, str):
         return spoken_text(message.content)

@@ -12,8 +12,8 @@ from compact.core.formats.known import format_named
 from compact.core.history import History
 from compact.core.messages import Message, MessageMetadata
 from compact.core.own_text import keyed
+from compact.core.speakers import marked, own_words_of, person_text, speaker_of, spoken_text
 from compact.core.tokens import TokenCounter
-from compact.core.voices import marked, own_words_of, person_text, spoken_text, voice_of
 from compact.errors import CannotFit
 from compact.providers.tokenizers import tokenizer
 from tests.pace import is_linear
@@ -90,12 +90,12 @@ CASES = [
 
 
 @pytest.mark.parametrize(
-    ("role", "text", "voice", "words"), [c[1:] for c in CASES], ids=[c[0] for c in CASES]
+    ("role", "text", "speaker", "words"), [c[1:] for c in CASES], ids=[c[0] for c in CASES]
 )
-def test_who_speaks(role, text, voice, words):
+def test_who_speaks(role, text, speaker, words):
     """K-4: decided by role and text, in one place."""
     message = Message(role=role, content=text)
-    assert voice_of(message) == voice
+    assert speaker_of(message) == speaker
     assert person_text(message) == words
 
 
@@ -109,11 +109,11 @@ BLOCKS = [
 ]
 
 
-@pytest.mark.parametrize(("blocks", "voice", "words"), BLOCKS)
-def test_who_speaks_in_blocks(blocks, voice, words):
+@pytest.mark.parametrize(("blocks", "speaker", "words"), BLOCKS)
+def test_who_speaks_in_blocks(blocks, speaker, words):
     """K-4: a person's words beside a tool result count; a reminder beside it does not."""
     message = format_named("anthropic").parse({"role": "user", "content": blocks}, 0)
-    assert voice_of(message) == voice
+    assert speaker_of(message) == speaker
     assert person_text(message) == words
 
 
@@ -121,13 +121,13 @@ def test_who_speaks_in_blocks(blocks, voice, words):
 def test_what_a_reader_knew_decides(source):
     """K-4: the text decides only where nobody knew."""
     message = Message(role="user", content=REMINDER, metadata=MessageMetadata(source=source))
-    assert voice_of(message) == source
+    assert speaker_of(message) == source
 
 
 def test_a_tool_message_is_a_tools():
     """K-4: whatever it says."""
     raw = {"role": "tool", "tool_call_id": "a", "content": "Fix the build."}
-    assert voice_of(format_named("chat_completions").parse(raw, 0)) == "tool"
+    assert speaker_of(format_named("chat_completions").parse(raw, 0)) == "tool"
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_long_texts_are_read_in_linear_time(text):
 def test_what_a_tool_said_in_a_users_message_is_an_observation(text):
     """K-4: whatever the scaffold wraps it in."""
     message = Message(role="user", content=text)
-    assert voice_of(message) == "observation"
+    assert speaker_of(message) == "observation"
     assert person_text(message) == ""
 
 
@@ -194,15 +194,15 @@ def test_text_of_ours_is_told_by_its_key():
     """K-6: a heading that somebody else wrote, or changed the words of, is their text."""
     own, other = keyed(b"of this store"), keyed(b"of another one")
 
-    def voice(text):
-        return voice_of(marked(Message(role="user", content=text), own))
+    def speaker(text):
+        return speaker_of(marked(Message(role="user", content=text), own))
 
     text = CHECKPOINT.text(own)
-    assert voice(text) == "checkpoint"
-    assert voice(text + "!") == "person"
-    assert voice(CHECKPOINT.text(other)) == "person"
+    assert speaker(text) == "checkpoint"
+    assert speaker(text + "!") == "person"
+    assert speaker(CHECKPOINT.text(other)) == "person"
     words = hashlib.sha256(CHECKPOINT.summary.encode()).hexdigest()[:12]
-    assert voice(text.replace(own.digest(CHECKPOINT.summary), words)) == "person"
+    assert speaker(text.replace(own.digest(CHECKPOINT.summary), words)) == "person"
 
 
 def test_own_words_are_what_nobody_else_said():
@@ -210,6 +210,6 @@ def test_own_words_are_what_nobody_else_said():
     page = "<page>\nNever push.\n</page>"
     assert own_words_of(Message(role="user", content=f"{page}\nIs that so?")) == "Is that so?"
     alone = Message(role="user", content=page)
-    assert voice_of(alone) == "person"
+    assert speaker_of(alone) == "person"
     assert own_words_of(alone) == ""
     assert own_words_of(alone, opens=True) == page, "nobody has called a tool: it is the request"
