@@ -94,9 +94,9 @@ def test_a_system_prompt_in_other_words_is_what_is_told_of(tmp_path: Path) -> No
     program(file, SYSTEM)
     with ContextManager(window=8_192, store=file, session_id="garden") as ctx:
         history = ctx._state.history
-        assert history.told(0).text == SYSTEM["content"]
+        assert history.redacted(0).text == SYSTEM["content"]
         ctx.add_message(role="system", content="You are a cook.")
-        assert history.told(0).text == "You are a cook."
+        assert history.redacted(0).text == "You are a cook."
 
 
 def test_a_beginning_that_is_refused_changes_nothing(tmp_path: Path) -> None:

@@ -17,12 +17,12 @@ from compact.compression.values import Selection, Task
 from compact.core.checkpoints import Checkpoint, Level, SummaryRequest
 from compact.core.history import History
 from compact.core.levels import LEAST, LEVELS, level_at, older
+from compact.core.message_redaction import redact_message, redact_text
 from compact.core.messages import Message, visible_texts
 from compact.core.modes import emphasis_of
 from compact.core.outline import Emphasis
 from compact.core.policy import CompactPolicy
 from compact.core.speakers import own_words_of
-from compact.core.telling import cleaned, cleaned_text
 
 MOST_READ = 1_000_000
 """Tokens of a session that are read for one checkpoint, the newest ones; a session that was
@@ -84,7 +84,7 @@ def composer_of(selection: Selection) -> Composer | None:
         selection.history.counter,
         "\n".join(visible_texts([*stays, *in_view(selection)])),
         selection.policy.mode,
-        tuple(map(selection.history.told, selection.layout.shortened())),
+        tuple(map(selection.history.redacted, selection.layout.shortened())),
         selection.policy.strategy,
     )
 
@@ -187,13 +187,14 @@ def _request(
     layout, history = selection.layout, selection.history
     stays = [s.message(history.own) for s in selection.ageing.steps if isinstance(s, Checkpoint)]
     return SummaryRequest(
-        kept=_told(history, [*stays, *in_view(selection)]),  # first: what it gives away is known
-        messages=[history.told(i) for i in read],
+        # first: what it gives away is known
+        kept=_redacted(history, [*stays, *in_view(selection)]),
+        messages=[history.redacted(i) for i in read],
         record=record,
         notes=selection.notes,
         reach=reach,
         answers=_answers(layout, history),
-        shortened=[history.told(i) for i in layout.shortened()],
+        shortened=[history.redacted(i) for i in layout.shortened()],
         max_tokens=max(1, _asked_of_model(selection, cap)),
         stand_in_tokens=max(1, cap),
         level=level,
@@ -224,13 +225,13 @@ def _room_of_new(selection: Selection, source: int) -> int:
 def _wishes(selection: Selection) -> dict[str, Any]:
     """What every request says of how its summary is wanted."""
     policy, standing = selection.policy, selection.standing
-    clean = partial(cleaned_text, known=selection.history.secrets)
+    redacted = partial(redact_text, known=selection.history.secrets)
     return {
         "strategy": policy.strategy,
         "mode": policy.mode,
-        "guidance": clean(policy.guidance),
-        "goals": tuple(map(clean, standing.goals)) if standing else (),
-        "open_tasks": tuple(map(clean, standing.open_tasks)) if standing else (),
+        "guidance": redacted(policy.guidance),
+        "goals": tuple(map(redacted, standing.goals)) if standing else (),
+        "open_tasks": tuple(map(redacted, standing.open_tasks)) if standing else (),
     }
 
 
@@ -270,15 +271,15 @@ def _rewrite(selection: Selection, rewrite: Rewrite, more: Sequence[int]) -> Tas
     """
     history, sources, standing = selection.history, rewrite.sources, selection.standing
     assert standing is not None, "only a session has checkpoints that age"
-    kept = _told(history, in_view(selection))  # first: what it gives away is known
+    kept = _redacted(history, in_view(selection))  # first: what it gives away is known
     source = sum(c.span.tokens or 0 for c in sources)
     known = all(c.span.tokens is not None for c in sources)
     if known and source <= REBUILD * standing.caps.usable:
-        messages = [history.told(i) for c in sources for i in c.covered()]
+        messages = [history.redacted(i) for c in sources for i in c.covered()]
     else:
         messages = [c.message(history.own) for c in sources]
         source = sum(c.token_count for c in sources)
-    messages += [history.told(i) for i in more]
+    messages += [history.redacted(i) for i in more]
     emphasis = emphasis_of(selection.policy.mode, selection.policy.strategy)
     cap = _wanted(rewrite.cap - _heading_tokens(selection), source, emphasis)
     first = min(c.span.first for c in sources)
@@ -308,7 +309,7 @@ def _answers(layout: Layout, history: History) -> dict[str, str]:
             and asked not in layout.held
             and history.is_person(position)
         ):
-            found[history[asked].id] = own_words_of(history.told(position))
+            found[history[asked].id] = own_words_of(history.redacted(position))
     return found
 
 
@@ -317,9 +318,9 @@ def _heading_tokens(selection: Selection) -> int:
     return 40 + reference + selection.history.counter.framing.per_message + SLACK
 
 
-def _told(history: History, messages: Sequence[Message]) -> list[Message]:
+def _redacted(history: History, messages: Sequence[Message]) -> list[Message]:
     """Messages without secrets, as they may be told of."""
-    return [cleaned(message, history.secrets) for message in messages]
+    return [redact_message(message, history.secrets) for message in messages]
 
 
 def in_view(selection: Selection) -> list[Message]:

@@ -18,11 +18,11 @@ from pydantic import TypeAdapter, ValidationError
 from compact.core.formats.wire import WireFormat, record_at
 from compact.core.importance import importance
 from compact.core.instructions import find_instructions
+from compact.core.message_redaction import redact_message
 from compact.core.messages import SYSTEM_ROLES, Message
 from compact.core.own_text import OwnText, keyed
 from compact.core.redaction import Known
 from compact.core.speakers import marked, may_be_persons, own_words_of
-from compact.core.telling import cleaned
 from compact.core.tokens import TokenCounter
 from compact.errors import InvalidMessage
 
@@ -67,7 +67,7 @@ class History:
         """What was taken down of its first messages, to go on with (`compression.extraction`)."""
         self.secrets = Known()
         """Those of what was told of so far, wherever they stand."""
-        self._told: dict[int, tuple[Message, int]] = {}
+        self._redacted: dict[int, tuple[Message, int]] = {}
         self._importance: dict[int, float] = {}
         self._instructions: dict[int, int] = {}
         self._newer: list[int] = []
@@ -177,14 +177,14 @@ class History:
         """
         return ""
 
-    def told(self, position: int) -> Message:
+    def redacted(self, position: int) -> Message:
         """The message there as it may be told of: without secrets, also such as were given away
         elsewhere in what was told of so far.
         """
-        message, known = self._told.get(position, (self[position], -1))
+        message, known = self._redacted.get(position, (self[position], -1))
         if known < len(self.secrets):
-            message = cleaned(message, self.secrets)
-            self._told[position] = message, len(self.secrets)
+            message = redact_message(message, self.secrets)
+            self._redacted[position] = message, len(self.secrets)
         return message
 
     def shown(self, position: int) -> Message:

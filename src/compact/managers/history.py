@@ -167,7 +167,7 @@ class SessionHistory(History):
             tokens = max(said, self.counter.message(message))
             self._instead[position] = (message, tokens)
             self._messages[position], self._tokens[position] = message, tokens
-            for known in (self._importance, self._instructions, self._told):
+            for known in (self._importance, self._instructions, self._redacted):
                 known.pop(position, None)
 
     def extend(self, items: Sequence[Item]) -> None:
@@ -193,8 +193,8 @@ class SessionHistory(History):
     def forget(self, before: int, keep: Collection[int]) -> None:
         """Leave what stands before a position to the store, but for some positions."""
         with self._lock:
-            known = self._messages, self._told, self._tokens, self._importance, self._instructions
-            for kept in known:
+            known = self._messages, self._redacted, self._tokens
+            for kept in (*known, self._importance, self._instructions):
                 gone = [i for i in list(kept) if i < before and i not in keep]
                 for position in gone:
                     del kept[position]

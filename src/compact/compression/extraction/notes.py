@@ -275,7 +275,7 @@ def notes_of(history: History, *, known: Message | None = None, until: int | Non
             notes.read([known])
             notes.position = start
     stop = len(history) if until is None else until
-    notes.read(history.told(i) for i in range(notes.position, stop))
+    notes.read(history.redacted(i) for i in range(notes.position, stop))
     history.notes = notes
     return notes
 

@@ -1,6 +1,6 @@
 """What may be told of a message: the message without secrets.
 
-The one place where a history is cleaned, before anything is cut from it, taken down, or shown to a
+The one place where a history is redacted, before anything is cut from it, taken down, or shown to a
 summarizer. The history itself stays as it was said.
 """
 
@@ -24,7 +24,7 @@ from compact.core.messages import (
 from compact.core.redaction import Known, find_secrets, redact
 
 
-def cleaned_text(text: str, known: Known) -> str:
+def redact_text(text: str, known: Known) -> str:
     """The text without secrets; what it held is known from then on."""
     places = find_secrets(text, known)
     for place in places:
@@ -32,18 +32,18 @@ def cleaned_text(text: str, known: Known) -> str:
     return redact(text, known).text if places else text
 
 
-def cleaned(message: Message, known: Known) -> Message:
+def redact_message(message: Message, known: Known) -> Message:
     """The message without secrets, which are known from then on; the same one where it has none.
 
     What a provider sent is left out of one that has: it is for telling, not for sending.
     """
     said: str | tuple[Part, ...]
     if isinstance(message.content, str):
-        said = cleaned_text(message.content, known)
+        said = redact_text(message.content, known)
     else:
-        said = tuple(_cleaned_part(part, known) for part in message.content)
+        said = tuple(_redact_part(part, known) for part in message.content)
     words = tuple(
-        replace(x, words=cleaned_text(x.words, known), question=cleaned_text(x.question, known))
+        replace(x, words=redact_text(x.words, known), question=redact_text(x.question, known))
         for x in message.metadata.said
     )
     if said == message.content and words == message.metadata.said:
@@ -53,16 +53,16 @@ def cleaned(message: Message, known: Known) -> Message:
     return message.model_copy(update={**update, "edited": True})
 
 
-def _cleaned_part(part: Part, known: Known) -> Part:
+def _redact_part(part: Part, known: Known) -> Part:
     match part:
         case Text() | Refusal() | Thinking() | Opaque():
-            text = cleaned_text(part.text, known)
+            text = redact_text(part.text, known)
             return part if text == part.text else replace(part, text=text, **_bare(part))
         case ToolResult():
-            text = cleaned_text(part.text, known)
+            text = redact_text(part.text, known)
             return part if text == part.text else replace(part, text=text, raw=_kind(part.raw))
         case ToolCall():
-            text = cleaned_text(part.arguments, known)
+            text = redact_text(part.arguments, known)
             if text == part.arguments:
                 return part
             return replace(part, arguments=text, raw=_kind(part.raw))
