@@ -12,7 +12,7 @@ from compact.core.progress import MOST_SUBTASKS
 from compact.core.prompts import PromptParts, how_to_mark
 from compact.core.protocols import SessionStore
 from compact.errors import StoreFailed, Superseded
-from compact.managers import tracking
+from compact.managers import goal_tracking
 from compact.managers.session_log import MOST_TRACKED
 from compact.storage.inmemory import InMemoryStore
 from tests import checker, sizes
@@ -279,7 +279,7 @@ def test_a_branch_from_long_ago_begins_with_the_goals_of_its_time(
     """FR-1, FR-7: also where the notes of its time are too many by now, and only some messages are
     looked through.
     """
-    monkeypatch.setattr(tracking, "MOST_BEHIND", 16)
+    monkeypatch.setattr(goal_tracking, "MOST_BEHIND", 16)
     ctx = session(store)
     ctx.set_goals(["Mend the roof."])
     for i in range(2 * MOST_TRACKED):

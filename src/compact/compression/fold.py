@@ -193,12 +193,12 @@ class Fold:
         assert self._asker is not None, "open calls have a message that made them"
         return shorten.answer(list(self._open.values()), self._asker)
 
-    def _lead(self) -> int:
+    def _leading_system(self) -> int:
         """How many messages of the system prompt stand before everything else."""
-        lead = 0
-        while lead < len(self._messages) and self._messages[lead].role in SYSTEM_ROLES:
-            lead += 1
-        return lead
+        leading = 0
+        while leading < len(self._messages) and self._messages[leading].role in SYSTEM_ROLES:
+            leading += 1
+        return leading
 
     def placed(self) -> list[tuple[int | None, Message]]:
         """The messages to send but for goals and opening, each with where it stands in the history;
@@ -209,10 +209,10 @@ class Fold:
 
     def messages(self) -> list[Message]:
         """The messages to send, in order."""
-        lead = self._lead()
+        leading = self._leading_system()
         note = [self._note()] if self._open else []
-        before = [*self._opening, *self._messages[:lead], *self._goals]
-        return [*before, *self._messages[lead:], *note]
+        before = [*self._opening, *self._messages[:leading], *self._goals]
+        return [*before, *self._messages[leading:], *note]
 
     def rendered(self) -> list[dict[str, Any]]:
         """The messages to send, as the provider's dictionaries that are whoever asked's own."""
@@ -221,8 +221,8 @@ class Fold:
         if self._open:
             out += render((self._note(),))
         if self._goals:
-            lead = self._lead()
-            out[lead:lead] = render(self._goals)
+            leading = self._leading_system()
+            out[leading:leading] = render(self._goals)
         return copied(render(self._opening) + out)
 
     def context(self) -> ActiveContext:

@@ -2,8 +2,8 @@
 
 Messages go in one by one and stay in the history as they are; a prompt that fits the model's window
 comes out. With a store the session lives on disk: it can be opened again after any end, by several
-processes too. How the view is kept up to date lives in `view`, going back in `travel`, what is done
-in an emergency in `emergency_ladder`, bringing back in `recall`.
+processes too. How the view is kept up to date lives in `view`, going back in `time_travel`, what is
+done in an emergency in `emergency_ladder`, bringing back in `recall`.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ from compact.core.protocols import SessionStore
 from compact.core.recalls import Expansion, Recalled
 from compact.core.sessions import Branch, Purpose, Snapshot
 from compact.errors import InvalidArgument, InvalidMessage, NotFound, Superseded
-from compact.managers import blocking, drafts, session_summary, syncing, travel
+from compact.managers import blocking, drafts, session_summary, syncing, time_travel
 from compact.managers import recall as recalling
-from compact.managers.beginning import BeginsAgain
 from compact.managers.breaker import Breaker
-from compact.managers.choosing import Choosing
 from compact.managers.counted_session import CountedSession, CountedSessions
+from compact.managers.goal_tracking import taken_in, track, track_others
 from compact.managers.history import Record, SessionHistory
+from compact.managers.manual_compression import wanted_of
 from compact.managers.models import Models
 from compact.managers.opening import SessionOptions, format_of_all, opened
+from compact.managers.pinning import Pinning
 from compact.managers.recognition import Recognized, recognized
-from compact.managers.requested import wanted_of
+from compact.managers.repeated_system_prompt import RepeatedSystemPrompt
 from compact.managers.sending import Sending
-from compact.managers.tracking import taken_in, track, track_others
 
 T = TypeVar("T")
 
 
 @checked_methods
-class ContextManager(Choosing, Sending):
+class ContextManager(Pinning, Sending):
     """A session: its whole history, and the active context for any window.
 
     `model` is a model key that names a window and a tokenizer; `window` is the size in tokens and
@@ -91,7 +91,7 @@ class ContextManager(Choosing, Sending):
                 self.store.close()
             raise
         self._view, self._post = self._counted.view(size), self._counted.sender
-        self._beginning = BeginsAgain(self._state)
+        self._repeated_prompt = RepeatedSystemPrompt(self._state)
         self._counted_sessions = CountedSessions(self._counted, counted_by)
         self._models = Models(
             self._state,
@@ -189,11 +189,11 @@ class ContextManager(Choosing, Sending):
             InvalidMessage, StoreFailed: as `add_message`.
         """
         given = self._read(messages)
-        again = self._beginning.said_again(given)
-        rest, new = given[len(again) :], list[Message]()
-        if rest or not again:
+        repeated = self._repeated_prompt.repeated_in(given)
+        rest, new = given[len(repeated) :], list[Message]()
+        if rest or not repeated:
             new = taken_in(self._state, rest, self.window.usable)
-        return self._beginning.begin(again, ends=bool(rest)) + new
+        return self._repeated_prompt.take(repeated, ends=bool(rest)) + new
 
     def _read(self, messages: Sequence[Given]) -> Sequence[Message | Mapping[str, Any]]:
         """The messages as they were given, once the session is in a format that they can be in."""
@@ -227,7 +227,7 @@ class ContextManager(Choosing, Sending):
                 found = recognized(state, self._view, given)
                 new = syncing.take(state, self._view, given, found)
                 track(state, new, found.known, self.window.usable)
-                self._beginning.end()
+                self._repeated_prompt.end()
                 return found
         raise Superseded("other writers were faster, again and again")
 
@@ -380,7 +380,7 @@ class ContextManager(Choosing, Sending):
         """Keep where the session stands, to `restore` it later; tiny, whatever the session's
         size.
         """
-        return travel.take_snapshot(self._state, self._view, purpose=purpose, note=note)
+        return time_travel.take_snapshot(self._state, self._view, purpose=purpose, note=note)
 
     def snapshots(self) -> list[Snapshot]:
         """The session's snapshots, the oldest first."""
@@ -393,8 +393,8 @@ class ContextManager(Choosing, Sending):
             NotFound: the session has no such snapshot.
         """
         wanted = snapshot if isinstance(snapshot, str) else snapshot.id
-        found = travel.find_snapshot(self._state, wanted)
-        travel.restore(self._state, self._view, found)
+        found = time_travel.find_snapshot(self._state, wanted)
+        time_travel.restore(self._state, self._view, found)
 
     def branch(self, *, at: int) -> Branch:
         """Go on from where the session had `at` messages, on a branch of its own.
@@ -402,7 +402,7 @@ class ContextManager(Choosing, Sending):
         Raises:
             NotFound: the session has fewer messages.
         """
-        return travel.branch_off(self._state, self._view, at)
+        return time_travel.branch_off(self._state, self._view, at)
 
     def branches(self) -> list[Branch]:
         """The session's branches, the oldest first."""
@@ -415,7 +415,7 @@ class ContextManager(Choosing, Sending):
         Raises:
             NotFound: there is nothing to undo.
         """
-        travel.undo(self._state, self._view)
+        time_travel.undo(self._state, self._view)
 
     def redo(self) -> None:
         """Take the last undo back.
@@ -423,7 +423,7 @@ class ContextManager(Choosing, Sending):
         Raises:
             NotFound: nothing was undone, or something else came since.
         """
-        travel.redo(self._state, self._view)
+        time_travel.redo(self._state, self._view)
 
     def context_at(self, at: int) -> ActiveContext:
         """What a model saw when the session had `at` messages.

@@ -12,7 +12,7 @@ from compact.core.plan import Plan
 from compact.errors import CannotFit, CompactError, SummaryRejected, Superseded
 from compact.managers.drafts import Draft
 from compact.managers.state import SessionState
-from compact.managers.travel import take_snapshot
+from compact.managers.time_travel import take_snapshot
 from compact.managers.view import View
 
 

@@ -35,9 +35,9 @@ from compact.errors import (
 )
 from compact.managers.compress import overhead_of
 from compact.managers.emergency_ladder import make_fit
-from compact.managers.requested import shown_of_aside
+from compact.managers.manual_compression import shown_of_aside
 from compact.managers.state import SessionState
-from compact.managers.travel import take_snapshot
+from compact.managers.time_travel import take_snapshot
 from compact.managers.view import View
 
 T = TypeVar("T")

@@ -55,7 +55,7 @@ class Preamble(NamedTuple):
 
 
 class Prompting:
-    """A session's leads, by mode and window; each is made once."""
+    """A session's preambles, by mode and window; each is made once."""
 
     def __init__(
         self,

@@ -7,7 +7,7 @@ Checkpoints and goals of ours are left out, a shortened message stands for its o
 rest is new. Where a list leaves the history before its end, the past was edited: that is a branch.
 
 The system prompt is matched by itself: other words there are no edited past (decision 015). Where
-a client melts it with what of ours stands before it, ours is taken out word for word. What is then
+a client merges it with what of ours stands before it, ours is taken out word for word. What is then
 done with the session lives in `syncing`.
 """
 
@@ -24,7 +24,7 @@ from compact.core.messages import SYSTEM_ROLES, Message, Text
 from compact.core.own_text import OwnText, rejoined
 from compact.core.sessions import Projection
 from compact.errors import InvalidMessage
-from compact.managers.held import kind_of
+from compact.managers.own_text_in_store import kind_of
 from compact.managers.state import ALL_MOVES, SessionState
 from compact.managers.view import View
 
@@ -92,24 +92,24 @@ class _List:
         self.own = state.own
         self.kinds = [kind_of(state, _text(m)) for m in given]
         has_ours = self._take_out_ours() or any(self.kinds)
-        self.lead = _stored_lead(state)
+        self.leading_system = _stored_leading_system(state)
         """The leading system messages of the history, as they are stored."""
-        own = _lead(self.given, self.kinds)
+        own = _leading_system(self.given, self.kinds)
         system = [self.given[i] for i in own]
-        self.system = _as_many(system, len(self.lead))
-        if has_ours and self.lead and system:
+        self.system = _as_many(system, len(self.leading_system))
+        if has_ours and self.leading_system and system:
             self._leave_out_shown(state, system)
         if own and not self.system:
-            self.lead = []
-        self.start = own[-1] + 1 if self.lead and own else 0
+            self.leading_system = []
+        self.start = own[-1] + 1 if self.leading_system and own else 0
         """Where the rest of the list begins."""
 
     def _take_out_ours(self) -> bool:
-        """Take what is ours out of leading system messages that it was melted into; whether there
+        """Take what is ours out of leading system messages that it was merged into; whether there
         was any.
         """
         has_ours = False
-        for i in _lead(self.given, self.kinds):
+        for i in _leading_system(self.given, self.kinds):
             words = _own_words(self.given[i], self.own)
             if words is not self.given[i]:
                 has_ours = True
@@ -121,7 +121,7 @@ class _List:
         """Take the system prompt that is shown for the one that is meant, where a client sends it
         back beside its own words for it; those where they are newer.
         """
-        shown = [state.history[i] for i in range(len(self.lead))]
+        shown = [state.history[i] for i in range(len(self.leading_system))]
         parts = (part for message in shown for part in message.parts)
         known = list(dict.fromkeys(part.text.strip() for part in parts if isinstance(part, Text)))
         said = [block["text"] for m in system for block in _blocks(m) if "text" in block]
@@ -189,17 +189,17 @@ def recognized(state: SessionState, view: View, given: Sequence[Given]) -> Recog
 # --- the system prompt ----------------------------------------------------------------------------
 
 
-def _stored_lead(state: SessionState) -> list[Message]:
+def _stored_leading_system(state: SessionState) -> list[Message]:
     """The leading system messages of the history, as they were first said."""
-    lead: list[Message] = []
+    leading: list[Message] = []
     for entry in state.store.read(state.branch_id, 0, MARGIN):
         if entry.message.role not in SYSTEM_ROLES:
             break
-        lead.append(entry.message)
-    return lead
+        leading.append(entry.message)
+    return leading
 
 
-def _lead(given: Sequence[Given], kinds: Sequence[str | None]) -> list[int]:
+def _leading_system(given: Sequence[Given], kinds: Sequence[str | None]) -> list[int]:
     """Where in a list its leading system messages stand; goals of ours may stand among them."""
     found: list[int] = []
     for i, message in enumerate(given):
@@ -212,7 +212,7 @@ def _lead(given: Sequence[Given], kinds: Sequence[str | None]) -> list[int]:
 
 
 def _own_words(message: Given, own: OwnText) -> Given | None:
-    """A message without what of ours was melted into it; itself where nothing was, None where it
+    """A message without what of ours was merged into it; itself where nothing was, None where it
     has no other words.
     """
     content = _content(message)
@@ -306,11 +306,11 @@ def _differs(state: SessionState, asked: _List) -> bool:
 
 def _plain(state: SessionState, asked: _List, words: Sequence[int]) -> _Match:
     """How far a list is known that begins as the history does."""
-    lead = asked.lead
+    leading = asked.leading_system
     for index in words:
         asked.link(index)
-    known = state.history.known_prefix([*lead, *(asked.given[i] for i in words)])
-    return _Match(max(0, known - len(lead)), known)
+    known = state.history.known_prefix([*leading, *(asked.given[i] for i in words)])
+    return _Match(max(0, known - len(leading)), known)
 
 
 def _cut_off(state: SessionState, asked: _List, words: Sequence[int], plain: _Match) -> _Match:
@@ -322,7 +322,7 @@ def _cut_off(state: SessionState, asked: _List, words: Sequence[int], plain: _Ma
     if plain.used >= SURE:
         return plain
     length = len(state.history)
-    start = max(len(asked.lead), length - len(words) - MARGIN)
+    start = max(len(asked.leading_system), length - len(words) - MARGIN)
     links = [asked.link(i) for i in words]
     inner, last = _Match(0, 0), 0
     for end, run in _runs(links, _links(state, start, length), start):
@@ -435,7 +435,7 @@ def _matched(
     """How far a list is known that goes on from a prompt."""
     cut = projection.cut if projection else 0
     used = notes = 0
-    known = len(asked.lead)
+    known = len(asked.leading_system)
     rows = list(_rows(state, projection, known))
     covered = max((i for i, row in enumerate(rows) if 0 < row.ends <= cut), default=-1)
     for i, row in enumerate(rows):
@@ -459,7 +459,7 @@ class _PromptRow(NamedTuple):
     """Whether it is a note of ours, which a client may leave out."""
 
 
-def _rows(state: SessionState, projection: Projection | None, lead: int) -> Iterator[_PromptRow]:
+def _rows(state: SessionState, projection: Projection | None, leading: int) -> Iterator[_PromptRow]:
     """What a prompt shows behind the system prompt, but for checkpoints and goals."""
     fold = Fold(state.history, overhead_tokens=0)
     if projection is not None:
@@ -468,7 +468,7 @@ def _rows(state: SessionState, projection: Projection | None, lead: int) -> Iter
     for position, message in fold.placed():
         if position is None and message.metadata.source == "checkpoint":
             continue
-        if position is not None and position < lead:
+        if position is not None and position < leading:
             continue
         wires = state.wire.render((message,))
         for i, wire in enumerate(wires, 1):

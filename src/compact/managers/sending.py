@@ -18,10 +18,10 @@ from compact.errors import InvalidArgument
 from compact.managers import blocking
 from compact.managers.compress import checked_size
 from compact.managers.counted_session import CountedSession, CountedSessions
+from compact.managers.goal_tracking import taken_in
 from compact.managers.models import Models
 from compact.managers.prompt_sender import PromptSender
 from compact.managers.state import SessionState
-from compact.managers.tracking import taken_in
 from compact.managers.view import View
 
 

@@ -15,7 +15,7 @@ from compact.core.given import messages_given, plain
 from compact.core.messages import SYSTEM_ROLES, Message
 from compact.core.sessions import Branch, Projection, Run, Step
 from compact.errors import InvalidMessage, Superseded
-from compact.managers import tracking, travel
+from compact.managers import goal_tracking, time_travel
 from compact.managers.opening import parsed_all
 from compact.managers.recognition import Given, Recognized
 from compact.managers.state import NEWEST_MOVES, SessionState
@@ -95,8 +95,8 @@ def _branch_off(state: SessionState, view: View, found: Recognized) -> None:
             return {"branch_id": same.id, "at": same.messages, "projection": in_force}
         move = view.move_at(known)
         projection = state.projection(move.projection_id) if move and move.projection_id else None
-        goals = tracking.goals_by(state, known, view.window.usable)
-        begins = travel.on_new_branch(state, parent, known, goals)
+        goals = goal_tracking.goals_by(state, known, view.window.usable)
+        begins = time_travel.on_new_branch(state, parent, known, goals)
         return {**begins, "projection": projection}
 
     view.go("restore", there)
@@ -154,7 +154,7 @@ def show_system(state: SessionState, system: Sequence[Message]) -> None:
                 break
 
 
-def _recount(state: SessionState, window: int, lead: int, more: int) -> None:
+def _recount(state: SessionState, window: int, leading: int, more: int) -> None:
     """Put what is in force for a window in force again, with its count corrected."""
     newest = state.store.moves(state.id, window, most=1)
     move = next(state.moves(window), None)
@@ -162,7 +162,7 @@ def _recount(state: SessionState, window: int, lead: int, more: int) -> None:
         return
     projection = state.projection(move.projection_id)
     runs = [piece for piece in projection.pieces if isinstance(piece, Run)]
-    if not all(any(run.first <= i <= run.last for run in runs) for i in range(lead)):
+    if not all(any(run.first <= i <= run.last for run in runs) for i in range(leading)):
         return
     again: dict[str, Any] = {"id": defaults.new_id(), "parent": projection.id}
     again["tokens"] = max(0, projection.tokens + more)

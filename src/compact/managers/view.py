@@ -29,9 +29,9 @@ from compact.managers.background_draft import BackgroundDraft
 from compact.managers.breaker import Breaker
 from compact.managers.drafts import Draft, DraftBase
 from compact.managers.exclusive import Exclusive
+from compact.managers.goal_tracking import goals_by
 from compact.managers.shared_checkpoints import standing_in
 from compact.managers.state import ALL_MOVES, SessionState
-from compact.managers.tracking import goals_by
 from compact.wiring import nobody
 
 MOST_WINDOWS = 10

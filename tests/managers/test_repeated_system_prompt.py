@@ -19,10 +19,10 @@ RULE = {"role": "developer", "content": "Answer in one sentence."}
 ASKED = {"role": "user", "content": "What does the fern need?"}
 
 
-def program(file: Path, *lead: dict[str, str]) -> list[str]:
+def program(file: Path, *leading: dict[str, str]) -> list[str]:
     """What a program says at every start; the roles of its history."""
     with ContextManager(window=8_192, store=file, session_id="garden") as ctx:
-        for message in lead:
+        for message in leading:
             ctx.add_message(message)
         ctx.add_message(ASKED)
         return [message.role for message in ctx.history]

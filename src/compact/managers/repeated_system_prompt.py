@@ -1,5 +1,5 @@
-"""Beginning again: who opens a session that is there says its system prompt once more, in the same
-words or in other ones.
+"""Repeated system prompts: who opens a session that is there says its system prompt once more, in
+the same words or in other ones.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from compact.managers.state import SessionState
 from compact.managers.syncing import show_system
 
 
-class Again(NamedTuple):
+class Repeated(NamedTuple):
     """A system message that is said again."""
 
     position: int
@@ -22,7 +22,7 @@ class Again(NamedTuple):
     message: Message
 
 
-class BeginsAgain:
+class RepeatedSystemPrompt:
     """The system messages that a session had before it was opened here, until something else is
     said: those that it began with, in any words, or where it began with none, others in the same
     words.
@@ -33,29 +33,29 @@ class BeginsAgain:
         self._said: int | None = 0 if len(state.history) else None
         """So many of them were said again; None: nothing is to be said again any more."""
 
-    def said_again(self, given: Sequence[Message | Mapping[str, Any]]) -> list[Again]:
+    def repeated_in(self, given: Sequence[Message | Mapping[str, Any]]) -> list[Repeated]:
         """The system messages that these begin with, as far as the session had them."""
-        again: list[Again] = []
+        repeated: list[Repeated] = []
         for number, raw in enumerate(given if self._said is not None else (), self._said or 0):
             said = parsed(self._state.wire, raw, number)
             position = self._place(said, number) if said.role in SYSTEM_ROLES else None
             if position is None:
                 break
-            again.append(Again(position, said))
-        return again
+            repeated.append(Repeated(position, said))
+        return repeated
 
-    def begin(self, again: Sequence[Again], *, ends: bool) -> list[Message]:
+    def take(self, repeated: Sequence[Repeated], *, ends: bool) -> list[Message]:
         """Take these in the place of those that the session had; the messages as they stand there
         now. What stands there in the same words stays. `ends` says that something else follows.
         """
         history = self._state.history
         if self._said is not None:
-            self._said = None if ends else self._said + len(again)
-        if any(not _says(history[position], said) for position, said in again):
-            lead = {i: history[i] for i in self._leading()}
+            self._said = None if ends else self._said + len(repeated)
+        if any(not _says(history[position], said) for position, said in repeated):
+            leading = {i: history[i] for i in self._leading()}
             with self._state.lock:
-                show_system(self._state, list((lead | dict(again)).values()))
-        return [history[position] for position, _ in again]
+                show_system(self._state, list((leading | dict(repeated)).values()))
+        return [history[position] for position, _ in repeated]
 
     def end(self) -> None:
         """Something else was said."""
@@ -64,8 +64,8 @@ class BeginsAgain:
     def _place(self, said: Message, number: int) -> int | None:
         """Where the session had the system message that is said as the one of that number."""
         history = self._state.history
-        if lead := list(self._leading()):
-            return number if number < len(lead) else None
+        if leading := list(self._leading()):
+            return number if number < len(leading) else None
         stand = (i for i in history.fixed if history[i].role in SYSTEM_ROLES)
         return next((i for i in stand if _says(history[i], said)), None)
 

@@ -18,7 +18,7 @@ from compact.errors import NotFound
 from compact.storage.inmemory import InMemoryStore
 from compact.testing import ScriptedSummarizer
 from tests.managers.playing import cover_faults
-from tests.managers.test_travel import WINDOW, fill
+from tests.managers.test_time_travel import WINDOW, fill
 from tests.sizes import size
 
 ROOT = Path(__file__).parents[2]

@@ -1,4 +1,4 @@
-"""Clients that melt what stands before the messages of a prompt into one system message, and send
+"""Clients that merge what stands before the messages of a prompt into one system message, and send
 that back: what is ours is known again, and no prompt grows by it (C-9, K-6, FR-16)."""
 
 import random
@@ -55,7 +55,7 @@ def sent_back(ctx: ContextManager, turn: int, system: list[Dict]) -> int:
 
 
 class Client(NamedTuple):
-    """How a client melts."""
+    """How a client merges them."""
 
     separator: str
     own: str
@@ -67,7 +67,7 @@ class Client(NamedTuple):
     """Whether it puts ours between tags."""
     sends_blocks: bool
 
-    def melted(self, texts: list[str], dice: random.Random) -> Any:
+    def merged(self, texts: list[str], dice: random.Random) -> Any:
         """The one content that it makes of these texts."""
         if self.order == "reversed":
             texts.reverse()
@@ -96,13 +96,13 @@ CLIENTS = st.builds(
 
 @given(client=CLIENTS, window=st.sampled_from([2_048, 8_192]))
 @settings(max_examples=size(4, 15), deadline=None)
-def test_no_melting_client_makes_the_prompt_grow(client: Client, window: int) -> None:
+def test_no_merging_client_makes_the_prompt_grow(client: Client, window: int) -> None:
     """C-9: after thirty turns what stands before the messages is no longer than after the first."""
     dice = random.Random(7)
     ctx, tokens = started(window, client.own), []
     for turn in range(TURNS):
         texts, _ = parted(ctx.get_context_for_model())
-        content = client.melted(texts, dice)
+        content = client.merged(texts, dice)
         tokens.append(sent_back(ctx, turn, [{"role": "system", "content": content}]))
         now, _ = parted(ctx.get_context_for_model())
         assert [headed(text) for text in now].count("Prompt") == 1
@@ -135,8 +135,8 @@ def test_own_words_with_the_time_in_them_take_the_place_of_the_older_ones() -> N
     for turn in range(5):
         now = f"It is 12:{turn + 1:02}. You are a roofer."
         texts, _ = parted(ctx.get_context_for_model())
-        melted = "\n\n".join([now, *texts])
-        sent_back(ctx, turn, [{"role": "system", "content": melted}])
+        merged = "\n\n".join([now, *texts])
+        sent_back(ctx, turn, [{"role": "system", "content": merged}])
         assert parted(ctx.get_context_for_model())[0][1] == now
 
 
@@ -152,8 +152,8 @@ def test_own_words_that_differ_by_a_word_take_the_place_of_the_older_ones(
     for turn in range(20):
         now = f"You are a roofer. The branch is {'-'.join(dice.sample(woods, 3))}."
         texts, _ = parted(ctx.get_context_for_model())
-        melted = separator.join([now, *texts] if is_first else [*texts, now])
-        tokens.append(sent_back(ctx, turn, [{"role": "system", "content": melted}]))
+        merged = separator.join([now, *texts] if is_first else [*texts, now])
+        tokens.append(sent_back(ctx, turn, [{"role": "system", "content": merged}]))
         shown = "\n".join(parted(ctx.get_context_for_model())[0])
         assert shown.count("You are a roofer.") <= 1 + (turn < 5 and "---" in separator)
         assert now in shown
@@ -168,8 +168,8 @@ def test_part_of_a_sentence_that_is_added_is_shown(added: str) -> None:
     ctx = started(own=own)
     for turn in range(3):
         texts, _ = parted(ctx.get_context_for_model())
-        melted = "\n\n".join([*texts, added])
-        sent_back(ctx, turn, [{"role": "system", "content": melted}])
+        merged = "\n\n".join([*texts, added])
+        sent_back(ctx, turn, [{"role": "system", "content": merged}])
         assert parted(ctx.get_context_for_model())[0][1] == f"{own}\n\n{added}"
 
 
@@ -210,23 +210,23 @@ def test_words_without_full_stops_joined_by_spaces_are_known_at_last(
     ctx, tokens = started(own=own), []
     for turn in range(10):
         texts, _ = parted(ctx.get_context_for_model())
-        melted = client.melted(texts, random.Random(7)).replace(BESIDE, beside)
-        tokens.append(sent_back(ctx, turn, [{"role": "system", "content": melted}]))
+        merged = client.merged(texts, random.Random(7)).replace(BESIDE, beside)
+        tokens.append(sent_back(ctx, turn, [{"role": "system", "content": merged}]))
     assert len(set(tokens[4:])) == 1
 
 
-def test_other_words_of_a_melting_client_are_shown() -> None:
+def test_other_words_of_a_merging_client_are_shown() -> None:
     """K-6: what is new is added to what was shown, what is changed takes its place."""
     ctx = started(own=OWN)
     for turn, words in enumerate((f"{OWN}\n\nBe brief.", "Be brief.", "Be long-winded.")):
         prompt, _, goals = parted(ctx.get_context_for_model())[0]
-        melted = f"{prompt}\n\n{words}\n\n{goals}"
-        sent_back(ctx, turn, [{"role": "system", "content": melted}])
+        merged = f"{prompt}\n\n{words}\n\n{goals}"
+        sent_back(ctx, turn, [{"role": "system", "content": merged}])
         assert parted(ctx.get_context_for_model())[0][1] == words
     assert len(ctx.branches()) == 1
 
 
-def test_two_system_messages_that_are_melted_are_known() -> None:
+def test_two_system_messages_that_are_merged_are_known() -> None:
     """K-6: no edited past, in either order."""
     ctx = session(InMemoryStore(), prompt=PARTS)
     two = [{"role": "system", "content": text} for text in (OWN, "The user likes slate.")]
@@ -234,8 +234,8 @@ def test_two_system_messages_that_are_melted_are_known() -> None:
     before = ctx.get_context_for_model()
     for turn in range(4):
         texts, _ = parted(ctx.get_context_for_model())
-        melted = "\n\n".join(texts if turn % 2 else texts[::-1])
-        sent_back(ctx, turn, [{"role": "system", "content": melted}])
+        merged = "\n\n".join(texts if turn % 2 else texts[::-1])
+        sent_back(ctx, turn, [{"role": "system", "content": merged}])
         assert ctx.get_context_for_model()[: len(before)] == before
     assert len(ctx.branches()) == 1
 
@@ -246,11 +246,11 @@ def test_nothing_but_ours_is_no_message(as_message: bool) -> None:
     ctx = started()
     prompt, goals = parted(ctx.get_context_for_model())[0]
     ctx.set_goals(["Sleep."])
-    melted: Any = {"role": "system", "content": f"{goals}\n{prompt}"}
+    merged: Any = {"role": "system", "content": f"{goals}\n{prompt}"}
     if as_message:
-        melted = Message(role="system", content=melted["content"])
+        merged = Message(role="system", content=merged["content"])
     before = ctx.get_context_for_model()[:2]
-    sent_back(ctx, 0, [melted])
+    sent_back(ctx, 0, [merged])
     assert ctx.get_context_for_model()[:2] == before
     assert [message.role for message in ctx.history] == ["user", "assistant", "user"]
     assert len(ctx.branches()) == 1

@@ -12,8 +12,8 @@ from compact.core.goals import Goal
 from compact.core.policy import CompactPolicy
 from compact.core.sessions import Branch, Move, Projection, Purpose, Snapshot
 from compact.errors import InvalidConfig, NotFound
+from compact.managers.goal_tracking import goals_by
 from compact.managers.state import ALL_MOVES, SessionState
-from compact.managers.tracking import goals_by
 from compact.managers.view import View
 
 

@@ -13,7 +13,7 @@ from compact.managers.state import SessionState
 
 
 @checked_methods
-class Choosing:
+class Pinning:
     """Pins, and messages that are put aside."""
 
     _state: SessionState
