@@ -433,10 +433,10 @@ def test_a_closed_store_says_so(file: Path) -> None:
 
 def test_the_plans_of_queries_use_indexes(file: Path) -> None:
     """What is asked with every turn costs the same in a session of any length (S-1)."""
-    from compact.storage.sqlite import lines, messages, projections
+    from compact.storage.sqlite import branch_lineage, messages, projections
 
     plans = {
-        lines._TAIL: ("a",),
+        branch_lineage._TAIL: ("a",),
         messages._with_mark(1) + " ORDER BY key DESC LIMIT 3": (0, 9),
         messages._with_mark(2) + " ORDER BY key LIMIT 1": (0, 9),
         "SELECT max(key) FROM messages WHERE id = ? AND key BETWEEN ? AND ?": ("x", 0, 9),

@@ -9,7 +9,7 @@ import apsw
 
 from compact.core import chain
 from compact.errors import CompactError, NotFound, StoreFailed
-from compact.storage.sqlite import lines, row_digests
+from compact.storage.sqlite import branch_lineage, row_digests
 from compact.storage.sqlite.pool import Pool
 from compact.storage.sqlite.rows import (
     BITS,
@@ -122,7 +122,7 @@ def before_fork(db: apsw.Connection, parent: str | None, fork: int) -> tuple[int
     if fork == 0:
         return 0, chain.START
     try:
-        end = lines.tail_at(db, parent or "", fork)
+        end = branch_lineage.tail_at(db, parent or "", fork)
     except (Unreadable, NotFound):
         return None
     return (end.tokens, end.chain) if end.position == fork else None

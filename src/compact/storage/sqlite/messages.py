@@ -9,8 +9,8 @@ import apsw
 from compact.core import chain
 from compact.core.sessions import SHORTEST_ID, Entry
 from compact.errors import InvalidInput, NotFound, Superseded
-from compact.storage.sqlite import lines
-from compact.storage.sqlite.lines import Stretch, Tail
+from compact.storage.sqlite import branch_lineage
+from compact.storage.sqlite.branch_lineage import Stretch, Tail
 from compact.storage.sqlite.rows import (
     BITS,
     LAST,
@@ -59,10 +59,10 @@ def read(db: apsw.Connection, branch_id: str, start: int, stop: int) -> list[Ent
     """
     low, high = start, min(stop, LAST)
     if low < 0:
-        low = max(0, lines.tail(db, branch_id).position + low)
+        low = max(0, branch_lineage.tail(db, branch_id).position + low)
     return [
         entry_of(row)
-        for stretch in lines.lineage(db, branch_id, low=low, high=high)
+        for stretch in branch_lineage.lineage(db, branch_id, low=low, high=high)
         for row in rows_of(db, stretch)
     ]
 
@@ -94,7 +94,7 @@ def marked(db: apsw.Connection, branch_id: str, mark: int, before: int, most: in
     found: list[int] = []
     if most <= 0:
         return found
-    for stretch in reversed(lines.lineage(db, branch_id, high=min(before, LAST))):
+    for stretch in reversed(branch_lineage.lineage(db, branch_id, high=min(before, LAST))):
         sql = f"{_with_mark(mark)} ORDER BY key DESC LIMIT ?"
         rows = query(db, sql, (stretch.first, stretch.last, most - len(found)))
         found += [position_of(row[0]) for row in rows]
@@ -105,7 +105,7 @@ def marked(db: apsw.Connection, branch_id: str, mark: int, before: int, most: in
 
 def first_marked(db: apsw.Connection, branch_id: str, mark: int) -> int | None:
     """The position of the oldest entry with the mark."""
-    for stretch in lines.lineage(db, branch_id):
+    for stretch in branch_lineage.lineage(db, branch_id):
         sql = f"{_with_mark(mark)} ORDER BY key LIMIT 1"
         row = first(db, sql, (stretch.first, stretch.last))
         if row is not None:
@@ -131,7 +131,7 @@ def position_of_id(db: apsw.Connection, branch_id: str, message_id: str) -> int 
 def _key_of_beginning(db: apsw.Connection, branch_id: str, begins: str) -> int | None:
     low = text(begins)
     high = low + b"\xff" if isinstance(low, bytes) else begins + chr(0x10FFFF)
-    for stretch in reversed(lines.lineage(db, branch_id)):
+    for stretch in reversed(branch_lineage.lineage(db, branch_id)):
         named = first(
             db,
             "SELECT max(key) FROM messages WHERE id >= ? AND id < ? AND key BETWEEN ? AND ?",
@@ -144,7 +144,7 @@ def _key_of_beginning(db: apsw.Connection, branch_id: str, begins: str) -> int |
 
 def _key_of_id(db: apsw.Connection, branch_id: str, message_id: str) -> int | None:
     told = _told_position(message_id)
-    for stretch in reversed(lines.lineage(db, branch_id)):
+    for stretch in reversed(branch_lineage.lineage(db, branch_id)):
         keys = stretch.first, stretch.last
         named = first(
             db,

@@ -11,7 +11,7 @@ from compact.core.checkpoints import Checkpoint, Level, Span, Verdict
 from compact.core.levels import at_level
 from compact.core.sessions import CheckpointRef, Move, Piece, Projection, Run, Shown, Step
 from compact.errors import InvalidInput, NotFound, Superseded
-from compact.storage.sqlite import changes, lines, row_digests, session_metadata, sessions
+from compact.storage.sqlite import branch_lineage, changes, row_digests, session_metadata, sessions
 from compact.storage.sqlite.rows import (
     Column,
     Row,
@@ -78,7 +78,7 @@ def commit(db: apsw.Connection, step: Step) -> Move:
 def _branch_key(db: apsw.Connection, session: int, step: Step) -> int:
     row = first(db, "SELECT key, session FROM branches WHERE id = ?", (text(step.branch_id),))
     if row is None:
-        raise lines.no_branch(step.branch_id)
+        raise branch_lineage.no_branch(step.branch_id)
     if row[1] != session:
         raise NotFound(f"session {step.session_id!r} has no branch {step.branch_id!r}")
     return int(row[0])

@@ -15,7 +15,7 @@ from compact.core.protocols import SessionStore
 from compact.core.sessions import Entry
 from compact.errors import CompactError
 from compact.storage.sqlite import checking, messages, row_digests
-from compact.storage.sqlite.lines import Tail
+from compact.storage.sqlite.branch_lineage import Tail
 from compact.storage.sqlite.rows import (
     BITS,
     LAST,

@@ -16,8 +16,8 @@ import apsw
 from compact.core.sessions import Found
 from compact.core.terms import looked_for, pieces_of, searchable, spaced
 from compact.errors import StoreDamaged, StoreFailed
-from compact.storage.sqlite import lines
-from compact.storage.sqlite.lines import Stretch
+from compact.storage.sqlite import branch_lineage
+from compact.storage.sqlite.branch_lineage import Stretch
 from compact.storage.sqlite.messages import rows_of
 from compact.storage.sqlite.pool import Pool
 from compact.storage.sqlite.rows import (
@@ -69,7 +69,7 @@ def _matching(db: apsw.Connection, branch_id: str, names: list[Name], most: int)
     wanted = _expression(names)
     rows = [
         row
-        for stretch in lines.lineage(db, branch_id)
+        for stretch in branch_lineage.lineage(db, branch_id)
         for row in query(db, sql, (wanted, stretch.first, stretch.last, most))
     ]
     best = heapq.nlargest(most, ((score, position_of(key)) for score, key in rows))
@@ -96,8 +96,8 @@ def scan(pool: Pool, branch_id: str, question: str, most: int) -> list[Found]:
     """
     names = looked_for(question)[:MOST_NAMES]
     with pool.read() as db:
-        stop = lines.tail(db, branch_id).position
-        stretches = lines.lineage(db, branch_id, low=max(0, stop - MOST_SCANNED))
+        stop = branch_lineage.tail(db, branch_id).position
+        stretches = branch_lineage.lineage(db, branch_id, low=max(0, stop - MOST_SCANNED))
         rows = [row for stretch in stretches for row in rows_of(db, stretch)]
     places: dict[Name, list[int]] = {name: [] for name in names}
     for row in rows:
@@ -149,7 +149,7 @@ def catch_up(pool: Pool, branch_id: str, *, most: int | None = None) -> None:
     """
     left = math.inf if most is None else most
     with pool.read() as db:
-        stretches = lines.lineage(db, branch_id)
+        stretches = branch_lineage.lineage(db, branch_id)
     for stretch in stretches:
         while left > 0 and (done := _index_batch(pool, stretch, int(min(left, BATCH)))):
             left -= done

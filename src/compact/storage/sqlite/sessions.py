@@ -9,8 +9,8 @@ import apsw
 from compact.core import chain, codec
 from compact.core.sessions import Branch, Session, free_branch_id
 from compact.errors import InvalidInput, NotFound, Superseded
-from compact.storage.sqlite import lines, search, sweeping
-from compact.storage.sqlite.lines import Tail
+from compact.storage.sqlite import branch_lineage, search, sweeping
+from compact.storage.sqlite.branch_lineage import Tail
 from compact.storage.sqlite.rows import (
     BITS,
     LAST,
@@ -63,7 +63,7 @@ def sessions(db: apsw.Connection, scope: str | None) -> list[Session]:
 def _session_of(db: apsw.Connection, row: Row) -> Session:
     *named, created_at, updated_at, metadata, branch_id, branch_key = row
     session_id, scope, title, model, mode, wire, tokenizer = named
-    branch = lines.branch(db, text_of(branch_id))
+    branch = branch_lineage.branch(db, text_of(branch_id))
     last = first(
         db,
         "SELECT timestamp, zone FROM messages WHERE key BETWEEN ? AND ? ORDER BY key DESC LIMIT 1",
@@ -145,12 +145,12 @@ def fork(db: apsw.Connection, branch_id: str, at: int) -> Branch:
     Raises:
         NotFound: there is no such branch or position.
     """
-    session_id = lines.branch(db, branch_id).session_id
-    own = len(lines.branches(db, session_id))
+    session_id = branch_lineage.branch(db, branch_id).session_id
+    own = len(branch_lineage.branches(db, session_id))
     name = free_branch_id(session_id, own, partial(_is_branch, db))
     begun = begin(db, Branch(id=name, session_id=session_id, parent=branch_id, fork=at))
     put_in_force(db, key_of(db, session_id), begun)
-    return lines.branch(db, name)
+    return branch_lineage.branch(db, name)
 
 
 def begin(db: apsw.Connection, branch: Branch) -> int:
@@ -160,13 +160,14 @@ def begin(db: apsw.Connection, branch: Branch) -> int:
         NotFound: there is no such parent or position.
         Superseded: there is a branch of its id already.
     """
-    parent = lines.branch(db, branch.parent or "")
+    parent = branch_lineage.branch(db, branch.parent or "")
     at = branch.fork
     if not 0 <= at <= parent.messages:
         raise NotFound(f"branch {parent.id!r} has {parent.messages} messages, not {at}")
     if _is_branch(db, branch.id):
         raise Superseded(f"another branch {branch.id!r} came in between")
-    return _add_branch(db, key_of(db, parent.session_id), branch, lines.tail_at(db, parent.id, at))
+    tail = branch_lineage.tail_at(db, parent.id, at)
+    return _add_branch(db, key_of(db, parent.session_id), branch, tail)
 
 
 def _is_branch(db: apsw.Connection, name: str) -> bool:

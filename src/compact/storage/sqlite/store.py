@@ -29,10 +29,9 @@ from compact.core.sessions import (
     Step,
 )
 from compact.errors import InvalidInput, NotFound, StoreFailed, Superseded
-from compact.storage.sqlite import changes as change_log
 from compact.storage.sqlite import (
+    branch_lineage,
     checking,
-    lines,
     messages,
     projections,
     search,
@@ -40,6 +39,7 @@ from compact.storage.sqlite import (
     sessions,
     sweeping,
 )
+from compact.storage.sqlite import changes as change_log
 from compact.storage.sqlite.pool import MEMORY, Durability, Pool
 
 INDEXED_AFTER_COMMIT = 2_000
@@ -138,7 +138,7 @@ class SQLiteManager:
             if sessions.session(db, session.id) is not None:
                 raise Superseded(f"there is a session {session.id!r}")
             sessions.create(db, session)
-            messages.append(db, lines.tail(db, session.branch.id), entries, 0)
+            messages.append(db, branch_lineage.tail(db, session.branch.id), entries, 0)
             change_log.record(db, sessions.key_of(db, session.id), changes)
             for name, value in notes.items():
                 session_metadata.note(db, session.id, name, value)
@@ -210,7 +210,8 @@ class SQLiteManager:
             InvalidMessage: one holds something that cannot be stored.
         """
         with self._pool.write() as db:
-            return messages.append(db, lines.tail(db, branch_id), entries, expected).position
+            tail = branch_lineage.tail(db, branch_id)
+            return messages.append(db, tail, entries, expected).position
 
     def read(self, branch_id: str, start: int, stop: int) -> list[Entry]:
         """The entries at these positions, in order; fewer where there are no more. A negative start
@@ -246,17 +247,17 @@ class SQLiteManager:
     def branch(self, branch_id: str) -> Branch:
         """The branch as it stands now."""
         with self._pool.read() as db:
-            return lines.branch(db, branch_id)
+            return branch_lineage.branch(db, branch_id)
 
     def branches(self, session_id: str) -> list[Branch]:
         """All branches of a session, the oldest first."""
         with self._pool.read() as db:
-            return lines.branches(db, session_id)
+            return branch_lineage.branches(db, session_id)
 
     def chain(self, branch_id: str, length: int) -> bytes:
         """The chain's hash (`core.chain`) after so many messages."""
         with self._pool.read() as db:
-            return lines.tail_at(db, branch_id, length).chain
+            return branch_lineage.tail_at(db, branch_id, length).chain
 
     def first_marked(self, branch_id: str, mark: int) -> int | None:
         """The position of the oldest entry with the mark."""
