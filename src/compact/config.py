@@ -46,6 +46,7 @@ TIER_VARIABLES = {
 }
 """The variables that set something for one tier: which, and what."""
 _LARGEST_FILE = 1_000_000
+"""Bytes of the largest file of settings: a larger one was named by mistake, and is not read."""
 
 
 class CompactConfig(CompactPolicy):

@@ -46,6 +46,8 @@ SMALL_ROOM = 1_500
 RECORD_LISTS = 0.5
 """Share of what a checkpoint would list for which a standing record keeps room."""
 MOST_CHECKS, MOST_ERRORS, MOST_FILES = 4, 8, 8
+"""Newest checks, failures that are told where not all are, and files that one line names: the more
+of them, the less room for the story."""
 LAST_MESSAGES = 12
 """Messages up to which what was said before the newest call still says what is being done."""
 MOST_DONE, MOST_TICKED = 4, 8
@@ -77,7 +79,6 @@ LONGEST_ERROR, ERROR_CHARS = 200, 800
 """Characters of a line that says what failed, and of all lines of one attempt, about."""
 TELLING = 5
 """Spaces in a line that says what was wrong, at least: fewer only name a test."""
-_TARGET_CHARS, REFUSED_CHARS = 100, 160
 _OUTCOMES = {"fails": "still fails", "passed": "went well since", "checked": "a check passed since"}
 
 
@@ -425,7 +426,7 @@ def _asks_back(answer: str) -> bool:
 
 def _refused(exchange: Exchange) -> str:
     """What was refused, folders left out."""
-    return " ".join(w.rsplit("/", 1)[-1] for w in exchange.question[:REFUSED_CHARS].split())
+    return " ".join(w.rsplit("/", 1)[-1] for w in exchange.question[:160].split())
 
 
 def _last_parts(files: Iterable[str]) -> str:
@@ -467,7 +468,7 @@ def _first(lines: Iterable[str], most: int) -> Iterator[str]:
 
 def _tried(tool: str, target: str, attempt: Attempt) -> str:
     """What was tried, how often it failed, what was written then, and what came of it."""
-    said = f"{tool} `{target[:_TARGET_CHARS]}`" if target else tool
+    said = f"{tool} `{target[:100]}`" if target else tool
     if attempt.times > 1:
         said += f" ×{attempt.times}"
     if attempt.written:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
+from compact.compression.shorten import HEAD_SHARE
 from compact.core.characters import carried
 from compact.core.checkpoints import summary_of
 from compact.core.control_tokens import defused
@@ -51,11 +52,8 @@ _SPEAKERS = {
 _ANSWERED = "User, in answer"
 _WHOLE = frozenset(("User", "Assistant", "Earlier story"))
 """Speakers whose words are never shortened."""
-_LONGEST_NAME = 60
-_HEAD_SHARE = 0.6
-_MARKER_DIGITS = 8
-BLANK = "0" * _MARKER_DIGITS
-"""Stands for a marker where there are no data yet."""
+BLANK = "0" * 8
+"""Stands for a marker where there are no data yet, and is as long as one."""
 _FENCE = re.compile(r"<{3}(?=data\b)|(?<=of data)>{3}")
 _FENCE_LINE = re.compile(r"< ?<<data\b|\bend of data ?>")
 _SPEAKER = re.compile(
@@ -153,7 +151,7 @@ def _said(
 
 
 def _tool(name: str, result: ToolResult) -> str:
-    said = f"Tool {' '.join(name.split())[:_LONGEST_NAME]}".rstrip()
+    said = f"Tool {' '.join(name.split())[:60]}".rstrip()
     return f"{said}, error" if result.is_error else said
 
 
@@ -180,7 +178,7 @@ def shortened(text: str, longest: int) -> str:
     """Head and tail of a text of more than `longest` characters, and how much is missing."""
     if len(text) <= longest:
         return text
-    head = int(longest * _HEAD_SHARE)
+    head = int(longest * HEAD_SHARE)
     tail = longest - head
     left_out = len(text) - head - tail
     return f"{text[:head]}\n[… {left_out:,} characters left out …]\n{text[len(text) - tail :]}"
@@ -190,7 +188,7 @@ def marker_of(blocks: Iterable[Block]) -> str:
     """A marker that occurs in none of the blocks; the same blocks give the same."""
     said = "\n".join(f"{block.speaker}\n{block.text}" for block in blocks)
     seed = hashlib.sha256(said.encode())
-    while (marker := seed.hexdigest()[:_MARKER_DIGITS]) in said.lower():
+    while (marker := seed.hexdigest()[: len(BLANK)]) in said.lower():
         seed = hashlib.sha256(seed.digest())
     return marker
 

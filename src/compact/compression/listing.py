@@ -21,6 +21,8 @@ from compact.core.outline import COMMANDS, FILES, NAMES, OUTLINE, Emphasis
 from compact.core.tokens import TokenCounter
 
 MOST_FILES, MOST_COMMANDS, MOST_NAMES = 40, 5, 120
+"""Files that were written, and as many that were read, commands, and names that are listed if there
+is room: a mode that lists more raises the last of these."""
 SEVERAL = 3
 """Names from which a file that stands above gets a line for them."""
 LONGEST_COMMAND = 160

@@ -11,6 +11,7 @@ from compact.core.tokens import TokenCounter
 HEADING_TOKENS = 5
 """Tokens of a section's heading and the blank line before it, at most."""
 LINE_TOKENS = 2
+"""Tokens that a line takes besides its words, at most."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,8 +34,6 @@ STUB_TOKENS = 48
 """Tool output of fewer tokens is left alone: a stub would be no shorter."""
 LONG_ARGUMENT_CHARS = 600
 """Longer strings in the arguments of an old call are clipped."""
-_CLIP_STEPS = 16
-_MOST_STRINGS = 8
 HEAD_SHARE = 0.6
 """Share of a clipped text that is taken from its head; the rest is its tail."""
 ORPHAN = "[tool result that does not follow its call"
@@ -141,7 +139,7 @@ def _fitted_call(call: ToolCall, max_tokens: int, counter: TokenCounter) -> Tool
     """The call with the longest strings of its arguments clipped until it has `max_tokens`, as far
     as that goes.
     """
-    for _ in range(_MOST_STRINGS):
+    for _ in range(8):  # strings, the longest first
         excess = counter.part(call) - max_tokens
         arguments = _arguments(call)
         longest = max(_strings_in(arguments), key=len, default="")
@@ -222,7 +220,7 @@ def clip_text(text: str, max_tokens: int, reference: str, counter: TokenCounter)
     count = counter.estimator.count
     low, high, best = 0, len(text), gap.strip()
     chars = int(len(text) * room / total)
-    for _ in range(_CLIP_STEPS):
+    for _ in range(16):  # each guess is nearer to the most that fits
         head = int(chars * HEAD_SHARE)
         candidate = text[:head] + gap + text[len(text) - (chars - head) :]
         size = count(candidate)

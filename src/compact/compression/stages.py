@@ -41,13 +41,16 @@ from compact.errors import CannotFit, SummaryRejected
 RECEIPT = Judged(Summary(text="Earlier messages are not shown.", made_by="receipt"), ())
 """What stands in for a span that nobody summarizes: the heading says how much is not shown."""
 RECEIPT_TOKENS = 64
-LEAST_RESERVE = 2_000
+"""Tokens set aside for it and its heading."""
+LEAST_RESERVE, MOST_RESERVE = 2_000, 12_000
+"""Tokens set aside for a single call's checkpoint, at least and at most, before the instructions
+that it must carry: more of them tell more of what is not in view, and leave less in view."""
 LARGEST_SHARE, LARGE_LIMIT_SHARE = 0.75, 0.45
+"""The most that a single call's checkpoint may take of a small limit, and of a large one."""
 SMALL_LIMIT = (3_000, 8_000)
 """Limits up to which a checkpoint may take the first of these shares, and from which the second."""
 TALK_SHARE = 0.7
 """The share of a checkpoint of plain talk."""
-MOST_RESERVE = 12_000
 SESSION_SHARE, RECORD_SHARE = 0.4, 0.4
 """Largest shares of what lies above the floor that a session's checkpoints may take together, and
 its record."""
@@ -59,6 +62,8 @@ them: with fewer it could name nothing."""
 MOST_PERSONS = 500
 """Messages of a person that are asked for instructions when room is set aside for them."""
 WORTH_FILLING = 0.03
+"""Share of the limit above which spare room is filled with more of what was said: a lower one uses
+the room better, and has more checkpoints written twice."""
 REDRAFT_PART = 14
 """Part of its tokens that a checkpoint has left over when it is written again for what is in view
 then: what it says may join in another way, and no rule is to be lost by it.

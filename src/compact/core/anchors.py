@@ -103,8 +103,6 @@ EXIT_CODE = re.compile(r"\W*(?:exit (?:code|status)|returncode)[: ]*\d+\W*", re.
 _KEY = re.compile(r'"[\w-]+"\s?:')
 """A key of JSON: it says how data are laid out, not what somebody works on."""
 _TAG = re.compile(r"</?[A-Za-z][\w-]*>")
-_SHORTEST_ERROR = 7
-_FEW_LINES = 4
 _LISTED_LINE = re.compile(r"\s*\d+\s*(?:→|\||:\s)|[+\-]\s*\d*\s*(?!--)")
 """A line of a file that was read, or of a diff: code, not something that happened."""
 
@@ -225,12 +223,14 @@ def error_lines(text: str, *, most: int = 6) -> list[str]:
 
 
 def failure(text: str) -> str | None:
-    """The line of a failed tool's output that says most: the first of a few, the last of many."""
-    lines = [line for raw in text.splitlines() if len(line := without_tags(raw)) > _SHORTEST_ERROR]
+    """The line of a failed tool's output that says most: the first of up to four, the last of more.
+    One of seven characters or fewer says nothing.
+    """
+    lines = [line for raw in text.splitlines() if len(line := without_tags(raw)) > 7]
     lines = [line for line in lines if not EXIT_CODE.fullmatch(line)]
     if not lines:
         return None
-    return (lines[0] if len(lines) <= _FEW_LINES else lines[-1])[:300]
+    return (lines[0] if len(lines) <= 4 else lines[-1])[:300]
 
 
 def without_tags(line: str) -> str:

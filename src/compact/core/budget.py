@@ -12,9 +12,9 @@ from collections.abc import Sequence
 
 from pydantic import BaseModel, ConfigDict, Field, computed_field
 
-HARD_CAP_BUFFER = 1_500
-BUFFER_SHARE = 8
 WORDS_SHARE = 0.25
+"""Share of the window: more keeps more of what a person said in view, and leaves less room for what
+is written of the rest (decision 033)."""
 
 
 class ContextBudget(BaseModel):
@@ -49,8 +49,8 @@ class ContextWindow(BaseModel):
 
     @property
     def buffer(self) -> int:
-        """The hard-cap buffer."""
-        return min(HARD_CAP_BUFFER, self.size // BUFFER_SHARE)
+        """The hard-cap buffer (C-7)."""
+        return min(1_500, self.size // 8)
 
     @property
     def usable(self) -> int:

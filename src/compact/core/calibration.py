@@ -21,6 +21,8 @@ LEAST_PROMPT = 200
 SLOWLY = 0.1
 """Share of the way that one report of less can lower the ratio."""
 LOWEST, HIGHEST = 0.6, 4.0
+"""Bounds of the ratio: a report beyond them counts as the nearer one, so that a wrong report
+cannot make a window of any size useless."""
 UNSAID = 1.25
 """Factor for an overflow that does not say how many tokens there were."""
 LEAST_LIMIT = 512

@@ -51,7 +51,6 @@ class SecretFinder(NamedTuple):
     places: Callable[[str], Iterable[Place]]
 
 
-_BEHIND = 300
 _LINE = r"(?<=\\[nrt])"
 """Behind a line's end, or a tab, as JSON writes it: calls hold texts within texts."""
 _START = rf"(?:(?<![A-Za-z0-9_-])|{_LINE})"
@@ -106,7 +105,7 @@ class Shape:
     def _follows(self, text: str, start: int) -> bool:
         if not self.behind:
             return True
-        least = max(0, start - _BEHIND)
+        least = max(0, start - 300)  # arguments of one command
         name, place = max(
             ((x, text.rfind(x, least, start)) for x in self.behind), key=lambda each: each[1]
         )

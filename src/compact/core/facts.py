@@ -103,9 +103,9 @@ AGAIN = 0.3
 TALKATIVE = 0.7
 """A sentence counts by the share of the talk that is its speaker's, to the power of minus this: a
 person's few words beside an assistant's long lists, the same for both where two people talk."""
-THRIFT = 0.8
-"""Power of its cost by which what a sentence tells is divided."""
-_LEAST_COST = 6
+THRIFT, _LEAST_COST = 0.8, 6
+"""Power of its cost by which what a sentence tells is divided, and what it counts as costing at
+least, in the unit of the budget: a higher power, or a lower cost, prefers short sentences."""
 REMEMBERED = 4_096
 """Sentences of which is remembered what they tell, about 2 kB each."""
 

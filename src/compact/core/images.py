@@ -17,7 +17,6 @@ from typing import Any, Literal
 
 from compact.core.given import type_of
 
-_HEADER_CHARS = 65_536  # base64 characters read to find a JPEG's frame header
 _SEALED = frozenset(("encrypted_content", "signature", "cache_control"))
 _MEDIA = ("media_type", "mime_type", "mimeType", "format")
 _BASE64_CHARS = 256
@@ -50,7 +49,7 @@ def size_of_data_url(url: str) -> tuple[int | None, int | None]:
 
 def size_of_base64(data: str) -> tuple[int | None, int | None]:
     """Width and height in pixels of a base64 image; (None, None) where it cannot be told."""
-    head = data[:_HEADER_CHARS]
+    head = data[:65_536]  # a JPEG's frame header may stand far behind its start
     try:
         blob = base64.b64decode(head[: len(head) // 4 * 4])
     except (binascii.Error, ValueError):

@@ -33,10 +33,13 @@ SPEAKER: Mapping[Speaker, float] = {
     "assistant": 0.10,
 }
 INSTRUCTION, QUESTION, DECISION, ERROR, CODE = 0.35, 0.08, 0.12, 0.10, 0.05
+"""What each of these adds to the sum above, at most."""
 RECENCY, HALF_LIFE = 0.15, 20.0
+"""What the newest message gets besides, and the messages after which it is half as much."""
 PLAIN = 0.25
 """The instruction score of a plain statement, which earns nothing."""
 IMPORTANT = 0.8
+"""The least that a message counts which somebody marked as important."""
 LOOKED_AT = 4_000
 """Characters of a message that are looked at."""
 

@@ -19,10 +19,9 @@ from compact.core.sentences import lines_of, sentences_of
 
 LONGEST = 600
 """Characters of the longest candidate; longer lines without sentence ends are pasted text."""
-PASTE_LINES = 40
-"""A message of more lines than that is read as pasted text: only its first and last lines are
-candidates."""
-PASTE_ENDS = 15
+PASTE_LINES, PASTE_ENDS = 40, 15
+"""A message of more lines than the former is read as pasted text: only what stands among its first
+and last lines, so many at either end and up to an empty one, are candidates."""
 
 _STRONG = re.compile(
     r"\b(?:never|always|must(?:n't)?(?! (?:be|have)\b)|shall|forbidden|"

@@ -87,7 +87,6 @@ _WIDE = re.compile(
     r"<(?!/)|=(?![a-z]{5})){8,128})"
 )
 """The same, and what brackets, commas and other marks are part of."""
-_LONG = 32
 Span = tuple[int, int]
 _CLOSES = ".,;:)]}>?"
 _SET = re.compile(r"((?:[^\s\"'`\\;,&|<>(){}\[\]]|[&,](?![&\s]|[A-Za-z_-]{1,32}=)){6,256})")
@@ -97,7 +96,6 @@ _PHRASE = re.compile(
 )
 """Words in quotes, or all that there is to the line's end, without such short ones as a sentence
 has."""
-_BEFORE = 32
 _FAMILIES: tuple[tuple[str, str, Check, Check], ...] = (
     ("secret", "secret", is_secret, is_secret),
     ("token", "token", is_token, is_token),
@@ -121,7 +119,7 @@ def _value(text: str, lower: str, found: re.Match[str]) -> Iterator[Place]:
     """The value behind a name, where the name and the value make it a secret."""
     name, start, end = found["name"], found.start("name"), found.end()
     assign = lower[max(found.end("of"), found.end("name")) : end]
-    before = lower[max(0, start - _BEFORE) : start]
+    before = lower[max(0, start - 32) : start]
     is_set = assign == "=" and _VARIABLE.fullmatch(text, start - 3, start + len(name)) is not None
     if not _is_telling(text[start : start + len(name)], before, assign, is_set=is_set):
         return
@@ -159,7 +157,7 @@ def _bare(text: str, start: int, kind: str, check: Check, *, is_set: bool) -> Sp
     """Where a secret without quotes and spaces stands, by what must hold of it."""
     if wide := _WIDE.match(text, start):
         value = wide[1].rstrip(_CLOSES)
-        is_whole = is_jumbled(value) and (kind == "password" or len(value) >= _LONG)
+        is_whole = is_jumbled(value) and (kind == "password" or len(value) >= 32)
         if (is_whole or (kind == "password" and is_knotted(value))) and check(value):
             return start, start + len(value)
     bare = (_SET if is_set or kind == "credentials" else _BARE).match(text, start)

@@ -27,7 +27,6 @@ Status = Literal["refused", "failed", "passed", "found"]
 _COMMANDS = ("command", "cmd", "script")
 _TARGETS = (*_COMMANDS, "pattern", "query", "url")
 """Arguments that say best what a call is about, the first that is there; else the first text."""
-_LONGEST_TARGET = 300
 _FOLDER = re.compile(r"cd [^\s&;]+\s*(?:&&|;)\s*")
 """What goes before a command to be in the right folder."""
 _EXIT_CODE = re.compile(
@@ -36,7 +35,6 @@ _EXIT_CODE = re.compile(
 )
 _ENDS = 3
 """Lines at either end of an output among which an exit code is looked for."""
-_LONGEST_LINE = 300
 _RUNNER = r"(?:\[[\w:.-]+\] +)?"
 """How a line may begin: by the name of the task that printed it."""
 _FAILED = re.compile(
@@ -84,7 +82,7 @@ def target_of(call: ToolCall) -> str:
     strings = [(k, v) for k, v in anchors.strings_of(call.arguments) if v.strip()]
     texts = dict(strings)  # of a list the last text: of a shell's arguments the command
     said = next((texts[key] for key in _TARGETS if key in texts), "")
-    said = said or next((v for _, v in strings if len(v) < _LONGEST_TARGET), "")
+    said = said or next((v for _, v in strings if len(v) < 300), "")
     return _FOLDER.sub("", said.strip(), count=1).partition("\n")[0].strip()
 
 
@@ -98,7 +96,7 @@ def outcome_of(result: ToolResult, call: ToolCall | None) -> Outcome | None:
     """What came of a call; None where its result does not say."""
     if verdict_of(result, call.name if call else result.name) == "refused":
         return Outcome("refused")
-    lines = [x.strip()[:_LONGEST_LINE] for x in anchors.searched(result.text).splitlines()]
+    lines = [x.strip()[:300] for x in anchors.searched(result.text).splitlines()]
     code = _exit_code(lines)
     lines = [line for line in lines if not _EXIT_CODE.match(line)]
     if result.is_error or code:

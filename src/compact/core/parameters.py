@@ -17,7 +17,6 @@ ASSUMED = 7.0
 """Billions of a model that nobody says the size of."""
 LARGE = 70.0
 """Billions that a provider's model counts as, where its maker does not say."""
-_LEAST_MILLIONS = 10
 _BILLIONS = {"m": 0.001, "b": 1.0, "t": 1_000.0}
 _SIZE = re.compile(
     r"(?<![a-z\d.])(?:(\d{1,3})\s?x\s?)?e?(\d{1,4}(?:\.\d{1,3})?)\s?([bmt])(?![a-z\d])",
@@ -38,7 +37,7 @@ class Parameters:
 def billions_in(text: str) -> float | None:
     """The first size that a text names, in billions; None where it names none."""
     for experts, number, unit in _SIZE.findall(text):
-        if unit in "mM" and float(number) < _LEAST_MILLIONS:
+        if unit in "mM" and float(number) < 10:
             continue
         one = float(number) * _BILLIONS[unit.lower()]
         if one > 0:

@@ -100,6 +100,7 @@ _ACTION = re.compile(
 )
 """How an agent announces a call in plain text."""
 _LONGEST_LABEL = 200
+"""Characters of a line that are looked at for a label."""
 _ROLE = re.compile(r"Tool:[ \t]*\S|<\|(?:\w{1,40}\|>[ \t]*)?(?i:tool|function|ipython|environment)")
 """A tool's turn, as templates of chats write it."""
 _BANNER = re.compile(r"[^\w\s]{2,}[ \t]*begin[ \t_]+(?P<name>[\w .-]{1,60})[^\w\s]{2,}", re.I)

@@ -24,7 +24,6 @@ _MOST_LENGTHS = 8
 """Lengths of known secrets that begin alike."""
 TABLES = (credentials.FINDERS, named_credentials.FINDERS)
 _WORD_START = re.compile(r"(?<![A-Za-z0-9])\S")
-_MOST_PASSES = 8
 
 
 class Secret(NamedTuple):
@@ -84,7 +83,7 @@ def redact(text: str, known: Mapping[str, str] | None = None) -> Redacted:
     wherever they stand by themselves, also without the name that gave them away.
     """
     found: list[Secret] = []
-    for _ in range(_MOST_PASSES):  # once more after a find: its neighbours changed
+    for _ in range(8):  # once more after a find: its neighbours changed
         if not (places := find_secrets(text, known)):
             break
         found += [Secret(place.kind, place.end - place.start) for place in places]

@@ -8,6 +8,7 @@ the model's size, times 0.9 for each compression. Sizes are billions of paramete
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar
@@ -30,10 +31,9 @@ GRADES: Sequence[tuple[float, Grade]] = (
     (0.0, "critical"),
 )
 """Scores from which on a name counts."""
-WARN_AFTER: Sequence[tuple[float, int]] = ((3, 3), (7, 5), (13, 7))
+WARN_AFTER: Sequence[tuple[float, int]] = ((3, 3), (7, 5), (13, 7), (math.inf, 10))
 """Whole billions up to which so many compressions are enough for a warning: what people call a 3B
 has 3.2, a 7B 7.6."""
-WARN_LARGER_AFTER = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ def reliability_of(billions: float, compressions: int) -> Reliability:
     if compressions < 0:
         raise ValueError(f"no session was compressed {compressions} times")
     score = _from(FACTORS, billions) * KEPT**compressions
-    after = next((times for most, times in WARN_AFTER if int(billions) <= most), WARN_LARGER_AFTER)
+    after = next(times for most, times in WARN_AFTER if int(billions) <= most)
     return Reliability(score, _from(GRADES, score), compressions, after)
 
 

@@ -10,13 +10,18 @@ import re
 from collections.abc import Callable
 from itertools import pairwise
 
-_FEW_CHARACTERS = 4
 _RANDOM_CHARACTERS = 8
+"""Different characters of a generated value, at least, and characters of a scrambled one."""
 _LEAST_CHANGES, _CHANGES = 4, 0.18
+"""Changes between small letters, capitals and digits in a generated value, at least, and their
+least share of its length: with lower numbers names in code are taken for keys, with higher ones
+keys are missed."""
 _UPPER_CHANGES, _LETTER_CHANGES, _PATH_CHANGES = 0.12, 0.42, 0.35
 """Least share of changes where there are no small letters, of letters alone or what may be a name
 in code, and of what may be a path."""
 _KEY_LENGTH, _SHORT_KEY = 16, 8
+"""Characters from which a value is judged as a generated key, and from which a shorter one may be a
+key or a password that is said in a sentence."""
 _PLACEHOLDER = re.compile(
     r"^(?:[<{(\[][\w .:-]*(?:[>})\]]|$)|\$[A-Za-z_]\w*(?:$|[./:\[-])|"
     r"%[sd]\b|%[({]|%\w{1,64}%$|@\w{1,64}@$|#\{)|\$[{(]|\{\{|\*\*\*|"
@@ -64,7 +69,6 @@ _CODE_WORDS = frozenset(
 """Words of which one makes a value without quotes a name in code."""
 _OF_ITSELF = re.compile("pass|pwd|secret|token|login|prompt", re.IGNORECASE)
 _HEX = re.compile("[0-9a-f]+|[0-9A-F]+")
-_PORT_DIGITS = 5
 UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 _FOLLOWS = {
     row[0]: row[1:]
@@ -77,13 +81,15 @@ _FOLLOWS = {
 }
 """A letter and those that follow it: 97 of 100 neighbours in words, 40 of those drawn by lot."""
 _UNUSUAL, _FEW_LETTERS = 3, 10
-_MOST_SPACED = 5
+"""Pairs of neighbours beyond that table from which a value is no word; below so many characters it
+takes one more."""
 _KNOTTED_WORD = re.compile(r"[A-Za-z](?:\d+[A-Za-z]|[A-Za-z]{2}\d|[!@#$%^*+=]+\w)")
 _WORDS = re.compile(r"[A-Za-z]{3,}(?:-[A-Za-z]{3,}){3,}-?\d+")
 _NUMBERED = re.compile(r"[A-Za-z]+\d+")
-_DIGITS_ALONE = 6
 _LEAST_JUMBLED, _LEAST_KINDS, _TURNS, _MOST_WORDS = 8, 7, 0.36, 1 / 3
-_LONG, _LONG_KINDS, _LONG_DIGITS, _LONG_SYMBOLS = 32, 18, 3, 4
+_LONG, _LONG_KINDS, _LONG_SYMBOLS, _LONG_DIGITS = 32, 18, 4, 3
+"""Characters, and different ones and symbols among them, from which a value is jumbled if it has so
+many digits, however seldom its kinds of characters change."""
 _SYMBOL = re.compile(r"[^\w\s.:/-]")
 _RUN_OF_LETTERS = re.compile("[A-Za-z][a-z]{4,}|[A-Z]{5,}")
 _CODE_MARKS = re.compile(r"\(\?|\.\*|a-z|A-Z|\w[=!]=|[=-]>|&&|\|\||\(\)|\[\]|\{\}|::|//|\$\{|#\{")
@@ -105,7 +111,7 @@ def anything(_: str) -> bool:
 
 def is_filled(value: str) -> bool:
     """Whether it is more than a placeholder."""
-    return len(set(value)) > _FEW_CHARACTERS and not _PLACEHOLDER.search(value)
+    return len(set(value)) > 4 and not _PLACEHOLDER.search(value)
 
 
 def _changes(value: str) -> int:
@@ -231,7 +237,7 @@ def _has_code_word(value: str) -> bool:
 def is_password(value: str) -> bool:
     """Whether a quoted value is a password rather than a word, a label or a selector."""
     if value.isdigit():
-        return len(value) >= _DIGITS_ALONE and not _COUNTED.search(value) and is_filled(value)
+        return len(value) >= 6 and not _COUNTED.search(value) and is_filled(value)
     if not any(map(str.isalpha, value)) or _RULES.fullmatch(value):
         return is_jumbled(value)
     if _PLACE_NAMES.match(value) or not is_filled(value):
@@ -267,7 +273,7 @@ def is_set_password(value: str) -> bool:
 def is_spaced_password(value: str) -> bool:
     """Whether some words in quotes are a password, and none of what a form says about one."""
     words = value.split()
-    if not 1 < len(words) <= _MOST_SPACED or _WORD_PARTS.search(value) or not is_filled(value):
+    if not 1 < len(words) <= 5 or _WORD_PARTS.search(value) or not is_filled(value):
         return False
     return any(_KNOTTED_WORD.search(x) and not _is_code(x) for x in words)
 
@@ -294,7 +300,7 @@ def is_secret(value: str) -> bool:
 
 def is_url_password(value: str) -> bool:
     """Whether it is more than a port or a word that stands for a password."""
-    if value.lower() in _COMMON or (value.isdigit() and len(value) <= _PORT_DIGITS):
+    if value.lower() in _COMMON or (value.isdigit() and len(value) <= 5):
         return False
     return not _PLACEHOLDER.search(value) and len(set(value)) > 2
 

@@ -7,7 +7,6 @@ from decimal import Decimal
 
 _THOUSANDS = {"k": 1_000, "m": 1_000_000}
 _GROUPED = re.compile(r"[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+(?:_[0-9]+)*(?:\.[0-9]+)?")
-_LONGEST_NUMBER = 40
 
 
 def size_in(text: str) -> int | None:
@@ -17,7 +16,7 @@ def size_in(text: str) -> int | None:
     digits = text.strip().lower()
     times = _THOUSANDS.get(digits[-1:], 1)
     digits = digits[:-1] if times > 1 else digits
-    if len(digits) > _LONGEST_NUMBER or _GROUPED.fullmatch(digits) is None:
+    if len(digits) > 40 or _GROUPED.fullmatch(digits) is None:
         return None
     try:
         number = Decimal(digits.replace(",", "")) * times

@@ -44,6 +44,7 @@ from compact.core.messages import (
 from compact.core.protocols import TokenEstimator
 
 CACHE_ENTRIES = 200_000
+"""Texts whose count is remembered; with more, memory grows, with fewer, texts are counted again."""
 
 ImageFormula = Literal["tiles", "area"]
 """OpenAI's and Anthropic's, as above."""
@@ -55,12 +56,8 @@ _INNER = frozenset(
     }
 )
 """The fields of a schema that hold other schemas, or values at length."""
-_OPENAI_UNKNOWN_SIZE = 1105  # 1024 × 2048 pixels at high detail, the cookbook's own large example
 _ANTHROPIC_LARGEST = 1600
-_PAGE_TOKENS = 3_000
-_PAGE_BYTES = 50_000
-_AUDIO_TOKENS_PER_SECOND = 10
-_AUDIO_BYTES_PER_SECOND = 8_000
+"""Tokens of Anthropic's largest image, as above, and of one whose size is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +262,7 @@ def image_tokens(image: Image, formula: ImageFormula) -> int:
     if image.detail == "low":
         return 85
     if not image.width or not image.height:
-        return _OPENAI_UNKNOWN_SIZE
+        return 1105  # 1024 × 2048 pixels at high detail, the cookbook's own large example
     scale = min(1.0, 2048 / max(image.width, image.height))
     width, height = image.width * scale, image.height * scale
     shrink = min(1.0, 768 / min(width, height))
@@ -294,7 +291,7 @@ def file_tokens(size: int | None) -> int:
     looked up: 3,000 for each 50,000 bytes begun (a page with a picture or a scan), one page where
     the size is unknown. Dense text without pictures costs more than is counted here.
     """
-    return _PAGE_TOKENS * max(1, math.ceil((size or 0) / _PAGE_BYTES))
+    return 3_000 * max(1, math.ceil((size or 0) / 50_000))
 
 
 def audio_tokens(size: int) -> int:
@@ -304,4 +301,4 @@ def audio_tokens(size: int) -> int:
     is taken from 64 kbit/s, which is usual for speech as MP3; WAV has more bytes a second, so that
     it is counted too high.
     """
-    return math.ceil(size * _AUDIO_TOKENS_PER_SECOND / _AUDIO_BYTES_PER_SECOND)
+    return math.ceil(size * 10 / 8_000)

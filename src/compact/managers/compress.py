@@ -30,6 +30,8 @@ from compact.managers import blocking
 from compact.managers.timeout_summarizer import TimeoutSummarizer
 
 SHORTEST_KEY = 16
+"""Bytes of a key, at least: 128 bits are too many to guess. Who knows the key can write what is
+taken for our own text."""
 MOST_FOR_WORDS = 8_192
 """Largest ceiling of which the newest messages of a person take their share first (FR-8): in a
 larger one there is room for them anyway."""

@@ -31,7 +31,6 @@ PAGE = 32
 """Messages that are read from the store at once."""
 MOST_FIXED = 10_000
 """System messages and pins that are looked for when a session is opened."""
-MOST_TRIES = 100
 SLACK = 32
 """Tokens that a system prompt may be shorter than the one before and count the same."""
 MOST_PERSONS = 200
@@ -101,7 +100,7 @@ class SessionHistory(History):
             Superseded: the branch does not have `expected` messages any more; nothing was stored.
         """
         with self._lock:
-            for _ in range(MOST_TRIES):
+            for _ in range(100):
                 if expected is not None and expected != self._length:
                     raise Superseded(f"the branch has {self._length} messages, not {expected}")
                 messages = list(make(self._length))

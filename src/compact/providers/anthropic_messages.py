@@ -49,6 +49,8 @@ _FINISH: Mapping[str, Finish] = {
 """A `pause_turn` is none of these: the turn goes on when the answer is sent back."""
 _FULL = "model_context_window_exceeded"
 _NOTHING_THERE = (404, 405, 501)
+"""Statuses of HTTP by which a server says that it cannot be asked this: tokens are then not
+counted there, and a model is looked for in the list of all."""
 _SCHEMA = re.compile(r"output_config|output_format|json_schema|\bschema\b", re.IGNORECASE)
 
 

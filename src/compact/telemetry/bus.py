@@ -17,6 +17,7 @@ from compact.core.protocols import Exporter
 
 Subscriber = Callable[[Event], None]
 QUEUE_SIZE = 1_000
+"""Events that may wait for an exporter; while so many wait, newer ones are dropped and counted."""
 CLOSE_SECONDS = 2.0
 """How long closing waits for an exporter to empty its queue."""
 

@@ -25,6 +25,8 @@ from compact.errors import (
 )
 
 CANNOT_FIT, BAD_INPUT, OUR_MISTAKE, NOBODY_READS = 1, 2, 70, 141
+"""The exit codes above: scripts tell by them why a command ended, so none may change. 70 is what
+sysexits.h calls EX_SOFTWARE; 141 is 128 and SIGPIPE's number, as a shell says it."""
 _PACKAGES = {"rs_bpe": "rs-bpe", "bpe_openai": "rs-bpe", "yaml": "pyyaml"}
 """Modules whose package has another name."""
 _UsageError: type[Exception] = typer.BadParameter.__bases__[0]

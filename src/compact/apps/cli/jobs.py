@@ -24,6 +24,8 @@ from compact.managers.compress import plan
 STDIN = "-"
 _NUMBER = re.compile(r"[+-]?[0-9]+")
 _LONGEST_NUMBER = 20
+"""Characters of the longest position that is read: a longer one is no message's, and Python refuses
+to read thousands of digits as a number."""
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,6 @@ PAGE = 50
 """Rows that are shown unless more are asked for."""
 LARGEST = 1_000_000_000
 """The largest number that means something: of tokens, of messages, of rows."""
-LONGEST_SHOWN = 40
 
 
 def whole_number(text: str | int, least: int = 1, example: str = "8000 or 8k") -> int:
@@ -74,7 +73,7 @@ def share(text: str | float) -> float:
 
 
 def _named(text: object) -> str:
-    return repr(text) if len(str(text)) < LONGEST_SHOWN else "this"
+    return repr(text) if len(str(text)) < 40 else "this"
 
 
 # --- kinds of options -----------------------------------------------------------------------------

@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
 NARROW = 100
 """Columns where the output is no terminal and COLUMNS says nothing."""
-WIDEST_BAR = 100
 LONGEST_WIDTH = 5
 """Digits beyond which COLUMNS is no number of columns."""
 LONGEST_LINE = 400
+"""Characters of what is told on one line; the end of what is longer is left out."""
 
 _CELLS = "█▓▒░"
 _PLAIN_CELLS = "#+=."
@@ -129,7 +129,7 @@ def _cell(value: Cell) -> Text:
 
 def show_bar(out: Console, parts: Mapping[str, int], total: int) -> None:
     """The parts of a total side by side, and below it what they are."""
-    width, ascii_only = min(out.width, WIDEST_BAR), out.options.ascii_only
+    width, ascii_only = min(out.width, 100), out.options.ascii_only
     out.print(bar(parts, total, width, ascii_only=ascii_only))
     out.print(legend(parts, width, ascii_only=ascii_only))
 

@@ -30,9 +30,9 @@ from compact.core.modes import mode_named
 from compact.core.templates import template
 from compact.core.tokens import TokenCounter
 
-WORDS_PER_TOKEN = 0.6
-"""Words that a model is allowed for each token of the cap: names take more tokens than prose."""
-FEWEST_WORDS = 20
+WORDS_PER_TOKEN, FEWEST_WORDS = 0.6, 20
+"""Words that a model is allowed for each token of the cap (names take more tokens than prose), and
+at least: a smaller number would ask for no sentence."""
 Form = Literal["full", "plain", "short", "shortest"]
 """How much the rules say: with an example, without it, or what small models and windows have room
 for."""

@@ -27,6 +27,8 @@ from compact.core.tokens import TokenCounter
 from compact.errors import ContextOverflow, ModelFailed, ModelUnavailable, SummaryRejected
 
 TEMPERATURE = 0.2
+"""The sampling temperature of every request: a higher one lets two summaries of the same differ
+more."""
 MARGIN = 0.10
 """Share of the window that is left free where tokens are only estimated."""
 ANSWER_SLACK, SCHEMA_SLACK, ANSWER_MORE = 1.25, 1.6, 16
@@ -44,6 +46,7 @@ PART_SHARE = 4
 """A part's summary takes at most the fourth part of the room for data, so that four are put
 together at once."""
 LEAST_PART = 48
+"""Tokens that a part's summary may take however small that fourth is: with fewer it says little."""
 LEAST_ROOM = 96
 """Tokens of data below which there is nothing to summarize in a request."""
 LEAST_STRUCTURED = 1_500

@@ -31,20 +31,23 @@ up to which it is read whole without being counted."""
 TRIM_EVERY = 64
 """Messages after which what is too much is forgotten."""
 MOST_ANCHORS = 2_500
+"""Names that are remembered, the likeliest: what is forgotten no checkpoint lists. More take
+memory, and time to rank."""
 RANKED, WEIGHED = 1_500, 800
 """Names that are ranked, and those of them that make a statement worth more."""
 TYPICAL = 60
 """Rank of the name whose weight counts as one."""
-MOST_RULES = 400
-MOST_FACTS = 600
-MOST_EXCHANGES = 200
+MOST_RULES, MOST_FACTS, MOST_EXCHANGES = 400, 600, 200
+"""Rules, other statements and answered questions of a person that are remembered: of the former two
+the best, once there are twice as many, of the latter the newest. It is a bound of memory: what is
+forgotten no checkpoint can say."""
 MOST_TOUCHED = 60
 """Names that one tool saw in a file."""
 PLAIN = 8
 """Turns for each call of a tool, from which it is plain talk."""
-FADE = 80.0
-"""Messages after which something counts 1/e of a fresh one (above `OLD`)."""
-OLD = 0.25
+FADE, OLD = 80.0, 0.25
+"""Messages after which something counts 1/e of a fresh one, and what it counts besides however old
+it is: a longer time, or more besides, tells more of the beginning."""
 SPOKE = ("User: ", "Assistant: ")
 """How lines begin by which plain talk is told."""
 REFERENCE = re.compile(r"\d+ more, ")
@@ -245,7 +248,7 @@ class Notes:
         return self._ranked
 
     def freshness(self, position: int) -> float:
-        """How much something said at a position counts now, `OLD` to about 1."""
+        """How much something said at a position counts now, `OLD` to one more."""
         return OLD + math.exp((position - self.position) / FADE)
 
 

@@ -14,6 +14,7 @@ from compact.core.recalls import asks
 from compact.core.tokens import TokenCounter
 
 MOST_TOOLS, MOST_BEGINNINGS = 5, 3
+"""Tools that a line names, the most used ones, and messages that it quotes, the longest ones."""
 LINE_TOKENS, ON_CHARS, BEGINNING_TOKENS, TEXT_CHARS = 80, 60, 16, 2_000
 """Tokens of the line, and characters of what one call was about; tokens of how a message begins,
 and characters that are read of it."""

@@ -35,6 +35,7 @@ FADE_TURNS: Mapping[Level, float] = {
 """Turns after which what was said counts 1/e of the newest (above `OLD_TURNS`): an old story tells
 of all its span alike."""
 OLD_TURNS = 0.22
+"""What a turn counts besides, however old it is: with more of it, more of the beginning is told."""
 HEAD, ASKED, CLOSING, NARRATED, OUTCOME = 4.0, 1.3, 1.0, 0.2, 2.2
 """Weights of the line that says what was asked, of what else a person said, of a turn's closing, of
 what was said on the way, of what came of it."""
@@ -59,6 +60,7 @@ LEAST_DWELT = 0.2
 """What a line counts at least that is about what the reader is to be told nothing of elsewhere: it
 may say why."""
 LINE_TOKENS = 3
+"""Tokens that a line takes besides its words: its indent, and what joins it to the next."""
 TOLD = ("  ", "- User: ", "- Assistant: ")
 """How a line begins that tells more than what was asked."""
 SPEAKERS = {"person": "User", "assistant": "Assistant"}

@@ -29,6 +29,8 @@ MOST_FILES, MOST_NAMES, MOST_WRITES = 40, 120, 200
 LONGEST_REPLY = 160
 """Characters of the longest first line that is taken for the answer to a question."""
 LONGEST_QUESTION, FEW_WORDS = 400, 8
+"""Characters that are kept of a question, of an option or of an answer; and words of a question
+below which the sentence before it is kept with it."""
 MOST_JUDGED = 40
 """Turns by which is judged who talks."""
 LONG_TEXT = 2_000

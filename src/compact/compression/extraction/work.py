@@ -23,21 +23,21 @@ EDIT_KEYS = frozenset(
     ("old_string", "new_string", "content", "patch", "diff", "new_str", "old_str", "new_source")
 )
 """Arguments whose text is written to a file."""
-MOST_COMMANDS = 200
-MOST_PENDING = 200
-MOST_ATTEMPTS = 80
-MOST_LINES = 12
-"""Of one attempt."""
-_LINES_OF_ONE_RESULT = 6
+MOST_KEPT = 200
+"""Commands, files of each kind and waiting calls that are remembered; the oldest are forgotten."""
+MOST_ATTEMPTS, MOST_LINES = 80, 12
+"""Failed attempts that are remembered, and lines that say why one of them failed, the newest of
+both: more take memory, and name more of what was tried."""
 _LOOKED_AT = 4_000
 """Characters of an output that are looked at for what git says."""
-_MOST_WRITTEN = 4
 _TRIED_CHARS = 500
+"""Characters by which one attempt is told from another, and of the longest argument that may name a
+file that is read: longer ones are text."""
 _COMMAND_KEYS = frozenset(("command", "cmd", "script"))
 _DONE = frozenset(("completed", "complete", "done", "finished", "deleted", "cancelled"))
 _DOING = frozenset(("in_progress", "in progress", "doing", "active", "started"))
-_MOST_DEFINED = 12
 _LONGEST_PATH = 300
+"""Characters from which an argument is no path that is written to, and not what a call is about."""
 _DEFINES = re.compile(
     r"\b(?:def|class|func|fn|function|type|interface|struct|enum|trait|const|let|var)\s+"
     r"(?:\([^)\n]{0,80}\)\s*)?([A-Za-z_]\w{3,79})"
@@ -66,6 +66,7 @@ _LOOKS = frozenset(
 """First words of the names of functions that look something up."""
 _SPACE = re.compile(r"\s")
 _LAST_CALL, _MOST_GIVEN = 160, 240
+"""Characters that one line tells of what a call was asked for, and of what it gave."""
 _TASK_ID = re.compile(r"#(\d+)")
 _LISTED_TASK = re.compile(r"^\W{0,8}(\d+)[.:]?[ \t]+\[(\w+)\][ \t]+([^\n\[]+)", re.MULTILINE)
 """A task as a list of tasks shows it: id, status, words, and maybe what it waits for."""
@@ -94,7 +95,7 @@ class Attempt:
     lines: dict[str, int] = field(default_factory=dict)
     """Line that says what failed → where; the newest last, at most `MOST_LINES`."""
     written: list[str] = field(default_factory=list)
-    """The files that were written since it failed last and before it went well."""
+    """The files that were written since it failed last and before it went well, the newest four."""
     outcome: Literal["fails", "passed", "checked"] = "fails"
     """Whether the same went well since, or a check of its kind passed."""
     kinds: frozenset[str] = frozenset()
@@ -195,7 +196,7 @@ class WorkLog:
             call=call,
         )
         self._asked[call.id] = asked
-        while len(self._asked) > MOST_PENDING:
+        while len(self._asked) > MOST_KEPT:
             del self._asked[next(iter(self._asked))]
         return [(file, _defined(values)) for file in files]
 
@@ -249,7 +250,7 @@ class WorkLog:
         asked = self._asked.pop(result.call_id, _Asked(("", result.call_id), ("", ""), None, ()))
         outcome = outcome_of(result, asked.call)
         failed = result.is_error or (outcome is not None and outcome.status == "failed")
-        every = anchors.error_lines(result.text, most=_LINES_OF_ONE_RESULT) if failed else []
+        every = anchors.error_lines(result.text) if failed else []
         if failed and not every:
             every = [line for line in (anchors.failure(result.text),) if line]
         if failed and outcome is not None and outcome.detail:
@@ -299,7 +300,7 @@ class WorkLog:
 
     def observed(self, text: str, position: int) -> None:
         """Take down an observation of an agent that calls its tools in plain text."""
-        found = anchors.error_lines(text, most=_LINES_OF_ONE_RESULT)
+        found = anchors.error_lines(text)
         if found:
             self._failed(("", ""), found, position)
 
@@ -316,7 +317,7 @@ class WorkLog:
         for attempt in self.attempts.values() if asked.files else ():
             if attempt.outcome == "fails":
                 names = [*attempt.written, *(f for f in asked.files if f not in attempt.written)]
-                attempt.written = names[-_MOST_WRITTEN:]
+                attempt.written = names[-4:]
 
     def _ran(self, asked: _Asked, outcome: str | None, position: int) -> None:
         run = self.commands.setdefault(asked.command or "", Command())
@@ -346,20 +347,20 @@ class WorkLog:
         """Forget the oldest, so that memory stays bounded."""
         while len(self.attempts) > MOST_ATTEMPTS:
             del self.attempts[next(iter(self.attempts))]
-        if len(self.commands) > MOST_COMMANDS:
+        if len(self.commands) > MOST_KEPT:
             newest = sorted(self.commands.items(), key=lambda row: row[1].positions[-1:] or [0])
-            self.commands = dict(newest[-MOST_COMMANDS // 2 :])
+            self.commands = dict(newest[-MOST_KEPT // 2 :])
         for files in (self.unchecked, self.uncommitted, self.files, self.read):
-            while len(files) > MOST_COMMANDS:
+            while len(files) > MOST_KEPT:
                 del files[next(iter(files))]
 
 
 def _defined(values: list[tuple[str, str]]) -> list[str]:
-    """The names that source code which is written defines, without those it only replaces."""
+    """The first names that source code which is written defines, without those it only replaces."""
     old = "\n".join(v for k, v in values if k in ("old_string", "old_str"))
     new = "\n".join(v for k, v in values if k in EDIT_KEYS and k not in ("old_string", "old_str"))
     names = dict.fromkeys(_DEFINES.findall(anchors.searched(new)))
-    return [name for name in names if name not in old][:_MOST_DEFINED]
+    return [name for name in names if name not in old][:12]
 
 
 def _object(arguments: str) -> dict[str, Any]:

@@ -28,6 +28,7 @@ Durability = Literal["full", "normal"]
 
 MEMORY = ":memory:"
 _IDLE_READERS = 8
+"""Connections that stay open when nobody reads by them; more spare opening, and hold files open."""
 _LARGEST_WAL = 64 << 20
 """Bytes that the log keeps on the disk once it has been worked off."""
 _WRITABLE = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE

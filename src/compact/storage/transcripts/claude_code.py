@@ -46,7 +46,6 @@ _EVENTS = frozenset(("user", "assistant", "system", "progress", "summary", "file
 _OTHER_EVENTS = frozenset(
     ("queue-operation", "attachment", "custom-title", "ai-title", "last-prompt")
 )
-_PEEK = 20
 _SYNTHETIC = "<synthetic>"
 _OTHERS = "mcp__"
 """How the names of tools begin that are not the program's own."""
@@ -60,7 +59,7 @@ def recognizes(document: Document) -> bool:
     """Whether one of the first rows is an event of Claude Code."""
     if isinstance(document, PlainText):
         return False
-    return any(_is_event(row) for _, row in document.rows[:_PEEK])
+    return any(_is_event(row) for _, row in document.rows[:20])
 
 
 def read(
@@ -223,7 +222,7 @@ class _Log:
             for result in message.tool_results
             for words in refusal_in(result)
         ]
-        asked = (call for each in self.messages[-_PEEK:] for call in each.tool_calls)
+        asked = (call for each in self.messages[-20:] for call in each.tool_calls)
         names = {call.id: call.name for call in asked} if found else {}
         return tuple(x for x in found if not names.get(x.call_id, "").startswith(_OTHERS))
 

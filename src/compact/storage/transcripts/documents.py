@@ -22,10 +22,8 @@ from compact.errors import InvalidTranscript, unreadable
 
 _HUGE_INTEGER = re.compile(rb"[:,\[\s]-?[0-9]{20}")
 _BOM = b"\xef\xbb\xbf"
-_PREVIEW = 40
 LARGEST_FILE = 500_000_000
 """Bytes of the largest file that is read."""
-_PIECE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +137,7 @@ def all_of(stream: BinaryIO, name: str) -> bytes:
         InvalidTranscript: it is larger than any conversation.
     """
     data = bytearray()
-    while piece := stream.read(_PIECE):
+    while piece := stream.read(1 << 20):
         data += piece
         if len(data) > LARGEST_FILE:
             most = f"{LARGEST_FILE // 1_000_000:,} MB"
@@ -258,7 +256,7 @@ def _refuse(name: str, error: ValueError, *, line: int | None) -> NoReturn:
     elif isinstance(error, json.JSONDecodeError):
         column = f" at column {error.colno}"
         said = error.msg.removesuffix(" at")
-        near = error.doc[error.pos : error.pos + _PREVIEW].splitlines()[:1]
+        near = error.doc[error.pos : error.pos + 40].splitlines()[:1]
         reason = f"broken JSON: {said}{column}" + (f", before {near[0]!r}" if near else "")
     else:
         reason = f"broken JSON: {error}"

@@ -19,7 +19,6 @@ _SESSION = re.compile(r"<!-- (?P<tool>[^<>]+?) Session (?P<id>\S+) \([^()]*\) --
 _TOOL_OPEN = re.compile(r"<tool-use data-tool-type=")
 _TOOL_CLOSE = re.compile(r"(?:</details>)?</tool-use>")
 _FENCE = re.compile(r"`{3,}(?P<info>[^`]*)$")
-_HEAD_LINES = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +43,7 @@ class Head:
 
 def head_of(text: str) -> Head | None:
     """The head of a SpecStory file; None where the text is none."""
-    lines = text[:4000].split("\n")[:_HEAD_LINES]
+    lines = text[:4000].split("\n")[:12]
     title = next((x[2:].strip() for x in lines if x.startswith("# ")), None)
     for line in lines:
         found = _SESSION.match(line.strip())

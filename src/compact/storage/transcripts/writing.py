@@ -14,8 +14,6 @@ from compact.core.messages import Message, Part, Text, Thinking
 from compact.storage.transcripts import chat_json, claude_code, claude_code_writing
 from compact.storage.transcripts.transcript import Transcript
 
-_CHARACTERS_PER_TOKEN = 4
-
 
 def writable(transcript: Transcript) -> Transcript:
     """The transcript as far as `write` can write it: what the written format has no place for is
@@ -82,7 +80,7 @@ def _estimate(messages: Sequence[Message]) -> int:
             total += message.token_count
         else:
             characters = sum(_characters(part) for part in message.parts)
-            total += characters // _CHARACTERS_PER_TOKEN
+            total += characters // 4
     return total
 
 

@@ -17,6 +17,7 @@ SAMPLE = "harbour.jsonl"
 KEY = b"a key for all to see"
 """So that what is shown is the same everywhere."""
 SHOWN_LINES = 24
+"""Lines of the checkpoint that are shown: about a screen; an ellipsis stands for the rest."""
 NEXT = """Try next, with a conversation of yours (Claude Code, SpecStory, Gemini CLI, chat JSON, …):
   compactctl demo --save harbour.jsonl                    or this one, as a file
   compactctl tokens FILE                                  where the window goes

@@ -25,6 +25,7 @@ STYLES = {
     "pinned": "cyan",
 }
 CHECKPOINT_LINES = 8
+"""Lines of a checkpoint that are shown where not all was asked for; the rest is counted."""
 
 
 @command

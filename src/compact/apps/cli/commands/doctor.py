@@ -209,7 +209,6 @@ def vocabularies() -> Iterator[Finding]:
 
 PIECES = 40
 """Messages that would fill a prompt."""
-LEAST_PIECE = 12
 LARGEST_TRIED = 4_000_000
 """The largest window that is filled: some seconds."""
 _WORDS = (
@@ -305,8 +304,8 @@ def _fired(ctx: ContextManager, plan: Plan, facts: Mapping[str, int]) -> Finding
 
 
 def _piece(number: int, tokens: int) -> str:
-    """A message of about so many tokens, unlike the others."""
-    words, count = _WORDS.split(), max(LEAST_PIECE, tokens)
+    """A message of about so many tokens, twelve words at least, unlike the others."""
+    words, count = _WORDS.split(), max(12, tokens)
     told = (words[(number * 7 + i * (number % 5 + 1)) % len(words)] for i in range(count))
     return f"Message {number}: " + " ".join(told)
 

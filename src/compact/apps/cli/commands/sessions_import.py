@@ -33,7 +33,6 @@ from compact.core.sessions import DEFAULT_SCOPE, Branch, Entry, Session
 from compact.errors import InvalidTranscript, NotFound, Superseded
 from compact.managers.state import new_branch
 
-_LONGEST_ID = 200
 _ENDINGS = (".json", ".jsonl", ".ndjson", ".md", ".markdown", ".txt", ".log")
 """How the names of files end that say only what they are."""
 
@@ -155,7 +154,7 @@ def _session_of(read: SessionFile, options: ImportOptions, catalog: SessionCatal
     """
     known = read.session
     name = known.id if options.id is None else options.id.strip()
-    if not name.strip() or len(name) > _LONGEST_ID or not name.isprintable():
+    if not name.strip() or len(name) > 200 or not name.isprintable():
         raise Stop("how shall the session be called? give --as ID, on one line, up to 200 letters")
     scope = options.scope or known.scope
     _check_free(catalog, name, scope)

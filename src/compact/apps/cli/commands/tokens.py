@@ -19,7 +19,9 @@ from compact.core.speakers import person_text, speaker_of
 from compact.core.tokens import TokenCounter, image_tokens
 
 TOOLS_SHOWN = 15
+"""Tools that get a row, those with most tokens; the others are counted in one line."""
 BAR = 30
+"""Columns of the longest bar beside a row; a narrow terminal leaves it fewer, or none."""
 
 
 @command
