@@ -12,9 +12,6 @@ from compact.compression.extraction.notes import FEW_MESSAGES, notes_of
 from compact.core.history import History
 from compact.errors import CompactError
 
-AT_ONCE = 32
-"""Messages that are read before it is looked whether anybody waits for the end."""
-
 
 class ReadingAhead:
     """Reads a history in a thread, while its session waits for an answer."""
@@ -61,5 +58,5 @@ class ReadingAhead:
     def _read(self, history: History, until: int) -> None:
         read = 0
         with suppress(CompactError):  # it is read again at the compression, which says what failed
-            while read < until and not self._stops:
-                read = notes_of(history, until=min(read + AT_ONCE, until)).position
+            while read < until and not self._stops:  # asked after every 32 messages
+                read = notes_of(history, until=min(read + 32, until)).position
