@@ -73,7 +73,7 @@ def test_the_page_opens_with_the_tasks_that_exist():
     wanted = re.findall(r"^\$ make (\w+)$", README, flags=re.MULTILINE)
     assert wanted == ["demo", "test"]
     assert set(wanted) <= set(tasks.TASKS)
-    assert README.index("$ make demo") < README.index("## The doors that open")
+    assert README.index("$ make demo") < README.index("## Usage")
 
 
 def test_every_format_that_is_read_is_in_the_table():
