@@ -1,4 +1,4 @@
-"""Write docs/cli.md from what the commands say of themselves: `python docs/generate_cli.py`.
+"""Write docs/cli.md from the help of the commands: `python docs/generate_cli.py`.
 
 A test fails when the page is not what this would write.
 """
@@ -29,36 +29,36 @@ HEAD = """# The command line
 
 `compactctl` reads a conversation in any known format, with no key, no network and no model.
 
-**Where output goes.** Results are data and go to standard output or, with `-o`, to a file that is
+**Output.** Results are data and go to standard output or, with `-o`, to a file that is
 written whole or not at all. The report of `compact` goes to standard error; the other commands
-are reports, and theirs goes to standard output. `--json` prints the report as one JSON object on
-standard output; `compact --json` therefore wants `-o OUT`. Colours and progress are for
-terminals; a terminal without Unicode gets plain letters.
+print their reports to standard output. `--json` prints the report as one JSON object on
+standard output; `compact --json` therefore needs `-o OUT`. Colours and progress are for
+terminals; a terminal without Unicode gets plain characters.
 
 **Exit codes.** 0 done; 1 it cannot fit, with the breakdown of what may not be shortened; 2 bad
 input or usage, no such session, a store that cannot be used, or (`doctor`) something that is
-broken, with one line that says what is wrong; 70 a mistake of compact's own
-(`COMPACT_TRACEBACK=1` shows where); 130 interrupted; 141 whoever read the output left.
+broken, with one line that says what is wrong; 70 a bug in compact
+(`COMPACT_TRACEBACK=1` shows where); 130 interrupted; 141 the reader closed the pipe.
 
 **Message numbers** count from 0, as positions do in Python and in ids such as `m3`.
 
 **Tokens** are those of the whole prompt as a model would see it: messages, framing, tool schemas
 of the file. For chat completions they are exact (`o200k`). Anthropic publishes no tokenizer:
 Claude Code sessions are counted by an estimate named `claude`, which lies above a typical count
-by the margin shown; `--tokenizer o200k` counts them by OpenAI's instead. A system prompt that is
-not in the file is not counted: leave room for it.
+by the margin shown; `--tokenizer o200k` counts them with OpenAI's instead. A system prompt that is
+not in the file is not counted: leave tokens free for it.
 
 **Claude Code sessions** are written as a new, self-contained session file: a boundary row, a
 summary row in the tool's own shape, the kept rows. Resuming from such a file in the tool itself
-was not tried.
+is untested.
 
 **Sessions** are kept in one file, the store: `--store FILE`, the setting `store` (`COMPACT_STORE`),
-else `.compact/sessions.db` in the folder the command is started in. Only `sessions import` makes a
-store; every other command refuses a file that is not there, and reading changes nothing. A session,
-branch, checkpoint or snapshot is named by its id, or by how it begins where only one begins so.
-What a model sees depends on its window: `--window`, else the settings', else the one the session
-was used with last. `sessions import` and `snapshot` print the new id, and nothing else, on standard
-output.
+else `.compact/sessions.db` in the current folder. Only `sessions import` creates a
+store; every other command refuses a missing file, and reading changes nothing. A session,
+branch, checkpoint or snapshot is named by its id, or by a unique prefix of it.
+The context depends on the model's window: `--window`, else from the settings, else the last one
+used with the session. `sessions import` and `snapshot` print the new id, and nothing else, on
+standard output.
 
 Settings are described in [configuration.md](configuration.md).
 """

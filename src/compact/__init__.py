@@ -3,8 +3,8 @@
     from compact import compress
     messages = compress(messages, max_tokens=8_000)
 
-The names below are the public ones; each is loaded when it is first used, so that importing compact
-costs nothing.
+The names below are public. Each is loaded when it is first used, so importing compact costs
+nothing.
 """
 
 from __future__ import annotations

@@ -1,29 +1,28 @@
-"""The error tree: every failure compact raises on purpose, each also a fitting builtin.
+"""The error tree: every error compact raises on purpose, each also a matching builtin.
 
     CompactError
-    ├── InvalidInput (ValueError)          what was given cannot be used as it is
-    │   ├── InvalidArgument (TypeError)    a call was given a wrong name, type or value; names it
-    │   ├── InvalidMessage                 breaks the message model; names the field's path
-    │   ├── InvalidTranscript              a file unknown or broken; names line and reason
+    ├── InvalidInput (ValueError)          the input cannot be used as it is
+    │   ├── InvalidArgument (TypeError)    an argument has a wrong name, type or value; names it
+    │   ├── InvalidMessage                 a message is malformed; names the field's path
+    │   ├── InvalidTranscript              a file is unknown or broken; names line and reason
     │   ├── InvalidConfig                  a setting has a wrong name or value; names the field
-    │   ├── UnknownModel (LookupError)     no profile, tokenizer or format of that name
+    │   ├── UnknownModel (LookupError)     no profile, tokenizer or format has that name
     │   └── ServerHeldState                a server would keep the conversation
-    ├── NotFound (LookupError)             no session, snapshot, checkpoint or message of that name
+    ├── NotFound (LookupError)             no session, snapshot, checkpoint or message has that name
     ├── WrongLayer (TypeError)             a history or a snapshot was handed to a model
     ├── CannotFit                          the floor alone exceeds the budget; carries its breakdown
     ├── ContextOverflow                    a provider refused a prompt as too large
-    ├── ModelFailed (RuntimeError)         what a model or its server answered cannot be used
+    ├── ModelFailed (RuntimeError)         the answer of a model or its server cannot be used
     │   ├── ModelUnavailable (ConnectionError)  it may answer later: busy, down, too slow
-    │   └── ModelRefused (PermissionError) it will not answer this: key, name, request, policy
-    ├── SummaryRejected (ValueError)       a summary may not stand in for its source
-    ├── CompressionFailed (RuntimeError)   a stage of a compression broke; nothing was changed
-    ├── Superseded (RuntimeError)          another writer was faster: read again and go on
+    │   └── ModelRefused (PermissionError) it will never answer this: key, name, request, policy
+    ├── SummaryRejected (ValueError)       a summary may not replace its source
+    ├── CompressionFailed (RuntimeError)   a stage of a compression failed; nothing was changed
+    ├── Superseded (RuntimeError)          another writer was faster: read again and continue
     ├── StoreFailed (OSError)              a store cannot be read or written: full, locked …
-    │   └── StoreDamaged                   what it holds is not what was written; names the repair
-    └── BlockingCallInLoop (RuntimeError)  a blocking form was called where it would have to wait
+    │   └── StoreDamaged                   its contents were altered; names the repair command
+    └── BlockingCallInLoop (RuntimeError)  a blocking call would have to wait in an event loop
 
-Texts say what happened, which value, and what to do. What does not live here: mapping of vendors'
-errors (providers).
+Texts say what happened, which value, and what to do. Vendors' errors are mapped in `providers`.
 """
 
 from __future__ import annotations
@@ -33,16 +32,16 @@ from contextlib import contextmanager
 
 
 class CompactError(Exception):
-    """The root of everything compact raises on purpose.
+    """The base class of every error compact raises on purpose.
 
-    `stage` is the stage of the compression that it ended, empty where it ended none.
+    `stage` is the stage of the compression that failed; empty if none did.
     """
 
     stage: str = ""
 
 
 class InvalidInput(CompactError, ValueError):
-    """What was given cannot be used as it is."""
+    """The input cannot be used as it is."""
 
 
 class InvalidArgument(InvalidInput, TypeError):
@@ -55,7 +54,7 @@ class InvalidArgument(InvalidInput, TypeError):
 
 
 class InvalidMessage(InvalidInput):
-    """A message breaks the message model.
+    """A message is malformed.
 
     `path` names the field, for example `messages[3].tool_calls[0].id`.
     """
@@ -69,7 +68,7 @@ class InvalidMessage(InvalidInput):
 class InvalidTranscript(InvalidInput):
     """A conversation file is unknown or broken.
 
-    `source` is the file's name as given, `line` counts from 1 (None where no line can be named).
+    `source` is the file's name as given. `line` counts from 1; None if no line can be named.
     """
 
     def __init__(self, source: str, reason: str, *, line: int | None = None) -> None:
@@ -90,8 +89,8 @@ class InvalidConfig(InvalidInput):
 
 
 class UnknownModel(InvalidInput, LookupError):
-    """No profile, tokenizer or format is known by that name; `reason` is the text without the way
-    out that is named for the call.
+    """No profile, tokenizer or format has that name; `reason` is the text without the suggested
+    remedy.
     """
 
     def __init__(self, reason: str, *, way: str = "") -> None:
@@ -100,13 +99,13 @@ class UnknownModel(InvalidInput, LookupError):
 
 
 class ServerHeldState(InvalidInput):
-    """A request would have the provider's server keep the conversation (`previous_response_id`,
-    `conversation`): what is sent then is more than what was counted. The text names the way out.
+    """The request asks the provider's server to keep the conversation (`previous_response_id`,
+    `conversation`). More would be sent than was counted. The text names the remedy.
     """
 
 
 class NotFound(CompactError, LookupError):
-    """There is nothing of that name; the text says what was looked for and where to look."""
+    """Nothing has that name; the text says what was searched for and where to look."""
 
 
 class WrongLayer(CompactError, TypeError):
@@ -116,9 +115,9 @@ class WrongLayer(CompactError, TypeError):
 class ContextOverflow(CompactError):
     """A provider refused a prompt as too large.
 
-    `tokens` is what it counted and `limit` what it allows, each None where it did not say.
-    `stand_in` is the key of the model that refused it in the place of the one that was asked, empty
-    where that one did; `others` says whether there are models that were not asked.
+    `tokens` is the provider's count and `limit` its limit; None if it gave none. `stand_in` is the
+    key of the fallback model that refused it; empty if the requested model did. `others` says
+    whether there are models that were not asked.
     """
 
     def __init__(
@@ -132,9 +131,9 @@ class ContextOverflow(CompactError):
 
 
 class ModelFailed(CompactError, RuntimeError):
-    """A model or its server did not answer in a way that can be used.
+    """A model or its server gave no usable answer.
 
-    `model` is its key, `status` the HTTP status where there was one.
+    `model` is its key, `status` the HTTP status, if there was one.
     """
 
     def __init__(self, message: str, *, model: str = "", status: int | None = None) -> None:
@@ -144,10 +143,10 @@ class ModelFailed(CompactError, RuntimeError):
 
 
 class ModelUnavailable(ModelFailed, ConnectionError):
-    """A model does not answer now, and may do so later: its server is busy, down or too slow.
+    """A model does not answer now but may later: its server is busy, down or too slow.
 
-    `retry_after` is what the server asks to wait, in seconds; None where it does not say. `waited`
-    are the seconds after which it was given up as too slow; None where it failed otherwise.
+    `retry_after` is the wait in seconds that the server asks for; None if it gave none. `waited` is
+    the seconds until compact gave up on a slow server; None if it failed otherwise.
     """
 
     def __init__(
@@ -168,9 +167,9 @@ class ModelRefused(ModelFailed, PermissionError):
     """A model will not answer this request, however often it is asked: a wrong key, an unknown
     name, a malformed request, a policy.
 
-    `part` says what of the prompt it takes none of: `image`, `audio`, `media` (both), or `part` for
-    kinds that the server does not know; `file` is one that it cannot read, where it may read
-    others; empty where it refused something else.
+    `part` names the kind of content that the model does not accept: `image`, `audio`, `media`
+    (both), or `part` for kinds unknown to the server. `file` is a single file that it cannot read.
+    Empty if it refused something else.
     """
 
     def __init__(
@@ -181,7 +180,7 @@ class ModelRefused(ModelFailed, PermissionError):
 
 
 class Superseded(CompactError, RuntimeError):
-    """Another writer was faster; nothing was stored. Read again and go on from there."""
+    """Another writer was faster; nothing was stored. Read again and continue from there."""
 
 
 class StoreFailed(CompactError, OSError):
@@ -189,14 +188,14 @@ class StoreFailed(CompactError, OSError):
 
 
 class StoreDamaged(StoreFailed):
-    """What a store holds is not what was written; the text names the repair command."""
+    """The contents of a store were altered; the text names the repair command."""
 
 
 class CannotFit(CompactError):
-    """What may not be shortened is alone larger than the budget.
+    """The floor, which may not be shortened, is alone larger than the budget.
 
     `floor` maps each part of the floor to its tokens; `limit` is the budget in tokens. The text
-    names the ways out that would be enough, each alone, else together; none where even that is not.
+    names remedies that are enough, each alone or else together; none if all are not enough.
     """
 
     def __init__(self, floor: Mapping[str, int], limit: int) -> None:
@@ -206,7 +205,7 @@ class CannotFit(CompactError):
         super().__init__(self.told(WAYS))
 
     def told(self, ways: Mapping[str, str]) -> str:
-        """The text, with the ways out in these words: by part of the floor, and `limit`."""
+        """The error text, with these remedies: one for each part of the floor, and `limit`."""
         taken = sorted(self.floor.items(), key=lambda row: -row[1])
         parts = ", ".join(f"{name} {tokens:,}" for name, tokens in taken if tokens)
         helping = [(ways[name], tokens) for name, tokens in taken if name in ways and tokens]
@@ -246,12 +245,12 @@ def _enough(ways: Sequence[tuple[str, int]], excess: int) -> list[str]:
 
 
 class SummaryRejected(CompactError, ValueError):
-    """A summary may not stand in for its source; the text says which rule it broke."""
+    """A summary may not replace its source; the text says which rule it broke."""
 
 
 class CompressionFailed(CompactError, RuntimeError):
-    """A stage of a compression broke in a way that nobody foresaw; the text says which and how, the
-    cause is the error itself. Nothing was changed.
+    """A stage of a compression failed unexpectedly. The text says which and how; the cause is the
+    original error. Nothing was changed.
     """
 
     def __init__(self, stage: str, cause: Exception) -> None:
@@ -261,7 +260,7 @@ class CompressionFailed(CompactError, RuntimeError):
 
 @contextmanager
 def failing_at(stage: str) -> Iterator[None]:
-    """Whatever the block raises becomes one of ours that says at which stage of a compression."""
+    """Turn any error of the block into a `CompactError` that names the stage of a compression."""
     try:
         yield
     except CompactError as error:
@@ -272,7 +271,7 @@ def failing_at(stage: str) -> Iterator[None]:
 
 
 class BlockingCallInLoop(CompactError, RuntimeError):
-    """A blocking form was called inside a running event loop and would have to wait.
+    """A blocking call was made inside a running event loop and would have to wait.
 
     The text names the async form to await instead.
     """

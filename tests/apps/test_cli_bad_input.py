@@ -131,7 +131,7 @@ def test_empty_or_closed_standard_input_is_refused(run, monkeypatch, process):
         (["tokens", "FILE", "more"], "more"),
         (["dry-run", "FILE", "--max-tokens", "9000", "--pin", "9999"], "messages 0 to 510"),
         (["dry-run", "FILE", "--max-tokens", "9000", "--pin", "511"], "messages 0 to 510"),
-        (["dry-run", "FILE", "--max-tokens", "9000", "--pin", "xyzzy!"], "no message holds"),
+        (["dry-run", "FILE", "--max-tokens", "9000", "--pin", "xyzzy!"], "no message contains"),
         (["dry-run", "FILE", "--max-tokens", "9000", "--pin", " "], "an empty text"),
         (["tokens", "FILE", "--config", "none.yaml"], "none.yaml: no such file"),
         (["validate-config", "none.yaml"], "none.yaml: no such file"),
@@ -217,7 +217,12 @@ def test_an_env_file_that_is_no_text_is_refused(run, tmp_path):
 def test_what_cannot_fit_ends_with_1_and_the_breakdown(run, sample, command):
     """FR-3: the error shows the floor, part by part, and what to do."""
     line = refused(run(command, sample, "--max-tokens", "300"), code=1)
-    for words in ("cannot fit 300 tokens", "system prompt ", "pins ", "Give more: --max-tokens"):
+    for words in (
+        "cannot fit 300 tokens",
+        "system prompt ",
+        "pins ",
+        "Raise the limit: --max-tokens",
+    ):
         assert words in line
 
 

@@ -139,7 +139,7 @@ def test_without_a_summarizer_a_receipt_stands_for_what_is_not_shown(run, sample
 
 def test_what_a_model_shall_keep_is_not_dropped_in_silence(run, sample):
     done = run("compact", sample, "--max-tokens", "8000", "--keep", "the berths")
-    assert "--keep changes nothing here" in done.err
+    assert "--keep has no effect" in done.err
     assert "--keep" not in run("compact", sample, "--max-tokens", "8000").err
 
 
@@ -345,7 +345,7 @@ def test_the_sample_can_be_had_as_a_file(run, sample, tmp_path):
     assert told == {"saved": "other.jsonl", "bytes": sample.stat().st_size}
     (tmp_path / "mine.jsonl").write_text("mine")
     done = run("demo", "--save", "mine.jsonl")
-    assert (done.code, "mine.jsonl is there already" in done.err) == (2, True)
+    assert (done.code, "mine.jsonl already exists" in done.err) == (2, True)
     assert (tmp_path / "mine.jsonl").read_text() == "mine"
     assert "an empty name" in run("demo", "--save", "").err
     assert "compactctl demo --save harbour.jsonl" in run("demo").out

@@ -155,7 +155,7 @@ def test_one_reader_of_sizes_for_options_settings_and_files(run, sample, monkeyp
     half = run("sessions", "compress", "harbour", "--target-ratio", "50%", "--window", "32k")
     assert half.code == 0, half.err
     told = refused(run("sessions", "compress", "harbour", "--target-ratio", "abc"))
-    assert "no share above 0 and at most 1, such as 0.4 or 40%" in told
+    assert "not a share above 0 and at most 1, such as 0.4 or 40%" in told
     told = refused(run("branch", "harbour", "--at", "abc"))
     assert "such as 120" in told
     assert "8k" not in told

@@ -81,7 +81,7 @@ def test_a_goal_is_ended_paused_and_taken_up_again(run, chat, command, status):
     [
         (("goals", "done", "harbour", "nope"), "no goal 'nope' in session 'harbour'"),
         (("goals", "nowhere"), "no session 'nowhere'"),
-        (("goals", "add", "harbour", "  "), "TEXT: an empty goal"),
+        (("goals", "add", "harbour", "  "), "TEXT: the goal is empty"),
         (("goals", "add", "harbour"), "TEXT"),
         (("goals", "add", "harbour", "x", "--priority", "urgent"), "urgent"),
     ],

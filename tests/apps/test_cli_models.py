@@ -88,7 +88,7 @@ def test_a_local_model_that_is_not_listed_has_safe_sizes(run):
     """FR-14: and says that its size is assumed."""
     known = told(run, "ollama:mystery")
     assert known["window"] == 2_867
-    assert "assumed, as nobody says it" in run("models", "ollama:mystery").out
+    assert "assumed, as no source gives it" in run("models", "ollama:mystery").out
 
 
 def test_ones_own_entries_and_tiers_count(run, own, monkeypatch):

@@ -263,7 +263,7 @@ def test_a_long_message_is_read_part_by_part(run, tmp_path):
         assert (told["unit"], told["total"], told["start"]) == ("characters", len(lines), start)
         read, before, start = read + told["messages"][0]["text"], start, told["next"]
     assert read == lines
-    assert "go on with --start" in run("expand", *at).out
+    assert "continue with --start" in run("expand", *at).out
     last = run("expand", *at, "--start", str(before)).out
     assert f"characters {before + 1:,} to {len(lines):,} of {len(lines):,} characters" in last
     assert "go on" not in last

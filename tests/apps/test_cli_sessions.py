@@ -291,7 +291,7 @@ def test_a_session_is_compressed_by_hand_and_can_be_taken_back(run, chat):
 @pytest.mark.parametrize("ratio", ["0", "1.1", "-1", "nan"])
 def test_a_share_that_is_none_is_refused(run, chat, ratio):
     refused(run("sessions", "compress", "harbour", "--store", chat, f"--target-ratio={ratio}"),
-            "no share above 0")  # fmt: skip
+            "not a share above 0")  # fmt: skip
 
 
 def test_what_cannot_fit_ends_with_1(run, tmp_path):
@@ -405,7 +405,7 @@ def test_nobody_is_asked_where_there_is_no_terminal(run, chat):
 
 
 def test_yes_deletes_only_what_is_named_whole(run, chat):
-    refused(run("sessions", "delete", "harb", "--yes", "--store", chat), "the whole id: 'harbour'")
+    refused(run("sessions", "delete", "harb", "--yes", "--store", chat), "the full id: 'harbour'")
     done = run("sessions", "delete", "harbour", "--yes", "--store", chat, "--json")
     assert json.loads(done.out) == {"deleted": "harbour", "messages": 120}
     with pytest.raises(NotFound):
@@ -422,7 +422,7 @@ def test_yes_deletes_only_what_is_named_whole(run, chat):
         ("StoreFailed", 2, "gone"),
         ("StoreDamaged", 2, "gone"),
         ("Superseded", 2, "Try again"),
-        ("WrongLayer", 70, "a mistake of compact's own: WrongLayer"),
+        ("WrongLayer", 70, "a bug in compact: WrongLayer"),
     ],
 )
 def test_each_error_has_its_ending(run, chat, monkeypatch, error, code, words):
@@ -456,7 +456,7 @@ def test_a_message_is_put_aside_by_its_number(run, tmp_path):
     at = ("--store", "s.db")
     done = run("sessions", "put-aside", "a", "1", *at)
     assert (done.code, done.out) == (0, "")
-    assert "it is shown whole" in done.err
+    assert "is shown in full" in done.err
     assert json.loads(run("sessions", "put-aside", "a", "1", *at, "--json").out)["whole"]
     done = run("sessions", "put-aside", "a", "-2", *at, "--tokens", "100")
     assert (done.code, done.err) == (0, "")

@@ -1,6 +1,4 @@
-"""The plan: what a compression did or would do, rung by rung, and why. A value that explains
-itself.
-"""
+"""The plan: each step of a compression, done or proposed, and the reason for it."""
 
 from __future__ import annotations
 
@@ -39,8 +37,8 @@ _FORMS: Mapping[str, str] = {
 
 
 class Rung(BaseModel):
-    """One step of the ladder: what it did, why, and the tokens it freed (negative where it used
-    room).
+    """One step of the ladder: what it did, why, and the tokens it freed (negative if it added
+    tokens).
     """
 
     model_config = ConfigDict(frozen=True)
@@ -49,12 +47,12 @@ class Rung(BaseModel):
     why: str
     messages: int = Field(ge=0)
     freed: int | None
-    """Tokens; None where the messages were not counted."""
+    """Tokens; None if the messages were not counted."""
 
 
 class Plan(BaseModel):
-    """What stays, what is shortened, what a checkpoint covers. What its rungs freed adds up to what
-    was freed in all.
+    """Which messages stay, which are shortened, and which a checkpoint covers. The tokens freed by
+    its rungs add up to the total freed.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -62,28 +60,28 @@ class Plan(BaseModel):
     limit: int
     """Tokens the prompt may have."""
     tokens_before: int | None
-    """Tokens of the whole prompt before; None where counting stopped at the limit."""
+    """Tokens of the whole prompt before; None if counting stopped at the limit."""
     tokens_after: int
     messages_before: int
     floor: Mapping[str, int]
-    """Tokens of what may not be shortened, by part."""
+    """Tokens that may not be shortened, by part."""
     parts: Mapping[str, int] = Field(default_factory=dict)
     """Messages by part of the partition: pinned, recent, tool I/O, remainder."""
     rungs: tuple[Rung, ...] = ()
     fates: Mapping[int, Fate] = Field(default_factory=dict)
-    """Position → what became of the message; positions not named are covered."""
+    """Position → fate of the message; positions not listed are covered."""
     reasons: Mapping[int, tuple[Reason, int]] = Field(default_factory=dict)
-    """Position of what is in view → why, and the position of the message that it is for: another
-    one where the two cannot be parted, as a call and its result."""
+    """Position of a message in view → the reason, and the position of the message it is kept for.
+    The two differ if they cannot be separated, like a call and its result."""
     why: str = ""
-    """Why no more was done, where more was asked for."""
+    """Why less was done than requested."""
     context: ActiveContext
     tokenizer: str
     exact: bool
 
     @property
     def unchanged(self) -> bool:
-        """Whether everything fitted and nothing was done."""
+        """Whether everything fits and nothing was done."""
         return not self.rungs
 
     @property
@@ -93,14 +91,15 @@ class Plan(BaseModel):
 
     @property
     def covered(self) -> int:
-        """How many messages the new checkpoints stand in for."""
+        """How many messages the new checkpoints replace."""
         made, last = self.context.checkpoints, self.checkpoint
         if last is None or last.parents:
             return last.span.messages if last else 0
         return sum(c.span.messages for c in made if c.number == last.number and not c.parents)
 
     def why_of(self, position: int) -> str:
-        """What became of the message there, and why: `kept: it is among the newest messages`.
+        """The fate of the message at this position, and why: `kept: it is among the newest
+        messages`.
 
         Raises:
             IndexError: the history had no such message.
@@ -123,13 +122,13 @@ class Plan(BaseModel):
         return f"{fate}: {'; '.join(filter(None, (why, _FORMS.get(fate))))}"
 
     def count(self, fate: Fate) -> int:
-        """How many messages met that fate."""
+        """How many messages have that fate."""
         if fate == "covered":
             return self.covered
         return sum(1 for f in self.fates.values() if f == fate)
 
     def explain(self) -> str:
-        """The plan in words, one line a rung."""
+        """The plan in words, one line per rung."""
         sign = "" if self.exact else "about "
         before = "more than the limit" if self.tokens_before is None else f"{self.tokens_before:,}"
         lines = [

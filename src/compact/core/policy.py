@@ -1,6 +1,6 @@
-"""The policy: one resolved value that says what is kept and how hard to compress.
+"""The policy: one value that says what is kept and how hard to compress.
 
-Nothing here computes; `core.partition` and `compression.ladder` read it.
+It computes nothing; `core.partition` and `compression.ladder` read it.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from compact.core.checkpoints import Level
 from compact.core.messages import ROLES
 
 Strategy = Literal["task_state", "brief", "decision_log", "code_delta", "mask", "off"]
-"""What happens to what is old. The first four mask tool output and summarize the rest: as the state
-of a task in sections, as a short account, as what was decided and why, as what changed in which
-file. `mask` masks and leaves a receipt of what is not shown; `off` is a sliding window: the newest
+"""The treatment of old messages. The first four mask tool output and summarize the rest: as the
+state of a task in sections, as a short account, as decisions and their reasons, as changes per
+file. `mask` masks and leaves a receipt for the rest; `off` is a sliding window: the newest
 messages word for word, and the receipt."""
 
 
@@ -33,40 +33,40 @@ class CompactPolicy(BaseModel):
     output_reserve: int = Field(default=0, ge=0)
     """Tokens of the window kept free for the model's answer."""
     keep_user_messages: int = Field(default=20, ge=1)
-    """The newest messages of a person that stay word for word."""
+    """How many of a person's newest messages stay word for word."""
     keep_recent_turns: int = Field(default=6, ge=1)
-    """The newest turns that stay in view; a turn starts at a person's words."""
+    """How many of the newest turns stay in view; a turn starts with a person's message."""
     keep_tool_pairs: int = Field(default=4, ge=0)
-    """The newest tool calls whose results stay word for word."""
+    """How many of the newest tool calls keep their results word for word."""
     roles_never_pruned: tuple[str, ...] = ("system", "developer")
     draft_ratio: float = Field(default=0.60, gt=0, le=1)
-    """Share of the usable window from which a summary is drafted in the background, where a model
-    writes it; at the trigger or above it, never."""
+    """Share of the usable window from which a model's summary is drafted in the background; never
+    if at or above the trigger."""
     summary_seconds: float = Field(default=300.0, gt=0)
-    """Seconds that a model may take for one summary; then the extractive one is written."""
+    """Seconds a model may take for one summary; after that, the extractive one is used."""
     summary_request_seconds: float = Field(default=90.0, gt=0)
-    """Seconds that it may take for one request of it; then half as much is asked for at once."""
+    """Seconds it may take for one request; after that, half as much is requested at once."""
     strategy: Strategy = "task_state"
     mode: str = "assistant"
-    """What the session is used for: it says what a summary keeps first (`core.modes`)."""
+    """The use of the session; it decides what a summary keeps first (`core.modes`)."""
     guidance: str = ""
-    """What a person wants kept beside that, in their words."""
+    """What else a person wants kept, in their words."""
     new_level: Level = "detailed"
-    """The level a new checkpoint begins at."""
+    """The level of a new checkpoint."""
     level_share: float = Field(default=1.0, gt=0, le=1)
     """Share of its level's cap that a new checkpoint may take: a small model writes badly at
     length."""
     checkpoint_share: float = Field(default=0.20, gt=0, le=0.6)
-    """Share of the budget a checkpoint may take, beside the instructions it carries."""
+    """Share of the budget a checkpoint may take, not counting the instructions in it."""
     instruction_share: float = Field(default=1 / 3, ge=0, le=0.6)
-    """Share of the budget within which instructions of a person stay word for word."""
+    """Share of the budget within which a person's instructions stay word for word."""
     pin_first_request: bool = True
-    """Whether the session's first request stays word for word until roll-over, as long as it is
-    small beside the room; the plan says where it is not."""
+    """Whether the session's first request stays word for word until roll-over, if it is small
+    compared to the available tokens; the plan says if it is not."""
 
     @property
     def summarizes(self) -> bool:
-        """Whether what is old is summarized, rather than only counted."""
+        """Whether old messages are summarized, rather than only counted."""
         return self.strategy not in ("mask", "off")
 
     @field_validator("roles_never_pruned")

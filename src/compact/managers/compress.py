@@ -1,5 +1,5 @@
-"""Front door 1: one call, no set-up, no key. `compress` returns messages, `plan` says what it would
-do and why.
+"""Compress in one call, with no set-up and no key. `compress` returns messages; `plan` says what it
+would do and why.
 """
 
 from __future__ import annotations
@@ -39,54 +39,56 @@ _PROCESS_KEY = secrets.token_bytes(32)
 
 
 class Options(TypedDict, total=False):
-    """What `compress`, `plan` and their async forms take beside the messages and the ceiling."""
+    """Options of `compress`, `plan` and their async forms, beside the messages and the limit."""
 
     pin: Iterable[int] | None
     """Positions of messages that stay word for word."""
     system: str | Sequence[Mapping[str, Any]] | None
-    """A system prompt that is sent in a field of its own: counted, never changed."""
+    """A system prompt that is sent in its own field: counted, never changed."""
     tools: Sequence[Mapping[str, Any]] | None
     """Tool schemas that are sent along: counted, never changed."""
     model: str | None
-    """A model key, which chooses the tokenizer."""
+    """A model key; it selects the tokenizer."""
     tokenizer: str | TokenEstimator | None
-    """`o200k`, `cl100k`, `claude`, `chars`, or a tokenizer of your own."""
+    """`o200k`, `cl100k`, `claude`, `chars`, or your own tokenizer."""
     format: str | None
-    """The wire format, where its content cannot tell: `chat_completions`, `anthropic`, `responses`
+    """The wire format, if not clear from the messages: `chat_completions`, `anthropic`, `responses`
     or `ollama`."""
     policy: CompactPolicy | None
-    """What is kept, and how far; `CompactPolicy()` where none is given."""
+    """What is kept, and how hard to compress. Default: `CompactPolicy()`."""
     summarizer: str | Sequence[str] | Summarizer | None
-    """Who writes the summary: `extractive` (the default), the key of a model (`ollama:qwen3:8b`),
-    several keys that are asked in this order, an object of yours, or None for a receipt alone."""
+    """The summarizer: `extractive` (the default), a model's key (`ollama:qwen3:8b`), several keys
+    to ask in this order, your own object, or None for a receipt only."""
     models: ModelBook | None
-    """What is known of models; the shipped book where none is given."""
+    """The known facts about models. Default: the built-in book."""
     key: bytes | None
-    """A secret by which the heading of a checkpoint is made, and recognized when it comes back. By
-    default one of this process: give your own where other processes go on with what comes back, or
-    where the same messages are to give the same bytes everywhere."""
+    """A secret for the heading of a checkpoint, by which it is recognized when it comes back. The
+    default lasts for this process. Give your own if other processes continue with the result, or if
+    the same messages must give the same bytes everywhere."""
     on_event: Callable[[Event], None] | None
-    """Is called with each event, in the order they happen."""
+    """Called with each event, in order."""
 
 
 DEFAULTS: Mapping[str, object] = {"summarizer": wiring.EXTRACTIVE}
-"""Of the options that are not None where they are left out."""
+"""Defaults of options, other than None."""
 
 
 @checked
 def compress(
     messages: Sequence[Given], *, max_tokens: int, **options: Unpack[Options]
 ) -> list[Any]:
-    """Fit messages into `max_tokens`, in the format they came in; what fits comes back unchanged.
+    """Fit messages into `max_tokens`, in their own format. Messages that fit come back unchanged.
 
-    The system prompt, pins and the newest message of a person stay word for word, tool calls keep
-    their results, the order stays. A call that nobody answered is answered by a note, as providers
-    refuse it otherwise.
+    The system prompt, pins and a person's newest message stay word for word. Tool calls keep their
+    results, and the order stays the same. A call without a result gets a note as its result,
+    because providers refuse it otherwise.
 
     Raises:
-        CannotFit: what may not be shortened exceeds `max_tokens`; the text shows the breakdown.
-        InvalidMessage: a message is malformed; the text names the field. BlockingCallInLoop: the
-        summarizer waits and this thread runs an event loop: await `acompress`.
+        CannotFit: the floor, which may not be shortened, exceeds `max_tokens`; the text lists its
+            parts.
+        InvalidMessage: a message is malformed; the text names the field.
+        BlockingCallInLoop: the summarizer waits, and this thread runs an event loop: await
+            `acompress`.
     """
     return _Task(messages, max_tokens, options).rendered(instead="acompress(…)")
 
@@ -102,8 +104,8 @@ async def acompress(
 
 @checked
 def plan(messages: Sequence[Given], *, max_tokens: int, **options: Unpack[Options]) -> Plan:
-    """What `compress` does with these messages, rung by rung, and why; the new context is in the
-    plan.
+    """Each step that `compress` takes with these messages, and why. The plan contains the new
+    context.
 
     Raises:
         CannotFit, InvalidMessage, BlockingCallInLoop: as `compress`.
@@ -119,10 +121,10 @@ async def aplan(messages: Sequence[Given], *, max_tokens: int, **options: Unpack
 
 
 def checked_size(name: str, size: object, *, least: int = 1) -> int:
-    """A number of tokens that somebody gave.
+    """The number of tokens given as an argument.
 
     Raises:
-        InvalidArgument: it is no whole number, or below `least`; the text names the argument.
+        InvalidArgument: it is not a whole number, or below `least`; the text names the argument.
     """
     number = whole_number(size)
     if number is None:
@@ -197,7 +199,7 @@ def overhead_of(
     system: str | Sequence[Mapping[str, Any]] | None,
     tools: Sequence[Mapping[str, Any]] | None,
 ) -> int:
-    """Tokens of what stands beside the messages."""
+    """Tokens of the prompt beside the messages."""
     return sum(parts_beside(counter, system, tools).values())
 
 
@@ -209,7 +211,7 @@ def parts_beside(
     """The same by part: a system field, tool schemas, the priming of the reply.
 
     Raises:
-        InvalidArgument: one of the tools is no schema of a tool.
+        InvalidArgument: one of the tools is not a tool schema.
     """
     field = 0
     if system:

@@ -1,9 +1,9 @@
-"""Front door 2: `ContextManager`, a session that never overflows.
+"""`ContextManager`: a session that never overflows.
 
-Messages go in one by one and stay in the history as they are; a prompt that fits the model's window
-comes out. With a store the session lives on disk: it can be opened again after any end, by several
-processes too. How the view is kept up to date lives in `view`, going back in `time_travel`, what is
-done in an emergency in `emergency_ladder`, bringing back in `recall`.
+Messages go in one by one and stay in the history as they are. Prompts that fit the model's window
+come out. With a store the session lives on disk: it can be reopened after any exit or crash, also
+by several processes. `view` keeps the view up to date, `time_travel` goes back, `emergency_ladder`
+handles emergencies, and `recall` brings messages back.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ T = TypeVar("T")
 class ContextManager(Pinning, Sending):
     """A session: its whole history, and the active context for any window.
 
-    `model` is a model key that names a window and a tokenizer; `window` is the size in tokens and
-    counts more than the model's. Without either, the window is 8,192 tokens. Of a model that is not
-    known, give the window; its tokens are then estimated (`tokenizer="chars"`) unless a tokenizer
-    is given too. Prompts are compressed when they pass the policy's trigger.
+    `model` is a model key that gives a window and a tokenizer; `window` is the size in tokens and
+    overrides the model's. Without either, the window is 8,192 tokens. For an unknown model, give
+    the window; its tokens are then estimated (`tokenizer="chars"`) unless you give a tokenizer too.
+    Prompts are compressed when they pass the policy's trigger.
 
-    `store` is a file's name, an open store, or None for a session that lives in memory only. A
-    message is durable when `add_message` returns.
+    `store` is a file's name, an open store, or None for a session in memory only. A message is
+    durable when `add_message` returns.
     """
 
     def __init__(
@@ -80,9 +80,9 @@ class ContextManager(Pinning, Sending):
         model, window, options = self._asked_for
         self._state, size, _, counted_by = opened(model, window, store, options)
         self.id = self._state.id
-        """The session's id, which its events carry."""
+        """The session's id; its events carry it."""
         self.store = self._state.store
-        """Where the session is kept."""
+        """The store of the session."""
         try:
             drafts.drop_abandoned(self._state)
             self._counted = CountedSession(self._state, size)
@@ -100,11 +100,11 @@ class ContextManager(Pinning, Sending):
             patience=options.get("patience") or PATIENCE,
         )
         self._asked = self._post
-        """Who took the last prompt, and is told what became of it."""
+        """The sender of the last prompt, to which its result is reported."""
 
     def close(self) -> None:
-        """Let go of the store, unless it was handed over open: then whoever opened it closes it.
-        What was added is there already.
+        """Close the store, unless it was passed in open; then the caller closes it. Added messages
+        are already stored.
         """
         self._counted_sessions.close()
         self._models.close()
@@ -117,7 +117,7 @@ class ContextManager(Pinning, Sending):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # --- what there is ----------------------------------------------------------------------------
+    # --- state ------------------------------------------------------------------------------------
 
     @property
     def policy(self) -> CompactPolicy:
@@ -126,17 +126,17 @@ class ContextManager(Pinning, Sending):
 
     @property
     def history(self) -> SessionHistory:
-        """The full record of the branch that is open: read it as a sequence of messages."""
+        """The full history of the open branch, as a sequence of messages."""
         return Record(self._state.history)
 
     @property
     def branch_id(self) -> str:
-        """The branch that is open."""
+        """The id of the open branch."""
         return self._state.branch_id
 
     @property
     def window(self) -> ContextWindow:
-        """The window prompts are made for."""
+        """The window that prompts are made for."""
         return self._view.window
 
     @property
@@ -160,30 +160,29 @@ class ContextManager(Pinning, Sending):
         """What the last compression did and why; None before the first."""
         return self._view.plan
 
-    # --- what goes in -----------------------------------------------------------------------------
+    # --- input ------------------------------------------------------------------------------------
 
     def add_message(self, message: Given | None = None, /, **fields: object) -> Message:
         """Append a message to the history: a `Message`, a provider's dictionary, an object of its
-        client such as `response.choices[0].message`, or its fields as keywords, with marks such as
-        `pinned=True` among them. What only a provider knows passes inside a dictionary.
+        client such as `response.choices[0].message`, or the fields as keywords, including marks
+        such as `pinned=True`. Pass fields that only a provider knows inside a dictionary.
 
-        Stores, never compresses. Returns the message with its id and time. A program that opens a
-        session again may begin as the first time: the system prompt that it says then is the one
-        that the session begins with, and not stored twice; where it says something else, prompts
-        show its new words from now on, and the store keeps the first ones. Marks such as
-        `metadata={"pinned": True}` are ours: they are kept here and never sent to a provider.
+        Stores the message, and never compresses. Returns it with its id and time. A program that
+        reopens a session may add its system prompt again: it is recognized and not stored twice. If
+        it differs, prompts show the new one from now on, and the store keeps the first. Marks such
+        as `metadata={"pinned": True}` are kept by compact and never sent to a provider.
 
         Raises:
-            InvalidMessage: it is malformed; the text names the field.
-            StoreFailed: it could not be stored, and is not part of the history.
+            InvalidMessage: the message is malformed; the text names the field.
+            StoreFailed: the message could not be stored, and is not part of the history.
         """
         if message is not None and fields:
             raise InvalidMessage("message", "give a message or its fields, not both")
         return self.add_messages([fields_given(fields) if message is None else message])[0]
 
     def add_messages(self, messages: Sequence[Given]) -> list[Message]:
-        """Append several messages at once: all of them or none. What an assistant says of the
-        goals in them, by markers, brings the goals on.
+        """Append several messages at once: all of them or none. Markers in an assistant's messages
+        update the goals.
 
         Raises:
             InvalidMessage, StoreFailed: as `add_message`.
@@ -196,7 +195,7 @@ class ContextManager(Pinning, Sending):
         return self._repeated_prompt.take(repeated, ends=bool(rest)) + new
 
     def _read(self, messages: Sequence[Given]) -> Sequence[Message | Mapping[str, Any]]:
-        """The messages as they were given, once the session is in a format that they can be in."""
+        """The messages as given, after switching the session to a format that can hold them."""
         given, (model, window, options) = messages_given(messages), self._asked_for
         if not options.get("format") and (other := format_of_all(self._state, given)):
             self._asked_for = model, window, {**options, "format": other, "session_id": self.id}
@@ -206,12 +205,12 @@ class ContextManager(Pinning, Sending):
         return given
 
     def sync(self, messages: Sequence[Given]) -> Recognized:
-        """Take the list that a client sends whole at every turn: what is known is recognized, only
-        what is new is stored. The same list once more, from whomever, adds nothing.
+        """Take the whole list that a client resends at every turn: known messages are recognized,
+        and only new ones are stored. The same list again, from any client, adds nothing.
 
-        A list whose past was edited goes on as a branch, said by the event `BranchTaken`. A list
-        whose beginning was cut off goes on from the history's end. Where the system prompt says
-        something else, prompts show its new words from now on; the store keeps the first ones.
+        A list with an edited past continues as a branch, reported by the event `BranchTaken`. A
+        list cut off at its beginning continues from the end of the history. If the system prompt
+        differs, prompts show the new one from now on; the store keeps the first.
 
         Raises:
             InvalidMessage: one is malformed, named by its place in the list, or the list is empty;
@@ -233,14 +232,14 @@ class ContextManager(Pinning, Sending):
 
     @property
     def goals(self) -> tuple[Goal, ...]:
-        """What the session is for. Active goals are in every prompt word for word."""
+        """The goals of the session. Active goals are in every prompt word for word."""
         return self._state.goals
 
     def set_goals(self, goals: Sequence[Goal | str]) -> tuple[Goal, ...]:
-        """Have these goals from now on; a text is an active goal.
+        """Replace the goals; a text is an active goal.
 
         Raises:
-            InvalidArgument: it is no list of goals and texts, or one is empty.
+            InvalidArgument: this is not a list of goals and texts, or one is empty.
         """
         self._state.set_goals(goals_given(goals))
         track_others(self._state, self.window.usable)
@@ -248,11 +247,11 @@ class ContextManager(Pinning, Sending):
         return self.goals
 
     def confirm_goal(self, goal_id: str) -> tuple[Goal, ...]:
-        """Make a goal that a model set the person's own: prompts show it as theirs from now on, and
-        no model ends it.
+        """Confirm a goal that a model set: prompts show it as the person's from now on, and no
+        model can end it.
 
         Raises:
-            NotFound: the session has no goal of that id.
+            NotFound: the session has no goal with that id.
         """
         if all(goal.id != goal_id for goal in self.goals):
             raise NotFound(
@@ -265,39 +264,39 @@ class ContextManager(Pinning, Sending):
 
     @property
     def mode(self) -> str:
-        """What the session is used for (`core.modes`)."""
+        """The mode of the session: its use (`core.modes`)."""
         return self._state.policy.mode
 
     def set_mode(self, name: str) -> None:
-        """Be used for this from now on, also when it is opened again.
+        """Set the mode from now on, also when the session is reopened.
 
         Raises:
-            InvalidConfig: there is no such mode; names those there are.
+            InvalidConfig: there is no such mode; the text lists the modes.
         """
         self._state.set_mode(name)
         self._view.reload()
 
     @property
     def system_prompt(self) -> SystemPrompt | None:
-        """The system prompt and what was left out of it; None without the option `prompt`."""
+        """The system prompt and the parts left out of it; None without the option `prompt`."""
         return self._counted.state.preamble(self._view.size).prompt
 
-    # --- what comes out ---------------------------------------------------------------------------
+    # --- output -----------------------------------------------------------------------------------
 
     def get_context_for_model(self, model_key: str | None = None) -> list[dict[str, Any]]:
-        """The prompt for the model, as provider dictionaries that are whoever asked's own.
+        """The prompt for the model, as provider dictionaries; they are the caller's own copies.
 
-        In a format with a field for the system prompt, what was given as `system=` or `prompt=`
-        stands in `active_context().system`, goals included. System messages that were added stay in
-        the list, by which `sync` knows them again: `send` moves them into the field, as does
-        whoever sends the list without it.
+        If the format has a field for the system prompt, the text from `system=` or `prompt=` is in
+        `active_context().system`, with the goals. System messages that were added stay in the list,
+        where `sync` recognizes them; `send` moves them into the field. If you send the list
+        yourself, move them too.
 
-        Compresses if the trigger was passed. With a model key, the prompt for that model's window,
-        by that model's tokenizer.
+        Compresses if the trigger was passed. With a model key, the prompt is for that model's
+        window and counted by its tokenizer.
 
         Raises:
-            CannotFit: what may not be shortened exceeds the usable window.
-            UnknownModel: nothing is known of that model key.
+            CannotFit: the floor, which may not be shortened, exceeds the usable window.
+            UnknownModel: the model key is not known.
             BlockingCallInLoop: the summarizer waits, in a running event loop.
         """
         return self._run(self.aget_context_for_model(model_key), "aget_context_for_model()")
@@ -313,7 +312,8 @@ class ContextManager(Pinning, Sending):
         return await counted.sender.fitted(view, view.rendered)
 
     def active_context(self) -> ActiveContext:
-        """The typed value behind `get_context_for_model`: the only one that a model may be given.
+        """The typed value behind `get_context_for_model`: the only type that may be sent to a
+        model.
 
         Raises:
             CannotFit, BlockingCallInLoop: as `get_context_for_model`.
@@ -330,11 +330,10 @@ class ContextManager(Pinning, Sending):
     ) -> Plan:
         """Compress now; the plan says what was done and why.
 
-        `target_ratio` is the share to keep of what lies above the floor (system prompt, pins, the
-        newest message of a person), 0 to 1; without it, the policy's target, and at most 60 %. What
-        frees nothing is left as it is; where less is freed than was asked for, the plan says why.
-        `guidance` is what a model that summarizes shall
-        keep beside the usual, in a person's words: "keep the API discussion".
+        `target_ratio` is the share to keep of the tokens above the floor (system prompt, pins, a
+        person's newest message), 0 to 1. The default is the policy's target, and at most 60 %. If
+        nothing can be freed, nothing changes; if less is freed than requested, the plan says why.
+        `guidance` says what else a summarizing model should keep: "keep the API discussion".
 
         Raises:
             CannotFit, BlockingCallInLoop: as `get_context_for_model`.
@@ -357,7 +356,8 @@ class ContextManager(Pinning, Sending):
         return self._state.counter.text(text)
 
     def get_conversation_summary(self) -> str:
-        """What the checkpoints in view say; before the first one, a summary of the whole history.
+        """The texts of the checkpoints in view; before the first one, a summary of the whole
+        history.
 
         Raises:
             BlockingCallInLoop: the summarizer waits, in a running event loop.
@@ -377,8 +377,8 @@ class ContextManager(Pinning, Sending):
     # --- going back -------------------------------------------------------------------------------
 
     def snapshot(self, note: str = "", *, purpose: Purpose = "recovery") -> Snapshot:
-        """Keep where the session stands, to `restore` it later; tiny, whatever the session's
-        size.
+        """Save the state of the session, to `restore` it later. Snapshots are tiny, whatever the
+        session's size.
         """
         return time_travel.take_snapshot(self._state, self._view, purpose=purpose, note=note)
 
@@ -387,7 +387,7 @@ class ContextManager(Pinning, Sending):
         return self.store.snapshots(self.id)
 
     def restore(self, snapshot: Snapshot | str) -> None:
-        """Go on from a snapshot. What came after it is kept, on its own branch.
+        """Continue from a snapshot. Later messages are kept on their own branch.
 
         Raises:
             NotFound: the session has no such snapshot.
@@ -397,7 +397,7 @@ class ContextManager(Pinning, Sending):
         time_travel.restore(self._state, self._view, found)
 
     def branch(self, *, at: int) -> Branch:
-        """Go on from where the session had `at` messages, on a branch of its own.
+        """Start a new branch from the session's first `at` messages.
 
         Raises:
             NotFound: the session has fewer messages.
@@ -409,8 +409,7 @@ class ContextManager(Pinning, Sending):
         return self.store.branches(self.id)
 
     def undo(self) -> None:
-        """Go back to what was in force before the last compression, restore or branch. Messages
-        stay.
+        """Undo the last compression, restore or branch. Messages are kept.
 
         Raises:
             NotFound: there is nothing to undo.
@@ -418,15 +417,15 @@ class ContextManager(Pinning, Sending):
         time_travel.undo(self._state, self._view)
 
     def redo(self) -> None:
-        """Take the last undo back.
+        """Reverse the last undo.
 
         Raises:
-            NotFound: nothing was undone, or something else came since.
+            NotFound: nothing was undone, or something else was done since.
         """
         time_travel.redo(self._state, self._view)
 
     def context_at(self, at: int) -> ActiveContext:
-        """What a model saw when the session had `at` messages.
+        """The context that a model saw when the session had `at` messages.
 
         Raises:
             NotFound: the session has fewer messages.
@@ -435,16 +434,17 @@ class ContextManager(Pinning, Sending):
             raise NotFound(f"session {self.id!r} has {len(self.history)} messages, not {at}")
         return self._view.context_at(at)
 
-    # --- bringing back ----------------------------------------------------------------------------
+    # --- recall -----------------------------------------------------------------------------------
 
     def recall(self, query: str, *, limit: int = recalls.PAGE) -> list[Recalled]:
-        """Messages of the whole history that share words with the query, the best first."""
+        """Messages of the whole history that share words with the query, the best match first."""
         return recalling.recall(self._state, query, limit=limit)
 
     def expand(self, id: str, *, max_tokens: int | None = None, start: int = 0) -> Expansion:
-        """The original messages behind a checkpoint's id, a message's id or a tool call's id: as
-        many as fit into `max_tokens`, from the one numbered `start`; of one message that does not
-        fit, its text from that character on. The page says where the next one starts.
+        """The original messages behind the id of a checkpoint, a message or a tool call.
+
+        Returns as many as fit into `max_tokens`, starting with number `start`. If a single message
+        does not fit, its text starts at that character. The page says where the next one starts.
 
         Raises:
             NotFound: nothing in the session has that id.
@@ -453,8 +453,8 @@ class ContextManager(Pinning, Sending):
         return found.model_copy(update={"messages": tuple(map(copied_message, found.messages))})
 
     def recall_tools(self, format: str | None = None) -> list[dict[str, Any]]:
-        """The tools `recall` and `expand`, to be declared to a model that may use them, as the
-        session's wire format writes them, or another one.
+        """The schemas of the tools `recall` and `expand`, to declare to a model, in the session's
+        wire format or another one.
 
         Raises:
             UnknownModel: there is no such format.
@@ -469,11 +469,11 @@ class ContextManager(Pinning, Sending):
         *,
         max_tokens: int | None = None,
     ) -> str:
-        """What `recall` or `expand` answers a model that called it.
+        """Run `recall` or `expand` for a model that called it, and return the answer.
 
         Raises:
             InvalidInput: there is no such tool, or its argument is missing.
-            NotFound: nothing has the id that was asked for.
+            NotFound: nothing has that id.
         """
         return recalling.answer_tool(self._state, name, arguments, max_tokens)
 

@@ -1,5 +1,5 @@
-"""The half of a session's front door that leads to models: sending what fits, taking what comes
-back, and going on with another model. How prompts are sent lives in `sender`.
+"""The part of `ContextManager` that calls models: it sends prompts, takes the answers, and switches
+models. `prompt_sender` does the sending.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from compact.managers.view import View
 
 @checked_methods
 class Sending:
-    """What a `ContextManager` sends, and what it learns from it."""
+    """The methods of `ContextManager` that send prompts and learn from the answers."""
 
     _state: SessionState
     _counted_sessions: CountedSessions
@@ -35,26 +35,25 @@ class Sending:
     _view: View
     _post: PromptSender
     _asked: PromptSender
-    """Who took the last prompt, and is told what became of it."""
+    """The sender of the last prompt, to which its result is reported."""
     _models: Models
 
     def send(self, model: ChatModel | str | None = None) -> Message:
-        """Have the model answer the active context, and append its answer. A model is given as an
-        object or by its key, such as `ollama:qwen3:8b`; without one, it is the session's own.
+        """Send the active context to the model, and append its answer. Give the model as an object
+        or by its key, such as `ollama:qwen3:8b`; the default is the session's own model.
 
-        The prompt is counted again as a whole before it is sent. If the provider refuses it as too
-        large nevertheless, counts are corrected by what it says, and a smaller one is sent once. A
-        model that is given by its key is asked again where that may help, and the session's
-        `fallbacks` are asked where it does not; where a smaller prompt is refused, too, or there
-        can be none, only those whose window is known to hold it with the answer.
+        The whole prompt is counted again before it is sent. If the provider still refuses it as too
+        large, the counts are corrected by its numbers, and a smaller prompt is sent once. A model
+        given by its key is retried if that may help; otherwise the session's `fallbacks` are asked.
+        If a smaller prompt is refused too, or impossible, only fallbacks are asked whose window is
+        known to hold it with the answer.
 
         Raises:
-            CannotFit: what may not be shortened exceeds the usable window. Of the window that the
-                session was opened for, this is told before anybody is asked: for fallbacks with
-                larger ones, too.
+            CannotFit: the floor exceeds the usable window. For the window of the session, this is
+                raised before any model is asked, even if a fallback has a larger one.
             ContextOverflow: the provider refused the smaller prompt too, and no fallback holds it.
             ModelFailed: it did not answer; the text says why, and the session is as it was.
-            UnknownModel: no model is known by that key, or none was given.
+            UnknownModel: the key names no known model, or none was given.
         """
         return blocking.run(self.asend(model), waits=True, instead="asend(…)")
 
@@ -66,8 +65,8 @@ class Sending:
         return self._answered(reply)
 
     def stream(self, model: ChatModel | str | None = None) -> Iterator[Delta]:
-        """`send`, piece by piece as the answer is written; it is appended when its last piece was
-        taken. An answer that breaks off is not.
+        """`send`, piece by piece as the answer is written. The answer is appended once its last
+        piece was taken. An answer that breaks off is not appended.
 
         Raises:
             As `send`, at the first piece or a later one.
@@ -85,8 +84,8 @@ class Sending:
                 yield piece
 
     def record_usage(self, usage: Usage | int) -> None:
-        """Say what the provider reported for the prompt that was taken last, in tokens; later
-        counts are corrected by it.
+        """Record the tokens that the provider reported for the last prompt; later counts are
+        corrected by them.
 
         Raises:
             InvalidArgument: it is below 0.
@@ -97,15 +96,15 @@ class Sending:
         self._asked.reported(tokens)
 
     def report_overflow(self, error: object) -> Plan:
-        """Say that the provider refused the prompt that was taken last as too large, with its
-        error: an exception, its text or its JSON.
+        """Report that the provider refused the last prompt as too large, with its error: an
+        exception, its text or its JSON.
 
-        Counts are corrected by the numbers it names, and the context is made to fit; take the next
-        prompt and send that. Returns what was done.
+        Counts are corrected by the numbers in the error, and the context is made to fit. Get the
+        next prompt and send it. Returns the plan.
 
         Raises:
-            InvalidArgument: the error says nothing of a context that is too large.
-            CannotFit: what may not be shortened exceeds what the provider allows.
+            InvalidArgument: the error does not say that a context is too large.
+            CannotFit: the floor exceeds the provider's limit.
         """
         work = self.areport_overflow(error)
         return blocking.run(work, waits=self._state.waits, instead="areport_overflow(…)")
@@ -115,12 +114,12 @@ class Sending:
         return await self._asked.refused(error)
 
     def set_model(self, model: str, window: int | None = None) -> None:
-        """Go on with another model, or with another window of the same: prompts, the room for an
-        answer and `send` are for it from now on. History, goals, pins and checkpoints stay.
+        """Switch to another model, or to another window of the same model. Prompts, the tokens
+        reserved for an answer and `send` then use it. History, goals, pins and checkpoints stay.
 
         Raises:
-            UnknownModel: nothing is known of its window, and none is given; nothing was changed.
-            InvalidConfig: the policy's own reserve is as large as the window; neither.
+            UnknownModel: its window is not known, and none is given; nothing was changed.
+            InvalidConfig: the policy's own reserve is as large as the window; nothing was changed.
         """
         size = None if window is None else checked_size("window", window)
         before = self.reliability
@@ -134,12 +133,12 @@ class Sending:
 
     @property
     def reliability(self) -> Reliability | None:
-        """How far the context can be trusted after its compressions, by the model's size; None
-        where no model is known.
+        """How far the context can be trusted after its compressions, by the model's size; None if
+        the model is not known.
         """
         projection = self._view.projection
         return self._state.setting.reliability(projection.number if projection else 0)
 
     def _answered(self, reply: Reply) -> Message:
-        """Append what a model answered."""
+        """Append the answer of a model."""
         return taken_in(self._state, [reply.message], self._view.window.usable)[0]

@@ -1,7 +1,7 @@
 """How a command ends: its exit code, and the one line on stderr that says why.
 
-0 done · 1 cannot fit · 2 bad input or usage, a store or a model that cannot be used · 70 a mistake
-of ours · 130 interrupted · 141 whoever read the output left.
+0 done · 1 cannot fit · 2 bad input or usage, a store or a model that cannot be used · 70 a bug in
+compact · 130 interrupted · 141 the reader of the output closed the pipe.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ class Stop(CompactError):
 
 WAYS_HERE = {
     **WAYS,
-    "limit": "Give more: --max-tokens N, or --window N for a session",
+    "limit": "Raise the limit: --max-tokens N, or --window N for a session",
     "newest user message": "shorten the newest user message (in a session, `sessions put-aside "
     "SESSION` shows its head and tail and keeps the whole for recall)",
-    "pins": "pin less (in a session, `sessions put-aside SESSION MESSAGE` shows head and tail of "
-    "one)",
+    "pins": "pin fewer messages (in a session, `sessions put-aside SESSION MESSAGE` shows the head "
+    "and tail of one)",
     "goals": "end goals with `goals done SESSION ID`",
 }
-"""What helps against a floor that is too large, as it is done here."""
+"""Remedies for a floor that is too large, as commands and options."""
 
 
 def ending_of(error: BaseException) -> tuple[int, str | None]:
@@ -72,7 +72,7 @@ def ending_of(error: BaseException) -> tuple[int, str | None]:
         case _ if isinstance(error, _UsageError):
             return BAD_INPUT, _usage(error)
     what = f"{type(error).__name__}: {error}"
-    return OUR_MISTAKE, f"a mistake of compact's own: {what} ({TRACEBACK}=1 shows where)"
+    return OUR_MISTAKE, f"a bug in compact: {what} ({TRACEBACK}=1 shows where)"
 
 
 def what_is_missing(error: BaseException) -> str | None:

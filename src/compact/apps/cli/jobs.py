@@ -55,7 +55,7 @@ def job_of(options: FileOptions) -> Job:
     settings = settings_of(options)
     source, data = bytes_of(options)
     if session_file.is_session_file(data):
-        raise Stop(f"{source} is an exported session; bring it in with: sessions import")
+        raise Stop(f"{source} is an exported session; import it with: sessions import")
     transcript = transcript_of(
         options, source, data, active=options.active, writable=isinstance(options, PlanOptions)
     )
@@ -166,7 +166,7 @@ def _limit_of(settings: CompactConfig, asked: int | None) -> int:
         return asked
     window = settings.window()
     if window is None:
-        raise Stop("how many tokens? give --max-tokens N, or max_context_tokens in the settings")
+        raise Stop("no limit: give --max-tokens N, or set max_context_tokens")
     return window.usable
 
 
@@ -191,11 +191,11 @@ def _positions(pin: str, messages: Sequence[Message]) -> Iterator[int]:
         yield _position(pin, len(messages))
         return
     if not pin.strip():
-        raise Stop("--pin: an empty text; give a message's number or a text it holds")
+        raise Stop("--pin: an empty text; give a message's number or a text it contains")
     found = [i for i, message in enumerate(messages) if message.id == pin]
     found = found or [i for i, message in enumerate(messages) if _holds(message, pin)]
     if not found:
-        raise Stop(f"--pin {pin!r}: no message holds this text")
+        raise Stop(f"--pin {pin!r}: no message contains this text")
     yield from found
 
 

@@ -33,14 +33,14 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "compact": ("compact", "Fit a conversation into a number of tokens."),
     "dry-run": ("compact", "Show what compact would do, and why."),
     "diff": ("diff", "Show before and after, message by message."),
-    "tokens": ("tokens", "Show where the window goes."),
+    "tokens": ("tokens", "Show where the tokens go."),
     "validate-config": ("validate_config", "Check the settings, and show where each came from."),
-    "models": ("models", "Show what is known of models."),
-    "demo": ("demo", "Compress the sample that comes along: 511 messages."),
+    "models": ("models", "Show what is known about models."),
+    "demo": ("demo", "Compress the bundled sample of 511 messages."),
     "history": ("history", "Read a session's history, the newest message last."),
     "context": (
         "context",
-        "Show what a model sees of a session now, or saw when it had N messages.",
+        "Show a session as a model sees it now, or saw it at N messages.",
     ),
     "recall": ("history", "Search a session's whole history by words, the best match first."),
     "expand": (
@@ -48,40 +48,43 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "Show the original messages behind a checkpoint, a message or a tool call.",
     ),
     "checkpoints": ("checkpoints", "Show a session's checkpoints as a tree, or read one."),
-    "snapshot": ("snapshots", "Keep where a session stands, to restore it later."),
-    "restore": ("snapshots", "Go on from a snapshot: its messages, checkpoints, goals and policy."),
-    "undo": ("snapshots", "Take back the last compression, restore or branch of a session."),
-    "redo": ("snapshots", "Take the last undo back."),
-    "branch": ("snapshots", "Go on from where a session had N messages, on a branch of its own."),
-    "doctor": ("doctor", "Say what is installed, and prove that it works."),
-    "sessions list": ("sessions", "List the sessions, the one that changed last at the end."),
-    "sessions show": ("sessions", "Show what a session consists of."),
+    "snapshot": ("snapshots", "Save the state of a session, to restore it later."),
+    "restore": (
+        "snapshots",
+        "Continue from a snapshot: its messages, checkpoints, goals and policy.",
+    ),
+    "undo": ("snapshots", "Undo the last compression, restore or branch of a session."),
+    "redo": ("snapshots", "Reverse the last undo."),
+    "branch": ("snapshots", "Start a new branch from a session's first N messages."),
+    "doctor": ("doctor", "Check what is installed, and prove that it works."),
+    "sessions list": ("sessions", "List the sessions, the most recently changed last."),
+    "sessions show": ("sessions", "Show an overview of a session."),
     "sessions import": (
         "sessions_import",
-        "Bring a conversation in from a file, as a session of its own.",
+        "Import a conversation from a file as a new session.",
     ),
     "sessions export": (
         "sessions_export",
-        "Write a session to a file: everything said on one branch, whatever was compressed.",
+        "Write one branch of a session to a file, in full, whatever was compressed.",
     ),
-    "sessions compress": ("sessions", "Compress a session now, and say what was done."),
+    "sessions compress": ("sessions", "Compress a session now, and report what was done."),
     "sessions put-aside": (
         "sessions",
-        "Show a model only head and tail of a message that fits in no window.",
+        "Show models only the head and tail of a message that fits in no window.",
     ),
     "sessions delete": ("sessions", "Delete a session for good, after asking."),
-    "goals list": ("goals", "List a session's goals, with what was reached."),
+    "goals list": ("goals", "List a session's goals and their progress."),
     "goals add": ("goals", "Add a goal to a session: it is in every prompt from now on."),
     "goals done": (
         "goals",
-        "Say that a goal was reached: it leaves the prompts and stays in the list.",
+        "Mark a goal as reached: it leaves the prompts and stays in the list.",
     ),
-    "goals drop": ("goals", "Give a goal up: it leaves the prompts and stays in the list."),
-    "goals pause": ("goals", "Let a goal wait: it leaves the prompts until `goals resume`."),
-    "goals resume": ("goals", "Take a goal up again, whatever became of it."),
+    "goals drop": ("goals", "Give up a goal: it leaves the prompts and stays in the list."),
+    "goals pause": ("goals", "Pause a goal: it leaves the prompts until `goals resume`."),
+    "goals resume": ("goals", "Make a goal active again, whatever its status."),
     "goals confirm": (
         "goals",
-        "Make a goal that a model set your own: prompts show it as yours, and no model ends it.",
+        "Confirm a goal that a model set: prompts show it as yours, and no model can end it.",
     ),
 }
 """Command → its module in `commands`, and the first sentence of its help. The function is called as
@@ -91,10 +94,10 @@ the command is: `sessions put-aside` is `sessions_put_aside`.
 GROUPS: Mapping[str, tuple[type[TyperGroup], str]] = {
     "sessions": (
         TyperGroup,
-        """Conversations that are kept: list, show, import, export, compress, put-aside, delete.
+        """Stored conversations: list, show, import, export, compress, put-aside, delete.
 
-They live in one file: --store FILE, the setting `store` (COMPACT_STORE), else .compact/sessions.db
-in this folder, which only import makes. A session is named by its id, or by how it begins.
+They are in one file: --store FILE, the setting `store` (COMPACT_STORE), else .compact/sessions.db
+in this folder, which only import creates. A session is named by its id, or a unique prefix of it.
 
 \b
 Examples:
@@ -105,9 +108,9 @@ Examples:
     ),
     "goals": (
         ListByDefault,
-        """What a session is for: active goals are in every prompt, word for word.
+        """The goals of a session: active goals are in every prompt, word for word.
 
-`goals SESSION` lists them. A goal is named by its id, or by how the id begins.
+`goals SESSION` lists them. A goal is named by its id, or a unique prefix of it.
 
 \b
 Examples:

@@ -1,7 +1,7 @@
-"""What may be asked for on the command line: options that several commands take, each once.
+"""Options that several commands take, each defined once.
 
-The classes are what groups of commands have in common: a command takes one such value, and its own
-options as parameters beside it.
+Each class holds the options of a group of commands. A command takes one such value, and its own
+options as further parameters.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def share(text: str | float) -> float:
     if number is not None and 0 < number <= 1:
         return number
     raise typer.BadParameter(
-        f"{_named(text)} is no share above 0 and at most 1, such as 0.4 or 40%"
+        f"{_named(text)} is not a share above 0 and at most 1, such as 0.4 or 40%"
     )
 
 
@@ -102,22 +102,22 @@ def argument(metavar: str, help: str) -> Any:  # noqa: ANN401
 # --- options of several commands ------------------------------------------------------------------
 
 Json = Annotated[bool, flag("--json", "Print JSON instead, for machines.")]
-Most = Annotated[int, number_option("How many are shown.", count)]
+Most = Annotated[int, number_option("How many to show.", count)]
 Store = Annotated[
     str | None,
     text_option(
         "FILE",
-        "The file that sessions are kept in. Default: the settings' store, else "
+        "The file that holds the sessions. Default: the setting `store`, else "
         ".compact/sessions.db in this folder.",
     ),
 ]
 Keep = Annotated[
     str | None,
-    text_option("TEXT", "What a model that summarizes shall keep beside the usual, in your words."),
+    text_option("TEXT", "What else a summarizing model should keep, in your words."),
 ]
 Out = Annotated[
     str | None,
-    typer.Option("--out", "-o", metavar="OUT", help="Where the result goes. Default: stdout."),
+    typer.Option("--out", "-o", metavar="OUT", help="The file for the result. Default: stdout."),
 ]
 
 
@@ -126,28 +126,28 @@ Out = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class JsonOptions:
-    """What every command takes."""
+    """Options of every command."""
 
     json: Json = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class SettingsOptions(JsonOptions):
-    """What every command that has settings takes."""
+    """Options of every command with settings."""
 
     config: Annotated[str | None, text_option("FILE", "Settings, as YAML or JSON.")] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class CountOptions(SettingsOptions):
-    """What every command that counts tokens takes."""
+    """Options of every command that counts tokens."""
 
     model: Annotated[
         str | None,
         text_option(
             "KEY",
-            "The model that the result is for, such as gpt-4o or ollama:qwen3:8b: its window "
-            "and its tokenizer. Default: the settings'.",
+            "The model to fit for, such as gpt-4o or ollama:qwen3:8b; gives the window and the "
+            "tokenizer. Default: from the settings.",
         ),
     ] = None
     tokenizer: Annotated[
@@ -165,37 +165,37 @@ class CountOptions(SettingsOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class ReadOptions:
-    """What every command that reads a conversation from a file takes."""
+    """Options of every command that reads a conversation from a file."""
 
     file: Annotated[
         str, argument("FILE", "A conversation in any known format; - is standard input.")
     ]
     format: Annotated[
-        str | None, text_option("NAME", "The file's format, where its content is not to decide.")
+        str | None, text_option("NAME", "The file's format. Default: detected from its content.")
     ] = None
     conversation: Annotated[
         int | None,
-        number_option("Which conversation, of a file that holds several; from 1.", count),
+        number_option("Which conversation in a file that holds several, from 1.", count),
     ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class FileOptions(ReadOptions, CountOptions):
-    """What every command about a file takes."""
+    """Options of every command about a file."""
 
-    active: Annotated[bool, flag("--active", "Only what follows the file's last compaction.")] = (
+    active: Annotated[bool, flag("--active", "Only the part after the file's last compaction.")] = (
         False
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlanOptions(FileOptions):
-    """What every command that plans for a file takes."""
+    """Options of every command that plans for a file."""
 
     max_tokens: Annotated[
         int | None,
         number_option(
-            "What the result may have. Default: what the settings' window leaves a prompt."
+            "The most tokens the result may have. Default: the usable window from the settings."
         ),
     ] = None
     pin: Annotated[
@@ -203,15 +203,15 @@ class PlanOptions(FileOptions):
         text_option(
             "N|TEXT",
             "Keep a message word for word: its number from 0 (negative from the end), "
-            "its id, or a text it holds. May be given several times.",
+            "its id, or a text it contains. Can be repeated.",
         ),
     ] = None
     summarizer: Annotated[
         str | None,
         text_option(
             "KEY",
-            "Who writes the checkpoint: a model such as ollama:qwen3:8b, extractive (needs "
-            "none), or off, which leaves a receipt. Default: the settings'.",
+            "The summarizer that writes the checkpoint: a model such as ollama:qwen3:8b, "
+            "extractive (needs no model), or off (leaves a receipt). Default: from the settings.",
         ),
     ] = None
     keep: Keep = None
@@ -223,48 +223,47 @@ class PlanOptions(FileOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class StoreOptions(SettingsOptions):
-    """What every command that uses a store takes."""
+    """Options of every command that uses a store."""
 
     store: Store = None
     scope: Annotated[
         str | None,
         text_option(
-            "NAME", "Whose sessions: a user, tenant or project. Default: default; a list shows all."
+            "NAME",
+            "Whose sessions: a user, tenant or project. Default: default; lists show all.",
         ),
     ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class OneSessionOptions(StoreOptions):
-    """What every command about one session takes."""
+    """Options of every command about one session."""
 
-    session: Annotated[
-        str, argument("SESSION", "A session's id, or how it begins where only one begins so.")
-    ]
+    session: Annotated[str, argument("SESSION", "A session's id, or a unique prefix of it.")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class BranchOptions(OneSessionOptions):
-    """What commands about one of a session's branches take."""
+    """Options of commands about one branch of a session."""
 
-    branch: Annotated[
-        str | None, text_option("ID", "Another branch than the one that is open.")
-    ] = None
+    branch: Annotated[str | None, text_option("ID", "Use this branch instead of the open one.")] = (
+        None
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class OpenOptions(OneSessionOptions):
-    """What every command that opens a session takes."""
+    """Options of every command that opens a session."""
 
     window: Annotated[
         int | None,
         number_option(
-            "The model's window in tokens. Default: the settings', else the one the session "
-            "was used with last."
+            "The model's window in tokens. Default: from the settings, else the last one used "
+            "with the session."
         ),
     ] = None
     tokenizer: Annotated[
-        str | None, text_option("NAME", "Default: the one the session was counted with.")
+        str | None, text_option("NAME", "The tokenizer. Default: the session's own.")
     ] = None
 
 

@@ -1,4 +1,4 @@
-"""The settings that count for a command: defaults, file, `.env`, environment, options.
+"""The effective settings of a command: defaults, file, `.env`, environment, options.
 
 Only the command line reads `.env`. Its lines are `NAME=value`, with or without `export` and quotes;
 only `COMPACT_*` names are looked at, since the file belongs to a whole project.
@@ -65,9 +65,9 @@ def settings_of(options: SettingsOptions, **own: object) -> CompactConfig:
     hosts = _check_models(settings, summarizer)
     if "summarizer" in asked and settings.strategy != "off":
         for where in hosts:
-            say(f"summaries are asked for at {where}")
+            say(f"summaries are requested from {where}")
     if asked.get("keep") and {*settings.summarizers()} <= {wiring.EXTRACTIVE}:
-        say("--keep changes nothing here: it asks a model that summarizes (see --summarizer)")
+        say("--keep has no effect without a summarizing model (see --summarizer)")
     if (settings.max_context_tokens or 0) > LARGEST:
         raise settings.wrong("max_context_tokens", f"should be at most {LARGEST:,}")
     return settings
@@ -86,7 +86,7 @@ def check_choice(option: str, name: str, known: Sequence[str] | Mapping[str, str
     """
     if name not in known:
         hint = did_you_mean(name, known) or f"; there are {', '.join(known)}"
-        raise Stop(f"{option}: nothing is called {name!r}{hint}")
+        raise Stop(f"{option}: unknown name {name!r}{hint}")
 
 
 def _check_models(settings: CompactConfig, option: str | None) -> list[str]:
@@ -113,8 +113,8 @@ def _check_models(settings: CompactConfig, option: str | None) -> list[str]:
             continue
         if is_from_env_file(settings.origin(setting), os.environ):
             reason = (
-                f"{where} is another machine, and the .env of a folder names none: "
-                "name it by an option, or in the environment itself"
+                f"{where} is another machine, which the .env of a folder cannot choose: "
+                "use an option or the environment itself"
             )
             raise settings.wrong(setting, reason)
         if setting != "model" and parse_key(key).provider != "transformers":

@@ -64,7 +64,7 @@ class SessionCatalog:
                 raise
             other = next((s.scope for s in self.sessions() if s.id == name), None)
             where = "NAME" if other is None else other
-            raise NotFound(f"{error}; those of others are found with --scope {where}") from None
+            raise NotFound(f"{error}; to look in another scope: --scope {where}") from None
 
     def branch(self, session: Session, name: str | None) -> Branch:
         """A branch of the session; the one that is open where no name is given.

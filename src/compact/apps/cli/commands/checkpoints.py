@@ -1,4 +1,4 @@
-"""`compactctl checkpoints`: what stands for what, as a tree; and what one of them says."""
+"""`compactctl checkpoints`: the checkpoints of a session as a tree, or the text of one."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ def checkpoints(
     options: OpenOptions,
     *,
     checkpoint: Annotated[
-        str | None, argument("[CHECKPOINT]", "Read this one: its id, or how it begins.")
+        str | None, argument("[CHECKPOINT]", "Read this one: its id, or a unique prefix of it.")
     ] = None,
     all: Annotated[
-        bool, flag("--all", "Also those of other windows and branches, and undone ones.")
+        bool, flag("--all", "Include those of other windows and branches, and undone ones.")
     ] = False,
 ) -> None:
     """Show a session's checkpoints as a tree, or read one.
 
-    Those that stand in the context now come first; below each, the ones it was made of. With its
-    level, the messages it stands in for, and tokens. `expand` shows the original messages.
+    Checkpoints in the current context come first; below each are those it was made from. Each line
+    shows the level, the messages it replaces, and tokens. `expand` shows the original messages.
 
     Examples:
       compactctl checkpoints harbour

@@ -1,4 +1,4 @@
-"""`compactctl compact` and `dry-run`: fit a conversation, or say how it would be done."""
+"""`compactctl compact` and `dry-run`: fit a conversation, or show how it would be done."""
 
 from __future__ import annotations
 
@@ -22,19 +22,20 @@ def compact(
     form: Annotated[
         Literal["file", "text"],
         typer.Option(
-            "--render", help="file: the format read, where it is written; text: what a model sees."
+            "--render",
+            help="file: the input's format, if it can be written; text: what a model sees.",
         ),
     ] = "file",
-    force: Annotated[bool, flag("--force", "Let OUT replace FILE itself.")] = False,
+    force: Annotated[bool, flag("--force", "Allow OUT to replace FILE itself.")] = False,
 ) -> None:
     """Fit a conversation into a number of tokens.
 
-    It stays in the format it is in where that can be written, else it becomes chat completions,
-    which hold no reasoning: a note says how much is left out, and only the rest is counted. What
-    fits is not shortened; a call that nobody answered gets a note as its answer, which providers
-    ask for.
+    The result keeps its format if that can be written. Otherwise it becomes chat completions, which
+    hold no reasoning: a note says how much is left out, and only the rest is counted. If everything
+    fits, nothing is shortened. A tool call without a result gets a note as its result, because
+    providers require one.
     The result goes to OUT or to standard output, the report to standard error. With --json the
-    report is a JSON object on standard output, and OUT must be given.
+    report is a JSON object on standard output, and OUT is required.
 
     Examples:
       compactctl compact session.jsonl --max-tokens 32000 -o out.jsonl
@@ -68,7 +69,8 @@ def compact(
 def dry_run(options: PlanOptions) -> None:
     """Show what compact would do, and why.
 
-    Rung by rung, with what each freed, the floor and every message's fate. Nothing is written.
+    Lists each step and the tokens it frees, the floor, and the fate of the messages. Writes
+    nothing.
 
     Examples:
       compactctl dry-run session.jsonl --max-tokens 8000

@@ -1,4 +1,4 @@
-"""`compactctl context`: what a model sees of a session."""
+"""`compactctl context`: a session as a model sees it."""
 
 from __future__ import annotations
 
@@ -27,20 +27,22 @@ def context(
     options: OpenOptions,
     *,
     at: Annotated[
-        int | None, number_option("When the session had N messages. Default: now.", count)
+        int | None, number_option("The session at N messages. Default: now.", count)
     ] = None,
     form: Annotated[
         Literal["table", "full", "text"],
         typer.Option(
             "--render",
-            help="table: a line a message; full: word for word; text: exactly what a model sees.",
+            help="table: a line per message; full: word for word; text: exactly what a model sees.",
         ),
     ] = "table",
-    most: Annotated[int, number_option("How many a table shows, the newest ones.", count)] = SEEN,
+    most: Annotated[
+        int, number_option("How many of the newest messages a table shows.", count)
+    ] = SEEN,
 ) -> None:
-    """Show what a model sees of a session now, or saw when it had N messages.
+    """Show a session as a model sees it now, or saw it at N messages.
 
-    Nothing is compressed by looking: where the trigger was passed, the next prompt will be smaller.
+    This compresses nothing. If the trigger was passed, the next prompt will be smaller.
 
     Examples:
       compactctl context harbour

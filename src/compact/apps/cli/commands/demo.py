@@ -15,12 +15,12 @@ from compact.wiring import read_transcript, token_counter_of
 
 SAMPLE = "harbour.jsonl"
 KEY = b"a key for all to see"
-"""So that what is shown is the same everywhere."""
+"""Fixed, so that the output is the same everywhere."""
 SHOWN_LINES = 24
 """Lines of the checkpoint that are shown: about a screen; an ellipsis stands for the rest."""
-NEXT = """Try next, with a conversation of yours (Claude Code, SpecStory, Gemini CLI, chat JSON, …):
+NEXT = """Try next, with your own conversation (Claude Code, SpecStory, Gemini CLI, chat JSON, …):
   compactctl demo --save harbour.jsonl                    or this one, as a file
-  compactctl tokens FILE                                  where the window goes
+  compactctl tokens FILE                                  where the tokens go
   compactctl dry-run FILE --max-tokens 8000               what would be done, and why
   compactctl diff FILE --max-tokens 8000                  message by message
   compactctl compact FILE --max-tokens 8000 -o OUT        do it"""
@@ -30,12 +30,12 @@ NEXT = """Try next, with a conversation of yours (Claude Code, SpecStory, Gemini
 def demo(
     options: CountOptions,
     *,
-    max_tokens: Annotated[int, number_option("What the result may have.")] = 8_000,
+    max_tokens: Annotated[int, number_option("The most tokens the result may have.")] = 8_000,
     save: Annotated[
         str | None, text_option("FILE", "Only write the sample to FILE, to try commands with.")
     ] = None,
 ) -> None:
-    """Compress the sample that comes along: 511 messages.
+    """Compress the bundled sample of 511 messages.
 
     A developer and an assistant build a harbour's booking service. Works offline, with no key and
     no model.
@@ -69,7 +69,7 @@ def demo(
 
 
 def _save(file: str, data: bytes, *, as_json: bool) -> None:
-    """Write the sample, in no other file's place.
+    """Write the sample, but never over another file.
 
     Raises:
         Stop: there is a file of that name which holds something else.
@@ -77,7 +77,7 @@ def _save(file: str, data: bytes, *, as_json: bool) -> None:
     output.check_name("--save", file)
     start = output.beginning_of(file, len(data) + 1)
     if start and start != data:
-        raise Stop(f"{file} is there already, and is not the sample; give another name")
+        raise Stop(f"{file} already exists and is not the sample; give another name")
     size = output.write_file(file, data.decode())
     if as_json:
         output.print_json({"saved": file, "bytes": size})

@@ -33,12 +33,13 @@ def diff(
     options: PlanOptions,
     *,
     full: Annotated[
-        bool, flag("--full", "Every message by itself, with the reason, new texts whole.")
+        bool, flag("--full", "Every message separately, with its reason; new texts in full.")
     ] = False,
 ) -> None:
     """Show before and after, message by message.
 
-    What is kept, pinned, masked, clipped or covered by the checkpoint, with tokens, in colour.
+    Shows in colour which messages are kept, pinned, masked, clipped or covered by the checkpoint,
+    with tokens.
 
     Examples:
       compactctl diff session.jsonl --max-tokens 8000

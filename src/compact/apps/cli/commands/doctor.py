@@ -1,8 +1,7 @@
-"""`compactctl doctor`: is everything there, does it count right, can it compress, is the store
-whole?
+"""`compactctl doctor`: checks the packages, the token counts, a compression and the store.
 
 Each check gives findings. Nothing is taken for granted: texts are counted, and a session is filled
-until it is compressed. Where packages are missing it says which, and checks the rest.
+until it is compressed. Missing packages are named, and the rest is checked.
 """
 
 from __future__ import annotations
@@ -61,16 +60,16 @@ def doctor(
         bool, flag("--check", "Also check every message and page of the store.")
     ] = False,
     repair: Annotated[
-        bool, flag("--repair", "Save what can be read of a damaged store; the old file is kept.")
+        bool,
+        flag("--repair", "Recover what can be read from a damaged store; the old file is kept."),
     ] = False,
-    window: Annotated[int | None, number_option("The window to try the trigger with.")] = None,
+    window: Annotated[int | None, number_option("The window to test the trigger with.")] = None,
 ) -> None:
-    """Say what is installed, and prove that it works.
+    """Check what is installed, and prove that it works.
 
-    Packages and what they are for; whether known texts have as many tokens as they should; whether
-    the trigger can fire with these settings, by filling a session until it is compressed; the store
-    and its schema. With --check also whether the store is what was written. Exit code 2 where
-    something is broken.
+    Checks the packages, the token counts of known texts, and the store with its schema. Fills a
+    session until it is compressed, to prove that the trigger can fire with these settings. --check
+    also verifies the contents of the store. Exit code 2 if something is broken.
 
     Examples:
       compactctl doctor
@@ -86,13 +85,13 @@ def doctor(
         "store": lambda: stored(settings, check=check or repair),
     }
     repaired = None
-    with Progress("Looking") as progress:
+    with Progress("Checking") as progress:
         if repair:
             progress.now("Repairing the store")
             repaired = wiring.repair_store(name_of_store(settings))
         found: dict[str, list[Finding]] = {}
         for name, look in checks.items():
-            progress.now(f"Looking at {name}")
+            progress.now(f"Checking {name}")
             found[name] = list(_findings(name, look))
     wrong = sum(each.state == "broken" for part in found.values() for each in part)
     if options.json:
@@ -108,7 +107,7 @@ def _findings(name: str, check: Callable[[], Iterator[Finding]]) -> Iterator[Fin
     try:
         yield from check()
     except ImportError as error:
-        yield Finding(name, "broken", f"cannot be looked at: {_why(error)}")
+        yield Finding(name, "broken", f"cannot be checked: {_why(error)}")
 
 
 def _why(error: Exception) -> str:
@@ -120,7 +119,7 @@ def _why(error: Exception) -> str:
 PACKAGES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "pydantic": ("messages and settings", ("pydantic",)),
     "orjson": ("stored messages", ("orjson",)),
-    "apsw": ("the store: SQLite of its own", ("apsw",)),
+    "apsw": ("the store, with its own SQLite", ("apsw",)),
     "vocabularies": ("exact token counts, offline", ("rs-bpe", "bpe-openai")),
     "pyyaml": ("settings in YAML", ("pyyaml",)),
     "typer": ("this command line", ("typer",)),
@@ -128,7 +127,7 @@ PACKAGES: Mapping[str, tuple[str, tuple[str, ...]]] = {
 }
 """What is needed: name → what for, and the packages of which one is enough."""
 EXTRAS: Mapping[str, str] = {
-    "openai": "models of OpenAI, and of all servers that speak so",
+    "openai": "models of OpenAI and compatible servers",
     "anthropic": "models of Anthropic",
     "ollama": "models of an Ollama server",
     "transformers": "models in this process",
@@ -228,7 +227,7 @@ def trigger(settings: CompactConfig) -> Iterator[Finding]:
     if window is None:
         known = settings.model_dump(include=set(ContextWindow.model_fields))
         window = ContextWindow(size=DEFAULT_WINDOW, **known)
-        text = f"the settings name none: a session has {DEFAULT_WINDOW:,} tokens then"
+        text = f"the settings give none: a session then has {DEFAULT_WINDOW:,} tokens"
         yield Finding("window", "note", text, size=window.size)
     else:
         profile = settings.book().profile_of(settings.model) if settings.model else None
@@ -323,7 +322,7 @@ def stored(settings: CompactConfig, *, check: bool) -> Iterator[Finding]:
                 yield from _integrity(*wiring.store_damage(opened))
     except NotFound as error:
         was_named = settings.store is not None
-        text = str(error) if was_named else "none yet: sessions import makes one"
+        text = str(error) if was_named else "none yet: sessions import creates one"
         yield Finding("store", "broken" if was_named else "note", text, file=file)
     except StoreFailed as error:
         yield Finding("store", "broken", str(error), file=file)
@@ -347,10 +346,10 @@ def _integrity(wrong: list[str], lost: Mapping[str, list[int]]) -> Iterator[Find
     if lost:
         total = counted(sum(map(len, lost.values())), "message")
         where = "; ".join(f"branch {name!r} {spans(at)}" for name, at in lost.items())
-        text = f"what is left is what was written, but a damage took {total}: {where}"
+        text = f"the rest is intact, but earlier damage took {total}: {where}"
         yield Finding("integrity", "note", text, wrong=[], lost=lost)
     elif not wrong:
-        yield Finding("integrity", "ok", "every message is what was written", wrong=[])
+        yield Finding("integrity", "ok", "every message is intact", wrong=[])
 
 
 # --- what is told ---------------------------------------------------------------------------------
@@ -373,9 +372,9 @@ def _end(wrong: int, repaired: RepairReport | None) -> str:
     lost = sum(b.lost or len(b.missing) for b in each)
     may_be_more = not repaired.is_whole or any(b.lost is None for b in each)
     told = [f"{'at least ' * may_be_more}{counted(lost, 'message')} lost"] if lost else []
-    told += ["messages may be lost of which nothing tells"] if may_be_more and not lost else []
+    told += ["more messages may be lost without a trace"] if may_be_more and not lost else []
     altered = sum(len(b.altered) for b in each)
-    told += [f"{counted(altered, 'message')} not what was written"] if altered else []
+    told += [f"{counted(altered, 'message')} altered"] if altered else []
     rest = f"{wrong} broken" if wrong else "Nothing is broken any more"
     return f"{rest}, but not all was saved: {', '.join(told)}."
 

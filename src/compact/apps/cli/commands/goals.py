@@ -1,6 +1,6 @@
-"""`compactctl goals`: what a session is for, how far it is, and ending or adding a goal.
+"""`compactctl goals`: the goals of a session and their progress; adding and ending goals.
 
-What a model reports by markers stands here too (`core.markers`); a person has the last word.
+Progress that a model reports by markers is shown too (`core.markers`); a person has the last word.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LEAST_ID = 8
 
 @command
 def goals_list(options: OpenOptions) -> None:
-    """List a session's goals, with what was reached.
+    """List a session's goals and their progress.
 
     Examples:
       compactctl goals harbour
@@ -38,9 +38,9 @@ def goals_list(options: OpenOptions) -> None:
 def goals_add(
     options: OpenOptions,
     *,
-    text: Annotated[str, argument("TEXT", "What is wanted, in your words.")],
+    text: Annotated[str, argument("TEXT", "The goal, in your words.")],
     priority: Annotated[
-        Literal["high", "medium", "low"], typer.Option(help="How much it matters.")
+        Literal["high", "medium", "low"], typer.Option(help="How important it is.")
     ] = "medium",
 ) -> None:
     """Add a goal to a session: it is in every prompt from now on.
@@ -49,7 +49,7 @@ def goals_add(
       compactctl goals add harbour "Mend the roof before week 42." --priority high
     """
     if not text.strip():
-        raise Stop("TEXT: an empty goal; say what is wanted")
+        raise Stop("TEXT: the goal is empty")
     with stores.entered(options) as ctx:
         new = Goal(text=text.strip(), priority=priority)
         goals = ctx.set_goals([*ctx.goals, new])
@@ -60,12 +60,12 @@ def goals_add(
 class GoalOptions(OpenOptions):
     """What every command about one goal takes."""
 
-    goal: Annotated[str, argument("ID", "A goal's id, or how it begins.")]
+    goal: Annotated[str, argument("ID", "A goal's id, or a unique prefix of it.")]
 
 
 @command
 def goals_done(options: GoalOptions) -> None:
-    """Say that a goal was reached: it leaves the prompts and stays in the list.
+    """Mark a goal as reached: it leaves the prompts and stays in the list.
 
     Examples:
       compactctl goals done harbour 3f2a81b0
@@ -75,7 +75,7 @@ def goals_done(options: GoalOptions) -> None:
 
 @command
 def goals_drop(options: GoalOptions) -> None:
-    """Give a goal up: it leaves the prompts and stays in the list.
+    """Give up a goal: it leaves the prompts and stays in the list.
 
     Examples:
       compactctl goals drop harbour 3f2a81b0
@@ -85,7 +85,7 @@ def goals_drop(options: GoalOptions) -> None:
 
 @command
 def goals_pause(options: GoalOptions) -> None:
-    """Let a goal wait: it leaves the prompts until `goals resume`.
+    """Pause a goal: it leaves the prompts until `goals resume`.
 
     Examples:
       compactctl goals pause harbour 3f2a81b0
@@ -95,7 +95,7 @@ def goals_pause(options: GoalOptions) -> None:
 
 @command
 def goals_resume(options: GoalOptions) -> None:
-    """Take a goal up again, whatever became of it.
+    """Make a goal active again, whatever its status.
 
     Examples:
       compactctl goals resume harbour 3f2a81b0
@@ -105,7 +105,7 @@ def goals_resume(options: GoalOptions) -> None:
 
 @command
 def goals_confirm(options: GoalOptions) -> None:
-    """Make a goal that a model set your own: prompts show it as yours, and no model ends it.
+    """Confirm a goal that a model set: prompts show it as yours, and no model can end it.
 
     Examples:
       compactctl goals confirm harbour 3f2a81b0
@@ -140,10 +140,10 @@ def _show(goals: Sequence[Goal], options: OpenOptions) -> None:
         reached = sum(task.status == "completed" for task in goal.subtasks)
         steps = f"{reached} of {len(goal.subtasks)}" if goal.subtasks else ""
         status = goal.status if goal.priority == "medium" else f"{goal.status}, {goal.priority}"
-        wanted = f"{'(the model wants it) ' * goal.is_models}{goal.text}"
+        wanted = f"{'(set by a model) ' * goal.is_models}{goal.text}"
         told = "\n".join([one_line(wanted, 400), *_details(goal)])
         rows.append((one_line(goal.id[:length]), status, steps, told))
-    render.show_table(render.console(), ("goal", "status", "steps", "what for"), rows)
+    render.show_table(render.console(), ("id", "status", "steps", "goal"), rows)
 
 
 def _details(goal: Goal) -> list[str]:

@@ -43,7 +43,7 @@ def history(
 ) -> None:
     """Read a session's history, the newest message last.
 
-    It is complete, whatever was compressed. A page at a time: --from and --most.
+    It is complete, whatever was compressed. Page through it with --from and --most.
 
     Examples:
       compactctl history harbour
@@ -73,7 +73,7 @@ def history(
 def recall(
     options: OpenOptions,
     *,
-    query: Annotated[list[str], argument("QUERY...", "What to look for.")],
+    query: Annotated[list[str], argument("QUERY...", "The words to look for.")],
     most: Most = FOUND,
 ) -> None:
     """Search a session's whole history by words, the best match first.
@@ -107,12 +107,14 @@ def expand(
         str,
         argument(
             "ID",
-            "A checkpoint (ck-…, or how it begins), a message's id or number (negative from "
-            "the end), a tool call.",
+            "A checkpoint (ck-…, or a unique prefix), a message's id or number (negative from the "
+            "end), or a tool call.",
         ),
     ],
-    max_tokens: Annotated[int | None, number_option("At most so many tokens.")] = None,
-    start: Annotated[int, number_option("Go on there, as a page says.", position)] = 0,
+    max_tokens: Annotated[int | None, number_option("The most tokens to show.")] = None,
+    start: Annotated[
+        int, number_option("Continue from here, as the previous page says.", position)
+    ] = 0,
 ) -> None:
     """Show the original messages behind a checkpoint, a message or a tool call.
 
@@ -141,5 +143,5 @@ def expand(
         total = counted(found.total, found.unit.removesuffix("s"))
         end = found.total if found.next is None else found.next
         first = min(start + 1, end)
-        more = f"; go on with --start {found.next}" if found.next is not None else ""
+        more = f"; continue with --start {found.next}" if found.next is not None else ""
         out.print(f"{found.unit} {first:,} to {end:,} of {total}{more}", soft_wrap=True)

@@ -1,4 +1,4 @@
-"""`compactctl models`: what is known of models, one of them in full, and what a server offers."""
+"""`compactctl models`: the known models, one of them in full, or the models of a server."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from compact.core.reliability import reliability_of, writing_of
 from compact.errors import ModelFailed
 
 ASSUMED = {
-    "profile": "as its entry says",
-    "name": "as its name says",
-    "provider": "taken to be large, as providers' models are",
-    "assumed": "assumed, as nobody says it",
+    "profile": "from its entry",
+    "name": "from its name",
+    "provider": "assumed large, like other providers' models",
+    "assumed": "assumed, as no source gives it",
 }
 
 
@@ -31,19 +31,19 @@ def models(
     options: SettingsOptions,
     *,
     name: Annotated[
-        str | None, argument("NAME", "A model's key, or a part of names to look for.")
+        str | None, argument("NAME", "A model's key, or part of a name to look for.")
     ] = None,
     server: Annotated[
         str | None,
-        text_option("URL|ollama", "Ask a server which models it has, instead of the list."),
+        text_option("URL|ollama", "List the models of this server instead."),
     ] = None,
 ) -> None:
-    """Show what is known of models.
+    """Show what is known about models.
 
-    Without NAME all of them, local ones first; with a part of names those that have it; with a
-    model's key that one in full: for each size what its server is told (num_ctx), the tier, what
-    is kept free for an answer; how far its context can be trusted, and how it writes checkpoints.
-    Entries of your own come from the settings' models_file. --server lists what a server has.
+    Without NAME it lists all models, local ones first; with part of a name, those that match. A
+    model's key shows that model in full: for each size the num_ctx for its server, the tier and the
+    tokens kept free for an answer; how far its context can be trusted, and how it writes
+    checkpoints. Your own entries come from the setting models_file.
 
     Examples:
       compactctl models
@@ -91,7 +91,7 @@ def _found(book: ModelBook, part: str | None) -> list[Profile]:
     found = [each for each in known if _has(each, (part or "").lower())]
     if not found:
         hint = did_you_mean(part or "", [_called(each) for each in known])
-        raise Stop(f"nothing is known of a model {part!r}{hint}; compactctl models lists all")
+        raise Stop(f"no known model matches {part!r}{hint}; compactctl models lists all")
     return found
 
 
@@ -204,7 +204,7 @@ def _show_list(told: dict[str, Any]) -> None:
     names = ("model", "from", "parameters", "window", "at most", "tools", "tokenizer")
     out = render.console()
     render.show_table(out, names, rows, right=("window", "at most"))
-    out.print("The window of a local model is what its server is told by default (num_ctx).")
+    out.print("The window of a local model is the num_ctx that its server gets by default.")
 
 
 def _show_one(told: dict[str, Any]) -> None:
@@ -252,7 +252,7 @@ def _lines(told: dict[str, Any]) -> list[str]:
     tools = _said(told["tool_support"])
     if told["tool_support"] is not None:
         tools += f" ({told['tool_support_source'].replace('_', ' ')})"
-    known = "whoever serves it decides" if window is None else f"{window:,} tokens"
+    known = "decided by its server" if window is None else f"{window:,} tokens"
     most = told["max_context_window"]
     limits = {"prompts": told["input_limit"], "answers": told["output_limit"]}
     bounds = "".join(f", {what} up to {n:,}" for what, n in limits.items() if n is not None)

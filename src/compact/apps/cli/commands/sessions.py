@@ -38,7 +38,7 @@ WIDE = 1_000
 
 @command
 def sessions_list(options: StoreOptions, *, most: Most = PAGE) -> None:
-    """List the sessions, the one that changed last at the end.
+    """List the sessions, the most recently changed last.
 
     Examples:
       compactctl sessions list
@@ -78,9 +78,9 @@ def sessions_list(options: StoreOptions, *, most: Most = PAGE) -> None:
 
 @command
 def sessions_show(options: OpenOptions) -> None:
-    """Show what a session consists of.
+    """Show an overview of a session.
 
-    Messages, branches, snapshots, goals, and what a model would see of it now.
+    Counts its messages and the tokens of its current context; lists branches, snapshots and goals.
 
     Examples:
       compactctl sessions show harbour
@@ -137,7 +137,7 @@ def _show_branches(out: Console, told: dict[str, Any]) -> None:
         mark = " (open)" if branch["id"] == told["branch"] else ""
         rows.append((whole(branch["id"]) + mark, branch["messages"], one_line(start)))
     out.print()
-    render.show_table(out, ("branch", "messages", "goes on from"), rows, right=("messages",))
+    render.show_table(out, ("branch", "messages", "starts from"), rows, right=("messages",))
 
 
 def _show_snapshots(out: Console, told: dict[str, Any]) -> None:
@@ -147,7 +147,7 @@ def _show_snapshots(out: Console, told: dict[str, Any]) -> None:
         note = one_line(snapshot["note"], 60)
         rows.append((whole(snapshot["id"]), snapshot["at"], purpose, note))
     out.print()
-    render.show_table(out, ("snapshot", "at", "what for", "note"), rows, right=("at",))
+    render.show_table(out, ("snapshot", "at", "purpose", "note"), rows, right=("at",))
 
 
 @command
@@ -159,22 +159,23 @@ def sessions_compress(
         typer.Option(
             parser=share,
             metavar="SHARE",
-            help="The share to keep of what may be shortened, such as 0.4 or 40%. Default: down "
-            "to the target of the settings.",
+            help="The share to keep of the messages that may be shortened, such as 0.4 or 40%. "
+            "Default: compress to the target from the settings.",
         ),
     ] = None,
     summarizer: Annotated[
         str | None,
         text_option(
             "KEY",
-            "Who writes: a model such as ollama:qwen3:8b, or extractive. Default: the settings'.",
+            "The summarizer: a model such as ollama:qwen3:8b, or extractive. Default: from the "
+            "settings.",
         ),
     ] = None,
     keep: Keep = None,
 ) -> None:
-    """Compress a session now, and say what was done.
+    """Compress a session now, and report what was done.
 
-    The history stays as it is; `undo` takes it back.
+    The history stays as it is; `undo` reverses the compression.
 
     Examples:
       compactctl sessions compress harbour
@@ -232,12 +233,14 @@ def sessions_put_aside(
     ] = None,
     tokens: Annotated[
         int | None,
-        number_option("Tokens that are shown of it. Default: as many as let the next prompt fit."),
+        number_option(
+            "How many of its tokens to show. Default: as many as fit in the next prompt."
+        ),
     ] = None,
 ) -> None:
-    """Show a model only head and tail of a message that fits in no window.
+    """Show models only the head and tail of a message that fits in no window.
 
-    Its whole text stays in the history, where recall and expand read it by the id that is shown.
+    The full text stays in the history. recall and expand read it by the id that is shown.
 
     Examples:
       compactctl sessions put-aside harbour
@@ -252,7 +255,7 @@ def sessions_put_aside(
     if options.json:
         output.print_json({**told, "whole": is_whole})
     elif is_whole:
-        render.tell(f"message {one_line(put.id)!r} is short enough as it is: it is shown whole")
+        render.tell(f"message {one_line(put.id)!r} is short enough and is shown in full")
     else:
         output.print_data(f"{one_line(put.id)}\n")
 
@@ -261,12 +264,12 @@ def sessions_put_aside(
 def sessions_delete(
     options: OneSessionOptions,
     *,
-    yes: Annotated[bool, flag("--yes", "Do not ask. SESSION must then be the whole id.")] = False,
+    yes: Annotated[bool, flag("--yes", "Do not ask. SESSION must then be the full id.")] = False,
 ) -> None:
     """Delete a session for good, after asking.
 
-    Messages, branches, checkpoints, snapshots and the search index: nothing of it stays in the
-    file. Without a terminal to ask on, it is refused unless --yes is given.
+    Its messages, branches, checkpoints, snapshots and search index leave no trace in the file.
+    Without a terminal to ask on, --yes is required.
 
     Examples:
       compactctl sessions delete harbour
@@ -298,10 +301,10 @@ def _is_wanted(catalog: SessionCatalog, session: Session, name: str, *, yes: boo
     """
     if yes:
         if name != session.id:
-            raise Stop(f"--yes wants the whole id: {session.id!r}")
+            raise Stop(f"--yes needs the full id: {session.id!r}")
         return True
     if not all(s is not None and s.isatty() for s in (sys.stdin, sys.stderr)):
-        raise Stop("deleting asks, and there is no terminal to ask on; --yes deletes without")
+        raise Stop("there is no terminal to ask on; --yes deletes without asking")
     parts = [counted(_size_of(catalog, session), "message")]
     kept = len(catalog.store.snapshots(session.id))
     parts += [counted(kept, "snapshot")] if kept else []

@@ -1,4 +1,4 @@
-"""`compactctl sessions export`: a session into a file, for import or for reading."""
+"""`compactctl sessions export`: write a session to a file, for import or for reading."""
 
 from __future__ import annotations
 
@@ -31,16 +31,15 @@ def sessions_export(
         ),
     ] = None,
     force: Annotated[
-        bool, flag("--force", "Let OUT replace a file that is no exported session.")
+        bool, flag("--force", "Allow OUT to replace a file that is not an exported session.")
     ] = False,
 ) -> None:
-    """Write a session to a file: everything said on one branch, whatever was compressed.
+    """Write one branch of a session to a file, in full, whatever was compressed.
 
-    JSON can be imported again without the loss of a message, goal or pin; checkpoints are in it for
-    readers, and whoever imports it makes new ones. Markdown is for people. The branch is the one
-    that is open, or --branch; other branches and snapshots are not in the file, and standard error
-    says how many there are. With --json a report is printed on standard output, and OUT must be
-    given.
+    JSON can be imported again without losing a message, goal or pin. It contains checkpoints for
+    reading only; an import makes new ones. Markdown is for people. The branch is the open one, or
+    --branch. Other branches and snapshots are not in the file; standard error says how many there
+    are. With --json a report is printed on standard output, and OUT is required.
 
     Examples:
       compactctl sessions export harbour > harbour.json
@@ -97,11 +96,11 @@ def _check_out(out: str, catalog: SessionCatalog, *, force: bool) -> None:
     output.refuse_store(out)
     store = str(Path(catalog.file).expanduser())
     if any(output.is_same_file(out, store + ending) for ending in ("", *output.BESIDE)):
-        raise Stop(f"{out} belongs to the store itself; name another file")
+        raise Stop(f"{out} belongs to the store itself; give another name")
     start = output.beginning_of(out, session_markdown.SNIFFED)
     known = session_file.is_session_file(start) or session_markdown.is_session_markdown(start)
     if start and not known and not force:
-        raise Stop(f"{out} is there, and no export wrote it; --force replaces it")
+        raise Stop(f"{out} exists and is not an exported session; --force replaces it")
 
 
 def _file_of(

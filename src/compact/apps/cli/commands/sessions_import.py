@@ -1,4 +1,4 @@
-"""`compactctl sessions import`: conversations out of files, into the store."""
+"""`compactctl sessions import`: import conversations from files into the store."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _ENDINGS = (".json", ".jsonl", ".ndjson", ".md", ".markdown", ".txt", ".log")
 
 @dataclass(frozen=True, kw_only=True)
 class ImportOptions(StoreOptions, ReadOptions, CountOptions):
-    """What `sessions import` takes."""
+    """Options of `sessions import`."""
 
     file: Annotated[
         str,
@@ -52,15 +52,17 @@ class ImportOptions(StoreOptions, ReadOptions, CountOptions):
         str | None,
         typer.Option("--as", metavar="ID", help="The session's id. Default: the file's name."),
     ] = None
-    title: Annotated[str | None, text_option("TEXT", "Its title. Default: the file's.")] = None
+    title: Annotated[
+        str | None, text_option("TEXT", "The session's title. Default: the file's.")
+    ] = None
 
 
 @command
 def sessions_import(options: ImportOptions) -> None:
-    """Bring a conversation in from a file, as a session of its own.
+    """Import a conversation from a file as a new session.
 
-    Ids, times and the title are kept. All of it comes in or nothing; a session of the same id is
-    never touched. The store is made where there is none.
+    Ids, times and the title are kept. The import is all or nothing, and never touches a session
+    with the same id. The store is created if there is none.
 
     Examples:
       compactctl sessions import session.jsonl
@@ -155,7 +157,7 @@ def _session_of(read: SessionFile, options: ImportOptions, catalog: SessionCatal
     known = read.session
     name = known.id if options.id is None else options.id.strip()
     if not name.strip() or len(name) > 200 or not name.isprintable():
-        raise Stop("how shall the session be called? give --as ID, on one line, up to 200 letters")
+        raise Stop("the session needs an id: give --as ID, on one line, up to 200 letters")
     scope = options.scope or known.scope
     _check_free(catalog, name, scope)
     model, tokenizer = catalog.settings.model, catalog.settings.tokenizer

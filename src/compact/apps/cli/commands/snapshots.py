@@ -1,6 +1,6 @@
-"""`compactctl snapshot`, `restore`, `undo`, `redo` and `branch`: going back, and on from there.
+"""`compactctl snapshot`, `restore`, `undo`, `redo` and `branch`: go back, and continue from there.
 
-Nothing is lost by any of them: what came after stays on its own branch, and `undo` takes back.
+None of them loses anything: later messages stay on their own branch, and `undo` reverses the step.
 """
 
 from __future__ import annotations
@@ -23,11 +23,13 @@ from compact.managers.context import ContextManager
 
 @command
 def snapshot(
-    options: OpenOptions, *, note: Annotated[str, text_option("TEXT", "What it is for.")] = ""
+    options: OpenOptions,
+    *,
+    note: Annotated[str, text_option("TEXT", "A note on its purpose.")] = "",
 ) -> None:
-    """Keep where a session stands, to restore it later.
+    """Save the state of a session, to restore it later.
 
-    It prints the snapshot's id; `sessions show` lists all.
+    Prints the snapshot's id; `sessions show` lists all snapshots.
 
     Examples:
       compactctl snapshot harbour --note "before the migration"
@@ -45,11 +47,11 @@ def snapshot(
 def restore(
     options: OpenOptions,
     *,
-    snapshot: Annotated[str, argument("SNAPSHOT", "The snapshot's id, or how it begins.")],
+    snapshot: Annotated[str, argument("SNAPSHOT", "The snapshot's id, or a unique prefix of it.")],
 ) -> None:
-    """Go on from a snapshot: its messages, checkpoints, goals and policy.
+    """Continue from a snapshot: its messages, checkpoints, goals and policy.
 
-    What came after it stays on its own branch; where the session stood is kept as a snapshot too.
+    Later messages stay on their own branch. The current state is saved as a snapshot too.
 
     Examples:
       compactctl restore harbour sn-3f2a81b09c44
@@ -67,9 +69,9 @@ def restore(
 
 @command
 def undo(options: OpenOptions) -> None:
-    """Take back the last compression, restore or branch of a session.
+    """Undo the last compression, restore or branch of a session.
 
-    Messages stay.
+    Messages are kept.
 
     Examples:
       compactctl undo harbour
@@ -79,7 +81,7 @@ def undo(options: OpenOptions) -> None:
 
 @command
 def redo(options: OpenOptions) -> None:
-    """Take the last undo back.
+    """Reverse the last undo.
 
     Examples:
       compactctl redo harbour
@@ -93,9 +95,9 @@ def branch(
     *,
     at: Annotated[int, number_option("How many messages the new branch begins with.", count)],
 ) -> None:
-    """Go on from where a session had N messages, on a branch of its own.
+    """Start a new branch from a session's first N messages.
 
-    What came after stays on the branch it is on; `undo` goes back there.
+    Later messages stay on their branch; `undo` goes back to it.
 
     Examples:
       compactctl branch harbour --at 120

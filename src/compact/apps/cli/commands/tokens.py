@@ -1,4 +1,4 @@
-"""`compactctl tokens`: where the window goes, by kind and by tool. Every token is counted once."""
+"""`compactctl tokens`: where the tokens go, by kind and by tool. Every token is counted once."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ BAR = 30
 
 @command
 def tokens(options: FileOptions) -> None:
-    """Show where the window goes.
+    """Show where the tokens go.
 
-    Tokens by kind (a person's words, reasoning, tool results, ...) and by tool, with shares. Counts
-    are exact for OpenAI's tokenizers; an estimate is called one, with its margin.
+    Lists tokens by kind (a person's words, reasoning, tool results, ...) and by tool, with shares.
+    Counts are exact for OpenAI's tokenizers; estimates are labelled, with their margin.
 
     Examples:
       compactctl tokens session.jsonl

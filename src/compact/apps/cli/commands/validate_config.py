@@ -19,8 +19,8 @@ def validate_config(
 ) -> None:
     """Check the settings, and show where each came from.
 
-    Defaults, then FILE, then .env in this folder, then COMPACT_* variables: the later counts.
-    Exit code 2 and the setting's name where one is wrong.
+    The order is: defaults, FILE, .env in this folder, COMPACT_* variables. Later ones override. A
+    wrong setting is named, with exit code 2.
 
     Examples:
       compactctl validate-config
