@@ -318,15 +318,15 @@ def validating(folder: Path, messages: Sequence[Record]) -> tuple[float, float, 
             manager.add_messages(messages)
     manager = session(file, 2 * LARGE)  # with counts of the store, and a counter without any
     context = manager.active_context()
-    count = manager._post.count
-    manager._state.counter = counter = TokenCounter(ColdEstimator())
+    count = manager._session.sender.count
+    manager._session.state.counter = counter = TokenCounter(ColdEstimator())
     times = []
     for _ in range(2):
         started = time.perf_counter()
         tokens = count(context)
         times.append((time.perf_counter() - started) * 1e3)
     assert counter.text("x") == 1
-    manager._state.counter = TokenCounter(ColdEstimator())
+    manager._session.state.counter = TokenCounter(ColdEstimator())
     started = time.perf_counter()
     manager.send(ScriptedModel("Yes."))
     sent = (time.perf_counter() - started) * 1e3

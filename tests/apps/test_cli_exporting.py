@@ -54,7 +54,7 @@ def test_an_export_comes_back_as_it_was(run, chat, tmp_path):
         goals = ctx.set_goals([Goal(text="Open on the 10th", id="g1")])
         ctx.pin("m10")
         pinned = list(ctx.history.fixed)
-        made = len(ctx._state.store.checkpoints("harbour"))
+        made = len(ctx._session.state.store.checkpoints("harbour"))
     done = run("sessions", "export", "harb", "--store", chat, "-o", "h.json")
     assert (done.code, done.out) == (0, "")
     assert "wrote h.json (120 messages" in done.err

@@ -87,7 +87,7 @@ def cover_faults(ctx: ContextManager) -> list[str]:
     """Positions before the cut that no live checkpoint stands in for, or more than one; and other
     breaks of what checkpoints promise.
     """
-    view = ctx._view
+    view = ctx._session.view
     if view.projection is None:
         return []
     found: list[str] = []
@@ -115,8 +115,10 @@ def prompt_faults(
     """What is wrong with a prompt for a window of that size: too large, refused by a provider, or
     goals or the words at `held` positions missing.
     """
-    found = checker.broken_rules(prompt, ctx._state.wire.name)
-    system = ctx._view.context().system_text  # the goals, where the format has a field for them
+    found = checker.broken_rules(prompt, ctx._session.state.wire.name)
+    system = (
+        ctx._session.view.context().system_text
+    )  # the goals, where the format has a field for them
     tokens = checker.prompt_tokens(prompt) + PRIMING + checker.tokens(system)
     if tokens > usable(size):
         found.append(f"{tokens} tokens, {usable(size)} may be")
@@ -131,7 +133,7 @@ def prompt_faults(
 
 def words_at(ctx: ContextManager, position: int) -> list[str]:
     """The texts of a message of the history; of a person's, without tool results beside them."""
-    rendered = ctx._state.wire.render([ctx.history[position]])
+    rendered = ctx._session.state.wire.render([ctx.history[position]])
     content = rendered[0].get("content")
     if rendered[0]["role"] == "user" and isinstance(content, list):
         spoken = [block for block in content if block.get("type") != "tool_result"]
@@ -144,8 +146,8 @@ def floor_tokens(ctx: ContextManager) -> int:
     """Tokens of what may not be shortened, by the checker's count: system prompt, pins, goals, the
     newest words of a person; of what cannot be parted from them, a stub each at most.
     """
-    history, render = ctx.history, ctx._state.wire.render
-    picture = PICTURE[ctx._state.wire.name]
+    history, render = ctx.history, ctx._session.state.wire.render
+    picture = PICTURE[ctx._session.state.wire.name]
     newest = next(history.persons(), None)
     held = {*history.fixed} if newest is None else {*history.fixed, newest}
     beside = {p for h in held for p in group_at(history, h)} - held
@@ -246,18 +248,18 @@ class Player:
 
     def send(self) -> None:
         """To a model that refuses what is too large, and says what it counted."""
-        render = self.ctx._state.wire.render
+        render = self.ctx._session.state.wire.render
         model = ScriptedModel(
             strategies.prose(self.r, 20),
-            limit=usable(self.ctx._view.size),
+            limit=usable(self.ctx._session.view.size),
             count=lambda context: checker.prompt_tokens(render(context.messages)) + PRIMING,
         )
         try:
             self.ctx.send(model)
         except CannotFit as error:
-            self.cannot(error, self.ctx._view.size)
+            self.cannot(error, self.ctx._session.view.size)
         assert len(model.contexts) <= 1, "it was refused"
-        size = self.ctx._view.size
+        size = self.ctx._session.view.size
         for context in model.contexts:
             prompt = render(context.messages)
             faults = prompt_faults(self.ctx, prompt, size, self.held(size))
@@ -268,7 +270,7 @@ class Player:
         try:
             self.ctx.compress_conversation(self.r.choice((None, 0.2, 0.5, 0.9)))
         except CannotFit as error:
-            self.cannot(error, self.ctx._view.size)
+            self.cannot(error, self.ctx._session.view.size)
             return
         self.judge()
 
@@ -303,12 +305,12 @@ class Player:
     def sync(self) -> None:
         """The whole list again, or the prompt, with something new at its end."""
         if self.r.random() < 0.5:
-            given = self.ctx._state.wire.render(tuple(self.ctx.history))
+            given = self.ctx._session.state.wire.render(tuple(self.ctx.history))
         else:
             try:
                 given = self.prompt()
             except CannotFit as error:
-                self.cannot(error, self.ctx._view.size)
+                self.cannot(error, self.ctx._session.view.size)
                 return
         before, branch = len(self.ctx.history), self.ctx.branch_id
         self.ctx.sync([*given, {"role": "user", "content": strategies.prose(self.r, 12)}])
@@ -318,14 +320,17 @@ class Player:
 
     def edit(self) -> None:
         """The whole list again, its end left out and said anew."""
-        before, given = self.ctx.branch_id, self.ctx._state.wire.render(tuple(self.ctx.history))
+        before, given = (
+            self.ctx.branch_id,
+            self.ctx._session.state.wire.render(tuple(self.ctx.history)),
+        )
         if len(given) < 2:
             return
         kept = given[: self.r.randint(max(1, len(given) - 30), len(given) - 1)]
         added = {"role": "user", "content": f"{self.r.random()} {strategies.prose(self.r, 12)}"}
         self.ctx.sync([*kept, added])
         assert self.ctx.branch_id != before, "an edited past is a branch"
-        now = self.ctx._state.wire.render(tuple(self.ctx.history))
+        now = self.ctx._session.state.wire.render(tuple(self.ctx.history))
         assert list(map(key, now)) == list(map(key, [*kept, added]))
         self.count["messages"] += 1
 
@@ -379,7 +384,7 @@ class Player:
         """Positions whose words are in every prompt. A pin that came when its message was covered
         already is shown by the next compression.
         """
-        history, projection = self.ctx.history, self.ctx._counted.view(size).projection
+        history, projection = self.ctx.history, self.ctx._session.view_of(size).projection
         made = 0
         for move in self.store.moves(self.id, most=MOST) if projection else ():
             if projection and move.kind == "compress" and move.projection_id == projection.id:
@@ -395,7 +400,7 @@ class Player:
         """The prompt, judged."""
         prompt = self.ctx.get_context_for_model()
         self.count["prompts"] += 1
-        size = self.ctx._view.size
+        size = self.ctx._session.view.size
         faults = prompt_faults(self.ctx, prompt, size, self.held(size)) + cover_faults(self.ctx)
         if (said := self.ctx.active_context().tokens) < checker.prompt_tokens(prompt) + PRIMING:
             faults.append(f"it was said to have {said} tokens")
@@ -406,20 +411,20 @@ class Player:
         try:
             prompt = self.prompt()
         except CannotFit as error:
-            self.cannot(error, self.ctx._view.size)
+            self.cannot(error, self.ctx._session.view.size)
             return
-        reopened = self.open(self.ctx._view.size).get_context_for_model()
+        reopened = self.open(self.ctx._session.view.size).get_context_for_model()
         assert list(map(key, reopened)) == list(map(key, prompt)), "reopened it is another prompt"
 
     def remember(self) -> None:
         """As it was said: other words may be shown in the place of a system prompt."""
         known = self.ever.setdefault(self.ctx.branch_id, [])
-        render, end = self.ctx._state.wire.render, len(self.ctx.history)
+        render, end = self.ctx._session.state.wire.render, len(self.ctx.history)
         new = self.store.read(self.ctx.branch_id, len(known), end)
         known += [digest(render([entry.message])) for entry in new]
 
     def nothing_is_lost(self) -> None:
-        render = self.ctx._state.wire.render
+        render = self.ctx._session.state.wire.render
         for branch_id, digests in self.ever.items():
             entries = self.store.read(branch_id, 0, len(digests))
             stored = [digest(render([entry.message])) for entry in entries]

@@ -254,7 +254,7 @@ def test_of_two_who_have_a_session_open_one_drafts(tmp_path):
         first.get_context_for_model()
         assert slow.began.wait(PATIENCE)
         second.get_context_for_model()
-        assert not second._view.background._is_at_work
+        assert not second._session.view.background._is_at_work
         first.close()
         grow(second, 0.68)
         slow.began.clear()

@@ -261,8 +261,8 @@ class Endless:
         cycle.file = self.bytes_used()
         cycle.resident = resident()
         notes = self.ctx.history.notes
-        cycle.held = weight(self.ctx, self.store, self.ctx._state.counter, notes)
-        cycle.notes = weight(notes, self.store, self.ctx._state.counter)
+        cycle.held = weight(self.ctx, self.store, self.ctx._session.state.counter, notes)
+        cycle.notes = weight(notes, self.store, self.ctx._session.state.counter)
 
     def bytes_used(self) -> int:
         """Bytes of the file's pages that hold something; it grows by larger steps."""
@@ -276,7 +276,7 @@ class Endless:
         assert checker.prompt_tokens(prompt) <= self.ctx.window.usable
         assert checker.broken_rules(prompt, self.wire) == []
         texts = [text for m in prompt for text in checker.visible(m)]
-        texts.append(self.ctx._view.context().system_text)
+        texts.append(self.ctx._session.view.context().system_text)
         for words in (FIRST, GOAL, *PINS):
             assert any(words in text for text in texts), f"{len(self.cycles)}: lost {words!r}"
 

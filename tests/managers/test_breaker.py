@@ -80,7 +80,7 @@ def test_a_summarizer_that_recovers_is_asked_again() -> None:
     clock, script = Clock(), Named("recovers", ConnectionError("down"))
     with defaults.using(clock=clock):
         ctx = ContextManager(window=4_096, summarizer=script)
-        while not ctx._breaker.is_open:
+        while not ctx._session.breaker.is_open:
             fill(ctx, 9, words=25)
             ctx.get_context_for_model()
         clock.time += breaker.FIRST_PAUSE
@@ -88,8 +88,8 @@ def test_a_summarizer_that_recovers_is_asked_again() -> None:
         while script.calls == calls:
             fill(ctx, 9, words=25)
             ctx.get_context_for_model()
-        assert ctx._breaker.failures == 0
-        assert not ctx._breaker.is_open
+        assert ctx._session.breaker.failures == 0
+        assert not ctx._session.breaker.is_open
 
 
 def test_a_clock_that_goes_backwards_keeps_no_breaker_open_for_ever() -> None:
@@ -97,7 +97,7 @@ def test_a_clock_that_goes_backwards_keeps_no_breaker_open_for_ever() -> None:
     clock, failing = Clock(), ScriptedSummarizer(ConnectionError("down"))
     with defaults.using(clock=clock):
         ctx = ContextManager(window=4_096, summarizer=failing)
-        while not ctx._breaker.is_open:
+        while not ctx._session.breaker.is_open:
             fill(ctx, 9, words=25)
             ctx.get_context_for_model()
         clock.time -= timedelta(days=400)
@@ -106,7 +106,7 @@ def test_a_clock_that_goes_backwards_keeps_no_breaker_open_for_ever() -> None:
             fill(ctx, 9, words=25)
             ctx.get_context_for_model()
         clock.time -= timedelta(minutes=30)
-        assert ctx._breaker.is_open
+        assert ctx._session.breaker.is_open
 
 
 @pytest.mark.slow
@@ -116,15 +116,15 @@ def test_the_breaker_outlives_the_process(tmp_path: Path) -> None:
     with ContextManager(
         window=4_096, store=tmp_path / "a.db", session_id="s", summarizer=failing
     ) as ctx:
-        while not ctx._breaker.is_open:
+        while not ctx._session.breaker.is_open:
             fill(ctx, 9, words=25)
             ctx.get_context_for_model()
     with ContextManager(
         window=4_096, store=tmp_path / "a.db", session_id="s", summarizer=failing
     ) as again:
-        assert again._breaker.is_open
+        assert again._session.breaker.is_open
     with ContextManager(window=4_096, store=tmp_path / "a.db", session_id="s") as other:
-        assert not other._breaker.is_open, "the extractive one did not fail"
+        assert not other._session.breaker.is_open, "the extractive one did not fail"
 
 
 class Named:
@@ -141,7 +141,7 @@ class Named:
         self.calls += 1
         if self.error is not None:
             raise self.error
-        counter = ContextManager()._state.counter
+        counter = ContextManager()._session.state.counter
         return ExtractiveSummarizer(counter).extracted(request)
 
 
@@ -160,12 +160,12 @@ def test_another_summarizer_is_asked_at_once() -> None:
         return ctx
 
     failing, works = Named("fails", ConnectionError("down")), Named("works", None)
-    assert compressed(failing)._breaker.is_open
+    assert compressed(failing)._session.breaker.is_open
     assert "breaker:fails" in store.notes("s")
-    assert not compressed(works)._breaker.is_open
+    assert not compressed(works)._session.breaker.is_open
     assert works.calls > 0
     calls = failing.calls
-    assert compressed(failing)._breaker.is_open
+    assert compressed(failing)._session.breaker.is_open
     assert failing.calls == calls
 
 
@@ -190,10 +190,10 @@ def test_a_compression_that_asks_for_nothing_forgives_nothing() -> None:
     failing = Named("fails", ConnectionError("down"))
     ctx = ContextManager(window=4_096, summarizer=failing)
     fill(ctx, 1, words=5)
-    ctx._breaker.failed()
-    asyncio.run(ctx._view.propose(ctx.window.usable, ctx._view.tokens_now))
+    ctx._session.breaker.failed()
+    asyncio.run(ctx._session.view.propose(ctx.window.usable, ctx._session.view.tokens_now))
     assert failing.calls == 0
-    assert ctx._breaker.failures == 1
+    assert ctx._session.breaker.failures == 1
 
 
 def test_the_extractive_summarizer_never_rests() -> None:
@@ -201,6 +201,6 @@ def test_the_extractive_summarizer_never_rests() -> None:
     seen: list[object] = []
     ctx = ContextManager(window=4_096, on_event=seen.append)
     for _ in range(2 * breaker.MOST_FAILURES):
-        ctx._breaker.failed()
-    assert not ctx._breaker.is_open
+        ctx._session.breaker.failed()
+    assert not ctx._session.breaker.is_open
     assert of_kind(seen, BreakerOpened) == []

@@ -113,7 +113,7 @@ def is_whole(ctx: ContextManager, said: list[str], *, may_have_answered: bool) -
     """Nothing of a call that was left is there: no lock, no draft, no task, no message."""
     now = [message.text for message in ctx.history]
     assert now == said or (may_have_answered and now == [*said, ANSWER])
-    assert not ctx._view._alone._mutex.locked()
+    assert not ctx._session.view._alone._mutex.locked()
     assert not [name for name in ctx.store.notes(ctx.id) if name.startswith("draft:")]
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
@@ -186,7 +186,7 @@ def test_a_call_over_http_can_be_left(milliseconds: int) -> None:
             except asyncio.CancelledError:
                 reply = await asyncio.wait_for(it.ctx.asend(), PATIENCE)
                 it.said.append(("assistant", reply.text))
-            assert not it.ctx._view._alone._mutex.locked()
+            assert not it.ctx._session.view._alone._mutex.locked()
 
         asyncio.run(leave())
         assert it.ctx.checkpoints

@@ -75,7 +75,7 @@ def in_time(work: Callable[[], object]) -> None:
 
 def is_idle(it: Harbour) -> bool:
     """Whether nobody drafts now."""
-    return not it.ctx._view.background._is_at_work
+    return not it.ctx._session.view.background._is_at_work
 
 
 @pytest.mark.sampled(5)

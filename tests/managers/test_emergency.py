@@ -71,7 +71,7 @@ def test_a_refusal_teaches_the_ratio_and_the_smaller_prompt_is_sent() -> None:
     assert 2 * ctx.active_context().tokens > 8_192
     assert ctx.send(model).text == "ok"
     assert len(model.contexts) == 2
-    assert ctx._state.calibration.ratio == pytest.approx(2.0, abs=0.01)
+    assert ctx._session.view.counted.calibration.ratio == pytest.approx(2.0, abs=0.01)
     assert of_kind(seen, RatioLearned)[0].ratio == pytest.approx(2.0, abs=0.01)
     for _ in range(10):
         fill(ctx, 4)
@@ -179,7 +179,7 @@ def test_what_providers_say_of_an_overflow_is_understood(provider: str) -> None:
     before = len(ctx.get_context_for_model())
     counted = ctx.active_context().tokens
     plan = ctx.report_overflow(error if isinstance(error, dict) else RuntimeError(error))
-    ratio = ctx._state.calibration.ratio
+    ratio = ctx._session.view.counted.calibration.ratio
     if tokens is None:
         assert ratio == pytest.approx(1.25, rel=0.01)
     else:
@@ -210,21 +210,21 @@ def test_reported_usage_corrects_later_counts_and_outlives_the_process(tmp_path:
         ctx.record_usage(Usage(prompt_tokens=int(1.5 * counted)))
         assert ctx.window.usable == pytest.approx(usable / 1.5, abs=4)
         ctx.record_usage(counted)
-        slowly = ctx._state.calibration.ratio
+        slowly = ctx._session.view.counted.calibration.ratio
         assert 1.4 < slowly < 1.5
     with ContextManager(window=8_192, store=tmp_path / "a.db", session_id="s") as again:
-        assert again._state.calibration.ratio == slowly
+        assert again._session.view.counted.calibration.ratio == slowly
         for _ in range(100):
             again.active_context()
             again.record_usage(counted // 2)
-        assert again._state.calibration.ratio == 1.0
+        assert again._session.view.counted.calibration.ratio == 1.0
 
 
 def test_usage_of_what_was_never_taken_teaches_nothing() -> None:
     """A report without a prompt is no evidence (FR-3)."""
     ctx = ContextManager()
     ctx.record_usage(5_000)
-    assert ctx._state.calibration.ratio == 1.0
+    assert ctx._session.view.counted.calibration.ratio == 1.0
 
 
 # --- the ladder -----------------------------------------------------------------------------------
@@ -278,7 +278,7 @@ def test_a_prompt_that_is_found_too_large_is_rescued_before_it_is_sent() -> None
     assert done is not None
     assert done <= ctx.window.usable
     (sent,) = model.contexts
-    fresh = ctx._post.count(sent)
+    fresh = ctx._session.sender.count(sent)
     assert fresh <= ctx.window.usable
     assert any("You are a roofer." in m.text for m in sent.messages)
     assert sent.messages[-1].text.startswith("Answer 0")
@@ -312,8 +312,8 @@ def test_each_rung_takes_a_snapshot_frees_no_less_and_commits_nothing() -> None:
     while len(ctx.checkpoints) < 4:
         fill(ctx, 1, words=20)
         ctx.get_context_for_model()
-    before = ctx._view.projection
-    drafts = [asyncio.run(tried(ctx._state, ctx._view, rung)) for rung in RUNGS]
+    before = ctx._session.view.projection
+    drafts = [asyncio.run(tried(ctx._session.state, ctx._session.view, rung)) for rung in RUNGS]
     proposals = [None if draft is None else draft.proposal for draft in drafts]
     rungs = of_kind(seen, EmergencyRung)
     assert [r.rung for r in rungs] == [r.name for r in RUNGS]
@@ -324,12 +324,12 @@ def test_each_rung_takes_a_snapshot_frees_no_less_and_commits_nothing() -> None:
     lowered, merged, *_, rolled, receipt = (p for p in proposals if p is not None)
     assert len(merged.checkpoints) <= len(lowered.checkpoints) < 6
     assert {c.level for c in merged.checkpoints[:-1]} <= {"merged"}
-    assert rolled.plan.tokens_after <= 0.15 * ctx.window.usable + ctx._view.overhead_tokens
+    assert rolled.plan.tokens_after <= 0.15 * ctx.window.usable + ctx._session.view.overhead_tokens
     assert [c.made_by for c in receipt.checkpoints] == ["receipt"]
     texts = [m.text for m in rolled.plan.context.messages]
     assert texts[0] == "You are a roofer."
     assert any(text.startswith("Question 0") for text in texts)
-    assert ctx._view.projection == before
+    assert ctx._session.view.projection == before
 
 
 def test_a_floor_that_cannot_fit_climbs_no_rung() -> None:
@@ -349,9 +349,9 @@ def test_a_rescue_can_be_undone() -> None:
     """Each rung's snapshot brings back what was in view before it (FR-10)."""
     seen: list[object] = []
     ctx = stale(2.6, seen)
-    before = ctx._view.projection
+    before = ctx._session.view.projection
     ctx.send(ScriptedModel("ok"))
-    after = ctx._view.projection
+    after = ctx._session.view.projection
     assert before is not None
     assert after is not None
     assert after.id != before.id

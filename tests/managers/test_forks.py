@@ -77,7 +77,7 @@ def test_what_a_thread_held_for_too_long_is_refused_in_the_child(
         held, leave = threading.Event(), threading.Event()
 
         def hold() -> None:
-            with ctx._state.lock:
+            with ctx._session.state.lock:
                 held.set()
                 leave.wait(60)
 

@@ -374,12 +374,12 @@ def test_progress_does_not_undo_a_draft(store: SessionStore):
     """A marker that comes while a summary is written leaves the summary good."""
     ctx = session(store, window=2_048)
     ctx.set_goals(["Mend the roof."])
-    ground = ctx._view.ground()
+    ground = ctx._session.view.ground()
     said(ctx, "[NEXT] Ring")
-    ctx._state.catch_up()
-    assert ctx._view.ground() == ground
+    ctx._session.state.catch_up()
+    assert ctx._session.view.ground() == ground
     ctx.set_goals(["Sleep."])
-    assert ctx._view.ground() != ground
+    assert ctx._session.view.ground() != ground
 
 
 def test_a_compression_counts_the_progress_that_it_will_show(store: SessionStore):

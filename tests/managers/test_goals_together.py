@@ -120,16 +120,16 @@ def test_a_writer_that_is_overtaken_before_it_notes_loses_nothing(
     ctxs = [session(store, on_event=events.append) for _ in range(2)]
     places = []
     for ctx, line in zip(ctxs, TOLD, strict=False):
-        ctx._state.catch_up()
+        ctx._session.state.catch_up()
         places.append(append_only(ctx, line))
     assert places == [0, 1]
     for i in (first, 1 - first):
-        track(ctxs[i]._state, [ctxs[i].history[places[i]]], places[i], 4_000)
+        track(ctxs[i]._session.state, [ctxs[i].history[places[i]]], places[i], 4_000)
     again = session(store)
     done = [task.status == "completed" for task in again.goals[0].subtasks]
     assert done == [True, True, *[False] * (2 * STEPS - 2)]
     assert sorted(changes(events)) == sorted(TOLD[:2])
-    before = goals_by(again._state, 1, 4_000)[0].subtasks
+    before = goals_by(again._session.state, 1, 4_000)[0].subtasks
     assert [task.status for task in before[:2]] == ["completed", "pending"]
 
 
@@ -140,7 +140,7 @@ def test_progress_does_not_undo_goals_that_somebody_set(store: SessionStore) -> 
     at = append_only(one, TOLD[0])
     known = two.goals[0]
     two.set_goals([known, Goal(text="Sleep.")])
-    track(one._state, [one.history[at]], at, 4_000)
+    track(one._session.state, [one.history[at]], at, 4_000)
     for ctx in (one, session(store)):
         assert [goal.text for goal in ctx.goals] == ["Mend the roof.", "Sleep."]
         assert ctx.goals[0].subtasks[0].status == "completed"
@@ -206,5 +206,5 @@ def test_what_is_looked_through_for_progress_is_bounded(store: SessionStore) -> 
     for i in range(150):
         ctx.add_messages([{"role": "user", "content": f"{i}?"}] * 3)
         ctx.add_message(role="assistant", content=TOLD[0])
-        read.append(len(ctx.history) - ctx._state.log.goals_at(len(ctx.history)).at)
+        read.append(len(ctx.history) - ctx._session.state.log.goals_at(len(ctx.history)).at)
     assert max(read) <= 120

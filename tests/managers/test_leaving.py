@@ -63,7 +63,7 @@ async def left_at_each(it: Harbour, work: Work) -> int:
             assert not is_under_way or work is reads, "an answer that nobody has got"
             it.said.append(("assistant", ANSWER))
         assert now == it.said
-        assert not it.ctx._view._alone._mutex.locked()
+        assert not it.ctx._session.view._alone._mutex.locked()
         await has_ended()
     return steps
 

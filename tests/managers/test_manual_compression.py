@@ -13,11 +13,11 @@ def filled(share, window, seed_messages):
     """A session whose prompt takes about that share of the usable window."""
     ctx = ContextManager(window=window)
     number = 0
-    while ctx._view.tokens_now < share * ctx.window.usable:
+    while ctx._session.view.tokens_now < share * ctx.window.usable:
         for message in seed_messages:
             number += 1
             ctx.add_message(dict(message, content=f"{number}. {message.get('content') or ''}"))
-            if ctx._view.tokens_now >= share * ctx.window.usable:
+            if ctx._session.view.tokens_now >= share * ctx.window.usable:
                 break
     return ctx
 
@@ -35,8 +35,8 @@ TALK = [
 def test_a_request_at_half_full_frees_forty_percent_above_the_floor(window, share):
     """(K-16) Of what may be shortened at all."""
     ctx = filled(share, window, TALK)
-    before = ctx._view.tokens_now
-    floor = Ladder(ctx.history, ctx.policy).floor() + ctx._view.overhead_tokens
+    before = ctx._session.view.tokens_now
+    floor = Ladder(ctx.history, ctx.policy).floor() + ctx._session.view.overhead_tokens
     ctx.compress_conversation()
     after = ctx.active_context().tokens
     assert (before - after) / (before - floor) >= FREED
@@ -78,8 +78,8 @@ def test_what_a_person_wants_kept_reaches_the_summarizer():
 def test_a_request_below_half_full_frees_forty_percent_as_well(window, share):
     """(K-16) And once more, with nothing new, is nothing more; the plan says so."""
     ctx = filled(share, window, TALK)
-    before = ctx._view.tokens_now
-    floor = Ladder(ctx.history, ctx.policy).floor() + ctx._view.overhead_tokens
+    before = ctx._session.view.tokens_now
+    floor = Ladder(ctx.history, ctx.policy).floor() + ctx._session.view.overhead_tokens
     plan = ctx.compress_conversation()
     after = ctx.active_context().tokens
     assert (before - after) / (before - floor) >= (0.9 if plan.why else 1) * FREED

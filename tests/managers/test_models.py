@@ -327,9 +327,9 @@ def test_a_model_of_ones_own_is_asked_by_its_key(monkeypatch):
 def test_the_writing_of_summaries_follows_from_who_writes_them():
     """(FR-13) A small summarizer is asked for less."""
     ctx = ContextManager(window=8_192, summarizer="ollama:qwen2.5:1.5b")
-    assert ctx._state.policy_for(8_192).new_level == "moderate"
-    assert ctx._state.summarizer.name == "ollama:qwen2.5:1.5b"
-    assert ctx._state.waits
+    assert ctx._session.state.policy_for(8_192).new_level == "moderate"
+    assert ctx._session.state.summarizer.name == "ollama:qwen2.5:1.5b"
+    assert ctx._session.state.waits
 
 
 def test_a_summarizer_that_means_nothing_is_refused_before_anything_is_made(tmp_path):

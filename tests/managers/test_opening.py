@@ -60,8 +60,8 @@ def test_a_model_of_another_format_opens_the_session_in_its_own() -> None:
     store = InMemoryStore()
     ContextManager(store=store, session_id="s", format="anthropic", tokenizer="o200k")
     again = ContextManager("gpt-4o", store=store, session_id="s")
-    assert again._state.wire.name == "anthropic"
-    assert again._state.counter.framing.images == "area"
+    assert again._session.state.wire.name == "anthropic"
+    assert again._session.state.counter.framing.images == "area"
 
 
 def test_a_session_of_another_scope_is_not_opened() -> None:
@@ -237,7 +237,7 @@ def test_a_prompt_for_another_tokenizer_fits_by_that_one(
         assert prompt[-1]["content"] == said(2)[-1]["content"]
         own = ctx.get_context_for_model()
         assert (
-            ctx._state.counter.messages(
+            ctx._session.state.counter.messages(
                 [format_named("chat_completions").parse(raw, i) for i, raw in enumerate(own)]
             )
             <= ctx.window.usable
@@ -258,7 +258,7 @@ def test_a_view_that_another_tokenizer_counted_is_counted_again(reopened: bool) 
         ctx = ContextManager("gpt-4", store=store, session_id="s")
     prompt = ctx.get_context_for_model("gpt-4")
     assert by_model("gpt-4", prompt) <= usable
-    view = ctx._counted_sessions.of("gpt-4")[1]
+    view = ctx._session.view_for("gpt-4")
     assert view.tokens == by_model("gpt-4", prompt)
 
 
@@ -272,11 +272,11 @@ def test_a_view_that_another_one_made_is_counted_by_the_session_s_own() -> None:
     assert by_model("gpt-4", few.get_context_for_model()) > ctx.window.usable
     assert store.notes("s")["counted:8192"]["by"] == "few"
     prompt = ctx.get_context_for_model()
-    assert ctx._view.tokens == by_model("gpt-4", prompt) <= ctx.window.usable
+    assert ctx._session.view.tokens == by_model("gpt-4", prompt) <= ctx.window.usable
     again = ContextManager("gpt-4", store=store, session_id="s")
-    assert again._view.tokens == ctx._view.tokens
+    assert again._session.view.tokens == ctx._session.view.tokens
     few.get_context_for_model()
-    assert few._view.tokens < ctx._view.tokens
+    assert few._session.view.tokens < ctx._session.view.tokens
 
 
 def test_other_words_for_a_system_prompt_reach_every_model() -> None:
@@ -288,7 +288,30 @@ def test_other_words_for_a_system_prompt_reach_every_model() -> None:
     ctx.sync([{"role": "system", "content": "Be brief. " * 20}, *said_so])
     prompt = ctx.get_context_for_model("gpt-4")
     assert prompt[0]["content"] == "Be brief. " * 20
-    assert ctx._counted_sessions.of("gpt-4")[1].tokens == by_model("gpt-4", prompt)
+    assert ctx._session.view_for("gpt-4").tokens == by_model("gpt-4", prompt)
+
+
+def test_another_tokenizer_has_counts_of_its_own_and_the_same_messages() -> None:
+    """One session in memory, whoever counts (FR-1)."""
+    ctx = ContextManager(window=8_192, tokenizer=Few())
+    ctx.add_messages(said(2))
+    ctx.get_context_for_model("gpt-4")
+    own, other = (ctx._session.view.counted, ctx._session.view_for("gpt-4").counted)
+    assert other.state is own.state
+    assert other.history[0] is own.history[0]
+    assert other.history.tokens(0) > own.history.tokens(0)
+    ctx.put_aside(ctx.history[0], tokens=64)
+    assert all(len(h.shown(0).text) < len(h[0].text) for h in (own.history, other.history))
+
+
+def test_a_session_that_takes_on_a_format_stays_with_its_model() -> None:
+    """A switch of model is not forgotten when the first tool call settles the format (FR-1)."""
+    ctx = ContextManager("gpt-4o")
+    ctx.add_message({"role": "user", "content": "hi"})
+    ctx.set_model("gpt-4")
+    size = ctx.window.size
+    ctx.add_message({"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"})
+    assert (ctx._session.state.wire.name, ctx.window.size) == ("responses", size)
 
 
 def test_a_prompt_for_another_tokenizer_follows_the_session() -> None:
@@ -329,6 +352,7 @@ def test_a_model_of_the_same_tokenizer_is_counted_by_the_session() -> None:
     ctx = ContextManager("gpt-4o", tokenizer="chars")
     ctx.add_messages(said(1))
     ctx.get_context_for_model("gpt-4.1")
-    assert ctx._counted.views.keys() == {window_of("gpt-4o"), window_of("gpt-4.1")}
+    views = (ctx._session.view_for(model) for model in ("gpt-4o", "gpt-4.1"))
+    assert all(view.counted is ctx._session.view.counted for view in views)
     with pytest.raises(UnknownModel):
         ctx.get_context_for_model("bogus")

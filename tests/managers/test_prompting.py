@@ -71,12 +71,12 @@ def test_where_the_system_prompt_is_a_field_it_stands_there(system):
         assert context.system == (f"{text}\n\n{system}" if system else text)
     more = context.tokens - plain.active_context().tokens
     assert made_for(ctx).tokens <= more <= made_for(ctx).tokens + 12
-    counter = ctx._state.counter
+    counter = ctx._session.state.counter
     assert context.tokens >= overhead_of(counter, context.system, ()) + counter.message(
         ctx.history[0]
     )
     assert len(context.messages) == 1
-    assert ctx._post.count(context) == context.tokens
+    assert ctx._session.sender.count(context) == context.tokens
 
 
 def test_without_parts_nothing_is_assembled():

@@ -72,7 +72,7 @@ def test_what_is_shown_is_for_the_window_that_was_asked_for_last():
     first = ctx.history[0]
     ctx.add_message(role="assistant", content="I see.")
     short = ctx.put_aside(first.id[:8], tokens=100)
-    counter = ctx._state.counter
+    counter = ctx._session.state.counter
     assert 60 <= counter.message(short) <= 100
     assert ctx.active_context().messages[0] == short
     assert ctx.active_context().tokens == checker_tokens(ctx)
@@ -134,13 +134,13 @@ def test_documents_and_pictures_are_put_aside_too(blocks):
         ctx.add_message(role="assistant", content=[call])
     words = {"type": "text", "text": "What is this?"}
     whole = ctx.add_message({"role": "user", "content": [*blocks, words]})
-    assert ctx._state.counter.message(whole) > ctx.window.usable
+    assert ctx._session.state.counter.message(whole) > ctx.window.usable
     shown = ctx.put_aside(whole)
     sent = ctx.get_context_for_model()[-1]
     assert sum(checker.prompt_tokens([m]) for m in [sent]) <= ctx.window.usable
     assert f"left out; the whole is message {whole.id}" in str(sent)
     assert "What is this?" in str(sent)
-    assert ctx._state.counter.message(shown) <= ctx.window.usable
+    assert ctx._session.state.counter.message(shown) <= ctx.window.usable
     assert ctx.history[-1] == whole
 
 
@@ -158,7 +158,7 @@ def test_what_cannot_be_made_smaller_is_refused():
 
 
 def checker_tokens(ctx):
-    return ctx._post.count(ctx.active_context())
+    return ctx._session.sender.count(ctx.active_context())
 
 
 def test_a_client_that_sends_its_list_whole_may_show_either():
@@ -221,7 +221,7 @@ def test_goals_end_the_system_field_where_there_is_one(system):
         assert (context.system or ())[:-1] == tuple(system)
     else:
         assert context.system_text.startswith(system or "[Goals")
-    assert context.tokens == ctx._post.count(context) > bare
+    assert context.tokens == ctx._session.sender.count(context) > bare
     assert ctx.context_at(1).system == context.system
     ctx.set_goals(["Mend the roof. " * 500])
     with pytest.raises(CannotFit) as caught:

@@ -55,7 +55,7 @@ def test_the_compressing_turn_has_little_left_to_read(monkeypatch: pytest.Monkey
         for message in TALK:
             ctx.add_message(message)
             ctx.get_context_for_model()
-            ctx._state.reading._finish()  # an answer takes its time
+            ctx._session.state.reading._finish()  # an answer takes its time
         assert len(left) == ctx.compressions > 3
     assert median(left) <= 2, left
 

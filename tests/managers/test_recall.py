@@ -173,13 +173,13 @@ MORE = re.compile(r"^- \d+ more, by message: (.+?)$", re.MULTILINE)
 
 def busy(ctx: ContextManager, *, random_ids: bool) -> None:
     """A session whose prompt shows ids of every kind."""
-    anthropic, ids = ctx._state.wire.name == "anthropic", random.Random(3)
+    anthropic, ids = ctx._session.state.wire.name == "anthropic", random.Random(3)
 
     def add(message: Dict) -> None:
         if not random_ids:
             ctx.add_message(message)
             return
-        parsed = ctx._state.wire.parse(message, 0)
+        parsed = ctx._session.state.wire.parse(message, 0)
         fresh = UUID(int=ids.getrandbits(128), version=4).hex
         ctx.add_message(parsed.model_copy(update={"id": fresh}))
 
@@ -265,7 +265,7 @@ def test_a_checkpoint_brings_back_exactly_what_it_stands_in_for(store: SessionSt
         fill(ctx, len(ctx.history), len(ctx.history) + 5)
         ctx.get_context_for_model()
     said = list(ctx.history)
-    view = ctx._view.projection
+    view = ctx._session.view.projection
     assert view is not None
     hidden = [i for i in range(view.cut) if i not in view.kept]
     brought = [m for c in ctx.checkpoints for m in ctx.expand(c.id).messages]
@@ -293,7 +293,7 @@ def test_pages_hold_whole_messages_and_say_where_to_go_on(store: SessionStore, m
     ctx.get_context_for_model()
     (checkpoint, *_) = ctx.checkpoints
     whole = ctx.expand(checkpoint.id)
-    render = ctx._state.wire.render
+    render = ctx._session.state.wire.render
     read = pages(ctx, checkpoint.id, most)
     assert len(read) > 1
     for page in read:
@@ -329,7 +329,7 @@ def test_a_message_that_fits_no_page_is_clipped_and_the_next_page_goes_on() -> N
     assert [m.text for page in parts for m in page.messages]
     assert "".join(m.text for page in parts for m in page.messages) == long.text
     for page in parts:
-        wire = ctx._state.wire.render(page.messages)
+        wire = ctx._session.state.wire.render(page.messages)
         assert page.tokens == checker.prompt_tokens(wire) <= 300
     (rest,) = ctx.expand(long.id, start=100).messages
     assert rest.text == long.text[100:]

@@ -40,7 +40,7 @@ def tool_talk(start: int, stop: int) -> list[Dict]:
 
 
 def stored(ctx: ContextManager) -> list[Dict]:
-    return ctx._state.wire.render(tuple(ctx.history))
+    return ctx._session.state.wire.render(tuple(ctx.history))
 
 
 def compressed(**options: Any) -> ContextManager:
@@ -202,8 +202,8 @@ def test_a_prompt_of_before_the_last_compression_is_known_too() -> None:
         assert ctx.sync(mine).new == new
         assert len(ctx.history) == before + 2
         ctx.get_context_for_model()
-    assert ctx._view.projection is not None
-    assert ctx._view.projection.number > 1
+    assert ctx._session.view.projection is not None
+    assert ctx._session.view.projection.number > 1
     assert len(ctx.branches()) == 1
 
 

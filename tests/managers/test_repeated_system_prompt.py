@@ -93,7 +93,7 @@ def test_a_system_prompt_in_other_words_is_what_is_told_of(tmp_path: Path) -> No
     file = tmp_path / "chat.db"
     program(file, SYSTEM)
     with ContextManager(window=8_192, store=file, session_id="garden") as ctx:
-        history = ctx._state.history
+        history = ctx._session.state.history
         assert history.redacted(0).text == SYSTEM["content"]
         ctx.add_message(role="system", content="You are a cook.")
         assert history.redacted(0).text == "You are a cook."

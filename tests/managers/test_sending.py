@@ -133,7 +133,7 @@ def test_usage_without_tools_is_compared_with_a_prompt_without_tools():
     model = Counting("ok")
     ctx.send(model)
     sent = model.contexts
-    assert sent[0].tokens - sent[1].tokens == ctx._state.counter.tools([large]) > 200
+    assert sent[0].tokens - sent[1].tokens == ctx._session.state.counter.tools([large]) > 200
     assert not [event for event in events if isinstance(event, RatioLearned)]
 
 
@@ -219,7 +219,7 @@ def test_tools_that_are_not_sent_take_no_room(wire, options):
     without, _ = session(**options)
     model = ScriptedModel("ok")
     model.abilities = model.abilities.model_copy(update={"tools": False})
-    assert ctx._state.counter.tools([large]) > 3_000
+    assert ctx._session.state.counter.tools([large]) > 3_000
     ctx.send(model)
     (sent,) = model.contexts
     assert [m.text for m in sent.messages][-9:] == [ctx.history[i].text for i in range(9)]
@@ -239,8 +239,8 @@ def test_the_next_model_is_given_the_tools_that_the_one_before_does_not_call():
         ctx.send(model)
     assert [context.tools for context in one.contexts] == [(), ()]
     assert [context.tools for context in two.contexts] == [(TOOL,), (TOOL,)]
-    answer = ctx._state.counter.message(ctx.history[-1])
-    tools = ctx._state.counter.tools([TOOL])
+    answer = ctx._session.state.counter.message(ctx.history[-1])
+    tools = ctx._session.state.counter.tools([TOOL])
     assert two.contexts[0].tokens - one.contexts[0].tokens == tools + answer
     assert len([event for event in events if isinstance(event, ToolsWithdrawn)]) == 1
 

@@ -365,7 +365,7 @@ def test_an_abandoned_draft_is_dropped_when_the_session_is_opened(store_of: Reop
     died = subprocess.run(
         [sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True
     )
-    drafts.begin_draft(ctx._state, 4_096, 1)
+    drafts.begin_draft(ctx._session.state, 4_096, 1)
     note = dict(ctx.store.notes("s")["draft:4096"])
     ctx.store.note("s", "draft:4096", {**note, "process": int(died.stdout)})
     again = session(store_of(), on_event=seen.append)
@@ -378,7 +378,7 @@ def test_an_abandoned_draft_is_dropped_when_the_session_is_opened(store_of: Reop
 def test_a_living_writers_draft_is_left_alone(store_of: Reopen) -> None:
     """Somebody may be at it right now."""
     ctx = session(store_of())
-    drafts.begin_draft(ctx._state, 4_096, 0)
+    drafts.begin_draft(ctx._session.state, 4_096, 0)
     session(store_of())
     assert "draft:4096" in ctx.store.notes("s")
 

@@ -16,7 +16,7 @@ from compact.core.events import BranchTaken, Event
 from compact.core.protocols import SessionStore
 from compact.core.sessions import Entry
 from compact.errors import InvalidMessage
-from compact.managers import context
+from compact.managers.methods import adding
 from compact.managers.recognition import recognized
 from compact.storage.inmemory import InMemoryStore
 from tests.managers.test_recognition import Dict, compressed, found_text, stored, talk
@@ -56,7 +56,7 @@ def test_one_list_that_is_delivered_twice_is_taken_once(
             barrier.wait(60)
         return found
 
-    monkeypatch.setattr(context, "recognized", both_first)
+    monkeypatch.setattr(adding, "recognized", both_first)
     known = talk(0, 2) if edited else talk(0, 3)
     wanted = [*known, {"role": "user", "content": "Charge my card."}]
     at_once(lambda: one.sync(wanted), lambda: two.sync(wanted))
@@ -170,12 +170,12 @@ def test_a_longer_system_prompt_is_counted_wherever_it_is_shown() -> None:
     ctx.get_context_for_model("gpt-4")
     for words in (400, 10, 500):
         ctx.sync([timed(1, words), *said])
-        view = ctx._view
+        view = ctx._session.view
         prompt = ctx.get_context_for_model()
         assert prompt[0] == timed(1, words)
         counted = view.context().tokens
-        beside = ctx._state.preamble(view.size).tokens
-        exact = beside + sum(map(ctx._state.counter.message, view.context().messages))
+        beside = view.counted.preamble(view.size).tokens
+        exact = beside + sum(map(ctx._session.state.counter.message, view.context().messages))
         assert exact <= counted <= exact + 32
         assert counted <= ctx.window.usable
 

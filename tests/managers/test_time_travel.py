@@ -203,10 +203,10 @@ def test_what_a_model_saw_is_told_message_by_message() -> None:
         if i == 30:
             ctx.set_goals(["Get the roof done."])
         given[len(ctx.history)] = list(ctx.get_context_for_model())
-    assert ctx._view.projection is not None
-    assert ctx._view.projection.number > 3
+    assert ctx._session.view.projection is not None
+    assert ctx._session.view.projection.number > 3
     for at, prompt in given.items():
-        shown = ctx._state.wire.render(ctx.context_at(at).messages)
+        shown = ctx._session.state.wire.render(ctx.context_at(at).messages)
         assert shown == prompt, f"at {at}"
     with pytest.raises(NotFound):
         ctx.context_at(161)
@@ -260,9 +260,8 @@ def test_a_tokenizer_that_is_asked_for_after_a_restore_goes_by_the_policy_in_for
     other.restore(snapshot)
     other.set_mode("planning")
     other.get_context_for_model("anthropic:claude-sonnet-4-5")
-    counted = [each.policy for each in other._state.together]
-    assert len(counted) == 2
-    assert counted == [other.policy] * 2
+    view = other._session.view_for("anthropic:claude-sonnet-4-5")
+    assert (view.counted.tokenizer, view.window.trigger_ratio) == ("claude", 0.5)
     assert (other.policy.trigger_ratio, other.policy.mode) == (0.5, "planning")
 
 
@@ -424,7 +423,7 @@ class Travel(RuleBasedStateMachine):
         for (branch, at), prompt in self.known.given.items():
             if branch != self.ctx.branch_id or at > len(self.ctx.history):
                 continue
-            shown = self.ctx._state.wire.render(self.ctx.context_at(at).messages)
+            shown = self.ctx._session.state.wire.render(self.ctx.context_at(at).messages)
             assert _plain(shown) == _plain(prompt), f"{branch} at {at}"
 
 

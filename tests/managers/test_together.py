@@ -194,7 +194,7 @@ def test_a_rescue_that_another_writer_overtakes_takes_what_that_one_made(
     ctx = session(store)
     fill(ctx, 0, 40)
     failing = [CannotFit({"prompt": 1}, 2)]
-    propose = ctx._view.propose
+    propose = ctx._session.view.propose
 
     async def failing_once(*given: Any, **more: Any) -> Any:
         if failing:
@@ -202,7 +202,7 @@ def test_a_rescue_that_another_writer_overtakes_takes_what_that_one_made(
         return await propose(*given, **more)
 
     monkeypatch.setattr("compact.managers.prompt_sender.make_fit", overtaken)
-    monkeypatch.setattr(ctx._view, "propose", failing_once)
+    monkeypatch.setattr(ctx._session.view, "propose", failing_once)
     assert_sound(ctx, ctx.get_context_for_model())
     assert ctx.compressions == 1
 
@@ -257,8 +257,8 @@ def test_goals_of_two_writers_are_both_kept(store: SessionStore) -> None:
     for i in range(20):
         (one if i % 2 else two).set_goals([f"goal {i}"])
         (two if i % 2 else one).add_message(role="user", content="and?")
-    one._state.catch_up()
-    assert [[g.text for g in one._state.log.goals_at(i).goals] for i in range(20)] == [
+    one._session.state.catch_up()
+    assert [[g.text for g in one._session.state.log.goals_at(i).goals] for i in range(20)] == [
         [f"goal {i}"] for i in range(20)
     ]
 

@@ -16,6 +16,7 @@ from compact.compression.pipeline import Proposal
 from compact.core import defaults
 from compact.core.events import BreakerOpened
 from compact.core.protocols import Summarizer
+from compact.core.tokens import TokenCounter
 from compact.managers.state import SessionState
 from compact.managers.timeout_summarizer import TimeoutSummarizer, name_of
 
@@ -52,13 +53,12 @@ class Breaker:
         left = self.until - defaults.now()
         return timedelta() < left <= LONGEST_PAUSE
 
-    @property
-    def summarizer(self) -> Summarizer:
+    def summarizer(self, counter: TokenCounter) -> Summarizer:
         """Who writes now: the session's summarizer, within its time; while that is left alone, the
-        extractive one.
+        extractive one, by that tokenizer.
         """
-        if self.is_open:
-            return ExtractiveSummarizer(self._state.counter)
+        if self._is_last or self.is_open:
+            return ExtractiveSummarizer(counter)
         chosen = self._state.summarizer
         return (
             TimeoutSummarizer(chosen, self._state.policy.summary_seconds)

@@ -1,106 +1,110 @@
 """A session as one tokenizer counts it.
 
-A session has one counter of its own. A prompt for a model whose tokenizer is another one is made by
-that one's counts: what fits by one tokenizer may be far too large by another. Both share the store,
-and with it history, goals, pins and what is in force for a window.
+A session has one tokenizer of its own. A prompt for a model with another tokenizer is made by that
+one's counts: what fits by one tokenizer may be far too large by another. Only counts differ; the
+session, with its history and its log, is the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from itertools import takewhile
+from typing import Any
 
-from compact.managers.breaker import Breaker
-from compact.managers.prompt_sender import PromptSender
+from compact.compression.fold import Fold
+from compact.core.budget import ContextWindow
+from compact.core.calibration import Calibration
+from compact.core.goals import Goal
+from compact.core.messages import SYSTEM_ROLES
+from compact.core.sessions import Projection
+from compact.core.tokens import TokenCounter
+from compact.managers.history import SessionHistory
+from compact.managers.prompting import Preamble
 from compact.managers.state import SessionState
-from compact.managers.view import View
+
+MOST_RESERVED = 0.5
+"""Share of a window that an answer may keep free, where a provider's is smaller than was said."""
 
 
 class CountedSession:
-    """A session's views by one counter, and what goes to models and comes back from them."""
+    """The counts of a session by one tokenizer."""
 
-    def __init__(self, state: SessionState, size: int) -> None:
+    def __init__(self, state: SessionState, counter: TokenCounter) -> None:
         self.state = state
-        self.breaker = Breaker(state)
-        self.views: dict[int, View] = {}
-        self.sender = PromptSender(state, self.view(size))
+        self.counter = counter
+        self._reported: set[tuple[int, str, int]] = set()
+        """Of which parts of which window's system prompt it was said that they have no room."""
 
-    def view(self, size: int) -> View:
-        """The view for a window of that size."""
-        with self.state.lock:
-            found = self.views.get(size)
-            if found is None:
-                found = self.views[size] = View(self.state, size, self.breaker)
-            return found
+    @property
+    def tokenizer(self) -> str:
+        """The tokenizer's name."""
+        return self.counter.estimator.name
 
-    def close(self) -> None:
-        """Give up what is being drafted."""
-        for view in self.views.values():
-            view.background.stop()
+    @property
+    def history(self) -> SessionHistory:
+        """The history of the open branch, by these counts."""
+        return self.state.history.counted_by(self.counter)
 
+    @property
+    def calibration(self) -> Calibration:
+        """What the counts are corrected by."""
+        return self.state.calibration(self.tokenizer)
 
-class CountedSessions:
-    """The session by its own counter, and by one for each other tokenizer that was asked for."""
+    def learn(self, calibration: Calibration) -> None:
+        """Correct the counts from now on."""
+        self.state.learn(self.tokenizer, calibration)
 
-    def __init__(self, own: CountedSession, counted_by: Callable[[str], SessionState]) -> None:
-        self._own = own
-        self._counted_by = counted_by
-        self._of_own_model = _tokenizer_of(own.state)
-        """The tokenizer that the session's first model has: where another one was given for it,
-        that one counts for all models of its kind."""
-        self._others: dict[str, CountedSession] = {}
+    def window(self, size: int) -> ContextWindow:
+        """The window of a size: the policy's, corrected by what providers reported."""
+        policy, known = self.state.policy_for(size), self.calibration
+        borne_out, reserve = known.window(size), policy.output_reserve
+        if borne_out < size:  # what was reserved in a larger window may be all that there is
+            reserve = min(reserve, int(borne_out * MOST_RESERVED))
+        return ContextWindow(
+            size=borne_out,
+            output_reserve=reserve,
+            trigger_ratio=policy.trigger_ratio,
+            target_ratio=policy.target_ratio,
+            trigger_tokens=policy.trigger_tokens,
+            ratio=known.ratio,
+        )
 
-    def of(self, model: str, window: int | None = None) -> tuple[CountedSession, View]:
-        """The session counted for a model, and the view for its window or for a size that is given.
-
-        A model of which nothing is known is counted as the session itself is.
-
-        Raises:
-            UnknownModel: nothing is known of its window, and no size is given.
+    def preamble(
+        self, size: int, goals: Sequence[Goal] = (), *, mode: str | None = None
+    ) -> Preamble:
+        """What stands before the history in the window of that size, these goals with it; in the
+        session's mode where none is given.
         """
-        state = self._own.state
-        size = replace(state.setting, model=model).size(window)
-        profile = state.setting.book.profile_of(model)
-        own = state.counter.estimator.name
-        counted = self._own
-        if profile is not None and profile.tokenizer not in (own, self._of_own_model):
-            counted = self._other(profile.tokenizer, size)
-        return counted, counted.view(size)
+        state = self.state
+        wanted = mode or state.policy.mode
+        made = state.prompting.preamble(self.counter, wanted, size, tools=state.gives_tools)
+        return state.prompting.with_goals(self.counter, made, goals)
 
-    def go_on_with(self, model: str, window: int | None) -> tuple[CountedSession, View]:
-        """Have the session be for another model: its counts and view, what it is reserved and told
-        from now on.
+    def fold(self, preamble: Preamble) -> Fold:
+        """The bare history as a context to which messages are appended."""
+        return Fold(
+            self.history,
+            overhead_tokens=preamble.tokens,
+            goals=preamble.goals,
+            opening=preamble.message,
+            extras=preamble.extras,
+        )
 
-        Raises:
-            UnknownModel: as `of`; the session stays with the model it has.
-        """
-        with self._own.state.lock:
-            counted, view = self.of(model, window)
-            if model != counted.state.setting.model:  # a smaller window was the other model's
-                counted.state.learn(counted.state.calibration.after_word(view.size, size=view.size))
-            for each in (self._own, *self._others.values()):
-                each.state.setting = replace(each.state.setting, model=model)
-                for seen in each.views.values():
-                    seen.corrected()
-            counted.sender.serve(view)
-            return counted, view
+    def has_counted(self, projection: Projection) -> bool:
+        """Whether a projection's tokens were counted by this tokenizer."""
+        return self.state.counted_by(projection) == self.tokenizer
 
-    def _other(self, tokenizer: str, size: int) -> CountedSession:
-        with self._own.state.lock:
-            counted = self._others.get(tokenizer)
-            if counted is None:
-                counted = self._others[tokenizer] = CountedSession(
-                    self._counted_by(tokenizer), size
-                )
-            return counted
+    def noted(self, projection: Projection) -> dict[str, Mapping[str, Any]]:
+        """The note that says that a projection's tokens were counted by this tokenizer."""
+        return self.state.counted_noted(projection, self.tokenizer)
 
-    def close(self) -> None:
-        """Give up what is being drafted."""
-        for counted in (self._own, *self._others.values()):
-            counted.close()
-
-
-def _tokenizer_of(state: SessionState) -> str | None:
-    setting = state.setting
-    profile = setting.book.profile_of(setting.model) if setting.model else None
-    return profile.tokenizer if profile else None
+    def report_prompt(self, size: int) -> None:
+        """Say once what has no room in the system prompt of the window of that size."""
+        state, history = self.state, self.history
+        leading = takewhile(lambda i: history[i].role in SYSTEM_ROLES, range(len(history)))
+        own = sum(map(history.tokens, leading))
+        mode = state.policy.mode
+        for event in state.prompting.over_budget(self.counter, mode, size, own):
+            if (found := (size, event.part, event.tokens)) not in self._reported:
+                self._reported.add(found)
+                state.emit(event)

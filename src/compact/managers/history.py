@@ -58,15 +58,27 @@ class SessionHistory(History):
         self._counts = counts
         """Whether the store's counts were made with this counter."""
         self._lock = forks.Lock(forks.HISTORY)
+        self._columns: dict[str, SessionHistory] = {counter.estimator.name: self}
+        """This history as each tokenizer counts it."""
         self._instead: dict[int, tuple[Message, int]] = {}
-        """Other words for the leading system messages, and their tokens."""
+        """Other words for the leading system messages, and the least that they count."""
+        self._put_aside: dict[int, int] = {}
+        """Tokens that may be shown of messages that were put aside."""
         self._aside: dict[int, tuple[Message, int]] = {}
-        """Head and tail of messages that were put aside, and their tokens."""
+        """Head and tail of such messages, and their tokens."""
         fixed = store.marked(branch.id, FIXED, before=self._length, most=MOST_FIXED)
         self.fixed = fixed[::-1]
         self._person_positions: list[int] = []
         """Positions of a person's messages from `_persons_from` on, ascending."""
         self._persons_from = self._length
+
+    def counted_by(self, counter: TokenCounter) -> SessionHistory:
+        """The same history as that tokenizer counts it."""
+        name = counter.estimator.name
+        with self._lock:
+            if name not in self._columns:
+                self._columns[name] = _CountedHistory(self, counter)
+            return self._columns[name]
 
     def __len__(self) -> int:
         return self._length
@@ -81,8 +93,8 @@ class SessionHistory(History):
 
     def _keep(self, start: int, entries: Sequence[Entry]) -> None:
         for position, entry in enumerate(entries, start):
-            if (other := self._instead.get(position)) is not None:
-                self._messages[position], self._tokens[position] = other
+            if position in self._instead:
+                self._messages[position], _ = self._instead[position]
                 continue
             self._messages.setdefault(position, _as_marked(entry))
             if entry.tokens is not None and self._counts:
@@ -155,19 +167,23 @@ class SessionHistory(History):
         return shown, sum(counts) - sum(before)
 
     def take_system(self, shown: SystemShown) -> None:
-        """Show a system prompt if it stands for the one of this branch. Its counts are believed
-        where they are not too low: another tokenizer may have made them.
+        """Show a system prompt if it stands for the one of this branch. Its counts are the
+        least that each tokenizer counts.
         """
         count = len(shown.messages)
         if self._length < count or self._store.chain(self.branch_id, count).hex() != shown.of:
             return
         for position, (wire, said) in enumerate(zip(shown.messages, shown.tokens, strict=True)):
-            message = self.wire.parse(wire, position)
-            tokens = max(said, self.counter.message(message))
-            self._instead[position] = (message, tokens)
-            self._messages[position], self._tokens[position] = message, tokens
-            for known in (self._importance, self._instructions, self._redacted):
+            message = self._messages[position] = self.wire.parse(wire, position)
+            self._instead[position] = (message, said)
+            for known in self._known_of_messages():
                 known.pop(position, None)
+
+    def _known_of_messages(self) -> Iterator[dict[int, Any]]:
+        """What is remembered of messages by their positions, but for the messages."""
+        yield from (self._importance, self._redacted)
+        for column in self._columns.values():
+            yield from (column._tokens, column._instructions)
 
     def extend(self, items: Sequence[Item]) -> None:
         """Append messages, as `append` does."""
@@ -192,12 +208,12 @@ class SessionHistory(History):
     def forget(self, before: int, keep: Collection[int]) -> None:
         """Leave what stands before a position to the store, but for some positions."""
         with self._lock:
-            known = self._messages, self._redacted, self._tokens
-            for kept in (*known, self._importance, self._instructions):
+            for kept in (self._messages, *self._known_of_messages()):
                 gone = [i for i in list(kept) if i < before and i not in keep]
                 for position in gone:
                     del kept[position]
-            self.masked.clear()
+            for column in self._columns.values():
+                column.masked.clear()
             if len(self._person_positions) > 2 * MOST_PERSONS:
                 del self._person_positions[:-MOST_PERSONS]
                 self._persons_from = self._person_positions[0]
@@ -206,7 +222,9 @@ class SessionHistory(History):
         """Show of the message there no more than head and tail from now on, about so many tokens;
         what was said stays.
         """
-        self._aside[position] = self.as_aside(position, most)
+        self._put_aside[position] = most
+        for column in self._columns.values():
+            column._aside.pop(position, None)
 
     def as_aside(self, position: int, most: int) -> tuple[Message, int]:
         """What would be shown of the message there, and its tokens."""
@@ -217,17 +235,22 @@ class SessionHistory(History):
         """The message there as a model is shown it: as it was said, or what is shown of it where it
         was put aside.
         """
-        aside = self._aside.get(position)
-        return self[position] if aside is None else aside[0]
+        return self._known_aside(position)[0] if position in self._put_aside else self[position]
+
+    def _known_aside(self, position: int) -> tuple[Message, int]:
+        if position not in self._aside:
+            self._aside[position] = self.as_aside(position, self._put_aside[position])
+        return self._aside[position]
 
     def is_aside_before(self, position: int) -> bool:
         """Whether a message before that position was put aside."""
-        return any(each < position for each in self._aside)
+        return any(each < position for each in self._put_aside)
 
     def tokens(self, position: int) -> int:
         """Tokens of the message there as sent."""
-        aside = self._aside.get(position)
-        return self.said_tokens(position) if aside is None else aside[1]
+        if position in self._put_aside:
+            return self._known_aside(position)[1]
+        return self.said_tokens(position)
 
     def said_tokens(self, position: int) -> int:
         """Tokens of the message there as it was said. What the message itself says of them counts
@@ -238,7 +261,10 @@ class SessionHistory(History):
             message = self[position]
             known = self._tokens.get(position)  # the store may know
         if known is None:
-            known = self._tokens[position] = self.counter.message(message)
+            known = self.counter.message(message)
+            if position in self._instead:
+                known = max(known, self._instead[position][1])
+            self._tokens[position] = known
         return known
 
     def recount(self) -> None:
@@ -249,8 +275,7 @@ class SessionHistory(History):
             self._counts = False
             self._tokens.clear()
             self._instructions.clear()
-            for position, (short, _) in self._aside.items():
-                self._aside[position] = (short, self.counter.message(short))
+            self._aside.clear()
 
     def counted(self) -> int:
         """How many messages have been counted: all, as the store keeps their sums."""
@@ -331,6 +356,18 @@ class SessionHistory(History):
             else:
                 high = middle - 1
         return low
+
+
+class _CountedHistory(SessionHistory):
+    """A history as another tokenizer counts it: the same messages, and counts of its own."""
+
+    __slots__ = ("_aside", "_counts", "_instructions", "_tokens", "counter", "masked")
+
+    def __init__(self, history: SessionHistory, counter: TokenCounter) -> None:
+        self.__dict__ = history.__dict__  # what has no slot is the history's own
+        self.counter = counter
+        self._counts = False
+        self._tokens, self._instructions, self._aside, self.masked = {}, {}, {}, {}
 
 
 class Record(SessionHistory):

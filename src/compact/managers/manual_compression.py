@@ -2,7 +2,6 @@
 
 from compact.compression.ladder import Ladder
 from compact.compression.values import Wanted
-from compact.managers.state import SessionState
 from compact.managers.view import View
 
 ASKED_SHARE = 0.6
@@ -18,16 +17,17 @@ LEAST_SHOWN, SHOWN_SHARE = 64, 0.25
 usable window."""
 
 
-def wanted_of(state: SessionState, view: View, ratio: float | None) -> Wanted:
+def wanted_of(view: View, ratio: float | None) -> Wanted:
     """Tokens that the prompt may have afterwards. `ratio` is the share to keep of what lies above
     the floor; None for the policy's target, and no more than `ASKED_SHARE` of what was not
     compressed before: checkpoints age as they do. Where nothing was said since the last
     compression, that one was it.
     """
     most, tokens, before = view.window.usable, view.tokens, view.projection
-    floor = Ladder(state.history, state.policy).floor() + view.overhead_tokens
+    history, policy = view.counted.history, view.counted.state.policy
+    floor = Ladder(history, policy).floor() + view.overhead_tokens
     if ratio is None:
-        if before is not None and before.at == len(state.history):
+        if before is not None and before.at == len(history):
             return Wanted(most, NOTHING_NEW)
         most = view.window.target
         floor += sum(checkpoint.token_count for checkpoint in view.checkpoints)
@@ -37,12 +37,13 @@ def wanted_of(state: SessionState, view: View, ratio: float | None) -> Wanted:
     return Wanted(min(most, floor + int(share * (tokens - floor))))
 
 
-def shown_of_aside(state: SessionState, view: View, position: int) -> int:
+def shown_of_aside(view: View, position: int) -> int:
     """Tokens that a message may be shown with so that a prompt fits: what the rest of the
     floor and the checkpoints leave of the window's target; where that is less, half of what the
     floor leaves of the window, and no more than a share of it.
     """
-    floor = Ladder(state.history, state.policy).floor(but=position) + view.overhead_tokens
+    counted = view.counted
+    floor = Ladder(counted.history, counted.state.policy).floor(but=position) + view.overhead_tokens
     free = (view.window.usable - floor) // 2
     left = view.window.target - floor - sum(c.token_count for c in view.checkpoints)
     return max(LEAST_SHOWN, left, min(free, int(SHOWN_SHARE * view.window.usable)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, TypedDict
 
 from compact import wiring
 from compact.compression.fold import RequestExtras
@@ -34,7 +34,7 @@ from compact.core.tiers import TierSettings
 from compact.core.tokens import TokenCounter
 from compact.errors import InvalidArgument, InvalidConfig, InvalidMessage, NotFound
 from compact.managers.compress import checked_size, parts_beside
-from compact.managers.prompting import Preamble, Prompting, mode_in
+from compact.managers.prompting import Prompting, mode_in
 from compact.managers.state import SessionState, new_branch
 
 LEAST_WINDOW = 64
@@ -93,25 +93,13 @@ DEFAULTS: Mapping[str, object] = {"summarizer": wiring.EXTRACTIVE, "scope": DEFA
 """Of the options that are not None where they are left out."""
 
 
-class Opened(NamedTuple):
-    """A session that is open, and what it was opened with."""
-
-    state: SessionState
-    size: int
-    """Tokens of its window."""
-    owns_store: bool
-    """Whether its store was opened here."""
-    counted_by: Callable[[str], SessionState]
-    """The session as another tokenizer counts it."""
-
-
 def opened(
     model: str | None,
     window: int | None,
     store: str | Path | SessionStore | None,
     options: SessionOptions,
-) -> Opened:
-    """The session that is asked for, made where the store has none.
+) -> tuple[SessionState, int]:
+    """The session that is asked for, made where the store has none, and the tokens of its window.
 
     Raises:
         InvalidConfig, UnknownModel, InvalidArgument: an option is wrong, or the session that
@@ -142,16 +130,7 @@ def opened(
         if owns:
             opened_store.close()
         raise
-
-    def counted_by(tokenizer: str) -> SessionState:
-        branch = opened_store.branch(state.branch_id)
-        there = session.model_copy(update={"branch": branch})
-        other = wiring.token_counter(session.wire, tokenizer=tokenizer)
-        made = _state(opened_store, there, options, other, state.setting)
-        made.join(state)
-        return made
-
-    return Opened(state, size, owns, counted_by)
+    return state, size
 
 
 def _counter(
@@ -252,6 +231,7 @@ def _state(
     counter: TokenCounter,
     setting: Setting,
 ) -> SessionState:
+    parts_beside(counter, options.get("system"), options.get("tools"))  # refused in time
     policy = options.get("policy") or CompactPolicy()
     if "summarizer" in options and options["summarizer"] is None:
         policy = policy.model_copy(update={"strategy": "off"})
@@ -273,7 +253,7 @@ def _state(
             policy=policy,
         ),
         emit=emit,
-        prompting=_prompting(wire, counter, options),
+        prompting=_prompting(wire, options),
         tokenizer=session.tokenizer,
     )
     state.prompting.mode(policy.mode)  # refused where there is no such mode
@@ -281,23 +261,17 @@ def _state(
     return state
 
 
-def _prompting(wire: WireFormat, counter: TokenCounter, options: SessionOptions) -> Prompting:
-    parts = parts_beside(counter, options.get("system"), options.get("tools"))
+def _prompting(wire: WireFormat, options: SessionOptions) -> Prompting:
+    system = options.get("system") or None
+    if system is not None and not isinstance(system, str):
+        system = tuple(map(copied, system))
     return Prompting(
         wire,
-        counter,
-        Preamble(_beside(options), parts),
+        RequestExtras(system, tuple(map(copied, options.get("tools") or ()))),
         parts=options.get("prompt"),
         own_mode=mode_in(options.get("user_mode")),
         tiers=options.get("tiers"),
     )
-
-
-def _beside(options: SessionOptions) -> RequestExtras:
-    system = options.get("system") or None
-    if system is not None and not isinstance(system, str):
-        system = tuple(map(copied, system))
-    return RequestExtras(system, tuple(map(copied, options.get("tools") or ())))
 
 
 def parsed_all(

@@ -107,13 +107,14 @@ class PromptSender:
         """
         state = self._state
         with state.lock:
-            most = tokens or shown_of_aside(state, self._wanted, position)
-            said = state.history.said_tokens(position)
-            if said > most and state.history.as_aside(position, most)[1] >= said:
+            history = self._wanted.counted.history
+            most = tokens or shown_of_aside(self._wanted, position)
+            said = history.said_tokens(position)
+            if said > most and history.as_aside(position, most)[1] >= said:
                 raise CannotFit({"this message": said}, most)
             state.record(PutAside(tokens=most), position)
             self._main.reload()
-            return copied_message(state.history.shown(position))
+            return copied_message(history.shown(position))
 
     async def sent(self, model: ChatModel) -> Reply:
         """The model's answer to the active context.
@@ -162,7 +163,8 @@ class PromptSender:
         refusal: ContextOverflow | None = None
         floor: CannotFit | None = None
         refused_by: Mapping[str, int] | None = None
-        known = self._state.calibration
+        counted = self._main.counted
+        known = counted.calibration
         self._settle_tools(model)
         context, taken = await self._checked()
         try:
@@ -186,7 +188,7 @@ class PromptSender:
                 context, taken = await self._checked()
         finally:
             if floor or (refusal and refusal.stand_in):  # the next prompt is for another window
-                self._state.learn(known)
+                counted.learn(known)
                 self._main.corrected()
 
     async def _floor(self, refusal: ContextOverflow, taken: Taken) -> CannotFit | None:
@@ -229,7 +231,7 @@ class PromptSender:
         """Ask a model that is new here what its window is: a server may be set up for less than
         was asked for, and not every server refuses what is too large. The seconds that it took.
         """
-        state, view = self._state, self._main
+        view = self._main
         if (model.name, view.size) in self._known:
             return 0.0
         clock = asyncio.get_running_loop().time
@@ -243,8 +245,10 @@ class PromptSender:
         self._known.add((model.name, view.size))
         told = [size for size in (limits.window, limits.trained) if size is not None]
         if told and min(told) < view.window.size:
-            state.learn(state.calibration.after_word(min(told), size=view.size))
-            state.emit(WindowCapped(asked=view.size, size=state.window(view.size).size))
+            counted = view.counted
+            counted.learn(counted.calibration.after_word(min(told), size=view.size))
+            capped = counted.window(view.size).size
+            self._state.emit(WindowCapped(asked=view.size, size=capped))
             view.corrected()
         return clock() - start
 
@@ -275,7 +279,7 @@ class PromptSender:
         view = self._main
         context = await self.fitted(view, view.context)
         if (counted := self.count(context)) > view.window.usable:
-            self._state.history.recount()
+            view.counted.history.recount()
             async with view.alone():
                 error = self._too_large(counted)
                 await make_fit(self._state, view, error)
@@ -287,13 +291,13 @@ class PromptSender:
 
     def _too_large(self, counted: int) -> CannotFit:
         """The error of a prompt that was counted as too large, by what it consists of."""
-        parts = self._state.preamble(self._main.size, self._state.goals).parts
+        parts = self._main.counted.preamble(self._main.size, self._state.goals).parts
         parts = {**parts, "messages": counted - sum(parts.values())}
         return CannotFit(parts, self._main.window.usable)
 
     def count(self, context: ActiveContext) -> int:
         """Tokens of a whole prompt."""
-        counter = self._state.counter
+        counter = self._main.counted.counter
         beside = overhead_of(counter, context.system, context.tools)
         return beside + sum(map(counter.message, context.messages))
 
@@ -307,8 +311,8 @@ class PromptSender:
             self._learn(taken, reply.usage.prompt_tokens)
 
     def _learn(self, taken: Taken, tokens: int) -> None:
-        state, before = self._state, self._state.calibration
-        state.learn(before.after(taken.tokens, tokens, exact=state.counter.exact))
+        counted, before = taken.view.counted, taken.view.counted.calibration
+        counted.learn(before.after(taken.tokens, tokens, exact=counted.counter.exact))
         self._tell(taken, before.ratio, tokens)
 
     async def refused(self, error: object) -> Plan:
@@ -327,11 +331,12 @@ class PromptSender:
         if refusal is None:
             reason = f"this error says nothing of a context that is too large: {got(error)}"
             raise InvalidArgument("error", reason)
-        state, (view, counted) = self._state, taken
+        state, (view, tokens) = self._state, taken
+        counted = view.counted
         take_snapshot(state, view, purpose="emergency", note="a provider refused the prompt")
-        known, exact = state.calibration, state.counter.exact
-        state.learn(known.after_overflow(counted, refusal, size=view.size, exact=exact))
-        if (size := state.window(view.size).size) < view.window.size:
+        known, exact = counted.calibration, counted.counter.exact
+        counted.learn(known.after_overflow(tokens, refusal, size=view.size, exact=exact))
+        if (size := counted.window(view.size).size) < view.window.size:
             state.emit(WindowCapped(asked=view.size, size=size))
         self._tell(taken, known.ratio, refusal.tokens or 0)
         return await view.compress(
@@ -339,7 +344,7 @@ class PromptSender:
         )
 
     def _tell(self, taken: Taken, before: float, reported: int) -> None:
-        ratio = self._state.calibration.ratio
+        ratio = taken.view.counted.calibration.ratio
         if ratio != before:
             self._state.emit(RatioLearned(counted=taken.tokens, reported=reported, ratio=ratio))
         taken.view.corrected()

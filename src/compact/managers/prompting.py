@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from compact.compression.fold import RequestExtras
-from compact.core.cached import cached_property
 from compact.core.events import PromptOverBudget
 from compact.core.formats.wire import WireFormat
 from compact.core.goals import Goal, goals_message
@@ -24,7 +23,7 @@ from compact.core.prompts import PromptParts, SystemPrompt, assemble, heading, p
 from compact.core.tiers import TierSettings, tier_of
 from compact.core.tokens import TokenCounter
 from compact.errors import InvalidConfig, unreadable
-from compact.managers.compress import overhead_of
+from compact.managers.compress import overhead_of, parts_beside
 
 System = str | tuple[Mapping[str, Any], ...] | None
 """A system prompt in a field of its own, as text or as the provider's blocks."""
@@ -55,39 +54,32 @@ class Preamble(NamedTuple):
 
 
 class Prompting:
-    """A session's preambles, by mode and window; each is made once."""
+    """A session's preambles, by tokenizer, mode and window; each is made once."""
 
     def __init__(
         self,
         wire: WireFormat,
-        counter: TokenCounter,
-        given: Preamble,
+        given: RequestExtras,
         *,
         parts: PromptParts | None = None,
         own_mode: Mode | None = None,
         tiers: Mapping[int, TierSettings] | None = None,
     ) -> None:
         self._wire = wire
-        self._counter = counter
         self._given = given
         """What the caller sends."""
         self._parts = parts
         self._own_mode = own_mode
         self._tiers = tiers
-        self._made: dict[tuple[str, int, bool], Preamble] = {}
+        self._bare: dict[tuple[str, bool], Preamble] = {}
+        self._made: dict[tuple[str, str, int, bool], Preamble] = {}
         self.own = NOBODYS
         """By which the prompt's heading is made."""
 
     @property
     def has_tools(self) -> bool:
         """Whether the caller sends tools along."""
-        return bool(self._given.extras.tools)
-
-    @cached_property
-    def _bare(self) -> Preamble:
-        """What the caller sends but for tools."""
-        extras, parts, *_ = self._given
-        return Preamble(extras._replace(tools=()), {**parts, "tools": 0})
+        return bool(self._given.tools)
 
     def mode(self, name: str) -> Mode:
         """The mode of that name, `user` by the person's own file.
@@ -108,22 +100,33 @@ class Prompting:
         guidance = "\n".join(filter(None, (policy.guidance, self._own_mode.focus)))
         return policy.model_copy(update={"guidance": guidance})
 
-    def preamble(self, mode: str, size: int, *, tools: bool = True) -> Preamble:
+    def preamble(
+        self, counter: TokenCounter, mode: str, size: int, *, tools: bool = True
+    ) -> Preamble:
         """What stands before the history in a window of that size, the caller's tools with it or
         not.
         """
-        given = self._given if tools else self._bare
+        given = self._given_by(counter, tools=tools)
         if self._parts is None:
             return given
         budget = tier_of(size, self._tiers).prompt_tokens
-        found = self._made.get((mode, budget, tools))
-        if found is None:
-            found = self._assembled(self._parts, given, mode, budget)
-            self._made[mode, budget, tools] = found
-        return found
+        asked = (counter.estimator.name, mode, budget, tools)
+        if asked not in self._made:
+            self._made[asked] = self._assembled(counter, self._parts, given, mode, budget)
+        return self._made[asked]
 
-    def _assembled(self, parts: PromptParts, given: Preamble, mode: str, budget: int) -> Preamble:
-        count = self._counter.text
+    def _given_by(self, counter: TokenCounter, *, tools: bool = True) -> Preamble:
+        """What the caller sends, with its tools or not."""
+        asked = (counter.estimator.name, tools)
+        if asked not in self._bare:
+            sent = self._given if tools else self._given._replace(tools=())
+            self._bare[asked] = Preamble(sent, parts_beside(counter, sent.system, sent.tools))
+        return self._bare[asked]
+
+    def _assembled(
+        self, counter: TokenCounter, parts: PromptParts, given: Preamble, mode: str, budget: int
+    ) -> Preamble:
+        count = counter.text
         own = 0 if self._wire.has_system_field else count(heading("", self.own))
         prompt = assemble(
             parts, mode=self.mode(mode), tier_budget=budget, count=lambda text: count(text) + own
@@ -132,18 +135,21 @@ class Prompting:
         if not prompt.text:
             return preamble
         if self._wire.has_system_field:
-            return self._in_field(preamble, "system prompt", prompt.text, given.extras.system)
+            return _in_field(counter, preamble, "system prompt", prompt.text, given.extras.system)
         message = prompt_message(prompt, self.own)
         assert message is not None, "it says something"
-        taken = preamble.with_part("system prompt", self._counter.message(message))
+        taken = preamble.with_part("system prompt", counter.message(message))
         return preamble._replace(message=message, parts=taken)
 
-    def over_budget(self, mode: str, size: int, own: int) -> Iterator[PromptOverBudget]:
+    def over_budget(
+        self, counter: TokenCounter, mode: str, size: int, own: int
+    ) -> Iterator[PromptOverBudget]:
         """What has no room in the system prompt of a window of that size, the caller's own words
         among it, of which so many tokens stand in the history.
         """
-        budget, prompt = tier_of(size, self._tiers).prompt_tokens, self.preamble(mode, size).prompt
-        own += self._given.parts["system prompt"]
+        budget = tier_of(size, self._tiers).prompt_tokens
+        prompt = self.preamble(counter, mode, size).prompt
+        own += self._given_by(counter).parts["system prompt"]
         rows = [(*left, True) for left in (prompt.left_out if prompt else ())]
         if own > budget:
             rows.append(("system prompt", own, "the caller's own words are never cut", False))
@@ -157,22 +163,27 @@ class Prompting:
                 reason=reason,
             )
 
-    def with_goals(self, preamble: Preamble, goals: Sequence[Goal]) -> Preamble:
+    def with_goals(
+        self, counter: TokenCounter, preamble: Preamble, goals: Sequence[Goal]
+    ) -> Preamble:
         """The preamble with the active goals, which end the system prompt, wherever it stands."""
         message = goals_message(goals, self.own)
         if message is None:
             return preamble
         if self._wire.has_system_field:
-            return self._in_field(preamble, "goals", preamble.extras.system, message.text)
-        parts = preamble.with_part("goals", self._counter.message(message))
+            return _in_field(counter, preamble, "goals", preamble.extras.system, message.text)
+        parts = preamble.with_part("goals", counter.message(message))
         return preamble._replace(goals=message, parts=parts)
 
-    def _in_field(self, preamble: Preamble, part: str, first: System, second: System) -> Preamble:
-        """The preamble with these two as its system field; what it grows by is that part's."""
-        system = _joined(first, second)
-        before = overhead_of(self._counter, preamble.extras.system, ())
-        parts = preamble.with_part(part, overhead_of(self._counter, system, ()) - before)
-        return preamble._replace(extras=preamble.extras._replace(system=system), parts=parts)
+
+def _in_field(
+    counter: TokenCounter, preamble: Preamble, part: str, first: System, second: System
+) -> Preamble:
+    """The preamble with these two as its system field; what it grows by is that part's."""
+    system = _joined(first, second)
+    before = overhead_of(counter, preamble.extras.system, ())
+    parts = preamble.with_part(part, overhead_of(counter, system, ()) - before)
+    return preamble._replace(extras=preamble.extras._replace(system=system), parts=parts)
 
 
 def _joined(first: System, second: System) -> System:

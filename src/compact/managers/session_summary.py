@@ -34,7 +34,7 @@ async def _told(state: SessionState, breaker: Breaker) -> str:
     own = ExtractiveSummarizer(state.counter)
     extracted = own.extracted(request)
     try:
-        written = await breaker.summarizer.summarize(request)
+        written = await breaker.summarizer(state.counter).summarize(request)
         if written.made_by == own.name:
             return written.text
         tokens = sum(map(state.counter.message, request.messages))

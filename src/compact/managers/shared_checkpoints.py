@@ -9,6 +9,7 @@ from compact.core.budget import ContextWindow
 from compact.core.history import History
 from compact.core.levels import Caps
 from compact.core.sessions import Projection
+from compact.managers.counted_session import CountedSession
 from compact.managers.state import SessionState
 
 MOST_LOOKED_AT = 8
@@ -16,7 +17,7 @@ MOST_LOOKED_AT = 8
 
 
 def standing_in(
-    state: SessionState,
+    counted: CountedSession,
     projection: Projection | None,
     window: ContextWindow,
     *,
@@ -32,8 +33,8 @@ def standing_in(
     caps = Caps(window.usable)
     if projection is not None:
         return standing_of(projection, caps, tokens=tokens)
-    before = _start_of_tail(state.history, window.target - overhead_tokens)
-    projections = _others(state, size, before)
+    before = _start_of_tail(counted.history, window.target - overhead_tokens)
+    projections = _others(counted.state, size, before)
     others = (adopted(each, caps, before=before, tokens=tokens) for each in projections)
     bare = standing_of(None, caps, tokens=tokens)
     return max(others, key=lambda standing: standing.cut, default=bare)

@@ -1,5 +1,5 @@
-"""What all windows of one open session share: its store, its history, its goals and pins, and how
-its prompts are made.
+"""An open session: its store, its history, its log of goals, modes and pins, and how its prompts
+are made. What depends on a tokenizer is in `counted_session`, what depends on a window in `view`.
 """
 
 from __future__ import annotations
@@ -7,13 +7,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import takewhile
 from typing import Any
 
 from compact import forks
-from compact.compression.fold import Fold
 from compact.core import defaults
-from compact.core.budget import ContextWindow
 from compact.core.calibration import Calibration
 from compact.core.changes import (
     Change,
@@ -29,7 +26,7 @@ from compact.core.events import TrustFaded
 from compact.core.formats.wire import WireFormat
 from compact.core.goals import Goal
 from compact.core.levels import aged
-from compact.core.messages import SYSTEM_ROLES, Message
+from compact.core.messages import Message
 from compact.core.own_text import OwnText
 from compact.core.policy import CompactPolicy
 from compact.core.protocols import Emit, SessionStore, Summarizer
@@ -38,12 +35,10 @@ from compact.core.sessions import Branch, Move, Projection, free_branch_id
 from compact.core.tokens import TokenCounter
 from compact.errors import NotFound, StoreFailed
 from compact.managers.history import SessionHistory
-from compact.managers.prompting import Preamble, Prompting
+from compact.managers.prompting import Prompting
 from compact.managers.reading_ahead import ReadingAhead
 from compact.managers.session_log import KnownGoals, SessionLog
 
-MOST_RESERVED = 0.5
-"""Share of a window that an answer may keep free, where a provider's is smaller than was said."""
 NEWEST_MOVES, ALL_MOVES = 200, 100_000
 """Moves among which what is in force is looked for, and what was in force long ago."""
 CALIBRATION, COUNTED, KEY = "calibration:", "counted:", "key:"
@@ -59,9 +54,11 @@ class SessionState:
     store: SessionStore
     wire: WireFormat
     counter: TokenCounter
+    """The session's own; by it its store counts."""
     policy: CompactPolicy
     """What a person set; `policy_for` says what follows from it for a window."""
     setting: Setting
+    """What follows for a window from the model, its tier and the summarizer."""
     summarizer: Summarizer
     emit: Emit
     prompting: Prompting
@@ -72,7 +69,6 @@ class SessionState:
     own: OwnText = field(init=False)
     """By which the session's own text is made and recognized."""
     goals: tuple[Goal, ...] = ()
-    calibration: Calibration = field(default_factory=Calibration)
     reading: ReadingAhead = field(default_factory=ReadingAhead)
     log: SessionLog = field(init=False)
     """Its goals, modes, pins and shown system words."""
@@ -82,22 +78,18 @@ class SessionState:
     """Grows with each change of branch, goals, pins or tools."""
     lock: forks.Lock = field(default_factory=lambda: forks.Lock(forks.SESSION))
     """Held, never while waiting, by whoever changes what is shown or takes it."""
-    together: list[SessionState] = field(default_factory=list, repr=False, compare=False)
-    """This one, and those by which other tokenizers count the same session: what lock they hold and
-    which branch is open is one thing for all of them."""
     _first_mode: str = field(init=False)
     """The mode before anybody has set one."""
-    _told: set[tuple[int, str, int]] = field(default_factory=set)
-    """Of which parts of which window's system prompt it was said that they have no room."""
     _resolved: tuple[object, CompactPolicy] | None = None
     _noted: Mapping[str, Any] = field(default_factory=dict)
     """The notes of what was counted how."""
+    _calibrations: dict[str, Calibration] = field(default_factory=dict)
+    """By what each tokenizer's counts are corrected."""
 
     def __post_init__(self) -> None:
         self._first_mode = self.policy.mode
         self.log = SessionLog(self.store, self.id)
         self.own = self.prompting.own = OwnText(self._keys, self._first_key)
-        self.together.append(self)
 
     def _keys(self) -> list[bytes]:
         notes = self.store.notes(self.id)
@@ -111,17 +103,6 @@ class SessionState:
         with suppress(StoreFailed):  # a file that is only read: the key lasts as long as it is open
             self.store.note(self.id, f"{KEY}{defaults.new_id()}", {"key": key.hex()})
         return next(iter(self._keys()), key)
-
-    def join(self, other: SessionState) -> None:
-        """Be another tokenizer's count of the same session from now on, by the same policy."""
-        self.policy = other.policy.model_copy(update={"mode": self.policy.mode})
-        self.lock, self.together = other.lock, other.together
-        self.together.append(self)
-
-    def move_to(self, branch: Branch) -> None:
-        """Go on with a branch, whoever counts."""
-        for each in self.together:
-            each.open(branch)
 
     def open(self, branch: Branch) -> None:
         """Go on with a branch."""
@@ -180,18 +161,24 @@ class SessionState:
         }
         if found != self._noted:
             self._noted = found
-            known = Calibration.model_validate(found.get(self._calibration_name, {}))
-            if known != self.calibration:
-                self.calibration = known
+            for name in found:
+                if name.startswith(CALIBRATION):
+                    self._learned(name.removeprefix(CALIBRATION), found[name])
 
-    @property
-    def _calibration_name(self) -> str:
-        return f"{CALIBRATION}{self.counter.estimator.name}"
+    def _learned(self, tokenizer: str, noted: Mapping[str, Any]) -> None:
+        known = Calibration.model_validate(noted)
+        if known != self._calibrations.get(tokenizer):
+            self._calibrations[tokenizer] = known
 
-    def learn(self, calibration: Calibration) -> None:
-        """Correct counts from now on."""
-        if calibration != self.calibration:
-            self.store.note(self.id, self._calibration_name, calibration.model_dump(mode="json"))
+    def calibration(self, tokenizer: str) -> Calibration:
+        """What a tokenizer's counts are corrected by: the same object until that changes."""
+        return self._calibrations.setdefault(tokenizer, Calibration())
+
+    def learn(self, tokenizer: str, calibration: Calibration) -> None:
+        """Correct a tokenizer's counts from now on."""
+        if calibration != self.calibration(tokenizer):
+            noted = calibration.model_dump(mode="json")
+            self.store.note(self.id, f"{CALIBRATION}{tokenizer}", noted)
             self._take_notes()
 
     def policy_for(self, size: int) -> CompactPolicy:
@@ -200,21 +187,6 @@ class SessionState:
         if self._resolved is None or self._resolved[0] != asked:
             self._resolved = asked, self.setting.policy(self.policy, size)
         return self._resolved[1]
-
-    def window(self, size: int) -> ContextWindow:
-        """The window of a size: the policy's, corrected by what providers reported."""
-        policy, known = self.policy_for(size), self.calibration
-        borne_out, reserve = known.window(size), policy.output_reserve
-        if borne_out < size:  # what was reserved in a larger window may be all that there is
-            reserve = min(reserve, int(borne_out * MOST_RESERVED))
-        return ContextWindow(
-            size=borne_out,
-            output_reserve=reserve,
-            trigger_ratio=policy.trigger_ratio,
-            target_ratio=policy.target_ratio,
-            trigger_tokens=policy.trigger_tokens,
-            ratio=known.ratio,
-        )
 
     def tell_trust(self, window: int, compressions: int, *, before: int = 0) -> None:
         """Say that the context of a window can be trusted less after so many compressions, unless
@@ -230,17 +202,6 @@ class SessionState:
                     warning=trust.warning,
                 )
             )
-
-    def tell_prompt(self, window: int) -> None:
-        """Say once what has no room in the system prompt of that window."""
-        leading = takewhile(
-            lambda i: self.history[i].role in SYSTEM_ROLES, range(len(self.history))
-        )
-        own = sum(map(self.history.tokens, leading))
-        for event in self.prompting.over_budget(self.policy.mode, window, own):
-            if (told := (window, event.part, event.tokens)) not in self._told:
-                self._told.add(told)
-                self.emit(event)
 
     def counted_by(self, projection: Projection) -> str:
         """The tokenizer that a projection's tokens were counted by: the session's, unless a note
@@ -332,21 +293,6 @@ class SessionState:
             if given != self.gives_tools:
                 self.gives_tools = given
                 self.revision += 1
-
-    def preamble(self, size: int, goals: Sequence[Goal] = ()) -> Preamble:
-        """What stands before the history in the window of that size, these goals with it."""
-        preamble = self.prompting.preamble(self.policy.mode, size, tools=self.gives_tools)
-        return self.prompting.with_goals(preamble, goals)
-
-    def fold(self, preamble: Preamble) -> Fold:
-        """The bare history as a context to which messages are appended."""
-        return Fold(
-            self.history,
-            overhead_tokens=preamble.tokens,
-            goals=preamble.goals,
-            opening=preamble.message,
-            extras=preamble.extras,
-        )
 
     def moves(self, window: int | None = None, *, most: int = NEWEST_MOVES) -> Iterator[Move]:
         """The moves that lie on the open branch, for a window or for all, newest first, among so

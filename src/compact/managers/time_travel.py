@@ -84,8 +84,7 @@ def restore(state: SessionState, view: View, snapshot: Snapshot) -> None:
         return {**begins, "projection": projection}
 
     view.go("restore", choose)
-    for each in state.together:
-        each.policy = policy
+    state.policy = policy
     state.set_mode(policy.mode)
     view.reload()
 

@@ -27,11 +27,12 @@ from compact.errors import CannotFit, CompactError, Superseded, failing_at
 from compact.managers import drafts
 from compact.managers.background_draft import BackgroundDraft
 from compact.managers.breaker import Breaker
+from compact.managers.counted_session import CountedSession
 from compact.managers.drafts import Draft, DraftBase
 from compact.managers.exclusive import Exclusive
 from compact.managers.goal_tracking import goals_by
 from compact.managers.shared_checkpoints import standing_in
-from compact.managers.state import ALL_MOVES, SessionState
+from compact.managers.state import ALL_MOVES
 from compact.wiring import nobody
 
 MOST_WINDOWS = 10
@@ -53,10 +54,11 @@ LastResort = Callable[[CompactError], Awaitable[Plan]]
 
 
 class View:
-    """The active context of a session for one window."""
+    """The active context of a session for one tokenizer and one window."""
 
-    def __init__(self, state: SessionState, size: int, breaker: Breaker) -> None:
-        self.window = state.window(size)
+    def __init__(self, counted: CountedSession, size: int, breaker: Breaker) -> None:
+        self.counted, state = counted, counted.state
+        self.window = counted.window(size)
         if self.window.size < size:
             state.emit(WindowCapped(asked=size, size=self.window.size))
         self.plan: Plan | None = None
@@ -72,7 +74,7 @@ class View:
         """The number of the window's newest move, of whatever branch."""
         self._revision = -1
         """The session's revision that this was made from."""
-        self._calibration = state.calibration
+        self._calibration = counted.calibration
         self._due = False
         """Whether the trigger was passed and no compression has succeeded since."""
         self._trigger = self.window.trigger
@@ -92,7 +94,7 @@ class View:
     @property
     def tokens_now(self) -> int:
         """Tokens of the prompt with the messages that were not looked at yet."""
-        history = self._state.history
+        history = self.counted.history
         return self._fold.tokens + sum(map(history.tokens, range(self._fold.seen, len(history))))
 
     @property
@@ -111,8 +113,8 @@ class View:
 
     def corrected(self) -> None:
         """Take a window that was corrected by what a provider reported."""
-        self._calibration = self._state.calibration
-        self.window = self._state.window(self.size)
+        self._calibration = self.counted.calibration
+        self.window = self.counted.window(self.size)
         self._trigger = self.window.trigger
         self._due = self._fold.tokens > self._trigger
 
@@ -132,8 +134,8 @@ class View:
         projection = None if name is None else state.projection(name)
         tracked = projection.at if projection else 0
         goals = goals_by(state, length, self.window.usable, tracked=tracked)
-        preamble = state.prompting.preamble(state.mode_before(length), self.size)
-        fold = state.fold(state.prompting.with_goals(preamble, goals))
+        mode = state.mode_before(length)
+        fold = self.counted.fold(self.counted.preamble(self.size, goals, mode=mode))
         if projection is not None:
             fold.take(projection)
         fold.follow(length)
@@ -148,8 +150,8 @@ class View:
         """Take what the store says is in force for the window."""
         state = self._state
         state.catch_up()
-        self._revision, self._calibration = state.revision, state.calibration
-        self.window = state.window(self.size)
+        self._revision, self._calibration = state.revision, self.counted.calibration
+        self.window = self.counted.window(self.size)
         newest = state.store.moves(state.id, self.size, most=1)
         self._base = newest[0].number if newest else 0
         move = next(state.moves(self.size), None)
@@ -162,18 +164,18 @@ class View:
         """Go on from a projection. `settled` is for what somebody chose to go back to: it is not
         compressed again before it must be.
         """
-        state = self._state
-        goals = state.goals_shown(projection, len(state.history))
-        self._fold = state.fold(state.preamble(self.size, goals))
+        counted, history = self.counted, self.counted.history
+        goals = self._state.goals_shown(projection, len(history))
+        self._fold = counted.fold(counted.preamble(self.size, goals))
         self.projection = projection
         if projection is not None:
-            own = state.counted_by(projection) == state.counter.estimator.name
-            changed = settled or state.history.is_aside_before(projection.at)
+            changed = settled or history.is_aside_before(projection.at)
+            own = counted.has_counted(projection)
             self._fold.take(projection, counted=own and not changed)
         self._trigger = self.window.trigger
         settled = settled and self._tokens_until(self.window.usable) <= self.window.usable
         if settled:
-            self._fold.follow(len(state.history))
+            self._fold.follow(len(history))
         if settled or self._fold.tokens > self.window.target:
             between = (self._fold.tokens + self.window.usable) // 2
             self._trigger = min(max(self.window.trigger, between), self.window.usable)
@@ -183,7 +185,7 @@ class View:
         """Tokens of the prompt with the messages that were not looked at yet, the newest first;
         counts no further than up to a limit.
         """
-        history, total = self._state.history, self._fold.tokens
+        history, total = self.counted.history, self._fold.tokens
         position = len(history)
         while position > self._fold.seen and total <= limit:
             position -= 1
@@ -266,7 +268,7 @@ class View:
         raise Superseded("other writers compressed this session faster, again and again")
 
     def _as_it_is(self, limit: int, why: str) -> Plan:
-        return reporting.as_it_is(self._state.history, limit, self._fold.context(), why)
+        return reporting.as_it_is(self.counted.history, limit, self._fold.context(), why)
 
     async def _failed(self, error: CompactError, otherwise: LastResort | None) -> Plan:
         """Go on where a compression failed: with the context before where that fits, until it has
@@ -309,7 +311,7 @@ class View:
         base = newest[0].number if newest else 0
         if (base, state.revision) != (self._base, self._revision):
             self.reload()
-        elif state.calibration is not self._calibration:
+        elif self.counted.calibration is not self._calibration:
             self.corrected()
         if self._is_behind() and self._tokens_until(self._trigger) > self._trigger:
             self._due = True
@@ -322,7 +324,7 @@ class View:
         if not self._is_behind():
             return self._fold.tokens
         if self._fold.seen == 0:
-            return self._fold.overhead_tokens + self._state.history.total()
+            return self._fold.overhead_tokens + self.counted.history.total()
         return self._tokens_until(MOST_WINDOWS * self.window.usable)
 
     def _is_behind(self) -> bool:
@@ -366,20 +368,20 @@ class View:
         Raises:
             CompactError: there is none; the context before stays.
         """
-        state, breaker = self._state, self._breaker
+        state, breaker, counted = self._state, self._breaker, self.counted
         with failing_at(DRAFT), state.lock:
-            ground, history = self.ground(), state.history
-            overhead = state.preamble(self.size, state.goals).parts
+            ground, history = self.ground(), counted.history
+            overhead = counted.preamble(self.size, state.goals).parts
             overhead_tokens = sum(overhead.values())
             goals = tuple(goal.text for goal in state.goals if goal.is_active)
             given = {"size": self.size, "overhead_tokens": overhead_tokens, "tokens": tokens}
-            standing = standing_in(state, self.projection, self.window, **given)
+            standing = standing_in(counted, self.projection, self.window, **given)
             standing = replace(standing, goals=goals, open_tasks=open_tasks(state.goals))
         hard = self.window.usable
         if rung is not None:
             standing = replace(standing, pressure=rung.pressure)
             hard = limit if rung.tight else hard
-        summarizer = breaker.summarizer
+        summarizer = breaker.summarizer(counted.counter)
         policy = state.policy_for(self.size)
         if rung is not None:
             policy = rung.tightened(policy)
@@ -450,9 +452,9 @@ class View:
         if ground != self.ground():
             raise Superseded(f"window {self.size}: the session changed in between")
         state, step = self._state, self._step("compress", projection, projection.at)
-        noted = state.counted_noted(projection, state.counter.estimator.name)
+        step = step.model_copy(update={"notes": self.counted.noted(projection)})
         with failing_at(COMMIT):
-            return state.store.commit(step.model_copy(update={"notes": noted}))
+            return state.store.commit(step)
 
     def go(self, kind: MoveKind, choose: Callable[[], Mapping[str, Any]]) -> Move:
         """Put what `choose` says in force, in one transaction: a projection, and what else the step
@@ -472,7 +474,7 @@ class View:
                 except Superseded:
                     continue
                 if move.branch_id != state.branch_id:
-                    state.move_to(state.store.branch(move.branch_id))
+                    state.open(state.store.branch(move.branch_id))
                 self.reload()
                 return move
         raise Superseded("other writers changed this session faster, again and again")
@@ -493,7 +495,7 @@ class View:
     def _decided(self, tokens: int, reason: str, *, triggered: bool = False) -> None:
         if self._state.emit is nobody:  # asked at every turn
             return
-        self._state.tell_prompt(self.size)
+        self.counted.report_prompt(self.size)
         trigger = self._trigger
         self._state.emit(
             TriggerDecision(triggered=triggered, tokens=tokens, trigger=trigger, reason=reason)

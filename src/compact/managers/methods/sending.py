@@ -12,31 +12,17 @@ from compact.core.events import ModelChanged
 from compact.core.messages import Message
 from compact.core.plan import Plan
 from compact.core.protocols import ChatModel
-from compact.core.reliability import Reliability
 from compact.core.replies import Delta, Reply, Usage
 from compact.errors import InvalidArgument
 from compact.managers import blocking
 from compact.managers.compress import checked_size
-from compact.managers.counted_session import CountedSession, CountedSessions
 from compact.managers.goal_tracking import taken_in
-from compact.managers.models import Models
-from compact.managers.prompt_sender import PromptSender
-from compact.managers.state import SessionState
-from compact.managers.view import View
+from compact.managers.methods.looking import Looking
 
 
 @checked_methods
-class Sending:
+class Sending(Looking):
     """The methods of `ContextManager` that send prompts and learn from the answers."""
-
-    _state: SessionState
-    _counted_sessions: CountedSessions
-    _counted: CountedSession
-    _view: View
-    _post: PromptSender
-    _asked: PromptSender
-    """The sender of the last prompt, to which its result is reported."""
-    _models: Models
 
     def send(self, model: ChatModel | str | None = None) -> Message:
         """Send the active context to the model, and append its answer. Give the model as an object
@@ -59,9 +45,8 @@ class Sending:
 
     async def asend(self, model: ChatModel | str | None = None) -> Message:
         """`send` for async callers."""
-        asked = self._models.of(model)
-        self._asked = self._post
-        reply = await self._post.sent(asked)
+        asked = self._session.models.of(model)
+        reply = await self._session.sender.sent(asked)
         return self._answered(reply)
 
     def stream(self, model: ChatModel | str | None = None) -> Iterator[Delta]:
@@ -75,9 +60,8 @@ class Sending:
 
     async def astream(self, model: ChatModel | str | None = None) -> AsyncIterator[Delta]:
         """`stream` for async callers."""
-        asked = self._models.of(model)
-        self._asked = self._post
-        async with aclosing(self._post.streamed(asked)) as pieces:
+        asked = self._session.models.of(model)
+        async with aclosing(self._session.sender.streamed(asked)) as pieces:
             async for piece in pieces:
                 if piece.reply is not None:
                     self._answered(piece.reply)
@@ -93,7 +77,7 @@ class Sending:
         tokens = usage if isinstance(usage, int) else usage.prompt_tokens
         if tokens < 0:
             raise InvalidArgument("usage", f"usage must be at least 0 tokens, got {tokens}")
-        self._asked.reported(tokens)
+        self._session.sender.reported(tokens)
 
     def report_overflow(self, error: object) -> Plan:
         """Report that the provider refused the last prompt as too large, with its error: an
@@ -106,12 +90,11 @@ class Sending:
             InvalidArgument: the error does not say that a context is too large.
             CannotFit: the floor exceeds the provider's limit.
         """
-        work = self.areport_overflow(error)
-        return blocking.run(work, waits=self._state.waits, instead="areport_overflow(…)")
+        return self._run(self.areport_overflow(error), "areport_overflow(…)")
 
     async def areport_overflow(self, error: object) -> Plan:
         """`report_overflow` for async callers."""
-        return await self._asked.refused(error)
+        return await self._session.sender.refused(error)
 
     def set_model(self, model: str, window: int | None = None) -> None:
         """Switch to another model, or to another window of the same model. Prompts, the tokens
@@ -122,23 +105,13 @@ class Sending:
             InvalidConfig: the policy's own reserve is as large as the window; nothing was changed.
         """
         size = None if window is None else checked_size("window", window)
-        before = self.reliability
-        self._counted, self._view = self._counted_sessions.go_on_with(model, size)
-        self._asked = self._post = self._counted.sender
-        self._models.own = model
-        self._state.emit(ModelChanged(model=model, window=self._view.size))
+        before, session = self.reliability, self._session
+        session.go_on_with(model, size)
+        session.state.emit(ModelChanged(model=model, window=session.view.size))
         now = self.reliability
         if now is not None and not (before is not None and before.warning):
-            self._state.tell_trust(self._view.size, now.compressions)
-
-    @property
-    def reliability(self) -> Reliability | None:
-        """How far the context can be trusted after its compressions, by the model's size; None if
-        the model is not known.
-        """
-        projection = self._view.projection
-        return self._state.setting.reliability(projection.number if projection else 0)
+            session.state.tell_trust(session.view.size, now.compressions)
 
     def _answered(self, reply: Reply) -> Message:
         """Append the answer of a model."""
-        return taken_in(self._state, [reply.message], self._view.window.usable)[0]
+        return taken_in(self._session.state, [reply.message], self.window.usable)[0]

@@ -8,16 +8,12 @@ from compact.core.calls import checked_methods
 from compact.core.changes import PinSet
 from compact.core.messages import Message
 from compact.managers.compress import checked_size
-from compact.managers.prompt_sender import PromptSender
-from compact.managers.state import SessionState
+from compact.managers.methods.looking import Looking
 
 
 @checked_methods
-class Pinning:
+class Pinning(Looking):
     """Pins, and messages that are put aside."""
-
-    _state: SessionState
-    _asked: PromptSender
 
     def pin(self, message: Message | str) -> None:
         """Keep a message word for word from now on, by itself or by its id. One that has left the
@@ -38,8 +34,9 @@ class Pinning:
         self._set_pin(message, is_pinned=False)
 
     def _set_pin(self, message: Message | str | int, *, is_pinned: bool) -> None:
-        position = self._state.history.place_of(message)
-        self._state.record(PinSet(is_pinned=is_pinned), position)
+        state = self._session.state
+        position = state.history.place_of(message)
+        state.record(PinSet(is_pinned=is_pinned), position)
 
     def put_aside(
         self, message: Message | str | None = None, *, tokens: int | None = None
@@ -60,4 +57,5 @@ class Pinning:
         """
         if tokens is not None:
             tokens = checked_size("tokens", tokens)
-        return self._asked.put_aside(self._state.history.place_of(message), tokens)
+        position = self._session.state.history.place_of(message)
+        return self._session.sender.put_aside(position, tokens)

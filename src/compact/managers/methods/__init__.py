@@ -1,0 +1,1 @@
+"""The methods of `ContextManager`, by what people do with a session."""

@@ -1,0 +1,79 @@
+"""Adding messages, one by one or as a whole list."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+from compact.core.calls import checked_methods
+from compact.core.given import Given, fields_given
+from compact.core.messages import Message
+from compact.errors import InvalidMessage, Superseded
+from compact.managers import syncing
+from compact.managers.goal_tracking import taken_in, track
+from compact.managers.methods.looking import Looking
+from compact.managers.recognition import Recognized, recognized
+
+
+@checked_methods
+class Adding(Looking):
+    """The methods that take messages in."""
+
+    def add_message(self, message: Given | None = None, /, **fields: object) -> Message:
+        """Append a message to the history: a `Message`, a provider's dictionary, an object of its
+        client such as `response.choices[0].message`, or the fields as keywords, including marks
+        such as `pinned=True`. Pass fields that only a provider knows inside a dictionary.
+
+        Stores the message, and never compresses. Returns it with its id and time. A program that
+        reopens a session may add its system prompt again: it is recognized and not stored twice. If
+        it differs, prompts show the new one from now on, and the store keeps the first. Marks such
+        as `metadata={"pinned": True}` are kept by compact and never sent to a provider.
+
+        Raises:
+            InvalidMessage: the message is malformed; the text names the field.
+            StoreFailed: the message could not be stored, and is not part of the history.
+        """
+        if message is not None and fields:
+            raise InvalidMessage("message", "give a message or its fields, not both")
+        return self.add_messages([fields_given(fields) if message is None else message])[0]
+
+    def add_messages(self, messages: Sequence[Given]) -> list[Message]:
+        """Append several messages at once: all of them or none. Markers in an assistant's messages
+        update the goals.
+
+        Raises:
+            InvalidMessage, StoreFailed: as `add_message`.
+        """
+        given = self._session.read(messages)
+        repeated = self._session.repeated_prompt.repeated_in(given)
+        rest, new = given[len(repeated) :], list[Message]()
+        if rest or not repeated:
+            new = taken_in(self._session.state, rest, self.window.usable)
+        return self._session.repeated_prompt.take(repeated, ends=bool(rest)) + new
+
+    def sync(self, messages: Sequence[Given]) -> Recognized:
+        """Take the whole list that a client resends at every turn: known messages are recognized,
+        and only new ones are stored. The same list again, from any client, adds nothing.
+
+        A list with an edited past continues as a branch, reported by the event `BranchTaken`. A
+        list cut off at its beginning continues from the end of the history. If the system prompt
+        differs, prompts show the new one from now on; the store keeps the first.
+
+        Raises:
+            InvalidMessage: one is malformed, named by its place in the list, or the list is empty;
+                nothing was changed.
+            StoreFailed: as `add_message`.
+            Superseded: other writers were faster, again and again.
+        """
+        given = syncing.checked(self._session.read(messages))
+        state = self._session.state
+        for _ in range(syncing.MOST_TRIES):
+            with state.lock, suppress(Superseded):
+                state.history.catch_up()
+                view = self._session.view
+                found = recognized(state, view, given)
+                new = syncing.take(state, view, given, found)
+                track(state, new, found.known, self.window.usable)
+                self._session.repeated_prompt.end()
+                return found
+        raise Superseded("other writers were faster, again and again")

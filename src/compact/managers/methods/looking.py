@@ -1,0 +1,93 @@
+"""Looking at a session: its history, its window, what is in view."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from compact.core.budget import ContextBudget, ContextWindow
+from compact.core.calls import checked_methods
+from compact.core.checkpoints import Checkpoint
+from compact.core.plan import Plan
+from compact.core.policy import CompactPolicy
+from compact.core.protocols import SessionStore
+from compact.core.reliability import Reliability
+from compact.managers import blocking
+from compact.managers.history import Record, SessionHistory
+from compact.managers.open_session import OpenSession
+
+T = TypeVar("T")
+
+
+@checked_methods
+class Looking:
+    """What can be read of a session."""
+
+    _session: OpenSession
+
+    @property
+    def id(self) -> str:
+        """The session's id; its events carry it."""
+        return self._session.state.id
+
+    @property
+    def store(self) -> SessionStore:
+        """The store of the session."""
+        return self._session.state.store
+
+    @property
+    def policy(self) -> CompactPolicy:
+        """What is kept, and when and how far to compress."""
+        return self._session.state.policy
+
+    @property
+    def history(self) -> SessionHistory:
+        """The full history of the open branch, as a sequence of messages."""
+        return Record(self._session.state.history)
+
+    @property
+    def branch_id(self) -> str:
+        """The id of the open branch."""
+        return self._session.state.branch_id
+
+    @property
+    def window(self) -> ContextWindow:
+        """The window that prompts are made for."""
+        return self._session.view.window
+
+    @property
+    def budget(self) -> ContextBudget:
+        """Tokens of the usable window, used and free."""
+        self._session.state.history.catch_up()
+        return self.window.budget(self._session.view.tokens_now)
+
+    @property
+    def checkpoints(self) -> tuple[Checkpoint, ...]:
+        """The checkpoints in view, oldest span first."""
+        return self._session.view.checkpoints
+
+    @property
+    def compressions(self) -> int:
+        """How many compressions led to what is in view."""
+        return self._session.view.projection.number if self._session.view.projection else 0
+
+    @property
+    def last_plan(self) -> Plan | None:
+        """What the last compression did and why; None before the first."""
+        return self._session.view.plan
+
+    @property
+    def reliability(self) -> Reliability | None:
+        """How far the context can be trusted after its compressions, by the model's size; None if
+        the model is not known.
+        """
+        projection = self._session.view.projection
+        return self._session.state.setting.reliability(projection.number if projection else 0)
+
+    def estimate_tokens(self, text: str) -> int:
+        """Tokens of a text by the session's tokenizer."""
+        return self._session.state.counter.text(text)
+
+    def _run(self, work: Coroutine[Any, Any, T], instead: str) -> T:
+        """The result of what may wait for a summarizer."""
+        return blocking.run(work, waits=self._session.state.waits, instead=instead)

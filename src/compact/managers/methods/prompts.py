@@ -1,0 +1,101 @@
+"""Prompts for models, compressed where they must be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from compact.core.calls import checked_methods
+from compact.core.context import ActiveContext
+from compact.core.plan import Plan
+from compact.errors import InvalidArgument
+from compact.managers import blocking, session_summary
+from compact.managers.manual_compression import wanted_of
+from compact.managers.methods.looking import Looking
+
+
+@checked_methods
+class Prompts(Looking):
+    """The methods that make prompts, and compress for them."""
+
+    def get_context_for_model(self, model_key: str | None = None) -> list[dict[str, Any]]:
+        """The prompt for the model, as provider dictionaries; they are the caller's own copies.
+
+        If the format has a field for the system prompt, the text from `system=` or `prompt=` is in
+        `active_context().system`, with the goals. System messages that were added stay in the list,
+        where `sync` recognizes them; `send` moves them into the field. If you send the list
+        yourself, move them too.
+
+        Compresses if the trigger was passed. With a model key, the prompt is for that model's
+        window and counted by its tokenizer.
+
+        Raises:
+            CannotFit: the floor, which may not be shortened, exceeds the usable window.
+            UnknownModel: the model key is not known.
+            BlockingCallInLoop: the summarizer waits, in a running event loop.
+        """
+        return self._run(self.aget_context_for_model(model_key), "aget_context_for_model()")
+
+    async def aget_context_for_model(self, model_key: str | None = None) -> list[dict[str, Any]]:
+        """`get_context_for_model` for async callers."""
+        session = self._session
+        view = session.view if model_key is None else session.view_for(model_key)
+        return await session.sender.fitted(view, view.rendered)
+
+    def active_context(self) -> ActiveContext:
+        """The typed value behind `get_context_for_model`: the only type that may be sent to a
+        model.
+
+        Raises:
+            CannotFit, BlockingCallInLoop: as `get_context_for_model`.
+        """
+        return self._run(self.aactive_context(), "aactive_context()")
+
+    async def aactive_context(self) -> ActiveContext:
+        """`active_context` for async callers."""
+        view = self._session.view
+        return await self._session.sender.fitted(view, view.context)
+
+    def compress_conversation(
+        self, target_ratio: float | None = None, *, guidance: str = ""
+    ) -> Plan:
+        """Compress now; the plan says what was done and why.
+
+        `target_ratio` is the share to keep of the tokens above the floor (system prompt, pins, a
+        person's newest message), 0 to 1. The default is the policy's target, and at most 60 %. If
+        nothing can be freed, nothing changes; if less is freed than requested, the plan says why.
+        `guidance` says what else a summarizing model should keep: "keep the API discussion".
+
+        Raises:
+            CannotFit, BlockingCallInLoop: as `get_context_for_model`.
+        """
+        work = self.acompress_conversation(target_ratio, guidance=guidance)
+        return self._run(work, "acompress_conversation()")
+
+    async def acompress_conversation(
+        self, target_ratio: float | None = None, *, guidance: str = ""
+    ) -> Plan:
+        """`compress_conversation` for async callers."""
+        if target_ratio is not None and not 0 < target_ratio <= 1:
+            reason = f"target_ratio must lie above 0 and be at most 1, got {target_ratio!r}"
+            raise InvalidArgument("target_ratio", reason)
+        view = self._session.view
+        return await view.compress(lambda: wanted_of(view, target_ratio), guidance=guidance)
+
+    def get_conversation_summary(self) -> str:
+        """The texts of the checkpoints in view; before the first one, a summary of the whole
+        history.
+
+        Raises:
+            BlockingCallInLoop: the summarizer waits, in a running event loop.
+        """
+        work = self.aget_conversation_summary()
+        waits = self._session.state.summarizer.waits
+        return blocking.run(work, waits=waits, instead="aget_conversation_summary()")
+
+    async def aget_conversation_summary(self) -> str:
+        """`get_conversation_summary` for async callers."""
+        if self.checkpoints:
+            return "\n\n".join(c.summary for c in self.checkpoints)
+        if not len(self.history):
+            return ""
+        return await session_summary.summary_of(self._session.state, self._session.breaker)

@@ -1,0 +1,140 @@
+"""The handle of an open session: its state, its views by tokenizer and window, and the models it
+speaks to. `ContextManager` holds one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from compact import wiring
+from compact.core.asking import PATIENCE
+from compact.core.given import Given, messages_given
+from compact.core.messages import Message
+from compact.core.protocols import SessionStore
+from compact.managers import drafts
+from compact.managers.breaker import Breaker
+from compact.managers.counted_session import CountedSession
+from compact.managers.models import Models
+from compact.managers.opening import SessionOptions, format_of_all, opened
+from compact.managers.prompt_sender import PromptSender
+from compact.managers.repeated_system_prompt import RepeatedSystemPrompt
+from compact.managers.view import View
+
+
+class OpenSession:
+    """A session that is open in this process."""
+
+    def __init__(
+        self,
+        model: str | None,
+        window: int | None,
+        store: str | Path | SessionStore | None,
+        options: SessionOptions,
+    ) -> None:
+        self._model, self._window, self._options = model, window, options
+        self._owns_store = store is None or isinstance(store, str | Path)
+        self._open(store)
+
+    def _open(self, store: str | Path | SessionStore | None) -> None:
+        options = self._options
+        self.state, size = opened(self._model, self._window, store, options)
+        try:
+            drafts.drop_abandoned(self.state)
+            self.breaker = Breaker(self.state)
+            self._columns = {self._own_tokenizer: CountedSession(self.state, self.state.counter)}
+            self._views: dict[tuple[str, int], View] = {}
+            self.view = self.view_of(size)
+            """The view that prompts are made from."""
+        except BaseException:
+            if self._owns_store:
+                self.state.store.close()
+            raise
+        self.sender = PromptSender(self.state, self.view)
+        self.repeated_prompt = RepeatedSystemPrompt(self.state)
+        self.models = Models(
+            self.state,
+            self._model,
+            fallbacks=options.get("fallbacks") or (),
+            patience=options.get("patience") or PATIENCE,
+        )
+        self._of_own_model = self._tokenizer_of(self._model)
+        """The tokenizer that the session's first model has: where another one was given for it,
+        that one counts for all models of its kind."""
+
+    def close(self) -> None:
+        """Give up what is being drafted, and close what was opened here."""
+        self._stop()
+        if self._owns_store:
+            self.state.store.close()
+
+    def _stop(self) -> None:
+        for view in self._views.values():
+            view.background.stop()
+        self.models.close()
+
+    def read(self, messages: Sequence[Given]) -> Sequence[Message | Mapping[str, Any]]:
+        """The messages as given, after switching the session to a format that can hold them."""
+        given = messages_given(messages)
+        other = None if self._options.get("format") else format_of_all(self.state, given)
+        if other:
+            self._options = {**self._options, "format": other, "session_id": self.state.id}
+            self._stop()
+            self._open(self.state.store)
+        return given
+
+    # --- by tokenizer and window ------------------------------------------------------------------
+
+    @property
+    def _own_tokenizer(self) -> str:
+        return self.state.counter.estimator.name
+
+    def _tokenizer_of(self, model: str | None) -> str | None:
+        profile = self.state.setting.book.profile_of(model) if model else None
+        return profile.tokenizer if profile else None
+
+    def view_of(self, size: int, tokenizer: str | None = None) -> View:
+        """The view for a window of that size, by the session's own tokenizer or another one."""
+        tokenizer = tokenizer or self._own_tokenizer
+        with self.state.lock:
+            if tokenizer not in self._columns:
+                counter = wiring.token_counter(self.state.wire.name, tokenizer=tokenizer)
+                self._columns[tokenizer] = CountedSession(self.state, counter)
+            if (tokenizer, size) not in self._views:
+                view = View(self._columns[tokenizer], size, self.breaker)
+                self._views[tokenizer, size] = view
+            return self._views[tokenizer, size]
+
+    def view_for(self, model: str, window: int | None = None) -> View:
+        """The view for a model's window, or for a size that is given, by its tokenizer. A model of
+        which nothing is known is counted as the session itself is.
+
+        Raises:
+            UnknownModel: nothing is known of its window, and no size is given.
+        """
+        size = replace(self.state.setting, model=model).size(window)
+        tokenizer = self._tokenizer_of(model)
+        return self.view_of(size, None if tokenizer == self._of_own_model else tokenizer)
+
+    def go_on_with(self, model: str, window: int | None) -> None:
+        """Have the session be for another model: its counts and view, what it is reserved and told
+        from now on.
+
+        Raises:
+            UnknownModel: as `view_for`; the session stays with the model it has.
+        """
+        state = self.state
+        with state.lock:
+            view = self.view_for(model, window)
+            if model != state.setting.model:  # a smaller window was the other model's
+                counted = view.counted
+                counted.learn(counted.calibration.after_word(view.size, size=view.size))
+            self._model, self._window = model, window
+            state.setting = replace(state.setting, model=model)
+            for each in self._views.values():
+                each.corrected()
+            self.view = view
+            self.sender.serve(view)
+            self.models.own = model
