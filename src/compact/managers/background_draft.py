@@ -8,7 +8,7 @@ is done waits for it; if anything that it stands on has changed meanwhile, it is
 
 from __future__ import annotations
 
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 from compact.core.budget import ContextWindow
@@ -17,6 +17,7 @@ from compact.errors import CompactError
 from compact.managers import blocking
 from compact.managers.breaker import Breaker
 from compact.managers.drafts import Draft, DraftBase, end_draft, is_under_way
+from compact.managers.off_loop import off_loop
 from compact.managers.state import SessionState
 
 AGAIN_SHARE = 0.05
@@ -40,7 +41,7 @@ class Drafting(Protocol):
         """What a draft that is made now stands on."""
         ...
 
-    def alone(self) -> AbstractAsyncContextManager[None]:
+    def alone(self) -> AbstractContextManager[None]:
         """One compression at a time."""
         ...
 
@@ -76,7 +77,7 @@ class BackgroundDraft:
         if tokens >= self._next_at and self._standing() is None:
             self.put_off(tokens)
             if not is_under_way(self._state, self._view.size):
-                self._work = blocking.BackgroundJob(self._write())
+                self._work = blocking.BackgroundJob(off_loop(self._write()))
 
     def put_off(self, tokens: int) -> None:
         """Begin none before the prompt of so many tokens has grown."""
@@ -111,7 +112,7 @@ class BackgroundDraft:
     async def _write(self) -> None:
         view = self._view
         try:
-            async with view.alone():
+            with view.alone():
                 with self._state.lock:
                     target, tokens = view.window.target, view.tokens_now
                 draft = self._draft = await view.propose(target, tokens)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from compact import forks
 from compact.errors import BlockingCallInLoop
+from compact.managers.off_loop import straight_through
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Task
@@ -34,7 +35,7 @@ def run(work: Coroutine[Any, Any, T], *, waits: bool, instead: str) -> T:
         BlockingCallInLoop: it may wait, and this thread runs an event loop.
     """
     if not waits:
-        return _straight_through(work)
+        return straight_through(work)
     import asyncio
 
     try:
@@ -128,16 +129,6 @@ def _waited_for(work: Coroutine[Any, Any, T]) -> T:
     finally:
         if not result.done():
             loop.call_soon_threadsafe(end)
-
-
-def _straight_through(work: Coroutine[Any, Any, T]) -> T:
-    try:
-        work.send(None)
-    except StopIteration as done:
-        result: T = done.value
-        return result
-    work.close()
-    raise RuntimeError("a summarizer that says it never waits has waited: set its `waits` to True")
 
 
 def _background_loop() -> AbstractEventLoop:

@@ -27,6 +27,7 @@ from compact.core.protocols import Summarizer, TokenEstimator
 from compact.core.tokens import TokenCounter
 from compact.errors import CompactError, InvalidArgument
 from compact.managers import blocking
+from compact.managers.off_loop import delivered_on_loop, off_loop
 from compact.managers.timeout_summarizer import TimeoutSummarizer
 
 SHORTEST_KEY = 16
@@ -159,7 +160,7 @@ class _Task:
             pinned=_pins_of(options.get("pin")),
             own=_own_text(options.get("key")),
         )
-        self._emit = wiring.emitter(options.get("on_event"))
+        self._emit = delivered_on_loop(wiring.emitter(options.get("on_event")))
         chosen = wiring.summarizer(
             options.get("summarizer"),
             self._counter,
@@ -172,6 +173,10 @@ class _Task:
         self.waits = self._policy.summarizes and chosen.waits
 
     async def work(self) -> Plan:
+        """The plan; in an event loop it is made off the loop."""
+        return await off_loop(self._planned())
+
+    async def _planned(self) -> Plan:
         try:
             outcome = await pipeline.compress(
                 self._history,

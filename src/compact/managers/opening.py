@@ -34,6 +34,7 @@ from compact.core.tiers import TierSettings
 from compact.core.tokens import TokenCounter
 from compact.errors import InvalidArgument, InvalidConfig, InvalidMessage, NotFound
 from compact.managers.compress import checked_size, parts_beside
+from compact.managers.off_loop import delivered_on_loop
 from compact.managers.prompting import Prompting, mode_in
 from compact.managers.state import SessionState, new_branch
 
@@ -237,6 +238,7 @@ def _state(
         policy = policy.model_copy(update={"strategy": "off"})
     wire = format_named(session.wire)
     emit = wiring.emitter(options.get("on_event"), session_id=session.id)
+    emit = emit if emit is wiring.nobody else delivered_on_loop(emit)
     state = SessionState(
         id=session.id,
         store=store,

@@ -36,6 +36,7 @@ from compact.errors import (
 from compact.managers.compress import overhead_of
 from compact.managers.emergency_ladder import make_fit
 from compact.managers.manual_compression import shown_of_aside
+from compact.managers.off_loop import off_loop
 from compact.managers.state import SessionState
 from compact.managers.time_travel import take_snapshot
 from compact.managers.view import View
@@ -96,7 +97,7 @@ class PromptSender:
             self._taken = Taken(view, view.tokens)
             return take()
 
-        return await view.fit(taken, partial(make_fit, self._state, view))
+        return await off_loop(view.fit(taken, partial(make_fit, self._state, view)))
 
     def put_aside(self, position: int, tokens: int | None) -> Message:
         """Show head and tail of a message from now on, so many tokens, or as many as let the view
@@ -276,11 +277,14 @@ class PromptSender:
         Raises:
             CannotFit: it is larger than the usable window after all that could be done.
         """
+        return await off_loop(self._counted_afresh())
+
+    async def _counted_afresh(self) -> tuple[ActiveContext, Taken]:
         view = self._main
         context = await self.fitted(view, view.context)
         if (counted := self.count(context)) > view.window.usable:
             view.counted.history.recount()
-            async with view.alone():
+            with view.alone():
                 error = self._too_large(counted)
                 await make_fit(self._state, view, error)
             context = await self.fitted(view, view.context)
@@ -322,11 +326,13 @@ class PromptSender:
             InvalidArgument: the error says nothing of a context that is too large.
             CannotFit: what may not be shortened exceeds what the provider allows.
         """
-        return await self._made_smaller(
-            error, self._taken or Taken(self._main, self._main.tokens_now)
-        )
+        taken = self._taken or Taken(self._main, self._main.tokens_now)
+        return await self._made_smaller(error, taken)
 
     async def _made_smaller(self, error: object, taken: Taken) -> Plan:
+        return await off_loop(self._refitted(error, taken))
+
+    async def _refitted(self, error: object, taken: Taken) -> Plan:
         refusal = refusal_of(error)
         if refusal is None:
             reason = f"this error says nothing of a context that is too large: {got(error)}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from compact.core.checkpoints import Summary, SummaryRequest
 from compact.core.protocols import Summarizer
 from compact.errors import ModelUnavailable
+from compact.managers.off_loop import on_loop
 
 
 class TimeoutSummarizer:
@@ -23,6 +24,9 @@ class TimeoutSummarizer:
         Raises:
             ModelUnavailable: it took longer than it may.
         """
+        return await on_loop(lambda: self._in_time(request))
+
+    async def _in_time(self, request: SummaryRequest) -> Summary:
         import asyncio
 
         try:

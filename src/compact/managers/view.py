@@ -9,7 +9,7 @@ messages, whatever the length of the history.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -209,7 +209,7 @@ class View:
                     self._decided(tokens, "below the trigger")
                     self.background.consider(tokens, self._trigger)
                     return take()
-            async with self.alone():
+            with self.alone():
                 await self._round(otherwise)
         with self._state.lock:
             if self._fold.tokens <= self.window.usable:
@@ -248,7 +248,7 @@ class View:
             CannotFit: what may not be shortened exceeds the usable window.
         """
         plan: Plan | None = None
-        async with self.alone():
+        with self.alone():
             for _ in range(MOST_ROUNDS):
                 with self._state.lock:
                     late = not self._settle() and self._is_behind()
@@ -335,9 +335,9 @@ class View:
         self._fold.follow(len(self._state.history))
         self._due = self._fold.tokens > self._trigger
 
-    def alone(self) -> AbstractAsyncContextManager[None]:
+    def alone(self) -> AbstractContextManager[None]:
         """One compression at a time."""
-        return self._alone.turn(waits=self._state.waits)
+        return self._alone.turn()
 
     # --- compressing ------------------------------------------------------------------------------
 

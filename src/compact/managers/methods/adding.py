@@ -12,6 +12,7 @@ from compact.errors import InvalidMessage, Superseded
 from compact.managers import syncing
 from compact.managers.goal_tracking import taken_in, track
 from compact.managers.methods.looking import Looking
+from compact.managers.off_loop import off_loop
 from compact.managers.recognition import Recognized, recognized
 
 
@@ -51,6 +52,22 @@ class Adding(Looking):
             new = taken_in(self._session.state, rest, self.window.usable)
         return self._session.repeated_prompt.take(repeated, ends=bool(rest)) + new
 
+    async def aadd_message(self, message: Given | None = None, /, **fields: object) -> Message:
+        """`add_message` for async callers: a long message is counted off the event loop."""
+
+        async def added() -> Message:
+            return self.add_message(message, **fields)
+
+        return await off_loop(added())
+
+    async def aadd_messages(self, messages: Sequence[Given]) -> list[Message]:
+        """`add_messages` for async callers."""
+
+        async def added() -> list[Message]:
+            return self.add_messages(messages)
+
+        return await off_loop(added())
+
     def sync(self, messages: Sequence[Given]) -> Recognized:
         """Take the whole list that a client resends at every turn: known messages are recognized,
         and only new ones are stored. The same list again, from any client, adds nothing.
@@ -77,3 +94,11 @@ class Adding(Looking):
                 self._session.repeated_prompt.end()
                 return found
         raise Superseded("other writers were faster, again and again")
+
+    async def a_sync(self, messages: Sequence[Given]) -> Recognized:
+        """`sync` for async callers."""
+
+        async def taken() -> Recognized:
+            return self.sync(messages)
+
+        return await off_loop(taken())

@@ -11,6 +11,7 @@ from compact.errors import InvalidArgument
 from compact.managers import blocking, session_summary
 from compact.managers.manual_compression import wanted_of
 from compact.managers.methods.looking import Looking
+from compact.managers.off_loop import off_loop
 
 
 @checked_methods
@@ -79,7 +80,8 @@ class Prompts(Looking):
             reason = f"target_ratio must lie above 0 and be at most 1, got {target_ratio!r}"
             raise InvalidArgument("target_ratio", reason)
         view = self._session.view
-        return await view.compress(lambda: wanted_of(view, target_ratio), guidance=guidance)
+        work = view.compress(lambda: wanted_of(view, target_ratio), guidance=guidance)
+        return await off_loop(work)
 
     def get_conversation_summary(self) -> str:
         """The texts of the checkpoints in view; before the first one, a summary of the whole
@@ -98,4 +100,5 @@ class Prompts(Looking):
             return "\n\n".join(c.summary for c in self.checkpoints)
         if not len(self.history):
             return ""
-        return await session_summary.summary_of(self._session.state, self._session.breaker)
+        session = self._session
+        return await off_loop(session_summary.summary_of(session.state, session.breaker))

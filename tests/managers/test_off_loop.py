@@ -1,0 +1,135 @@
+"""Async calls compute off the event loop; models are asked and events delivered on it (NFR-1)."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+from compact import ContextManager, acompress
+from compact.core.checkpoints import Summary, SummaryRequest
+from compact.core.events import Event
+from compact.managers.off_loop import off_loop
+
+LINES = "The harbour opens at nine and closes at five, said the keeper.\n" * 40
+
+
+class Noting:
+    """A tokenizer that notes in which threads it counts."""
+
+    name = "noting"
+    exact = True
+    margin = 0.0
+
+    def __init__(self) -> None:
+        self.threads: set[int] = set()
+
+    def count(self, text: str) -> int:
+        self.threads.add(threading.get_ident())
+        return len(text.split())
+
+
+class Writer:
+    """A summarizer that waits, and notes in which thread it is asked."""
+
+    name = "writer"
+    waits = True
+
+    def __init__(self) -> None:
+        self.threads: set[int] = set()
+
+    async def summarize(self, request: SummaryRequest) -> Summary:
+        self.threads.add(threading.get_ident())
+        await asyncio.sleep(0)
+        return Summary(text="## Goal\nThe harbour opens at nine.", made_by=self.name)
+
+
+def said(count: int) -> list[dict[str, Any]]:
+    return [{"role": ("user", "assistant")[i % 2], "content": f"{i} {LINES}"} for i in range(count)]
+
+
+@pytest.mark.parametrize("summarizer", [None, Writer()], ids=["extractive", "waits"])
+def test_a_session_computes_off_the_loop(summarizer: Writer | None) -> None:
+    """Only the summarizer and the listener run on it."""
+    tokenizer, heard = Noting(), list[tuple[type[Event], int]]()
+
+    async def work() -> int:
+        options: dict[str, Any] = {"summarizer": summarizer} if summarizer else {}
+        ctx = ContextManager(
+            window=4_096,
+            tokenizer=tokenizer,
+            on_event=lambda event: heard.append((type(event), threading.get_ident())),
+            **options,
+        )
+        tokenizer.threads.clear()
+        await ctx.aadd_messages(said(30))
+        await ctx.aadd_message(role="user", content="and then?")
+        await ctx.aget_context_for_model()
+        await ctx.acompress_conversation(0.3)
+        await ctx.a_sync([m.wire or {} for m in ctx.history])
+        assert ctx.checkpoints
+        return threading.get_ident()
+
+    here = asyncio.run(work())
+    assert tokenizer.threads
+    assert here not in tokenizer.threads
+    assert heard
+    assert {thread for _, thread in heard} == {here}
+    if summarizer:
+        assert summarizer.threads == {here}
+
+
+def test_one_call_computes_off_the_loop() -> None:
+    """`acompress` as well."""
+    tokenizer = Noting()
+    asyncio.run(acompress(said(30), max_tokens=2_000, tokenizer=tokenizer))
+    assert tokenizer.threads
+    assert threading.get_ident() not in tokenizer.threads
+
+
+def test_a_blocking_call_in_a_loop_computes_where_it_is_called() -> None:
+    """In a notebook, say: nobody awaits it."""
+    tokenizer = Noting()
+
+    async def work() -> None:
+        ctx = ContextManager(window=4_096, tokenizer=tokenizer)
+        ctx.add_messages(said(30))
+        ctx.get_context_for_model()
+
+    asyncio.run(work())
+    assert tokenizer.threads == {threading.get_ident()}
+
+
+def test_what_is_raised_in_the_thread_is_raised_where_it_is_awaited() -> None:
+    """Errors of every kind, and the loop goes on."""
+
+    async def fails() -> None:
+        raise KeyError("gone")
+
+    with pytest.raises(KeyError, match="gone"):
+        asyncio.run(off_loop(fails()))
+
+
+def test_whoever_is_cancelled_leaves_when_the_thread_has_ended() -> None:
+    """It may hold locks; nothing goes on behind one's back."""
+    begun, goes_on, ended = threading.Event(), threading.Event(), list[bool]()
+
+    async def computes() -> None:
+        begun.set()
+        goes_on.wait()
+        ended.append(True)
+
+    async def work() -> None:
+        task = asyncio.create_task(off_loop(computes()))
+        await asyncio.to_thread(begun.wait)
+        task.cancel()
+        await asyncio.sleep(0)
+        assert not task.done()
+        goes_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert ended == [True]
+
+    asyncio.run(work())
