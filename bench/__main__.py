@@ -1,5 +1,5 @@
-"""`python -m bench [NAME…] [--quick] [--no-peers] [--check] [--json FILE]`: measure speed, print
-tables.
+"""`python -m bench [NAME…] [--quick] [--no-peers] [--check] [--json FILE]`: measure speed and
+structure, print tables.
 """
 
 from __future__ import annotations
@@ -28,11 +28,14 @@ MEASUREMENTS = {
     "stores": "bench.stores",
     "sessions": "bench.sessions",
     "cache": "bench.cache",
+    "structure": "bench.structure",
 }
+BESIDE_PEERS = ("cold-plan", "startup", "cache")
+"""The measurements that run the peers of `.venv-peers`."""
 OURS = ("compactctl", "pydantic", "rs-bpe", "bpe-openai", "orjson", "apsw")
 
 
-def environment(setting: Setting) -> dict[str, Any]:
+def environment(with_peers: bool) -> dict[str, Any]:
     """Where and with what was measured."""
     found: dict[str, str] = {}
     for name in OURS:
@@ -41,7 +44,7 @@ def environment(setting: Setting) -> dict[str, Any]:
         except importlib.metadata.PackageNotFoundError:
             continue
     beside: dict[str, str] = {}
-    if setting.peers:
+    if with_peers:
         try:
             beside = peers.versions()
         except peers.NoPeers as reason:
@@ -80,10 +83,11 @@ def main(arguments: list[str]) -> int:
         if name not in MEASUREMENTS:
             parser.error(f"no measurement {name!r}; there are {', '.join(MEASUREMENTS)}")
     setting = Setting(quick=given.quick, peers=not given.no_peers)
-    about = environment(setting)
+    names = given.names or list(MEASUREMENTS)
+    about = environment(setting.peers and not set(BESIDE_PEERS).isdisjoint(names))
     print(heading(about, arguments))
     tables: list[Table] = []
-    for name in given.names or MEASUREMENTS:
+    for name in names:
         try:
             found = importlib.import_module(MEASUREMENTS[name]).measure(setting)
         except CannotMeasure as reason:

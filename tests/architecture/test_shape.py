@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-PACKAGE = ROOT / "src" / "compact"
+from bench.structure import OURS as PACKAGE
+from bench.structure import Function, body_lines, functions
 
 EXCEPTIONS: dict[str, str] = {
     # "file-length core/example.py": "why it must be so, and what would end it",
@@ -24,8 +24,6 @@ FILE_LINES = 500
 FUNCTION_LINES = 50  # without the docstring
 PARAMETERS = 6  # without self and cls
 DRAWERS = {"util", "utils", "helper", "helpers", "common", "commons", "misc", "base", "manager"}
-
-Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class Finding(NamedTuple):
@@ -77,26 +75,6 @@ def of_text(path: Path, package: Path) -> Iterator[Finding]:
 
 def only_docstring(tree: ast.Module) -> bool:
     return len(tree.body) == 1 and ast.get_docstring(tree) is not None
-
-
-def functions(node: ast.AST, prefix: str = "") -> Iterator[tuple[str, Function]]:
-    """Every function with its qualified name, nested ones included."""
-    for child in ast.iter_child_nodes(node):
-        inner = prefix
-        if isinstance(child, Function | ast.ClassDef):
-            inner = f"{prefix}{child.name}."
-        if isinstance(child, Function):
-            yield prefix + child.name, child
-        yield from functions(child, inner)
-
-
-def body_lines(function: Function) -> int:
-    """Lines from `def` to the end, without the docstring."""
-    length = (function.end_lineno or function.lineno) - function.lineno + 1
-    if ast.get_docstring(function) is None:
-        return length
-    docstring = function.body[0]
-    return length - ((docstring.end_lineno or docstring.lineno) - docstring.lineno + 1)
 
 
 def parameters(function: Function) -> int:
