@@ -14,7 +14,7 @@ from pathlib import Path
 from bench import peers
 from bench.counting import VERDICT_HEAD, ColdEstimator, tail_count, verdict
 from bench.histories import SIZES, Record, history
-from bench.measuring import WINDOWS, Check, Setting, Spread, Table, in_turn, number
+from bench.measuring import WINDOWS, Check, Setting, Spread, Table, in_turn
 from compact.core.formats.known import format_named
 from compact.core.plan import Plan
 from compact.managers.compress import plan
@@ -58,11 +58,11 @@ def _ours(table: Table, messages: list[Record], budget: int, runs: int) -> Sprea
     where = (f"{len(messages):,}", f"{budget:,}")
     judged = verdict(window, messages, budget).cells()
     table.rows.append((*where, "scan of the roles + tail count", tail.text(), "1", *judged))
-    ratio = number(ours.median / tail.median)
+    ratio = ours.over(tail)
     judged = verdict(chosen, messages, budget).cells()
-    table.rows.append((*where, "**compact**", ours.text(), ratio, *judged))
+    table.rows.append((*where, "**compact**", ours.text(), ratio.text(), *judged))
     what = f"cold plan ÷ (tail count + role scan), {len(messages):,} messages, {budget:,} tokens"
-    table.checks.append(Check(what, ours.median / tail.median, MOST))
+    table.checks.append(Check(what, ratio.median, MOST))
     return tail
 
 
@@ -79,6 +79,6 @@ def _peers(table: Table, messages: list[Record], path: Path, budget: int, tail: 
         if result is None:
             table.rows.append((*where, peer, f"> {peers.PATIENCE:,} s", "", *blank))
             continue
-        ratio = number(result.spread.median / tail.median)
+        ratio = result.spread.over(tail.median).text()
         judged = verdict(result.messages, messages, budget).cells()
         table.rows.append((*where, peer, result.spread.text(), ratio, *judged))

@@ -55,12 +55,26 @@ def tail_count(messages: Sequence[Record], budget: int) -> tuple[int, list[int]]
 
 def common_count(messages: Sequence[Mapping[str, Any]]) -> int:
     """One count for everybody: o200k of content, tool names and arguments, 4 a message."""
-    total = 0
-    for message in messages:
-        total += PER_MESSAGE + O200K.count(_text(message.get("content")))
-        for call in message.get("tool_calls") or ():
-            function = call["function"]
-            total += O200K.count(function["name"]) + O200K.count(function["arguments"])
+    return tokenizer_pass(messages) + PER_MESSAGE * len(messages)
+
+
+def tokenizer_pass(messages: Sequence[Mapping[str, Any]]) -> int:
+    """Every text of the messages counted once: the floor of what reads them all."""
+    return sum(map(tokens_of, messages))
+
+
+def count_and_keep(kept: list[Mapping[str, Any]], message: Mapping[str, Any]) -> int:
+    """The floor of a turn: the new texts are counted once, and the message is kept in a list."""
+    kept.append(message)
+    return tokens_of(message)
+
+
+def tokens_of(message: Mapping[str, Any]) -> int:
+    """o200k of a message's content, and of the names and arguments of its calls."""
+    total = O200K.count(_text(message.get("content")))
+    for call in message.get("tool_calls") or ():
+        function = call["function"]
+        total += O200K.count(function["name"]) + O200K.count(function["arguments"])
     return total
 
 

@@ -2,7 +2,9 @@
 is measured.
 
 CPU time is that of the process (`time.process_time`), so that a busy machine disturbs little.
-Things that are compared run in turn, A B A B …, within one process where that is possible.
+Things that are compared run in turn, A B A B …, within one process where that is possible. Each
+table has a floor, the least work of its kind, and its limits are ratios to that: so a slow machine
+gives the same verdict.
 """
 
 from __future__ import annotations
@@ -52,6 +54,15 @@ class Spread:
     @property
     def median(self) -> float:
         return statistics.median(self.values)
+
+    def over(self, floor: Spread | float) -> Spread:
+        """How many times the floor: round by round, or of one figure where rounds were not taken
+        in turn.
+        """
+        if isinstance(floor, Spread):
+            pairs = zip(self.values, floor.values, strict=True)
+            return Spread(tuple(value / least for value, least in pairs))
+        return Spread(tuple(value / floor for value in self.values))
 
     def text(self, unit: str = "") -> str:
         """Median, smallest and largest; how many runs where they were fewer than five."""
@@ -120,6 +131,13 @@ def cpu_ms(work: Work) -> float:
     started = time.process_time_ns()
     work()
     return (time.process_time_ns() - started) / 1e6
+
+
+def wall_ms(work: Work) -> float:
+    """Wall milliseconds of one run."""
+    started = time.perf_counter_ns()
+    work()
+    return (time.perf_counter_ns() - started) / 1e6
 
 
 def in_turn(works: Sequence[Work], runs: int) -> list[Spread]:

@@ -166,8 +166,7 @@ class Bare(Store):
         self.db.execute("COMMIT")
 
     def last(self, count: int) -> list[Any]:
-        sql = "SELECT payload, content FROM messages ORDER BY key DESC LIMIT ?"
-        return list(_decoded(self.db.execute(sql, (count,)).fetchall()))[::-1]
+        return last_of(self.db, count)
 
     def all(self) -> list[Any]:
         sql = "SELECT payload, content FROM messages ORDER BY key"
@@ -178,6 +177,12 @@ class Bare(Store):
 
     def close(self) -> None:
         self.db.close()
+
+
+def last_of(db: Any, count: int) -> list[Any]:  # noqa: ANN401 - of either module
+    """The newest messages of a file of ours, in order, by one bare query."""
+    sql = "SELECT payload, content FROM messages ORDER BY key DESC LIMIT ?"
+    return list(_decoded(db.execute(sql, (count,)).fetchall()))[::-1]
 
 
 class BareStdlib(Bare):

@@ -44,11 +44,12 @@ PEERS = (
     "LangGraph SqliteSaver",
     "LangGraph SqliteSaver, DeltaChannel",
 )
-BESIDE = (
-    ("append", "bare apsw", "SQLiteManager.append ÷ bare apsw, synchronous = FULL"),
-    ("add_message", "bare apsw", "ContextManager.add_message ÷ bare apsw, synchronous = FULL"),
-    ("append normal", "bare apsw normal", "SQLiteManager.append ÷ bare apsw, NORMAL"),
-)
+BARE = "bare apsw"
+FLOORS = {"append": BARE, "add_message": BARE, "append normal": "bare apsw normal"}
+LIMITED = {
+    "append": "SQLiteManager.append ÷ bare apsw, synchronous = FULL",
+    "add_message": "ContextManager.add_message ÷ bare apsw, synchronous = FULL",
+}
 
 
 def measure(setting: Setting) -> list[Table]:
@@ -66,20 +67,15 @@ def beside(messages: Sequence[Record], runs: int) -> Table:
         ("who", "mean", "median", "÷ bare apsw (means)", "÷ bare apsw (medians)"),
     )
     taken = [in_blocks(messages) for _ in range(runs)]
-    names = list(taken[0])
-    bare = {ours: yardstick for ours, yardstick, _ in BESIDE}
-    for name in names:
-        mean = Spread(tuple(statistics.mean(each[name]) for each in taken))
-        middle = Spread(tuple(statistics.median(each[name]) for each in taken))
-        ratios = ("", "")
-        if name in bare:
-            ratios = _ratios(taken, name, bare[name])
-        table.rows.append((name, mean.text(), middle.text(), *ratios))
-    for ours, yardstick, what in BESIDE:
-        ratio = statistics.median(sum(run[ours]) / sum(run[yardstick]) for run in taken)
-        most = MOST_RATIO if ours != "append normal" else float("inf")
-        if most < float("inf"):
-            table.checks.append(Check(what, ratio, most))
+    for name in taken[0]:
+        floor = FLOORS.get(name, name)
+        means = _each(statistics.mean, taken, name)
+        middles = _each(statistics.median, taken, name)
+        ratio = means.over(_each(statistics.mean, taken, floor))
+        ratios = (ratio, middles.over(_each(statistics.median, taken, floor)))
+        table.rows.append((name, *(spread.text() for spread in (means, middles, *ratios))))
+        if name in LIMITED:
+            table.checks.append(Check(LIMITED[name], ratio.median, MOST_RATIO))
     table.notes.append(
         "Bare apsw inserts the rows that ours makes, ready beforehand, into the same table. "
         "`add_message` also parses the provider's dictionary and counts its tokens exactly."
@@ -87,12 +83,10 @@ def beside(messages: Sequence[Record], runs: int) -> Table:
     return table
 
 
-def _ratios(taken: Sequence[dict[str, list[float]]], ours: str, bare: str) -> tuple[str, str]:
-    means = Spread(tuple(sum(run[ours]) / sum(run[bare]) for run in taken))
-    middle = Spread(
-        tuple(statistics.median(run[ours]) / statistics.median(run[bare]) for run in taken)
-    )
-    return means.text(), middle.text()
+def _each(
+    of: Callable[[list[float]], float], taken: Sequence[dict[str, list[float]]], name: str
+) -> Spread:
+    return Spread(tuple(of(run[name]) for run in taken))
 
 
 def in_blocks(
@@ -158,7 +152,7 @@ def _tables(
     appends = Table(
         f"Appending {asked:,} messages one by one, fresh processes, wall ms an append",
         ("who", "journal, synchronous", "syncs an append", "appended", "appends a second",
-         "mean ms", f"first {EDGE}", f"last {EDGE}", "all in one call, ms"),
+         "mean ms", "÷ bare apsw", f"first {EDGE}", f"last {EDGE}", "all in one call, ms"),
         notes=[
             f"First and last {EDGE}: median append. Stopped after {CAP:.0f} s of appending; "
             "`appended` is that of the fullest round."
@@ -166,14 +160,17 @@ def _tables(
     )  # fmt: skip
     loads = Table(
         f"Loading, and bytes on disk; {asked:,} messages, {size:.1f} MB as JSON lines",
-        ("who", f"last {LAST}, ms", "the same, first after opening", "all, ms", "messages",
-         "MB on disk", "with search index", "÷ JSON", "same messages"),
+        ("who", f"last {LAST}, ms", "÷ bare apsw", "the same, first after opening", "all, ms",
+         "messages", "MB on disk", "with search index", "÷ JSON", "same messages"),
         notes=["Sizes are those of the files once closed, the log worked off."],
     )  # fmt: skip
     for name, rounds in runs.items():
         mean = Spread(tuple(statistics.mean(r["taken"]) for r in rounds))
         fullest = max(rounds, key=lambda r: len(r["taken"]))
         done = len(fullest["taken"])
+        floor = runs[FLOORS.get(name, BARE)]
+        ratio = mean.over(Spread(tuple(statistics.mean(r["taken"]) for r in floor)))
+        last = Spread(tuple(r["last"] for r in rounds))
         speed = Spread(tuple(1e3 / value for value in mean.values))
         edges = [
             Spread(tuple(statistics.median(r["taken"][part]) for r in rounds)).text()
@@ -182,7 +179,17 @@ def _tables(
         batch = Spread(tuple(r["batch"] for r in rounds)).text()
         settings = rounds[0]["settings"]
         appends.rows.append(
-            (name, settings, syncs[name], f"{done:,}", speed.text(), mean.text(), *edges, batch)
+            (
+                name,
+                settings,
+                syncs[name],
+                f"{done:,}",
+                speed.text(),
+                mean.text(),
+                ratio.text(),
+                *edges,
+                batch,
+            )
         )
         disk = fullest["bytes"] / 1e6
         own = size * done / asked
@@ -190,7 +197,8 @@ def _tables(
         loads.rows.append(
             (
                 name,
-                Spread(tuple(r["last"] for r in rounds)).text(),
+                last.text(),
+                last.over(Spread(tuple(r["last"] for r in floor))).text(),
                 Spread(tuple(r["first_last"] for r in rounds)).text(),
                 Spread(tuple(r["all"] for r in rounds)).text(),
                 f"{done:,}",

@@ -1,4 +1,4 @@
-"""The extractive summarizer alone: megabytes of text and sessions a CPU second."""
+"""The extractive summarizer alone, beside one tokenizer pass over the same text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from bench.counting import ColdEstimator
+from bench.counting import O200K, ColdEstimator
 from bench.measuring import CannotMeasure, Setting, Spread, Table, in_turn, number
 from bench.whole import load, texts_of
 from compact import wiring
@@ -23,18 +23,26 @@ SUMMARY_TOKENS = (2_000, 8_000)
 def measure(setting: Setting) -> list[Table]:
     """Every session is summarized whole, by a counter that has counted nothing yet."""
     name, sessions = _sessions()
-    size = sum(len(text.encode("utf-8", "replace")) for each in sessions for text in texts_of(each))
+    texts = [text for each in sessions for text in texts_of(each)]
+    size = sum(len(text.encode("utf-8", "replace")) for text in texts)
     table = Table(
         "Extractive summarizer, whole sessions",
-        ("summary tokens", "CPU ms a session", "MB a CPU second", "sessions a CPU second"),
+        (
+            "summary tokens",
+            "CPU ms a session",
+            "÷ tokenizer pass",
+            "MB a CPU second",
+            "sessions a CPU second",
+        ),
         notes=[f"{name}: {len(sessions)} sessions, {size / 1e6:.2f} MB of text."],
     )
     for tokens in SUMMARY_TOKENS:
-        work = partial(_summarize, sessions, tokens)
-        (taken,) = in_turn([work], setting.runs)
+        works = (lambda: sum(map(O200K.count, texts)), partial(_summarize, sessions, tokens))
+        floor, taken = in_turn(works, setting.runs)
         each = Spread(tuple(value / len(sessions) for value in taken.values))
         speed = size / 1e6 / (taken.median / 1e3)
-        row = (f"{tokens:,}", each.text(), number(speed), number(1e3 / each.median))
+        ratio = taken.over(floor).text()
+        row = (f"{tokens:,}", each.text(), ratio, number(speed), number(1e3 / each.median))
         table.rows.append(row)
     return [table]
 
@@ -53,9 +61,7 @@ def _sessions() -> tuple[str, list[Sequence[Message]]]:
 def _summarize(sessions: Sequence[Sequence[Message]], tokens: int) -> None:
     for messages in sessions:
         summarizer = ExtractiveSummarizer(TokenCounter(ColdEstimator()))
-        request = SummaryRequest(
-            messages=messages, max_tokens=tokens, max_instruction_tokens=tokens // 3
-        )
+        request = SummaryRequest(messages=messages, max_tokens=tokens)
         asyncio.run(_once(summarizer, request))
 
 

@@ -1,8 +1,8 @@
 """`python -m bench.versus SRC… [--rounds N] [--only TEXT]`: the same work by several trees,
 so that what a change costs is told from what the machine does meanwhile.
 
-Each tree has a process of its own; they do each work in turn, A B C A B C …. CPU times; ratios are
-medians over the rounds, round by round.
+Each tree has a process of its own; they do each work in turn, A B C A B C …. CPU times; the first
+tree is what the others are divided by, round by round.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -19,7 +18,7 @@ from functools import partial
 from pathlib import Path
 
 from bench.histories import Record, history
-from bench.measuring import REPO_ROOT, WINDOWS, CannotMeasure, Spread, Table, Work, cpu_ms, number
+from bench.measuring import REPO_ROOT, WINDOWS, CannotMeasure, Spread, Table, Work, cpu_ms
 from bench.session import session
 from bench.whole import LIMIT, load
 from compact.managers.compress import compress
@@ -122,9 +121,9 @@ def table(sources: Sequence[str], rounds: int, only: str = "") -> Table:
     found = Table(f"{rounds} rounds in turn, CPU ms", ("", *sources, *ratios))
     for work in (work for work in trees[0].works if only in work):
         taken = [[tree.ms(work) for tree in trees] for _ in range(rounds + 1)][1:]
-        columns = [Spread(values).text() for values in zip(*taken, strict=True)]
-        by = ([row[i] / row[0] for row in taken] for i in range(1, len(trees)))
-        found.rows.append((work, *columns, *(number(statistics.median(each)) for each in by)))
+        columns = [Spread(values) for values in zip(*taken, strict=True)]
+        columns += [column.over(columns[0]) for column in columns[1:]]
+        found.rows.append((work, *(column.text() for column in columns)))
     for tree in trees:
         tree.close()
     return found

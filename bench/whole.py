@@ -25,7 +25,6 @@ from compact.managers.compress import compress
 
 LIMIT = 32_000
 MOST_PASSES = 20.0
-MOST_SECONDS = 1.0
 MOST_MEMORY = 2.0
 SAMPLE_TOKENS = 244_000
 STATUS, RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
@@ -47,12 +46,12 @@ def measure(setting: Setting) -> list[Table]:
             f"{about['bytes'] / 1e6:.2f} MB. The result has {about['after']:,} tokens."
         ],
     )
-    ratio = cpu.median / passes.median
+    ratio = cpu.over(passes)
     table.rows = [
         ("one tokenizer pass over its text, CPU ms", passes.text()),
         ("compress(), CPU ms", cpu.text()),
         ("compress(), wall ms", wall.text()),
-        ("compress() ÷ tokenizer pass", number(ratio)),
+        ("compress() ÷ tokenizer pass", ratio.text()),
         ("parsed messages, MB (tracemalloc)", number(memory["parsed"] / 1e6)),
         ("most held in compress(), with them, MB (tracemalloc)", number(memory["peak"] / 1e6)),
     ]  # fmt: skip
@@ -62,8 +61,7 @@ def measure(setting: Setting) -> list[Table]:
             ("resident memory: further rise in compress(), MB", number(resident["rise"] / 1e6)),
         ]
     table.checks = [
-        Check("compress() ÷ one tokenizer pass", ratio, MOST_PASSES),
-        Check("compress(), wall", wall.median / 1e3, MOST_SECONDS, " s"),
+        Check("compress() ÷ one tokenizer pass", ratio.median, MOST_PASSES),
         Check("peak memory ÷ parsed messages", memory["peak"] / memory["parsed"], MOST_MEMORY),
     ]
     return [table]
