@@ -1,1 +1,1 @@
-"""Speed, measured: `python -m bench`. Quality lives in `evals/`."""
+"""Speed and structure, measured: `python -m bench`. Quality lives in `evals/`."""
