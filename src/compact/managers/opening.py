@@ -220,9 +220,10 @@ def format_of_all(state: SessionState, given: Sequence[Message | Mapping[str, An
     """
     told = (format_instead(m, state.wire.name) for m in given if not isinstance(m, Message))
     other = next(filter(None, told), None)
+    if other is None:
+        return None
     branch = state.store.branch(state.branch_id)
-    is_other = other is not None and _reads_the_same(state.store, branch, format_named(other))
-    return other if is_other else None
+    return other if _reads_the_same(state.store, branch, format_named(other)) else None
 
 
 def _state(
