@@ -3,6 +3,8 @@
 import importlib
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from compact.errors import UnknownModel
 from compact.providers import tokenizers
@@ -95,3 +97,26 @@ def test_unknown_names_are_refused_with_the_known_ones() -> None:
     assert tokenizers.tokenizer_of_model("openai:gpt-4o-mini") == "o200k"
     assert tokenizers.tokenizer_of_model("gpt-4") == "cl100k"
     assert tokenizers.tokenizer_of_model("anthropic/claude-sonnet-4-5") == "claude"
+
+
+PIECES = ("word", "the ", " a", " ", "  ", "\n", "\r\n", "\t", "A", "Ab", "é", "cafe\u0301", "漢字",
+          "1", "23 ", "don't", "'s", "!", "/", "//\n", "(x)", "\u00a0", "🙂", "\n\n")  # fmt: skip
+
+
+@pytest.mark.parametrize("name", tokenizers.VOCABULARIES)
+@given(parts=st.lists(st.sampled_from(PIECES), max_size=40))
+def test_slices_count_what_the_whole_counts(name: str, parts: list[str]) -> None:
+    """Cut at every place where one may cut (FR-1)."""
+    text, estimator = "".join(parts), tokenizers.TiktokenEstimator(name)
+    whole = estimator.count(text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tokenizers, "CHUNK", 1)
+        assert "".join(tokenizers.slices(text)) == text
+        assert estimator.count(text) == whole
+
+
+def test_a_long_text_is_counted_in_slices() -> None:
+    """So that other threads run between; what can be cut nowhere is one slice (NFR-1)."""
+    long = "the quick brown fox " * 20_000
+    assert max(map(len, tokenizers.slices(long))) < tokenizers.CHUNK + 20
+    assert tokenizers.slices("x" * 200_000) == ["x" * 200_000]
