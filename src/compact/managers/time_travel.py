@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from compact.core.changes import Change, GoalsSet, ModeSet
+from compact.core.context import ActiveContext
 from compact.core.goals import Goal
 from compact.core.policy import CompactPolicy
 from compact.core.sessions import Branch, Move, Projection, Purpose, Snapshot
@@ -120,6 +121,20 @@ def branch_off(state: SessionState, view: View, at: int) -> Branch:
 
     view.go("restore", choose)
     return state.store.branch(state.branch_id)
+
+
+def context_at(view: View, length: int) -> ActiveContext:
+    """What a model saw when the session had so many messages."""
+    counted, state = view.counted, view.counted.state
+    move = view.move_at(length)
+    projection = _projection(state, move.projection_id if move else None)
+    tracked = projection.at if projection else 0
+    goals = goals_by(state, length, view.window.usable, tracked=tracked)
+    fold = counted.fold(counted.preamble(view.size, goals, mode=state.mode_before(length)))
+    if projection is not None:
+        fold.take(projection)
+    fold.follow(length)
+    return fold.context()
 
 
 def on_new_branch(

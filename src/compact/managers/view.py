@@ -30,7 +30,6 @@ from compact.managers.breaker import Breaker
 from compact.managers.counted_session import CountedSession
 from compact.managers.drafts import Draft, DraftBase
 from compact.managers.exclusive import Exclusive
-from compact.managers.goal_tracking import goals_by
 from compact.managers.shared_checkpoints import standing_in
 from compact.managers.state import ALL_MOVES
 from compact.wiring import nobody
@@ -125,21 +124,6 @@ class View:
     def context(self) -> ActiveContext:
         """The active context as a value."""
         return self._fold.context()
-
-    def context_at(self, length: int) -> ActiveContext:
-        """What a model saw when the session had so many messages."""
-        state = self._state
-        move = self.move_at(length)
-        name = move.projection_id if move is not None else None
-        projection = None if name is None else state.projection(name)
-        tracked = projection.at if projection else 0
-        goals = goals_by(state, length, self.window.usable, tracked=tracked)
-        mode = state.mode_before(length)
-        fold = self.counted.fold(self.counted.preamble(self.size, goals, mode=mode))
-        if projection is not None:
-            fold.take(projection)
-        fold.follow(length)
-        return fold.context()
 
     def move_at(self, length: int) -> Move | None:
         """The move that was in force when the session had so many messages."""

@@ -71,4 +71,4 @@ class GoingBack(Looking):
         """
         if not 0 <= at <= len(self.history):
             raise NotFound(f"session {self.id!r} has {len(self.history)} messages, not {at}")
-        return self._session.view.context_at(at)
+        return time_travel.context_at(self._session.view, at)
