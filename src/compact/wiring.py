@@ -33,7 +33,6 @@ from compact.providers import tokenizers
 if TYPE_CHECKING:
     from compact.core.changes import Change
     from compact.core.sessions import Entry, Session
-    from compact.providers.ollama_chat import Offered as Offered
     from compact.storage.sqlite.repair import RepairReport as RepairReport
     from compact.storage.transcripts.transcript import Transcript as Transcript
     from compact.telemetry.bus import EventBus
@@ -240,29 +239,6 @@ def leads_to(key: str) -> str | None:
     from compact.providers import clients
 
     return clients.leads_to(parse_key(key))
-
-
-async def offered_by(server: str) -> list[Offered]:
-    """The models that a server has: `ollama`, or an address such as `http://host:8080/v1`.
-
-    Raises:
-        InvalidInput: the text names no server.
-        ModelFailed: it does not answer, or something else than a list.
-    """
-    from compact.providers import offered
-
-    return await offered.offered_by(server)
-
-
-def offered_key(server: str, name: str) -> str:
-    """The key of a model that a server has.
-
-    Raises:
-        InvalidInput: the text names no server.
-    """
-    from compact.providers import offered
-
-    return offered.key_of(server, name)
 
 
 def session_store(store: str | Path | SessionStore | None) -> SessionStore:

@@ -39,19 +39,6 @@ _FINISH: Mapping[str, Finish] = {"stop": "stop", "length": "length"}
 
 
 @dataclass(frozen=True, slots=True)
-class Offered:
-    """A model that a server has."""
-
-    name: str
-    size: int | None = None
-    """Bytes on disk."""
-    parameters: str = ""
-    """How many it has, as the server writes it: `8.2B`."""
-    quantization: str = ""
-    family: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class _Shown:
     """What a server says of the model."""
 
@@ -168,16 +155,6 @@ class OllamaChat:
             self._shown = _shown(await self._post("/api/show", {"model": self._name}))
         return self._shown.limits
 
-    async def models(self) -> list[Offered]:
-        """The models that the server has.
-
-        Raises:
-            ModelUnavailable, ModelRefused: as `ChatModel.complete`.
-        """
-        listed = await self._post("/api/tags", None)
-        rows = listed.get("models")
-        return [_offered(r) for r in rows or () if isinstance(r, Mapping)]
-
     async def aclose(self) -> None:
         """Close all connections; the next request opens others."""
         await self._clients.aclose()
@@ -240,13 +217,12 @@ class OllamaChat:
             client._client.headers["authorization"] = f"Bearer {key}"
         return client
 
-    async def _post(self, path: str, body: Mapping[str, Any] | None) -> dict[str, Any]:
+    async def _post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
         with self._failing():
             client = await self._clients.current()
-            method = "GET" if body is None else "POST"
             async with asyncio.timeout(self._timeout):
                 # the package has no public way to have the JSON as it is
-                answer = await client._request(dict, method, path, json=body)
+                answer = await client._request(dict, "POST", path, json=body)
             return self._readable(answer)
 
     async def _lines(
@@ -342,17 +318,4 @@ def _shown(answer: Mapping[str, Any]) -> _Shown:
             trained=trained if isinstance(trained, int) and trained > 0 else None,
         ),
         tuple(map(str, said)) if isinstance(said, list) else None,
-    )
-
-
-def _offered(row: Mapping[str, Any]) -> Offered:
-    details = row.get("details")
-    details = details if isinstance(details, Mapping) else {}
-    size = row.get("size")
-    return Offered(
-        name=str(row.get("model") or row.get("name") or ""),
-        size=size if isinstance(size, int) else None,
-        parameters=str(details.get("parameter_size") or ""),
-        quantization=str(details.get("quantization_level") or ""),
-        family=str(details.get("family") or ""),
     )

@@ -5,16 +5,14 @@ from __future__ import annotations
 import os
 import sys
 
-from compact.apps.cli.interrupts import INTERRUPTED, TRACEBACK, ending_at_once, is_interrupt
+from compact.apps import cli
+from compact.apps.cli.interrupts import INTERRUPTED, TRACEBACK, is_interrupt
 
 
 def run() -> None:
     """Run the command line, and end the process with its exit code."""
     try:
-        with ending_at_once():
-            from compact.apps.cli.main import main
-
-        code = main()
+        code = cli.main.main()
     except BaseException as error:
         if os.environ.get(TRACEBACK) or not is_interrupt(error):
             raise

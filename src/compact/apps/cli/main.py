@@ -1,18 +1,36 @@
-"""`compactctl`: the table of its commands, and the one place that catches everything."""
+"""`compactctl`: the list of its commands, and the one place that catches everything."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Annotated, TextIO
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, TextIO
 
 import typer
 from typer.core import TyperGroup
+from typer.main import get_command, get_group
 
+import compact as package
+from compact.apps import cli
+from compact.apps.cli.commands import (
+    checkpoints,
+    compact,
+    context,
+    demo,
+    diff,
+    doctor,
+    exchange,
+    goals,
+    history,
+    models,
+    sessions,
+    snapshots,
+    tokens,
+    validate_config,
+)
 from compact.apps.cli.interrupts import TRACEBACK
-from compact.apps.cli.lazy import PLAIN, LazyCommand, ListByDefault, group_of
 
 HELP = """Fit any conversation into any model's window, and keep every word reachable.
 
@@ -29,66 +47,31 @@ Examples:
   compactctl context session
 """
 
-COMMANDS: Mapping[str, tuple[str, str]] = {
-    "compact": ("compact", "Fit a conversation into a number of tokens."),
-    "dry-run": ("compact", "Show what compact would do, and why."),
-    "diff": ("diff", "Show before and after, message by message."),
-    "tokens": ("tokens", "Show where the tokens go."),
-    "validate-config": ("validate_config", "Check the settings, and show where each came from."),
-    "models": ("models", "Show what is known about models."),
-    "demo": ("demo", "Compress the bundled sample of 511 messages."),
-    "history": ("history", "Read a session's history, the newest message last."),
-    "context": (
-        "context",
-        "Show a session as a model sees it now, or saw it at N messages.",
-    ),
-    "recall": ("history", "Search a session's whole history by words, the best match first."),
-    "expand": (
-        "history",
-        "Show the original messages behind a checkpoint, a message or a tool call.",
-    ),
-    "checkpoints": ("checkpoints", "Show a session's checkpoints as a tree, or read one."),
-    "snapshot": ("snapshots", "Save the state of a session, to restore it later."),
-    "restore": (
-        "snapshots",
-        "Continue from a snapshot: its messages, checkpoints, goals and policy.",
-    ),
-    "undo": ("snapshots", "Undo the last compression, restore or branch of a session."),
-    "redo": ("snapshots", "Reverse the last undo."),
-    "branch": ("snapshots", "Start a new branch from a session's first N messages."),
-    "doctor": ("doctor", "Check what is installed, and prove that it works."),
-    "sessions list": ("sessions", "List the sessions, the most recently changed last."),
-    "sessions show": ("sessions", "Show an overview of a session."),
-    "sessions import": (
-        "sessions_import",
-        "Import a conversation from a file as a new session.",
-    ),
-    "sessions export": (
-        "sessions_export",
-        "Write one branch of a session to a file, in full, whatever was compressed.",
-    ),
-    "sessions compress": ("sessions", "Compress a session now, and report what was done."),
-    "sessions put-aside": (
-        "sessions",
-        "Show models only the head and tail of a message that fits in no window.",
-    ),
-    "sessions delete": ("sessions", "Delete a session for good, after asking."),
-    "goals list": ("goals", "List a session's goals and their progress."),
-    "goals add": ("goals", "Add a goal to a session: it is in every prompt from now on."),
-    "goals done": (
-        "goals",
-        "Mark a goal as reached: it leaves the prompts and stays in the list.",
-    ),
-    "goals drop": ("goals", "Give up a goal: it leaves the prompts and stays in the list."),
-    "goals pause": ("goals", "Pause a goal: it leaves the prompts until `goals resume`."),
-    "goals resume": ("goals", "Make a goal active again, whatever its status."),
-    "goals confirm": (
-        "goals",
-        "Confirm a goal that a model set: prompts show it as yours, and no model can end it.",
-    ),
-}
-"""Command → its module in `commands`, and the first sentence of its help. The function is called as
-the command is: `sessions put-aside` is `sessions_put_aside`.
+
+class ListByDefault(TyperGroup):
+    """A group in which what is no command is an argument of its command `list`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - Typer's own click
+        """Put `list` before what is no command."""
+        if args and not args[0].startswith("-") and args[0] not in self.commands:
+            args = ["list", *args]
+        return super().parse_args(ctx, args)
+
+
+COMMANDS: Sequence[Callable[..., None]] = (
+    *(compact.compact, compact.dry_run, diff.diff, tokens.tokens),
+    *(validate_config.validate_config, models.models, demo.demo),
+    *(history.history, context.context, history.recall, history.expand, checkpoints.checkpoints),
+    *(snapshots.snapshot, snapshots.restore, snapshots.undo, snapshots.redo, snapshots.branch),
+    doctor.doctor,
+    *(sessions.sessions_list, sessions.sessions_show, exchange.sessions_import),
+    *(exchange.sessions_export, sessions.sessions_compress, sessions.sessions_put_aside),
+    sessions.sessions_delete,
+    *(goals.goals_list, goals.goals_add, goals.goals_done, goals.goals_drop, goals.goals_pause),
+    *(goals.goals_resume, goals.goals_confirm),
+)
+"""The commands in the order help lists them. A command is called as its function is:
+`sessions_put_aside` is `sessions put-aside`.
 """
 
 GROUPS: Mapping[str, tuple[type[TyperGroup], str]] = {
@@ -122,15 +105,18 @@ Examples:
 }
 """Group → what it does with its arguments, and its help."""
 
-TAKES_NUMBERS = {"expand", "sessions put-aside"}
+TAKES_NUMBERS = {"expand", "sessions_put_aside"}
 """Commands that are given a message's number, which may be negative and is no option then."""
+PLAIN: Mapping[str, Any] = {
+    "add_completion": False,
+    "rich_markup_mode": None,
+    "pretty_exceptions_enable": False,
+}
 
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version  # takes a while
-
-        print(f"compactctl {version('compactctl')}")
+        print(f"compactctl {package.__version__}")
         raise typer.Exit
 
 
@@ -150,22 +136,31 @@ def _root(
 
 
 def command_line() -> TyperGroup:
-    """All commands; none of their modules is imported yet."""
-    found: dict[str, dict[str, LazyCommand]] = {"": {}, **{name: {} for name in GROUPS}}
-    for full_name, (module, line) in COMMANDS.items():
-        group, _, name = full_name.rpartition(" ")
-        settings = {"ignore_unknown_options": True} if full_name in TAKES_NUMBERS else {}
-        place = f"{module}:{full_name.replace(' ', '_').replace('-', '_')}"
-        found[group][name] = LazyCommand(name, place, line, settings)
+    """All commands."""
+    found: dict[str, dict[str, Any]] = {"": {}, **{name: {} for name in GROUPS}}
+    for work in COMMANDS:
+        first, _, rest = work.__name__.partition("_")
+        group, name = (first, rest) if first in GROUPS else ("", work.__name__)
+        one = typer.Typer(**PLAIN)
+        settings = {"ignore_unknown_options": work.__name__ in TAKES_NUMBERS}
+        one.command(name.replace("_", "-"), context_settings=settings)(work)
+        made = get_command(one)
+        found[group][made.name or ""] = made
     groups = {}
     for name, (kind, text) in GROUPS.items():
         app = typer.Typer(name=name, cls=kind, help=text, **PLAIN)
-        app.callback(invoke_without_command=True)(_help)
-        groups[name] = group_of(app, found[name])
+        groups[name] = _group(app, _help, found[name])
     options = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
     app = typer.Typer(name="compactctl", help=HELP, context_settings=options, **PLAIN)
-    app.callback(invoke_without_command=True)(_root)
-    return group_of(app, {**found[""], **groups})
+    return _group(app, _root, {**found[""], **groups})
+
+
+def _group(app: typer.Typer, start: Callable[..., None], commands: Mapping[str, Any]) -> TyperGroup:
+    """The group that an app describes, with these commands."""
+    app.callback(invoke_without_command=True)(start)
+    group = get_group(app)
+    group.commands.update(commands)
+    return group
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -182,11 +177,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BaseException as error:
         if os.environ.get(TRACEBACK):
             raise
-        from compact.apps.cli.errors import ending_of, say  # takes a while: what hides secrets
-
-        code, line = ending_of(error)
+        code, line = cli.errors.ending_of(error)
         if line is not None:
-            say(line)
+            cli.errors.say(line)
         _let_go_of(sys.stdout)
         _let_go_of(sys.stderr)
     return code if isinstance(code, int) else 0

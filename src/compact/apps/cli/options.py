@@ -15,6 +15,8 @@ from typing import Annotated, Any, get_type_hints
 import typer
 from typer.models import ArgumentInfo
 
+from compact.apps import cli
+from compact.apps.cli.told import Telling
 from compact.core.sizes import share_in, size_in
 
 EXAMPLES = "Examples:"
@@ -270,9 +272,10 @@ class OpenOptions(OneSessionOptions):
 # --- from options to a command --------------------------------------------------------------------
 
 
-def command(run: Callable[..., None]) -> Callable[..., None]:
+def command(run: Callable[..., Telling]) -> Callable[..., None]:
     """Make a function a command. Its first parameter is a value of the options that it has in
-    common with others; the other parameters are options of its own, which help shows first.
+    common with others; the other parameters are options of its own, which help shows first. What
+    it tells is printed, as JSON or for a person.
     """
     hints = get_type_hints(run, include_extras=True)
     first, *own = inspect.signature(run).parameters.values()
@@ -297,7 +300,7 @@ def command(run: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(run)
     def called(**given: Any) -> None:  # noqa: ANN401 - Typer has checked them against the hints
         value = kind(**{name: given.pop(name) for name in shared})
-        run(value, **given)
+        cli.render.tell(run(value, **given), as_json=value.json)
 
     called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # read by Typer
     called.__doc__ = (inspect.getdoc(run) or "").replace(EXAMPLES, f"\b\n{EXAMPLES}")

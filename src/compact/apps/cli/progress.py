@@ -7,6 +7,7 @@ import threading
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from compact.apps import cli
 from compact.apps.cli.errors import say
 from compact.core.events import (
     Event,
@@ -90,11 +91,8 @@ class Progress:
                 self._told.append(sentence(event))
 
     def _show(self) -> None:
-        try:
-            from rich.console import Console
-        except ImportError:  # whatever is missing is said when the work ends
-            return
+        screen = cli.render.Console(stderr=True)
         with self._lock:
             if not self._ended:
-                self._status = Console(stderr=True).status(f"{self._text}…")
+                self._status = screen.status(f"{self._text}…")
                 self._status.start()

@@ -1,6 +1,6 @@
-"""The commands, one module for each or for a few that belong together: `history` has `recall` and
-`expand` too, `compact` has `dry-run`, `snapshots` has `snapshot`, `restore`, `undo`, `redo` and
-`branch`, `sessions` has what is neither import nor export. The table in `main` says it of each.
+"""The commands, one module for each or for a few that belong together. Each is a function whose
+docstring is its help, and which yields what is told.
 
-A module is imported when one of its commands is called, so that all import at their heads.
+These modules are imported for every help. What takes long to import is a name of
+`compact.apps.cli`.
 """

@@ -6,12 +6,9 @@ from typing import Annotated, Literal
 
 import typer
 
-from compact.apps.cli import output, render
-from compact.apps.cli.errors import Stop
-from compact.apps.cli.jobs import planned
+from compact.apps import cli
 from compact.apps.cli.options import Out, PlanOptions, command, flag
-from compact.apps.cli.progress import Progress
-from compact.wiring import write_transcript
+from compact.apps.cli.told import Aside, Telling
 
 
 @command
@@ -27,7 +24,7 @@ def compact(
         ),
     ] = "file",
     force: Annotated[bool, flag("--force", "Allow OUT to replace FILE itself.")] = False,
-) -> None:
+) -> Telling:
     """Fit a conversation into a number of tokens.
 
     The result keeps its format if that can be written. Otherwise it becomes chat completions, which
@@ -43,30 +40,25 @@ def compact(
       cat chat.json | compactctl compact - --max-tokens 4000 --render text | less
     """
     if options.json and out is None:
-        raise Stop("--json prints the plan where the result would go: give -o OUT, or use dry-run")
-    output.check_name("-o", out)
-    if out and not force and output.is_same_file(out, options.file):
-        raise Stop(f"{out} is the input itself; --force replaces it")
-    with Progress("Reading") as progress:
-        job, plan = planned(options, progress)
+        raise cli.errors.Stop(
+            "--json prints the plan where the result would go: give -o OUT, or use dry-run"
+        )
+    cli.output.check_name("-o", out)
+    if out and not force and cli.output.is_same_file(out, options.file):
+        raise cli.errors.Stop(f"{out} is the input itself; --force replaces it")
+    with cli.progress.Progress("Reading") as progress:
+        job, plan = cli.jobs.planned(options, progress)
         progress.now("Writing")
-        if form == "text":
-            text = plan.context.render_text() + "\n"
-        else:
-            context = plan.context.messages
-            text = write_transcript(job.transcript, context, pre_tokens=plan.tokens_before)
-    size = output.write(out, text)
-    if options.json:
-        output.print_json({**render.plan_json(plan, job), "out": out})
-        return
-    report = render.console(on_stderr=True)
-    render.show_plan(report, plan, job)
+        text = cli.jobs.written(job, plan, as_text=form == "text")
+    size = cli.output.write(out, text)
+    yield {**cli.views.plan_json(plan, job), "out": out}
+    yield from (Aside(part) for part in cli.views.plan_parts(plan, job))
     if size is not None:
-        render.show(report, f"wrote {out} ({size:,} bytes)")
+        yield Aside(f"wrote {out} ({size:,} bytes)")
 
 
 @command
-def dry_run(options: PlanOptions) -> None:
+def dry_run(options: PlanOptions) -> Telling:
     """Show what compact would do, and why.
 
     Lists each step and the tokens it frees, the floor, and the fate of the messages. Writes
@@ -76,9 +68,7 @@ def dry_run(options: PlanOptions) -> None:
       compactctl dry-run session.jsonl --max-tokens 8000
       compactctl dry-run session.jsonl --max-tokens 8000 --summarizer off --json
     """
-    with Progress("Reading") as progress:
-        job, plan = planned(options, progress)
-    if options.json:
-        output.print_json(render.plan_json(plan, job))
-        return
-    render.show_plan(render.console(), plan, job, details=True)
+    with cli.progress.Progress("Reading") as progress:
+        job, plan = cli.jobs.planned(options, progress)
+    yield cli.views.plan_json(plan, job)
+    yield from cli.views.plan_parts(plan, job, details=True)

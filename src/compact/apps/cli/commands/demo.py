@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from importlib import resources
+from pathlib import Path
 from typing import Annotated
 
-from compact.apps.cli import output, render
-from compact.apps.cli.errors import Stop
-from compact.apps.cli.jobs import Job, plan_of
+from compact.apps import cli
 from compact.apps.cli.options import CountOptions, command, number_option, text_option
-from compact.apps.cli.settings import settings_of
-from compact.apps.cli.words import visible
-from compact.wiring import read_transcript, token_counter_of
+from compact.apps.cli.told import Aside, Styled, Telling
 
 SAMPLE = "harbour.jsonl"
 KEY = b"a key for all to see"
@@ -34,7 +30,7 @@ def demo(
     save: Annotated[
         str | None, text_option("FILE", "Only write the sample to FILE, to try commands with.")
     ] = None,
-) -> None:
+) -> Telling:
     """Compress the bundled sample of 511 messages.
 
     A developer and an assistant build a harbour's booking service. Works offline, with no key and
@@ -45,41 +41,33 @@ def demo(
       compactctl demo --max-tokens 4000
       compactctl demo --save harbour.jsonl
     """
-    settings = settings_of(options)
-    data = resources.files("compact.apps.cli").joinpath("sample", SAMPLE).read_bytes()
+    data = Path(__file__).parents[1].joinpath("sample", SAMPLE).read_bytes()
     if save is not None:
-        _save(save, data, as_json=options.json)
+        yield from _saved(save, data)
         return
-    transcript = read_transcript(SAMPLE, data=data)
-    job = Job(settings, transcript, token_counter_of(settings, transcript.wire))
-    plan = plan_of(job, max_tokens, key=KEY)
-    if options.json:
-        output.print_json(render.plan_json(plan, job))
-        return
-    out = render.console()
-    render.show_plan(out, plan, job)
+    job = cli.jobs.job_in(cli.settings.settings_of(options), SAMPLE, data)
+    plan = cli.jobs.plan_of(job, max_tokens, key=KEY)
+    yield cli.views.plan_json(plan, job)
+    yield from cli.views.plan_parts(plan, job)
     if plan.checkpoint is not None:
         shown = next(m for m in plan.context.messages if m.id == plan.checkpoint.id)
-        lines = visible(shown.text).splitlines()
-        out.print(f"\n[bold]The checkpoint begins[/bold] ({len(lines)} lines):\n")
-        for line in lines[:SHOWN_LINES]:
-            out.print(render.Text(line), overflow="ellipsis", no_wrap=True)
-        out.print("…" if len(lines) > SHOWN_LINES else "")
-    out.print(render.Text(NEXT))
+        lines = shown.text.splitlines()
+        yield f"\nThe checkpoint begins ({len(lines)} lines):\n"
+        yield from (Styled(line, is_row=True) for line in lines[:SHOWN_LINES])
+        yield "…" if len(lines) > SHOWN_LINES else ""
+    yield NEXT
 
 
-def _save(file: str, data: bytes, *, as_json: bool) -> None:
+def _saved(file: str, data: bytes) -> Telling:
     """Write the sample, but never over another file.
 
     Raises:
         Stop: there is a file of that name which holds something else.
     """
-    output.check_name("--save", file)
-    start = output.beginning_of(file, len(data) + 1)
+    cli.output.check_name("--save", file)
+    start = cli.output.beginning_of(file, len(data) + 1)
     if start and start != data:
-        raise Stop(f"{file} already exists and is not the sample; give another name")
-    size = output.write_file(file, data.decode())
-    if as_json:
-        output.print_json({"saved": file, "bytes": size})
-    else:
-        render.tell(f"wrote {file} ({size:,} bytes)")
+        raise cli.errors.Stop(f"{file} already exists and is not the sample; give another name")
+    size = cli.output.write_file(file, data.decode())
+    yield {"saved": file, "bytes": size}
+    yield Aside(f"wrote {file} ({size:,} bytes)")

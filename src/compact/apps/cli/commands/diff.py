@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from rich.text import Text
-
-from compact.apps.cli import output, render
-from compact.apps.cli.changes import ShownChange, changes_of, runs_of
-from compact.apps.cli.jobs import planned
+from compact.apps import cli
 from compact.apps.cli.options import PlanOptions, command, flag
-from compact.apps.cli.progress import Progress
-from compact.apps.cli.words import one_line, visible
+from compact.apps.cli.told import Styled, Telling
+from compact.apps.cli.words import one_line
+
+if TYPE_CHECKING:
+    from compact.apps.cli.changes import ShownChange
 
 SIGNS = {"checkpoint": "+", "added": "+", "covered": "-", "masked": "~", "clipped": "~"}
 STYLES = {
@@ -35,7 +34,7 @@ def diff(
     full: Annotated[
         bool, flag("--full", "Every message separately, with its reason; new texts in full.")
     ] = False,
-) -> None:
+) -> Telling:
     """Show before and after, message by message.
 
     Shows in colour which messages are kept, pinned, masked, clipped or covered by the checkpoint,
@@ -45,24 +44,18 @@ def diff(
       compactctl diff session.jsonl --max-tokens 8000
       compactctl diff session.jsonl --max-tokens 8000 --full | less -R
     """
-    with Progress("Reading") as progress:
-        job, plan = planned(options, progress)
-        rows = changes_of(plan, job)
-    if options.json:
-        output.print_json({**render.plan_json(plan, job), "messages": [_json(r) for r in rows]})
-        return
-    out = render.console()
-    render.show_sizes(out, plan, job)
-    runs = [[row] for row in rows] if full else runs_of(rows)
-    for run in runs:
+    with cli.progress.Progress("Reading") as progress:
+        job, plan = cli.jobs.planned(options, progress)
+        rows = cli.changes.changes_of(plan, job)
+    yield {**cli.views.plan_json(plan, job), "messages": [_json(row) for row in rows]}
+    yield from cli.views.size_parts(plan, job)
+    for run in [[row] for row in rows] if full else cli.changes.runs_of(rows):
+        style = STYLES.get(run[0].fate, "")
         for line in _lines(run, full=full):
-            if full:
-                out.print(line, soft_wrap=True)
-            else:
-                out.print(line, no_wrap=True, overflow="ellipsis")
-    out.print()
-    render.show_fates(out, plan, job)
-    render.show_window(out, plan, job)
+            yield Styled(line, style, is_row=not full)
+    yield ""
+    yield from cli.views.fate_parts(plan, job)
+    yield cli.views.window_bar(plan, job)
 
 
 def _json(change: ShownChange) -> dict[str, Any]:
@@ -78,27 +71,26 @@ def _json(change: ShownChange) -> dict[str, Any]:
     }
 
 
-def _lines(run: Sequence[ShownChange], *, full: bool) -> list[Text]:
+def _lines(run: Sequence[ShownChange], *, full: bool) -> list[str]:
     """A run as lines: one that says what happened, and the text that is new."""
     first = run[0]
-    style = STYLES.get(first.fate, "")
     lines = [_summary(run) if len(run) > 1 else _row(first, full=full)]
     if full and first.why:
         lines.append(f"    {first.why}")
     if first.after is not None and first.fate in SIGNS:
-        new = visible(render.words_of(first.after)).splitlines()
+        new = cli.views.words_of(first.after).splitlines()
         shown = new if full else new[: CHECKPOINT_LINES if first.fate == "checkpoint" else 0]
         lines += [f"    | {line}" for line in shown]
         if 0 < len(shown) < len(new):
             lines.append(f"    | … {len(new) - len(shown)} more lines")
-    return [Text(line, style=style) for line in lines]
+    return lines
 
 
 def _row(change: ShownChange, *, full: bool) -> str:
     sign = SIGNS.get(change.fate, " ")
     number = "" if change.number is None else f"{change.number}"
     told = change.after if change.fate in ("masked", "clipped") and not full else change.before
-    words = one_line(render.words_of(told), 200) if told is not None else ""
+    words = one_line(cli.views.words_of(told), 200) if told is not None else ""
     size = f"{change.tokens_before:,}"
     if change.tokens_after != change.tokens_before:
         size = f"{change.tokens_before:,} > {change.tokens_after:,}"

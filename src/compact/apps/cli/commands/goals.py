@@ -7,31 +7,34 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from compact.apps.cli import output, render, stores
-from compact.apps.cli.errors import Stop
+import compact
+from compact.apps import cli
 from compact.apps.cli.options import OpenOptions, argument, command
+from compact.apps.cli.told import Aside, Table, Telling
 from compact.apps.cli.words import one_line
-from compact.core.goals import Goal, GoalStatus
+
+if TYPE_CHECKING:
+    from compact.core.goals import Goal, GoalStatus
 
 LEAST_ID = 8
 """Letters of an id that a list shows at least."""
 
 
 @command
-def goals_list(options: OpenOptions) -> None:
+def goals_list(options: OpenOptions) -> Telling:
     """List a session's goals and their progress.
 
     Examples:
       compactctl goals harbour
       compactctl goals list harbour --json
     """
-    with stores.entered(options) as ctx:
+    with cli.stores.entered(options) as ctx:
         goals = ctx.goals
-    _show(goals, options)
+    yield from _told(goals)
 
 
 @command
@@ -42,18 +45,18 @@ def goals_add(
     priority: Annotated[
         Literal["high", "medium", "low"], typer.Option(help="How important it is.")
     ] = "medium",
-) -> None:
+) -> Telling:
     """Add a goal to a session: it is in every prompt from now on.
 
     Examples:
       compactctl goals add harbour "Mend the roof before week 42." --priority high
     """
     if not text.strip():
-        raise Stop("TEXT: the goal is empty")
-    with stores.entered(options) as ctx:
-        new = Goal(text=text.strip(), priority=priority)
+        raise cli.errors.Stop("TEXT: the goal is empty")
+    with cli.stores.entered(options) as ctx:
+        new = compact.Goal(text=text.strip(), priority=priority)
         goals = ctx.set_goals([*ctx.goals, new])
-    _show(goals, options)
+    yield from _told(goals)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,78 +67,76 @@ class GoalOptions(OpenOptions):
 
 
 @command
-def goals_done(options: GoalOptions) -> None:
+def goals_done(options: GoalOptions) -> Telling:
     """Mark a goal as reached: it leaves the prompts and stays in the list.
 
     Examples:
       compactctl goals done harbour 3f2a81b0
     """
-    _set(options, status="done")
+    return _set(options, status="done")
 
 
 @command
-def goals_drop(options: GoalOptions) -> None:
+def goals_drop(options: GoalOptions) -> Telling:
     """Give up a goal: it leaves the prompts and stays in the list.
 
     Examples:
       compactctl goals drop harbour 3f2a81b0
     """
-    _set(options, status="dropped")
+    return _set(options, status="dropped")
 
 
 @command
-def goals_pause(options: GoalOptions) -> None:
+def goals_pause(options: GoalOptions) -> Telling:
     """Pause a goal: it leaves the prompts until `goals resume`.
 
     Examples:
       compactctl goals pause harbour 3f2a81b0
     """
-    _set(options, status="paused")
+    return _set(options, status="paused")
 
 
 @command
-def goals_resume(options: GoalOptions) -> None:
+def goals_resume(options: GoalOptions) -> Telling:
     """Make a goal active again, whatever its status.
 
     Examples:
       compactctl goals resume harbour 3f2a81b0
     """
-    _set(options, status="active")
+    return _set(options, status="active")
 
 
 @command
-def goals_confirm(options: GoalOptions) -> None:
+def goals_confirm(options: GoalOptions) -> Telling:
     """Confirm a goal that a model set: prompts show it as yours, and no model can end it.
 
     Examples:
       compactctl goals confirm harbour 3f2a81b0
     """
-    _set(options, confirmed=True)
+    return _set(options, confirmed=True)
 
 
-def _set(options: GoalOptions, **changed: GoalStatus | bool) -> None:
-    with stores.entered(options) as ctx:
+def _set(options: GoalOptions, **changed: GoalStatus | bool) -> Telling:
+    with cli.stores.entered(options) as ctx:
         known = [goal.id for goal in ctx.goals]
         where = f"session {ctx.id!r}"
-        wanted = stores.one_of(options.goal, known, what="goal", where=where)
+        wanted = cli.stores.one_of(options.goal, known, what="goal", where=where)
         goals = ctx.set_goals(
             [g.model_copy(update=changed) if g.id == wanted else g for g in ctx.goals]
         )
-    _show(goals, options)
+    yield from _told(goals)
 
 
-# --- what is printed ------------------------------------------------------------------------------
+# --- what is told ---------------------------------------------------------------------------------
 
 
-def _show(goals: Sequence[Goal], options: OpenOptions) -> None:
-    if options.json:
-        output.print_json([goal.model_dump(mode="json") for goal in goals])
-        return
+def _told(goals: Sequence[Goal]) -> Telling:
+    yield [goal.model_dump(mode="json") for goal in goals]
     if not goals:
-        render.tell("this session has no goals")
+        yield Aside("this session has no goals")
         return
-    length = _length(goals)
     rows = []
+    length = _length(goals)
     for goal in goals:
         reached = sum(task.status == "completed" for task in goal.subtasks)
         steps = f"{reached} of {len(goal.subtasks)}" if goal.subtasks else ""
@@ -143,7 +144,7 @@ def _show(goals: Sequence[Goal], options: OpenOptions) -> None:
         wanted = f"{'(set by a model) ' * goal.is_models}{goal.text}"
         told = "\n".join([one_line(wanted, 400), *_details(goal)])
         rows.append((one_line(goal.id[:length]), status, steps, told))
-    render.show_table(render.console(), ("id", "status", "steps", "goal"), rows)
+    yield Table(("id", "status", "steps", "goal"), rows)
 
 
 def _details(goal: Goal) -> list[str]:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from compact.apps.cli import output, render, stores
+from compact.apps import cli
 from compact.apps.cli.options import (
     PAGE,
     BranchOptions,
@@ -18,7 +18,7 @@ from compact.apps.cli.options import (
     number_option,
     position,
 )
-from compact.apps.cli.render import Row
+from compact.apps.cli.told import Styled, Telling
 from compact.apps.cli.words import counted, whole
 
 FOUND = 10
@@ -40,7 +40,7 @@ def history(
     ] = None,
     most: Most = PAGE,
     full: Annotated[bool, flag("--full", "Every message word for word.")] = False,
-) -> None:
+) -> Telling:
     """Read a session's history, the newest message last.
 
     It is complete, whatever was compressed. Page through it with --from and --most.
@@ -49,24 +49,21 @@ def history(
       compactctl history harbour
       compactctl history harbour --from 0 --most 20 --full
     """
-    with stores.opened(options) as catalog:
+    with cli.stores.opened(options) as catalog:
         session = catalog.find(options.session)
         branch = catalog.branch(session, options.branch)
         start = max(0, branch.messages - most)
         if first is not None:
             start = min(first, branch.messages)
         entries = catalog.store.read(branch.id, start, start + most)
-    rows: list[Row] = [(n, entry.message, entry.tokens) for n, entry in enumerate(entries, start)]
-    if options.json:
-        place = {"session": session.id, "branch": branch.id, "total": branch.messages}
-        output.print_json({**place, "messages": render.messages_json(rows)})
-        return
-    out = render.console()
+    rows = [(n, entry.message, entry.tokens) for n, entry in enumerate(entries, start)]
+    place = {"session": session.id, "branch": branch.id, "total": branch.messages}
+    yield {**place, "messages": cli.views.messages_json(rows)}
     page = f"{start:,} to {start + len(rows) - 1:,}" if rows else "none"
     name = whole(session.title or session.id)
     line = f"{name} · branch {branch.id} · messages {page} of {branch.messages:,}"
-    render.show_line(out, line, style="bold")
-    render.show_messages(out, rows, full=full)
+    yield Styled(whole(line), "bold")
+    yield from cli.views.messages_parts(rows, full=full)
 
 
 @command
@@ -75,28 +72,26 @@ def recall(
     *,
     query: Annotated[list[str], argument("QUERY...", "The words to look for.")],
     most: Most = FOUND,
-) -> None:
+) -> Telling:
     """Search a session's whole history by words, the best match first.
 
     Examples:
       compactctl recall harbour winter berths
       compactctl recall harbour "E_TIMEOUT" --most 3 --json
     """
-    with stores.entered(options) as ctx:
+    with cli.stores.entered(options) as ctx:
         wanted = " ".join(query)
         found = ctx.recall(wanted, limit=most)
-    if options.json:
-        listed = [
-            {"number": each.position, **each.model_dump(mode="json", exclude={"position"})}
-            for each in found
-        ]
-        output.print_json({"session": ctx.id, "query": wanted, "messages": listed})
-        return
-    out = render.console()
+    listed = [
+        {"number": each.position, **each.model_dump(mode="json", exclude={"position"})}
+        for each in found
+    ]
+    yield {"session": ctx.id, "query": wanted, "messages": listed}
     if not found:
-        render.show_line(out, f"nothing in session {ctx.id!r} shares words with {wanted!r}")
+        yield f"nothing in session {ctx.id!r} shares words with {wanted!r}"
     for each in found:
-        render.show_text(out, f"{each.position:,} · {whole(each.id)} · {each.role}", each.text)
+        head = f"{each.position:,} · {whole(each.id)} · {each.role}"
+        yield from cli.views.headed(head, each.text)
 
 
 @command
@@ -115,7 +110,7 @@ def expand(
     start: Annotated[
         int, number_option("Continue from here, as the previous page says.", position)
     ] = 0,
-) -> None:
+) -> Telling:
     """Show the original messages behind a checkpoint, a message or a tool call.
 
     Examples:
@@ -123,25 +118,20 @@ def expand(
       compactctl expand harbour 120 --json
       compactctl expand harbour 120 --max-tokens 2000 --start 7311
     """
-    with stores.entered(options) as ctx:
-        start = start
-        found = ctx.expand(stores.meant(ctx, id), max_tokens=max_tokens, start=start)
+    with cli.stores.entered(options) as ctx:
+        found = ctx.expand(cli.stores.meant(ctx, id), max_tokens=max_tokens, start=start)
         history = ctx.history
-        rows: list[Row] = [
+        rows = [
             (history.position_of(message.id), message, history.counter.message(message))
             for message in found.messages
         ]
-    if options.json:
-        sizes = {"tokens": found.tokens, "whole": found.is_whole}
-        sizes |= found.model_dump(include={"unit", "total", "start", "next"})
-        told = {"session": ctx.id, "id": id, **sizes}
-        output.print_json({**told, "messages": render.messages_json(rows)})
-        return
-    out = render.console()
-    render.show_messages(out, rows, full=True)
+    sizes = {"tokens": found.tokens, "whole": found.is_whole}
+    sizes |= found.model_dump(include={"unit", "total", "start", "next"})
+    yield {"session": ctx.id, "id": id, **sizes, "messages": cli.views.messages_json(rows)}
+    yield from cli.views.messages_parts(rows, full=True)
     if not found.is_whole:
         total = counted(found.total, found.unit.removesuffix("s"))
         end = found.total if found.next is None else found.next
         first = min(start + 1, end)
         more = f"; continue with --start {found.next}" if found.next is not None else ""
-        out.print(f"{found.unit} {first:,} to {end:,} of {total}{more}", soft_wrap=True)
+        yield f"{found.unit} {first:,} to {end:,} of {total}{more}"

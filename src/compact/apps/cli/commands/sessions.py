@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from typing import Annotated, Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
-from compact.apps.cli import output, render, stores
-from compact.apps.cli.errors import Stop
+from compact.apps import cli
 from compact.apps.cli.options import (
     PAGE,
     Keep,
@@ -24,60 +22,57 @@ from compact.apps.cli.options import (
     share,
     text_option,
 )
-from compact.apps.cli.progress import Progress
-from compact.apps.cli.stores import SessionCatalog
+from compact.apps.cli.told import Aside, Data, Part, Styled, Table, Telling
 from compact.apps.cli.words import counted, one_line, visible, whole
-from compact.core.checkpoints import Checkpoint
-from compact.core.sessions import Session
+
+if TYPE_CHECKING:
+    from compact.apps.cli.stores import SessionCatalog
+    from compact.core.checkpoints import Checkpoint
+    from compact.core.sessions import Session
 
 PURPOSES = {"recovery": "yours", "rollback": "before going back"}
 """What snapshots are for, where the store's word is not what a person calls it."""
-WIDE = 1_000
-"""Columns of a list that is no terminal's."""
+LONGEST_FACT = 1_000
+"""Characters of what is shown of an id or a name; the end of what is longer is left out."""
 
 
 @command
-def sessions_list(options: StoreOptions, *, most: Most = PAGE) -> None:
+def sessions_list(options: StoreOptions, *, most: Most = PAGE) -> Telling:
     """List the sessions, the most recently changed last.
 
     Examples:
       compactctl sessions list
       compactctl sessions list --store chat.db --scope alice --json
     """
-    with stores.opened(options) as catalog:
+    with cli.stores.opened(options) as catalog:
         known = catalog.sessions()
     page = known[:most][::-1]
-    if options.json:
-        listed = [render.session_json(session) for session in page]
-        output.print_json({"store": catalog.file, "total": len(known), "sessions": listed})
-        return
-    out = render.console()
+    listed = [cli.views.session_json(session) for session in page]
+    yield {"store": catalog.file, "total": len(known), "sessions": listed}
     if not known:
         where = "" if options.scope is None else f" in scope {options.scope!r}"
-        render.show_line(out, f"{catalog.file}: no sessions{where}")
+        yield f"{catalog.file}: no sessions{where}"
         return
     if len(known) > len(page):
         older = counted(len(known) - len(page), "older one")
-        out.print(f"{older}: --most {len(known)} shows all")
-    if not out.is_terminal:  # whoever reads ids from a pipe wants them whole, and on one line
-        out.width = WIDE
+        yield f"{older}: --most {len(known)} shows all"
     rows = [
         (
             whole(session.id),
             one_line(session.title or "", 60),
             session.branch.messages,
             session.branch.tokens,
-            render.time_of(session.updated_at),
+            cli.views.time_of(session.updated_at),
             one_line(session.scope, 30),
         )
         for session in page
     ]
     names = ("session", "title", "messages", "tokens", "changed", "scope")
-    render.show_table(out, names, rows, right=("messages", "tokens"))
+    yield Table(names, rows, right=("messages", "tokens"), is_list=True)
 
 
 @command
-def sessions_show(options: OpenOptions) -> None:
+def sessions_show(options: OpenOptions) -> Telling:
     """Show an overview of a session.
 
     Counts its messages and the tokens of its current context; lists branches, snapshots and goals.
@@ -86,12 +81,12 @@ def sessions_show(options: OpenOptions) -> None:
       compactctl sessions show harbour
       compactctl sessions show harbour --window 32000 --json
     """
-    with stores.opened(options) as catalog:
+    with cli.stores.opened(options) as catalog:
         session = catalog.find(options.session)
-        ctx = stores.context_of(catalog, session)
+        ctx = cli.stores.context_of(catalog, session)
         told: dict[str, Any] = {
-            **render.session_json(session),
-            "now": render.standing_json(ctx),
+            **cli.views.session_json(session),
+            "now": cli.views.standing_json(ctx),
             "usable": ctx.window.usable,
             "trigger": ctx.window.trigger,
             "goals": [goal.model_dump(mode="json") for goal in ctx.goals],
@@ -101,53 +96,50 @@ def sessions_show(options: OpenOptions) -> None:
                 for snapshot in ctx.snapshots()
             ],
         }
-        if options.json:
-            output.print_json(told)
-            return
-        line = render.standing_line(ctx)
-    out = render.console()
-    render.show_line(out, session.title or session.id, style="bold", most=200)
-    out.print(render.Text(line))
-    _show_facts(out, told, session)
+        line = cli.views.standing_line(ctx)
+    yield told
+    yield Styled(one_line(session.title or session.id, 200), "bold")
+    yield line
+    yield _facts(told, session)
     if len(told["branches"]) > 1:
-        _show_branches(out, told)
+        yield ""
+        yield _branches(told)
     if told["snapshots"]:
-        _show_snapshots(out, told)
+        yield ""
+        yield _snapshots(told)
 
 
-def _show_facts(out: Console, told: dict[str, Any], session: Session) -> None:
+def _facts(told: dict[str, Any], session: Session) -> Table:
     names = ("id", "scope", "model", "format", "tokenizer")
-    rows = [(name, one_line(str(told[name]), WIDE)) for name in names if told[name]]
+    rows = [(name, one_line(str(told[name]), LONGEST_FACT)) for name in names if told[name]]
     rows += [
-        ("created", render.time_of(session.created_at)),
-        ("changed", render.time_of(session.updated_at)),
+        ("created", cli.views.time_of(session.created_at)),
+        ("changed", cli.views.time_of(session.updated_at)),
         ("whole history", counted(told["tokens"], "token")),
         ("a prompt may use", counted(told["usable"], "token")),
         ("compressed from", f"{counted(told['trigger'], 'token')} on"),
     ]
     for goal in told["goals"]:
         rows.append(("goal", one_line(f"{goal['text']} ({goal['status']})", 200)))
-    render.show_table(out, ("", ""), rows)
+    return Table(("", ""), rows)
 
 
-def _show_branches(out: Console, told: dict[str, Any]) -> None:
+def _branches(told: dict[str, Any]) -> Table:
     rows = []
     for branch in told["branches"]:
         start = f"{branch['parent']} at {branch['fork']:,}" if branch["parent"] else ""
         mark = " (open)" if branch["id"] == told["branch"] else ""
         rows.append((whole(branch["id"]) + mark, branch["messages"], one_line(start)))
-    out.print()
-    render.show_table(out, ("branch", "messages", "starts from"), rows, right=("messages",))
+    return Table(("branch", "messages", "starts from"), rows, right=("messages",))
 
 
-def _show_snapshots(out: Console, told: dict[str, Any]) -> None:
+def _snapshots(told: dict[str, Any]) -> Table:
     rows = []
     for snapshot in told["snapshots"]:
         purpose = PURPOSES.get(snapshot["purpose"], snapshot["purpose"])
         note = one_line(snapshot["note"], 60)
         rows.append((whole(snapshot["id"]), snapshot["at"], purpose, note))
-    out.print()
-    render.show_table(out, ("snapshot", "at", "purpose", "note"), rows, right=("at",))
+    return Table(("snapshot", "at", "purpose", "note"), rows, right=("at",))
 
 
 @command
@@ -172,7 +164,7 @@ def sessions_compress(
         ),
     ] = None,
     keep: Keep = None,
-) -> None:
+) -> Telling:
     """Compress a session now, and report what was done.
 
     The history stays as it is; `undo` reverses the compression.
@@ -183,39 +175,38 @@ def sessions_compress(
       compactctl sessions compress harbour --summarizer ollama:qwen3:8b --keep "the API discussion"
     """
     with (
-        Progress("Compressing context") as progress,
-        stores.entered(
+        cli.progress.Progress("Compressing context") as progress,
+        cli.stores.entered(
             options, on_event=progress.on_event, summarizer=summarizer, keep=keep
         ) as ctx,
     ):
         before = {each.id for each in ctx.checkpoints}
         plan = ctx.compress_conversation(target_ratio, guidance=keep or "")
         made = [each for each in ctx.checkpoints if each.id not in before]
-        standing, line = render.standing_json(ctx), render.standing_line(ctx)
-    if options.json:
-        rungs = [rung.model_dump(mode="json") for rung in plan.rungs]
-        sizes = {"tokens_before": plan.tokens_before, "tokens_after": plan.tokens_after}
-        done = {"unchanged": plan.unchanged, "why": plan.why, "rungs": rungs}
-        done["made"] = [render.checkpoint_json(each, live=True) for each in made]
-        output.print_json({**standing, **sizes, **done})
-        return
-    out = render.console()
-    render.show_rungs(out, plan)
-    _show_made(out, made)
-    out.print(render.Text(line))
+        standing, line = cli.views.standing_json(ctx), cli.views.standing_line(ctx)
+    yield {
+        **standing,
+        **plan.model_dump(mode="json", include={"tokens_before", "tokens_after", "why"}),
+        "unchanged": plan.unchanged,
+        "rungs": [rung.model_dump(mode="json") for rung in plan.rungs],
+        "made": [cli.views.checkpoint_json(each, live=True) for each in made],
+    }
+    yield from cli.views.rung_parts(plan)
+    yield from _made(made)
+    yield line
 
 
-def _show_made(out: Console, made: Sequence[Checkpoint]) -> None:
+def _made(made: Sequence[Checkpoint]) -> Iterator[Part]:
     """The checkpoints that a compression made, with sums where they are several."""
     for each in made:
         span = each.span
         told = f"{each.id}: {counted(span.messages, 'message')} of {span.first:,} to {span.last:,}"
-        out.print(f"{told}, {span.tokens or 0:,} > {counted(each.token_count, 'token')}")
+        yield f"{told}, {span.tokens or 0:,} > {counted(each.token_count, 'token')}"
     if len(made) > 1:
         total = counted(sum(each.span.messages for each in made), "message")
         before = sum(each.span.tokens or 0 for each in made)
         after = counted(sum(each.token_count for each in made), "token")
-        out.print(f"together {counted(len(made), 'checkpoint')}: {total}, {before:,} > {after}")
+        yield f"together {counted(len(made), 'checkpoint')}: {total}, {before:,} > {after}"
 
 
 @command
@@ -237,7 +228,7 @@ def sessions_put_aside(
             "How many of its tokens to show. Default: as many as fit in the next prompt."
         ),
     ] = None,
-) -> None:
+) -> Telling:
     """Show models only the head and tail of a message that fits in no window.
 
     The full text stays in the history. recall and expand read it by the id that is shown.
@@ -246,18 +237,17 @@ def sessions_put_aside(
       compactctl sessions put-aside harbour
       compactctl sessions put-aside harbour 120 --tokens 500
     """
-    with stores.entered(options) as ctx:
-        meant = message and stores.message_meant(ctx, message)
+    with cli.stores.entered(options) as ctx:
+        meant = message and cli.stores.message_meant(ctx, message)
         put = ctx.put_aside(meant, tokens=tokens)
         position = ctx.history.position_of(put.id)
         is_whole = position is None or ctx.history[position].text == put.text
-        told = {"message": put.id, "shown": put.text, **render.standing_json(ctx)}
-    if options.json:
-        output.print_json({**told, "whole": is_whole})
-    elif is_whole:
-        render.tell(f"message {one_line(put.id)!r} is short enough and is shown in full")
+        told = {"message": put.id, "shown": put.text, **cli.views.standing_json(ctx)}
+    yield {**told, "whole": is_whole}
+    if is_whole:
+        yield Aside(f"message {one_line(put.id)!r} is short enough and is shown in full")
     else:
-        output.print_data(f"{one_line(put.id)}\n")
+        yield Data(one_line(put.id))
 
 
 @command
@@ -265,7 +255,7 @@ def sessions_delete(
     options: OneSessionOptions,
     *,
     yes: Annotated[bool, flag("--yes", "Do not ask. SESSION must then be the full id.")] = False,
-) -> None:
+) -> Telling:
     """Delete a session for good, after asking.
 
     Its messages, branches, checkpoints, snapshots and search index leave no trace in the file.
@@ -275,17 +265,15 @@ def sessions_delete(
       compactctl sessions delete harbour
       compactctl sessions delete harbour --yes
     """
-    with stores.opened(options) as catalog:
+    with cli.stores.opened(options) as catalog:
         session = catalog.find(options.session)
         if not _is_wanted(catalog, session, options.session, yes=yes):
-            render.tell("nothing was deleted")
+            cli.render.show(Aside("nothing was deleted"))
             return
         total = _size_of(catalog, session)  # others may have written while the person thought
         catalog.store.delete_session(session.id)
-    if options.json:
-        output.print_json({"deleted": session.id, "messages": total})
-    else:
-        render.tell(f"deleted session {session.id!r}, {counted(total, 'message')}")
+    yield {"deleted": session.id, "messages": total}
+    yield Aside(f"deleted session {session.id!r}, {counted(total, 'message')}")
 
 
 def _size_of(catalog: SessionCatalog, session: Session) -> int:
@@ -301,10 +289,10 @@ def _is_wanted(catalog: SessionCatalog, session: Session, name: str, *, yes: boo
     """
     if yes:
         if name != session.id:
-            raise Stop(f"--yes needs the full id: {session.id!r}")
+            raise cli.errors.Stop(f"--yes needs the full id: {session.id!r}")
         return True
     if not all(s is not None and s.isatty() for s in (sys.stdin, sys.stderr)):
-        raise Stop("there is no terminal to ask on; --yes deletes without asking")
+        raise cli.errors.Stop("there is no terminal to ask on; --yes deletes without asking")
     parts = [counted(_size_of(catalog, session), "message")]
     kept = len(catalog.store.snapshots(session.id))
     parts += [counted(kept, "snapshot")] if kept else []

@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-
-from compact import wiring
-from compact.apps.cli import output, render
-from compact.apps.cli.jobs import Job, job_of
+from compact.apps import cli
 from compact.apps.cli.options import FileOptions, command
-from compact.apps.cli.progress import Progress
+from compact.apps.cli.told import Share, Table, Telling
 from compact.apps.cli.words import counted, one_line
-from compact.core.messages import Image, Message, Text, Thinking, ToolCall, ToolResult
-from compact.core.speakers import person_text, speaker_of
-from compact.core.tokens import TokenCounter, image_tokens
+
+if TYPE_CHECKING:
+    from compact.apps.cli.usage import WindowUsage
 
 TOOLS_SHOWN = 15
 """Tools that get a row, those with most tokens; the others are counted in one line."""
-BAR = 30
-"""Columns of the longest bar beside a row; a narrow terminal leaves it fewer, or none."""
 
 
 @command
-def tokens(options: FileOptions) -> None:
+def tokens(options: FileOptions) -> Telling:
     """Show where the tokens go.
 
     Lists tokens by kind (a person's words, reasoning, tool results, ...) and by tool, with shares.
@@ -35,30 +27,28 @@ def tokens(options: FileOptions) -> None:
       compactctl tokens session.jsonl
       compactctl tokens session.jsonl --tokenizer o200k --json
     """
-    with Progress("Counting"):
-        job = job_of(options)
-        usage = usage_of(job.transcript, job.counter)
-    if options.json:
-        output.print_json(_json(job, usage))
-        return
-    out = render.console()
-    render.show_source(out, job)
-    out.print(f"{counted(usage.tokens, 'token')} in {counted(len(job.messages), 'message')}")
+    with cli.progress.Progress("Counting"):
+        job = cli.jobs.job_of(options)
+        usage = cli.usage.usage_of(job.transcript, job.counter)
+    yield {**cli.views.source_json(job), "messages": len(job.messages), **_json(usage)}
+    yield from cli.views.source_parts(job)
+    yield f"{counted(usage.tokens, 'token')} in {counted(len(job.messages), 'message')}"
     window = job.settings.window()
     if window is not None:
         share = usage.tokens / max(1, window.usable)
-        out.print(f"{share:.0%} of the {window.usable:,} tokens a prompt may use of the window")
-    out.print()
-    _show_kinds(out, usage)
-    if usage.by_tool():
-        _show_tools(out, usage)
+        yield f"{share:.0%} of the {window.usable:,} tokens a prompt may use of the window"
+    yield ""
+    yield _kinds(usage)
+    if tools := usage.by_tool():
+        yield ""
+        yield _tools(usage)
+    if len(tools) > TOOLS_SHOWN:
+        yield f"and {counted(len(tools) - TOOLS_SHOWN, 'more tool')}: --json lists all"
 
 
-def _json(job: Job, usage: WindowUsage) -> dict[str, Any]:
+def _json(usage: WindowUsage) -> dict[str, Any]:
     total = max(1, usage.tokens)
     return {
-        **render.source_json(job),
-        "messages": len(job.messages),
         "tokens": usage.tokens,
         "kinds": {
             kind: {
@@ -80,144 +70,22 @@ def _json(job: Job, usage: WindowUsage) -> dict[str, Any]:
     }
 
 
-def _show_kinds(out: Console, usage: WindowUsage) -> None:
+def _kinds(usage: WindowUsage) -> Table:
     numbers = ("pieces", "tokens", "share")
-    width = max(0, min(BAR, out.width - 50))
-    rows: list[Sequence[render.Cell]] = []
+    rows = []
     for kind, amount in usage.kinds.items():
         if amount.tokens:
             share = amount.tokens / usage.tokens
-            bar = render.share_bar(out, share, width, "blue")
-            rows.append((KINDS[kind], amount.pieces, amount.tokens, f"{share:.1%}", bar))
-    render.show_table(out, ("kind", *numbers, ""), rows, right=numbers)
-    out.print()
+            counts = (amount.pieces, amount.tokens, f"{share:.1%}", Share(share, "blue"))
+            rows.append((cli.usage.KINDS[kind], *counts))
+    return Table(("kind", *numbers, ""), rows, right=numbers)
 
 
-def _show_tools(out: Console, usage: WindowUsage) -> None:
+def _tools(usage: WindowUsage) -> Table:
     numbers = ("calls", "in calls", "in results", "share")
-    tools = usage.by_tool()
-    width = max(0, min(BAR, out.width - 80))
-    rows: list[Sequence[render.Cell]] = []
-    for name, calls, results in tools[:TOOLS_SHOWN]:
+    rows = []
+    for name, calls, results in usage.by_tool()[:TOOLS_SHOWN]:
         share = (calls.tokens + results.tokens) / usage.tokens
-        bar = render.share_bar(out, share, width, "green")
         counts = (calls.pieces, calls.tokens, results.tokens, f"{share:.1%}")
-        rows.append((one_line(name, 40), *counts, bar))
-    render.show_table(out, ("tool", *numbers, ""), rows, right=numbers)
-    if len(tools) > TOOLS_SHOWN:
-        out.print(f"and {counted(len(tools) - TOOLS_SHOWN, 'more tool')}: --json lists all")
-
-
-# --- counting -------------------------------------------------------------------------------------
-
-KINDS: Mapping[str, str] = {
-    "system": "system prompt",
-    "tools": "tool schemas",
-    "person": "person",
-    "assistant": "assistant",
-    "reasoning": "reasoning",
-    "tool_calls": "tool calls",
-    "tool_results": "tool results",
-    "observation": "observations",
-    "images": "images",
-    "injected": "injected reminders",
-    "checkpoint": "checkpoints",
-    "framing": "framing",
-}
-"""Kind → its name in words, in the order they are shown."""
-
-
-@dataclass
-class Amount:
-    """Tokens, and of how many pieces."""
-
-    pieces: int = 0
-    tokens: int = 0
-
-    def add(self, tokens: int) -> None:
-        """Count one more piece."""
-        self.pieces += 1
-        self.tokens += tokens
-
-
-@dataclass
-class WindowUsage:
-    """Tokens by kind, and by tool what its calls and its results took."""
-
-    kinds: dict[str, Amount] = field(default_factory=lambda: {kind: Amount() for kind in KINDS})
-    tools: dict[str, tuple[Amount, Amount]] = field(default_factory=dict)
-    """By tool: its calls, and their results."""
-
-    @property
-    def tokens(self) -> int:
-        """All tokens: what a prompt of this conversation counts."""
-        return sum(amount.tokens for amount in self.kinds.values())
-
-    def of_tool(self, name: str) -> tuple[Amount, Amount]:
-        """What a tool's calls and its results took."""
-        return self.tools.setdefault(name, (Amount(), Amount()))
-
-    def by_tool(self) -> list[tuple[str, Amount, Amount]]:
-        """Tools with their calls and results, the costliest first."""
-        rows = [(name, calls, results) for name, (calls, results) in self.tools.items()]
-        return sorted(rows, key=lambda row: (-row[1].tokens - row[2].tokens, row[0]))
-
-
-def usage_of(transcript: wiring.Transcript, counter: TokenCounter) -> WindowUsage:
-    """Where the tokens of the conversation go."""
-    usage = WindowUsage()
-    names = {call.id: call.name for m in transcript.messages for call in m.tool_calls}
-    for message in transcript.messages:
-        around = counter.message(message)
-        for kind, tokens in _kinds(message, counter):
-            usage.kinds[kind].add(tokens)
-            around -= tokens
-        usage.kinds["framing"].add(around)
-        for part in message.parts:
-            match part:
-                case ToolCall():
-                    usage.of_tool(part.name)[0].add(counter.part(part))
-                case ToolResult():
-                    name = part.name or names.get(part.call_id, "(unknown)")
-                    usage.of_tool(name)[1].add(counter.part(part))
-    usage.kinds["framing"].tokens += counter.framing.priming
-    schemas = counter.tools(transcript.tools)
-    usage.kinds["tools"] = Amount(len(transcript.tools), schemas)
-    return usage
-
-
-def _kinds(message: Message, counter: TokenCounter) -> Iterator[tuple[str, int]]:
-    """The kinds of a message's parts, each with its tokens."""
-    speaker = speaker_of(message)
-    kind = "tool_results" if speaker == "tool" else speaker
-    for part in message.parts:
-        match part:
-            case Thinking():
-                yield "reasoning", counter.part(part)
-            case ToolCall():
-                yield "tool_calls", counter.part(part)
-            case ToolResult():
-                pictures = _pictures(part.images, counter)
-                yield "tool_results", counter.part(part) - pictures
-                if pictures:
-                    yield "images", pictures
-            case Image():
-                yield "images", counter.part(part)
-            case Text() if speaker == "person":
-                yield from _person(message, part, counter)
-            case _:
-                yield kind, counter.part(part)
-
-
-def _person(message: Message, part: Text, counter: TokenCounter) -> Iterator[tuple[str, int]]:
-    """A person's words, and what a tool injected beside them."""
-    total = counter.part(part)
-    alone = message.model_copy(update={"content": part.text})
-    spoken = min(total, counter.text(person_text(alone))) if "<" in part.text else total
-    yield "person", spoken
-    if total - spoken:
-        yield "injected", total - spoken
-
-
-def _pictures(images: Sequence[Image], counter: TokenCounter) -> int:
-    return sum(image_tokens(image, counter.framing.images) for image in images)
+        rows.append((one_line(name, 40), *counts, Share(share, "green")))
+    return Table(("tool", *numbers, ""), rows, right=numbers)

@@ -1,100 +1,35 @@
-"""`compactctl sessions import`: import conversations from files into the store."""
+"""Conversations from files as sessions of the store, and sessions of the store as files."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from compact import wiring
-from compact.apps.cli import jobs, output, render, session_file, stores
+from compact.apps.cli import jobs, output, session_file, session_markdown, stores
 from compact.apps.cli.errors import Stop
-from compact.apps.cli.options import (
-    CountOptions,
-    ReadOptions,
-    StoreOptions,
-    argument,
-    command,
-    text_option,
-)
-from compact.apps.cli.progress import Progress
 from compact.apps.cli.session_file import SessionFile
-from compact.apps.cli.session_markdown import is_session_markdown
 from compact.apps.cli.stores import SessionCatalog
 from compact.apps.cli.words import counted
 from compact.core import defaults
 from compact.core.changes import Change
+from compact.core.messages import Message
 from compact.core.sessions import DEFAULT_SCOPE, Branch, Entry, Session
 from compact.errors import InvalidTranscript, NotFound, Superseded
 from compact.managers.state import new_branch
+
+if TYPE_CHECKING:
+    from compact.apps.cli.commands.exchange import ImportOptions
 
 _ENDINGS = (".json", ".jsonl", ".ndjson", ".md", ".markdown", ".txt", ".log")
 """How the names of files end that say only what they are."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ImportOptions(StoreOptions, ReadOptions, CountOptions):
-    """Options of `sessions import`."""
-
-    file: Annotated[
-        str,
-        argument(
-            "FILE",
-            "A conversation in any known format, or an exported session; - is standard input.",
-        ),
-    ]
-    id: Annotated[
-        str | None,
-        typer.Option("--as", metavar="ID", help="The session's id. Default: the file's name."),
-    ] = None
-    title: Annotated[
-        str | None, text_option("TEXT", "The session's title. Default: the file's.")
-    ] = None
-
-
-@command
-def sessions_import(options: ImportOptions) -> None:
-    """Import a conversation from a file as a new session.
-
-    Ids, times and the title are kept. The import is all or nothing, and never touches a session
-    with the same id. The store is created if there is none.
-
-    Examples:
-      compactctl sessions import session.jsonl
-      compactctl sessions import chats.jsonl --conversation 2 --as second --store chat.db
-      compactctl sessions export harbour | compactctl sessions import - --as copy
-    """
-    with Progress("Reading") as progress:
-        read, notes = _read(options)
-        with stores.opened(options, create=True) as catalog:
-            session = _session_of(read, options, catalog)
-            progress.now(f"Storing {len(read.messages):,} messages")
-            stored = _store(catalog, session, read)
-    if options.json:
-        output.print_json({**render.session_json(stored), "store": catalog.file, "notes": notes})
-        return
-    _report(stored, catalog.file, notes)
-
-
-def _report(stored: Session, file: str, notes: list[str]) -> None:
-    """What was read, on stderr; the session's id, which the next command wants, on stdout."""
-    branch = stored.branch
-    title = f" ({stored.title})" if stored.title else ""
-    size = f"{counted(branch.messages, 'message')}, {counted(branch.tokens, 'token')}"
-    whose = "" if stored.scope == DEFAULT_SCOPE else f", for --scope {stored.scope}"
-    render.tell(f"{size}{title}, into {file}{whose}")
-    for note in notes:
-        kind = "left out" if note[:1].isdigit() else "note"
-        render.tell(f"{kind}: {note}", style="yellow")
-    output.print_data(stored.id + "\n")
-
-
-def _read(options: ImportOptions) -> tuple[SessionFile, list[str]]:
+def read(options: ImportOptions) -> tuple[SessionFile, list[str]]:
     """What the file holds, and what there is to say of it.
 
     Raises:
@@ -103,7 +38,7 @@ def _read(options: ImportOptions) -> tuple[SessionFile, list[str]]:
     source, data = jobs.bytes_of(options)
     if session_file.is_session_file(data):
         return _exported(options, data, source)
-    if is_session_markdown(data):
+    if session_markdown.is_session_markdown(data):
         reason = "a session as Markdown, which is for reading only; export it as JSON to import it"
         raise InvalidTranscript(source, reason)
     transcript = jobs.transcript_of(options, source, data)
@@ -148,7 +83,7 @@ def _id_of(options: ImportOptions) -> str:
     return name if options.conversation is None else f"{name}-{options.conversation}"
 
 
-def _session_of(read: SessionFile, options: ImportOptions, catalog: SessionCatalog) -> Session:
+def session_of(read: SessionFile, options: ImportOptions, catalog: SessionCatalog) -> Session:
     """The session to be made.
 
     Raises:
@@ -176,28 +111,20 @@ def _session_of(read: SessionFile, options: ImportOptions, catalog: SessionCatal
 
 
 def _check_free(catalog: SessionCatalog, name: str, scope: str) -> None:
-    """Refuse the id of a session that is there; one in which nothing was ever kept makes room.
+    """Refuse the id of a session that is there.
 
     Raises:
         Stop: it is taken.
     """
     with suppress(NotFound):
         there = catalog.store.session(name)
-        if there.scope != scope or not _is_empty(catalog, there):
-            other = f", scope {there.scope!r}; scopes share their ids"
-            whose = "" if there.scope == scope else other
-            taken = f"there is a session {name!r} in {catalog.file}{whose}"
-            raise Stop(f"{taken}; import under another id: --as ID")
+        other = f", scope {there.scope!r}; scopes share their ids"
+        whose = "" if there.scope == scope else other
+        taken = f"there is a session {name!r} in {catalog.file}{whose}"
+        raise Stop(f"{taken}; import under another id: --as ID")
 
 
-def _is_empty(catalog: SessionCatalog, session: Session) -> bool:
-    """Whether nothing was ever kept in a session."""
-    store = catalog.store
-    kept = store.snapshots(session.id), store.changes(session.id), store.notes(session.id)
-    return not any(kept) and not any(each.messages for each in catalog.store.branches(session.id))
-
-
-def _store(catalog: SessionCatalog, session: Session, read: SessionFile) -> Session:
+def stored(catalog: SessionCatalog, session: Session, read: SessionFile) -> Session:
     """Make the session with its messages, goals and pins, in one step: whatever goes wrong, and
     whenever the process ends, all of it is there or nothing.
 
@@ -205,13 +132,19 @@ def _store(catalog: SessionCatalog, session: Session, read: SessionFile) -> Sess
         Stop: another process made a session of that id in the meantime.
     """
     prepared = _prepared(catalog, session, read)
-    with suppress(NotFound):
-        if _is_empty(catalog, catalog.store.session(session.id)):
-            catalog.store.delete_session(session.id)
     try:
         return wiring.put_session(catalog.store, session, *prepared)
     except Superseded:
         raise Stop(f"another process made a session {session.id!r} just now") from None
+
+
+def line_of(stored: Session, file: str) -> str:
+    """What was imported, in words."""
+    branch = stored.branch
+    title = f" ({stored.title})" if stored.title else ""
+    size = f"{counted(branch.messages, 'message')}, {counted(branch.tokens, 'token')}"
+    whose = "" if stored.scope == DEFAULT_SCOPE else f", for --scope {stored.scope}"
+    return f"{size}{title}, into {file}{whose}"
 
 
 def _prepared(
@@ -230,3 +163,39 @@ def _prepared(
         ctx.pin(read.messages[position])
     entries = memory.store.read(session.branch.id, 0, len(read.messages))
     return entries, memory.store.changes(session.id), memory.store.notes(session.id)
+
+
+def check_out(out: str, catalog: SessionCatalog, *, force: bool) -> None:
+    """Refuse what a session must not take the place of, before any work.
+
+    Raises:
+        Stop: OUT is the store, a file of its, or a file that no export wrote.
+    """
+    output.refuse_store(out)
+    store = str(Path(catalog.file).expanduser())
+    if any(output.is_same_file(out, store + ending) for ending in ("", *output.BESIDE)):
+        raise Stop(f"{out} belongs to the store itself; give another name")
+    start = output.beginning_of(out, session_markdown.SNIFFED)
+    known = session_file.is_session_file(start) or session_markdown.is_session_markdown(start)
+    if start and not known and not force:
+        raise Stop(f"{out} exists and is not an exported session; --force replaces it")
+
+
+def file_of(
+    catalog: SessionCatalog, session: Session, branch: Branch, messages: list[Message]
+) -> SessionFile:
+    """What is written. Goals and pins are those of the branch that is open, and stay out of another
+    one's file.
+    """
+    ctx = stores.context_of(catalog, session)
+    is_open = branch.id == ctx.branch_id
+    never = ctx.policy.roles_never_pruned
+    fixed = ((position, ctx.history[position]) for position in ctx.history.fixed)
+    pins = [p for p, message in fixed if not message.is_pinned and message.role not in never]
+    return SessionFile(
+        session.model_copy(update={"branch": branch}),
+        messages,
+        goals=ctx.goals if is_open else (),
+        pins=pins if is_open else (),
+        checkpoints=catalog.store.checkpoints(session.id),
+    )

@@ -1,0 +1,136 @@
+"""`compactctl sessions import` and `export`: files into the store, and sessions into files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import typer
+
+from compact.apps import cli
+from compact.apps.cli.options import (
+    BranchOptions,
+    CountOptions,
+    Out,
+    ReadOptions,
+    StoreOptions,
+    argument,
+    command,
+    flag,
+    text_option,
+)
+from compact.apps.cli.told import Aside, Data, Styled, Telling
+from compact.apps.cli.words import counted, one_line
+
+LONGEST_LINE = 400
+"""Characters of what is said of a file on standard error; the end of what is longer is left out."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportOptions(StoreOptions, ReadOptions, CountOptions):
+    """Options of `sessions import`."""
+
+    file: Annotated[
+        str,
+        argument(
+            "FILE",
+            "A conversation in any known format, or an exported session; - is standard input.",
+        ),
+    ]
+    id: Annotated[
+        str | None,
+        typer.Option("--as", metavar="ID", help="The session's id. Default: the file's name."),
+    ] = None
+    title: Annotated[
+        str | None, text_option("TEXT", "The session's title. Default: the file's.")
+    ] = None
+
+
+@command
+def sessions_import(options: ImportOptions) -> Telling:
+    """Import a conversation from a file as a new session.
+
+    Ids, times and the title are kept. The import is all or nothing, and never touches a session
+    with the same id. The store is created if there is none.
+
+    Examples:
+      compactctl sessions import session.jsonl
+      compactctl sessions import chats.jsonl --conversation 2 --as second --store chat.db
+      compactctl sessions export harbour | compactctl sessions import - --as copy
+    """
+    with cli.progress.Progress("Reading") as progress:
+        read, notes = cli.exchange.read(options)
+        with cli.stores.opened(options, create=True) as catalog:
+            session = cli.exchange.session_of(read, options, catalog)
+            progress.now(f"Storing {len(read.messages):,} messages")
+            stored = cli.exchange.stored(catalog, session, read)
+    yield {**cli.views.session_json(stored), "store": catalog.file, "notes": notes}
+    yield Aside(one_line(cli.exchange.line_of(stored, catalog.file), LONGEST_LINE))
+    for note in notes:
+        kind = "left out" if note[:1].isdigit() else "note"
+        yield Aside(Styled(one_line(f"{kind}: {note}", LONGEST_LINE), "yellow"))
+    yield Data(stored.id)
+
+
+@command
+def sessions_export(
+    options: BranchOptions,
+    *,
+    out: Out = None,
+    format: Annotated[
+        Literal["json", "md"] | None,
+        typer.Option(
+            help="json: every message as it is, for import; md: for reading. Default: by OUT's "
+            "name, else json."
+        ),
+    ] = None,
+    force: Annotated[
+        bool, flag("--force", "Allow OUT to replace a file that is not an exported session.")
+    ] = False,
+) -> Telling:
+    """Write one branch of a session to a file, in full, whatever was compressed.
+
+    JSON can be imported again without losing a message, goal or pin. It contains checkpoints for
+    reading only; an import makes new ones. Markdown is for people. The branch is the open one, or
+    --branch. Other branches and snapshots are not in the file; standard error says how many there
+    are. With --json a report is printed on standard output, and OUT is required.
+
+    Examples:
+      compactctl sessions export harbour > harbour.json
+      compactctl sessions export harbour -o harbour.md
+    """
+    if options.json and out is None:
+        raise cli.errors.Stop("--json prints a report where the session would go: give -o OUT")
+    cli.output.check_name("-o", out)
+    by_name = "md" if (out or "").lower().endswith((".md", ".markdown")) else "json"
+    with cli.progress.Progress("Reading") as progress, cli.stores.opened(options) as catalog:
+        if out is not None:
+            cli.exchange.check_out(out, catalog, force=force)
+        session = catalog.find(options.session)
+        branch = catalog.branch(session, options.branch)
+        messages = [e.message for e in catalog.store.read(branch.id, 0, branch.messages)]
+        others = [b.id for b in catalog.store.branches(session.id) if b.id != branch.id]
+        snapshots = len(catalog.store.snapshots(session.id))
+        progress.now("Writing")
+        if (format or by_name) == "md":
+            text = "".join(cli.session_markdown.written(session, messages))
+        else:
+            file = cli.exchange.file_of(catalog, session, branch, messages)
+            text = "".join(cli.session_file.written(file))
+    size = cli.output.write(out, text)
+    left = {"branches": others, "snapshots": snapshots}
+    told = {"session": session.id, "branch": branch.id, "messages": len(messages)}
+    yield {**told, "out": out, "bytes": size, "left_out": left}
+    if size is not None:
+        yield Aside(f"wrote {out} ({counted(len(messages), 'message')}, {size:,} bytes)")
+    if others or snapshots:
+        yield Aside(Styled(one_line(_left_out(others, snapshots), LONGEST_LINE), "yellow"))
+
+
+def _left_out(branches: list[str], snapshots: int) -> str:
+    """What the session has beside the branch that was written, in words."""
+    parts = [counted(len(branches), "other branch", "other branches")] if branches else []
+    parts += [counted(snapshots, "snapshot")] if snapshots else []
+    single = len(branches) + snapshots == 1
+    advice = f"; for a branch: --branch {branches[0]}" if branches else ""
+    return f"note: {' and '.join(parts)} {'is' if single else 'are'} not in it{advice}"

@@ -1,0 +1,83 @@
+"""What commands tell: first a value for machines, then parts for a person. Needs nothing but
+Python.
+
+A command is a generator. Its first value is printed where `--json` was given, and the parts are
+drawn by `render` where it was not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+PARTS: Mapping[str, str] = {
+    "system": "blue",
+    "tools and framing": "bright_blue",
+    "record": "bright_green",
+    "checkpoint": "green",
+    "pinned": "cyan",
+    "recent": "yellow",
+    "free": "bright_black",
+}
+"""The parts of a window, and what they look like."""
+
+
+class Styled(NamedTuple):
+    """A text as it is, its own line ends included; the terminal breaks what is too wide, unless it
+    is one row, which is cut.
+    """
+
+    text: str
+    style: str = ""
+    is_row: bool = False
+
+
+class Share(NamedTuple):
+    """A share of 1, drawn as a bar in a cell."""
+
+    of_one: float
+    style: str
+
+
+Cell = str | int | Styled | Share | None
+
+
+class Table(NamedTuple):
+    """A plain table; the columns named in `right` hold numbers. What is wider than its column goes
+    on in the next line. Columns named in `whole` are as wide as what they hold, and in a file all
+    are where it `is_list`: whoever reads ids from a pipe wants them on one line.
+    """
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    right: Sequence[str] = ()
+    whole: Sequence[str] = ()
+    is_list: bool = False
+
+
+class Bar(NamedTuple):
+    """The parts of a total side by side, and below it what they are."""
+
+    parts: Mapping[str, int]
+    total: int
+
+
+Shown = str | Styled | Table | Bar
+"""What a person sees."""
+
+
+class Data(NamedTuple):
+    """A line that the next command may want, as it is."""
+
+    text: str
+
+
+class Aside(NamedTuple):
+    """What is said on standard error, beside the result."""
+
+    part: Shown
+
+
+Part = Shown | Data | Aside
+Telling = Iterator[Any]
+"""A value for JSON, then parts."""
