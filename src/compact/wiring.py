@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from compact.compression.extraction.extractive import ExtractiveSummarizer
 from compact.config import CompactConfig
@@ -21,7 +21,6 @@ from compact.core.asking import PATIENCE, Patience
 from compact.core.calls import checked
 from compact.core.events import Event
 from compact.core.formats.known import format_named
-from compact.core.messages import Message
 from compact.core.model_keys import PROVIDERS, parse_key
 from compact.core.policy import CompactPolicy
 from compact.core.profiles import ModelBook, profile_of, shipped
@@ -33,9 +32,33 @@ from compact.providers import tokenizers
 if TYPE_CHECKING:
     from compact.core.changes import Change
     from compact.core.sessions import Entry, Session
+    from compact.providers.clients import how_to_install as how_to_install
+    from compact.storage.sqlite.migrations import MIGRATIONS as MIGRATIONS
     from compact.storage.sqlite.repair import RepairReport as RepairReport
+    from compact.storage.sqlite.repair import repair
+    from compact.storage.transcripts import documents, writing
     from compact.storage.transcripts.transcript import Transcript as Transcript
     from compact.telemetry.bus import EventBus
+
+    read_file, read_stream = documents.bytes_of, documents.all_of
+    repair_store, write_transcript = repair, writing.write
+
+_ADAPTERS = {
+    "MIGRATIONS": "storage.sqlite.migrations:MIGRATIONS",
+    "how_to_install": "providers.clients:how_to_install",
+    "read_file": "storage.transcripts.documents:bytes_of",
+    "read_stream": "storage.transcripts.documents:all_of",
+    "repair_store": "storage.sqlite.repair:repair",
+    "write_transcript": "storage.transcripts.writing:write",
+}
+"""What adapters offer as it is, and where; each is loaded when it is first used."""
+
+
+def __getattr__(name: str) -> object:
+    if name not in _ADAPTERS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, _, own = _ADAPTERS[name].partition(":")
+    return getattr(import_module(f"compact.{module}"), own)
 
 
 TOKENIZERS = tokenizers.NAMES
@@ -227,13 +250,6 @@ def chat_model(
     return cast("ChatModel", made(named.name, **at))
 
 
-def how_to_install(extra: str) -> str:
-    """The commands that bring an extra, in words."""
-    from compact.providers import clients
-
-    return clients.how_to_install(extra)
-
-
 def leads_to(key: str) -> str | None:
     """The address of whoever is asked under a model's key; None for this machine."""
     from compact.providers import clients
@@ -297,13 +313,6 @@ def store_engine() -> dict[str, Any]:
     }
 
 
-def store_schema() -> str:
-    """The newest step of the schema: every store that is open has taken it."""
-    from compact.storage.sqlite.migrations import MIGRATIONS
-
-    return MIGRATIONS[-1].name
-
-
 def put_session(
     store: SessionStore,
     session: Session,
@@ -327,37 +336,11 @@ def store_damage(store: SessionStore) -> tuple[list[str], dict[str, list[int]]]:
     return wrong, {} if wrong else lost_in(store)
 
 
-def repair_store(path: str | Path) -> RepairReport:
-    """Save what can be read of a damaged store into a new file in its place; the old one is kept
-    beside it. Nothing is done where nothing is wrong.
-
-    Raises:
-        StoreFailed: there is no such file, somebody uses it, or there is no room beside it.
-    """
-    from compact.storage.sqlite.repair import repair
-
-    return repair(path)
-
-
 def file_formats() -> dict[str, str]:
     """The file formats that can be read: name → what it is in words."""
     from compact.storage.transcripts import table
 
     return {known.name: known.title for known in table.FORMATS}
-
-
-def read_file(name: str) -> bytes:
-    """What a file of a conversation holds, in bytes that are no more than any conversation's."""
-    from compact.storage.transcripts import documents
-
-    return documents.bytes_of(Path(name), name)
-
-
-def read_stream(stream: BinaryIO, name: str) -> bytes:
-    """What a stream holds to its end, no more than any conversation's."""
-    from compact.storage.transcripts import documents
-
-    return documents.all_of(stream, name)
 
 
 def read_transcript(
@@ -385,18 +368,6 @@ def read_transcript(
         active=active,
     )
     return writing.writable(read) if writable else read
-
-
-def write_transcript(
-    transcript: Transcript, messages: Sequence[Message], *, pre_tokens: int | None = None
-) -> str:
-    """The conversation with these messages, in the format it was read in where that can be written.
-
-    `pre_tokens` is what it counted before, where a format notes it.
-    """
-    from compact.storage.transcripts import writing
-
-    return writing.write(transcript, messages, pre_tokens=pre_tokens)
 
 
 def emitter(listener: Callable[[Event], None] | None, *, session_id: str = "") -> Emit:

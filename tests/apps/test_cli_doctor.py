@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from compact import ContextManager, SQLiteManager, wiring
-from compact.apps.cli.commands import doctor
-from compact.config import CompactConfig
+from compact import SQLiteManager, wiring
+from compact.apps.cli import checks
 from compact.core.messages import Message
 from compact.core.sessions import Branch, Entry, Session
 from tests.apps.conftest import ROOT, Ran
@@ -52,14 +51,6 @@ def test_a_healthy_machine_has_nothing_broken(run, look, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_missing_package_is_named_with_what_it_is_for(look, monkeypatch):
-    monkeypatch.setattr(doctor, "_version", lambda name: None if name == "orjson" else "1")
-    code, found, _ = look()
-    assert code == 2
-    assert found["orjson"]["state"] == "broken"
-    assert "needed for stored messages: pip install orjson" in found["orjson"]["text"]
-
-
 def test_a_sqlite_without_search_is_broken(look, monkeypatch):
     engine = {"sqlite": "3.1", "apsw": "1", "fts5": False}
     monkeypatch.setattr(wiring, "store_engine", lambda: engine)
@@ -94,35 +85,17 @@ def without(names, *arguments):
         ("apsw", "apsw"),
         ("pydantic", "pydantic"),
         ("yaml", "pyyaml"),
+        ("rich", "rich"),
     ],
 )
-def test_the_doctor_works_where_packages_are_missing(names, package, tmp_path):
-    """K-11: it says which; every other command says so too, and calls it no mistake of ours."""
+def test_a_missing_package_is_named(names, package, tmp_path):
+    """K-11: every command says which, the doctor too, and calls it no mistake of ours."""
     (tmp_path / "s.db").write_bytes(b"SQLite format 3\0")
     (tmp_path / "c.yaml").write_text("trigger_ratio: 0.7\n")
-    done = without(names, "doctor", "--store", "s.db")
-    if package == "pydantic":
-        assert (done.code, done.err) == (
-            2,
-            "compactctl: pydantic is missing: pip install pydantic\n",
-        )
-    elif package != "pyyaml":
-        assert (done.code, done.err) == (2, "")
-        assert f"{package} is missing: pip install {package}" in " ".join(done.out.split())
-        assert "python" in done.out
+    wanted = f"compactctl: {package} is missing: pip install {package}\n"
     other = {"apsw": ["history", "a", "--store", "s.db"], "pyyaml": ["demo", "--config", "c.yaml"]}
-    done = without(names, *other.get(package, ["demo"]))
-    assert done.code == 2
-    assert f"{package} is missing: pip install {package}" in done.err
-
-
-@pytest.mark.slow
-def test_the_doctor_needs_nothing_to_draw_with():
-    done = without("rich", "doctor")
-    assert (done.code, done.err) == (0, "")
-    assert "  python         ok " in done.out
-    assert done.out.endswith("Nothing is broken.\n")
-    assert without("rich", "demo").err == "compactctl: rich is missing: pip install rich\n"
+    for arguments in (["doctor", "--config", "c.yaml"], other.get(package, ["demo"])):
+        assert without(names, *arguments) == Ran(2, "", wanted)
 
 
 @pytest.mark.slow
@@ -137,11 +110,11 @@ def test_a_module_of_our_own_that_is_missing_is_our_mistake():
 def test_vocabularies_are_really_counted(look, monkeypatch):
     """K-3: exact, or not; a wrong vocabulary is seen."""
     _, found, _ = look()
-    assert found["o200k"]["counted"] == doctor.KNOWN_COUNTS["o200k"]
+    assert found["o200k"]["counted"] == checks.KNOWN_COUNTS["o200k"]
     assert found["o200k"]["exact"]
     assert not found["claude"]["exact"]
     assert "13% above" in found["claude"]["text"]
-    monkeypatch.setattr(doctor, "KNOWN_TEXT", doctor.KNOWN_TEXT + " and more")
+    monkeypatch.setattr(checks, "KNOWN_TEXT", checks.KNOWN_TEXT + " and more")
     code, found, _ = look()
     assert (code, found["o200k"]["state"], found["cl100k"]["state"]) == (2, "broken", "broken")
 
@@ -149,22 +122,21 @@ def test_vocabularies_are_really_counted(look, monkeypatch):
 @pytest.mark.slow
 def test_the_known_counts_are_those_of_tiktokens_other_port():
     bpe = pytest.importorskip("bpe_openai")
-    for name, count in doctor.KNOWN_COUNTS.items():
+    for name, count in checks.KNOWN_COUNTS.items():
         encoding = bpe.get_encoding(f"{name}_base")
-        assert len(encoding.encode_ordinary(doctor.KNOWN_TEXT)) == count
+        assert len(encoding.encode_ordinary(checks.KNOWN_TEXT)) == count
 
 
 # --- the trigger ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("window", [1_000, 2_000, 4_096, 8_192, 32_768, 200_000])
-def test_the_trigger_is_seen_to_fire(look, window):
+def test_the_trigger_and_the_target_are_told(look):
     """C-7: at 70 % of the usable window, and down to about 40 %."""
-    code, found, _ = look("--window", window)
+    code, found, _ = look("--window", "32768")
     trigger = found["trigger"]
     assert (code, trigger["state"]) == (0, "ok")
-    assert trigger["trigger"] < trigger["fired_at"] <= trigger["usable"]
-    assert trigger["floor"] <= trigger["after"] <= trigger["trigger"]
+    assert trigger["trigger"] == int(0.7 * trigger["usable"])
+    assert trigger["target"] == int(0.4 * trigger["usable"])
 
 
 @pytest.mark.parametrize(
@@ -176,33 +148,16 @@ def test_the_trigger_is_seen_to_fire(look, window):
         ("TRIGGER_TOKENS=6000", "trigger_tokens", "note", "above what trigger_ratio gives"),
         ("TARGET_RATIO=0.9", "trigger, target", "note", "lower target_ratio"),
         ("TRIGGER_TOKENS=500", "trigger, target", "note", "raise trigger_tokens"),
-        ("TRIGGER_TOKENS=5", "trigger", "note", "fire at every turn"),
     ],
 )
 def test_settings_that_cannot_work_are_named(look, monkeypatch, setting, about, state, words):
-    """C-7: floor, trigger and usable, computed and tried."""
+    """C-7: floor, trigger and usable, computed."""
     variable, _, value = setting.partition("=")
     monkeypatch.setenv(f"COMPACT_{variable}", value)
     code, found, _ = look()
     assert found[about]["state"] == state
     assert words in found[about]["text"]
     assert code == (2 if state == "broken" else 0)
-
-
-def test_a_trigger_that_does_not_fire_is_broken(monkeypatch):
-    """The proof is one: a session that is never compressed fails it."""
-    monkeypatch.setattr(ContextManager, "get_context_for_model", lambda _: [])
-    *_, found = doctor.trigger(CompactConfig())
-    assert found.state == "broken"
-    assert "did not fire while 320 messages came" in found.text
-
-
-def test_a_floor_that_does_not_fit_is_broken(look, monkeypatch):
-    monkeypatch.setattr(doctor, "_piece", lambda *_: "word " * 9_000)
-    monkeypatch.setenv("COMPACT_ROLES_NEVER_PRUNED", "system,user,assistant")
-    code, found, _ = look()
-    assert (code, found["trigger"]["state"]) == (2, "broken")
-    assert "may not be shortened needs" in found["trigger"]["text"]
 
 
 @pytest.mark.slow
@@ -327,7 +282,7 @@ def test_what_a_repair_could_not_save_is_the_last_word(run, chat):
     done = run("doctor", "--store", chat, "--repair")
     assert done.code == 2
     end = done.out.strip().splitlines()[-1]
-    assert "but not all was saved: at least " in end
+    assert end.endswith("broken: not all was saved.")
     later = " ".join(run("doctor", "--store", chat, "--check").out.split())
     assert "every message is intact" not in later
     assert "but earlier damage took" in later

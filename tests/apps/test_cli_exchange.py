@@ -247,16 +247,16 @@ def test_what_fails_on_the_way_leaves_nothing(run, sample, monkeypatch, error, w
 
 def test_another_process_that_was_faster_wins(run, sample, monkeypatch):
     """Its session stays as it is."""
-    from compact.apps.cli.commands import sessions_import
+    from compact.apps.cli import exchange
 
-    real = sessions_import._store
+    real = exchange.stored
 
     def slow(shelf, session, read):
         with ContextManager(store=shelf.file, session_id=session.id) as ctx:
             ctx.add_message(role="user", content="I was first.")
         real(shelf, session, read)
 
-    monkeypatch.setattr(sessions_import, "_store", slow)
+    monkeypatch.setattr(exchange, "stored", slow)
     refused(run("sessions", "import", sample), "another process made a session 'harbour'")
     assert [m.content for m in kept_in(".compact/sessions.db", "harbour")] == ["I was first."]
 
@@ -278,24 +278,6 @@ def test_a_session_is_made_when_all_is_counted(run, sample, monkeypatch):
     monkeypatch.setattr(SessionHistory, "_entry", look)
     assert run("sessions", "import", sample).code == 0
     assert seen == [[]]
-
-
-def test_what_a_killed_import_left_makes_room(run, sample, tmp_path):
-    """An empty session holds nothing that could be lost; one with goals is somebody's."""
-    store = wiring.session_store(tmp_path / "s.db")
-    empty = Session(
-        id="harbour", wire="anthropic", branch=Branch(id="harbour", session_id="harbour")
-    )
-    store.session("harbour", create=empty)
-    assert run("sessions", "import", sample, "--store", "s.db").out == "harbour\n"
-    assert len(kept_in("s.db", "harbour")) == 511
-    assert store.session("harbour").wire == "chat_completions"
-    with ContextManager(store=store, session_id="mine") as ctx:
-        ctx.set_goals(["Stay."])
-    refused(run("sessions", "import", sample, "--as", "mine", "--store", "s.db"), "there is a")
-    with ContextManager(store=store, session_id="bob", scope="bob"):
-        pass
-    refused(run("sessions", "import", sample, "--as", "bob", "--store", "s.db"), "there is a")
 
 
 KILLED = """

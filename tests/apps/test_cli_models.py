@@ -1,13 +1,10 @@
-"""`compactctl models`: what is known of models, one in full, what a server has (FR-11, 13, 14)."""
+"""`compactctl models`: what is known of models, one in full (FR-11, 13, 14)."""
 
 import json
-from typing import Any, cast
 
 import pytest
 
 from compact.core.profiles import shipped
-from tests.scripted import ScriptedServer
-from tests.scripted.faces import LISTS
 
 OWN = """models:
   - id: house:9b
@@ -106,9 +103,6 @@ def test_ones_own_entries_and_tiers_count(run, own, monkeypatch):
     [
         (("llama3.2:3bb",), "did you mean 'llama3.2:3b'?"),
         (("nonesuch",), "compactctl models lists all"),
-        (("--server", "nix"), "'nix' is no server: write ollama, http://host:8080/v1"),
-        (("--server", "ollama+http://127.0.0.1:9"), "cannot be reached"),
-        (("--server", "http://127.0.0.1:9/v1"), "cannot be reached"),
     ],
 )
 def test_what_cannot_be_shown_is_said_in_one_line(run, arguments, said):
@@ -128,48 +122,3 @@ def test_a_wrong_entry_of_ones_own_is_named(run, tmp_path, monkeypatch):
     assert ran.code == 2
     assert "models[a].window: no such field" in ran.err
     assert "models.yaml" in ran.err
-
-
-def test_an_ollama_server_lists_what_it_has(run):
-    """FR-14: with what is known of it; its key is one that can be used."""
-    with ScriptedServer(model="qwen3:8b") as server:
-        address = f"ollama+{server.url}"
-        (model,) = told(run, "--server", address)["models"]
-        shown = run("models", "--server", address)
-        assert run("models", "nonesuch", "--server", address).code == 2
-        assert [each.path for each in server.requests] == ["/api/tags"] * 3
-    assert model["key"] == f"{address}#qwen3:8b"
-    assert (model["window"], model["tool_support"], model["parameters"]) == (6963, True, "1.9M")
-    assert f"{address}#qwen3:8b" in shown.out.replace("\n", "")
-
-
-@pytest.mark.parametrize("path", ["", "/v1"])
-def test_another_server_lists_what_it_has(run, path):
-    """FR-14: of a window that the server decides nothing is guessed."""
-    with ScriptedServer(model="gpt-oss-20b") as server:
-        address = server.url + path
-        (model,) = told(run, "--server", address)["models"]
-        assert [each.path for each in server.requests] == ["/v1/models"]
-    assert (model["key"], model["window"]) == (f"{address}#gpt-oss-20b", None)
-
-
-def test_what_is_no_list_is_said(run, monkeypatch):
-    """FR-14: the address of something else."""
-    with ScriptedServer() as server:
-        elsewhere = run("models", "--server", f"{server.url}/elsewhere")
-        monkeypatch.setitem(cast("dict[str, Any]", LISTS), "/v1/models", lambda *_: {"object": "x"})
-        other = run("models", "--server", server.url)
-    for ran in (elsewhere, other):
-        assert ran.code == 2
-        assert "http://127.0.0.1" in ran.err
-        assert ran.err.count("\n") == 1
-    assert "no list of models" in other.err
-
-
-def test_a_server_without_models_is_said(run, monkeypatch):
-    """FR-14."""
-    monkeypatch.setitem(cast("dict[str, Any]", LISTS), "/api/tags", lambda *_: {"models": []})
-    with ScriptedServer() as server:
-        ran = run("models", "--server", f"ollama+{server.url}")
-    assert ran.code == 0
-    assert "has no models" in ran.out

@@ -426,7 +426,7 @@ def refuses(monkeypatch: pytest.MonkeyPatch, model: AnthropicMessages, error: Ex
     async def refused(*_: object) -> Dict:
         raise error
 
-    monkeypatch.setattr(model, "_post", refused)
+    monkeypatch.setattr(model._server, "post", refused)
 
 
 def test_schemas_only_where_the_api_enforces_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,6 @@ from compact.core.model_keys import PROVIDERS
 from compact.errors import InvalidArgument, ModelRefused, ModelUnavailable
 from compact.providers.clients import is_sealed, key_for
 from compact.providers.failures import key_hint
-from compact.providers.offered import offered_by
 from compact.providers.openai_chat import OpenAIChat
 from compact.wiring import chat_model
 from tests.scripted import ScriptedServer
@@ -130,7 +129,6 @@ def test_no_error_shows_the_key_of_an_address(text: str) -> None:
         lambda: compress(said, max_tokens=99, format=text),
         lambda: ContextManager(window=9_000).set_mode(text),
         lambda: compress(said, max_tokens=text),  # type: ignore[arg-type]
-        lambda: asyncio.run(offered_by(text)),
     ]
     for ask in asks:
         with pytest.raises(CompactError) as refused:
@@ -152,15 +150,6 @@ def test_who_cannot_be_reached_is_told_with_the_address(
     monkeypatch.setenv("OLLAMA_HOST", "http://127.0.0.1:9")
     with pytest.raises(ModelUnavailable, match=told):
         asyncio.run(chat_model(key).complete(HELLO))  # type: ignore[arg-type]  # it is a coroutine
-    with pytest.raises(ModelUnavailable, match=r"server of ollama cannot be reached at http://127"):
-        asyncio.run(offered_by("ollama"))
-
-
-def test_a_list_of_models_costs_no_key() -> None:
-    for server_of in ("", "ollama+"):
-        with ScriptedServer("hi") as server:
-            asyncio.run(offered_by(f"{server_of}{_elsewhere(server)}"))
-            assert "the-" not in _sent(server)
 
 
 def test_a_key_that_is_given_is_sent_where_it_was_given_for(

@@ -22,7 +22,7 @@ from compact.errors import (
     ModelUnavailable,
     WrongLayer,
 )
-from compact.providers.ollama_chat import Offered, OllamaChat
+from compact.providers.ollama_chat import OllamaChat
 from compact.testing import check_chat_model
 from compact.testing.models import WAIT
 from tests.scripted import ScriptedServer, faces
@@ -293,20 +293,6 @@ def test_a_server_that_shows_nothing_still_answers(monkeypatch: pytest.MonkeyPat
         model = at(server)
         assert said(run(model.complete(context("go")))).text == "ok"
     assert model.abilities.tools is None
-
-
-def test_models(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the server offers, for people to choose from (US-3)."""
-    details = {"parameter_size": "8.2B", "quantization_level": "Q4_K_M", "family": "qwen3"}
-    rows = [{"name": "qwen3:8b", "size": 5_225_388_164, "details": details}, {"model": "x"}]
-    table: Any = faces.LISTS
-    monkeypatch.setitem(table, "/api/tags", lambda *_: {"models": rows})
-    with ScriptedServer() as server:
-        offered = run(at(server).models())
-    assert offered == [
-        Offered("qwen3:8b", 5_225_388_164, "8.2B", "Q4_K_M", "qwen3"),
-        Offered("x"),
-    ]
 
 
 def test_tools_are_withdrawn_at_run_time() -> None:

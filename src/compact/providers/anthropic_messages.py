@@ -1,17 +1,16 @@
 """Anthropic's Messages API, and what is compatible with it, such as llama.cpp's `/v1/messages`.
 
-The official client carries the requests; it neither tries again (`fallback_model` does) nor
-parses: blocks are read as they come, so that thinking keeps its signature. Where a prompt is marked
+Blocks are read as they come, so that thinking keeps its signature. Where a prompt is marked
 to be cached is `core.cache_marks`' business.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
+from types import ModuleType
 from typing import Any
 
 from compact.core import defaults
@@ -26,14 +25,13 @@ from compact.core.formats.wire_safe import strictly_named
 from compact.core.messages import Message
 from compact.core.replies import Delta, Finish, Reply, Usage, is_tokens, usage_of
 from compact.errors import ContextOverflow, ModelFailed, ModelRefused
-from compact.providers.clients import NO_KEY, LoopClients, http_client, key_for, package
-from compact.providers.failures import ErrorInAnswer, key_hint, mapped, reading
+from compact.providers.clients import NO_KEY, http_client, key_for
+from compact.providers.dialect import Dialect, Wish
+from compact.providers.failures import key_hint, reading
 from compact.providers.listed import number, row_of
-from compact.providers.unsupported_parts import UnsupportedParts
+from compact.providers.vendor_server import TIMEOUT, VendorServer
 
 FORMAT = "anthropic"
-TIMEOUT = 600.0
-"""Seconds that one answer may take."""
 MAX_TOKENS = 4096
 """Tokens of an answer where nobody says how many: the API demands a number."""
 OPENING = "[The conversation begins with the assistant.]"
@@ -51,7 +49,38 @@ _FULL = "model_context_window_exceeded"
 _NOTHING_THERE = (404, 405, 501)
 """Statuses of HTTP by which a server says that it cannot be asked this: tokens are then not
 counted there, and a model is looked for in the list of all."""
-_SCHEMA = re.compile(r"output_config|output_format|json_schema|\bschema\b", re.IGNORECASE)
+_WISHES: Mapping[str, Wish] = {
+    "length": Wish(("max_tokens",), needed=True),
+    "temperature": Wish(("temperature",)),
+    "schema": Wish(("output_config",), words="output_format|json_schema|schema"),
+}
+
+
+class AnthropicServer(VendorServer):
+    """Where a model is asked; `base_url` None is Anthropic itself."""
+
+    def __init__(
+        self, model: str, base_url: str | None, *, api_key: str | None, timeout: float
+    ) -> None:
+        super().__init__(model, "anthropic", Dialect(_WISHES), timeout=timeout)
+        self._base_url = re.sub(r"/(v1/?)?$", "", base_url) if base_url else None
+        self._api_key = api_key
+
+    def _made(self, vendor: ModuleType) -> Any:  # noqa: ANN401 - a client of a package that may be missing
+        key = self._api_key or key_for("anthropic", self._base_url)
+        if not key and self._base_url is not None:
+            key = NO_KEY
+        client = vendor.AsyncAnthropic(
+            api_key=key or None,
+            base_url=self._base_url,
+            max_retries=0,
+            timeout=self._timeout,
+            http_client=http_client(vendor),
+        )
+        if not (client.api_key or client.auth_token or client.credentials):
+            text = f"there is no key for {self.model}: {key_hint(self.model)}"
+            raise ModelRefused(text, model=self.model)
+        return client
 
 
 class AnthropicMessages:
@@ -75,21 +104,18 @@ class AnthropicMessages:
     ) -> None:
         self.name = f"anthropic+{base_url}#{name}" if base_url else f"anthropic:{name}"
         self._name = name
-        self._base_url = re.sub(r"/(v1/?)?$", "", base_url) if base_url else None
-        self._api_key = api_key
+        self._server = AnthropicServer(self.name, base_url, api_key=api_key, timeout=timeout)
         self._max_tokens = max_tokens
         self._cache = cache
-        self._timeout = timeout
         self._counts = True
         self._is_own = not is_anthropic(base_url or os.environ.get("ANTHROPIC_BASE_URL"))
-        self._schemas = base_url is None
-        self._unseen = UnsupportedParts()
-        self._clients: LoopClients[Any] = LoopClients(self._made, lambda client: client.close())
+        self._has_schemas = base_url is None
 
     @property
     def abilities(self) -> Abilities:
         """What it can do, until the server says that it cannot."""
-        return Abilities(tools=True, schemas=self._schemas, counts=self._counts)
+        schemas = self._has_schemas and self._server.dialect.knows("schema")
+        return Abilities(tools=True, schemas=schemas, counts=self._counts)
 
     async def complete(self, context: ActiveContext, ask: Ask = ASK) -> Reply:
         """The model's answer.
@@ -98,12 +124,7 @@ class AnthropicMessages:
             ContextOverflow: also where the answer filled what was left of the window.
             ModelFailed: as `ChatModel.complete`.
         """
-        body = self._prompt(context) | self._wishes(ask)
-        while True:
-            try:
-                return self._reply(await self._post(_PATH, body))
-            except ModelRefused as refusal:
-                body = self._otherwise(body, refusal)
+        return self._reply(await self._server.post(_PATH, self._prompt(context), self._wishes(ask)))
 
     async def stream(self, context: ActiveContext, ask: Ask = ASK) -> AsyncIterator[Delta]:
         """The answer as it is written; the last piece carries the whole reply.
@@ -111,9 +132,9 @@ class AnthropicMessages:
         Raises:
             As `complete`; ModelFailed also where the stream breaks off.
         """
-        body = self._prompt(context) | self._wishes(ask) | {"stream": True}
         written = _Written()
-        async with aclosing(self._events(body)) as events:
+        events = self._server.events(_PATH, self._prompt(context), self._wishes(ask))
+        async with aclosing(events):
             async for event in events:
                 with reading(self.name):
                     text = written.take(event)
@@ -129,12 +150,13 @@ class AnthropicMessages:
         if not self._counts:
             return None
         try:
-            tokens = (await self._post(f"{_PATH}/count_tokens", body)).get("input_tokens")
+            answer = await self._server.post(f"{_PATH}/count_tokens", body, {})
         except ModelRefused as refusal:
             if refusal.status not in _NOTHING_THERE:
                 raise
             self._counts = False
             return None
+        tokens = answer.get("input_tokens")
         return tokens if isinstance(tokens, int) else None
 
     async def limits(self) -> Limits:
@@ -144,11 +166,11 @@ class AnthropicMessages:
             ModelUnavailable, ModelRefused: as `ChatModel.complete`.
         """
         try:
-            row: Mapping[str, Any] = await self._get(f"/v1/models/{self._name}")
+            row: Mapping[str, Any] = await self._server.asked("GET", f"/v1/models/{self._name}")
         except ModelRefused as refusal:
             if refusal.status not in _NOTHING_THERE or not self._is_own:
                 raise
-            row = row_of((await self._get("/v1/models")).get("data"), self._name)
+            row = row_of((await self._server.asked("GET", "/v1/models")).get("data"), self._name)
         said = row.get("meta")
         places = (row, said) if isinstance(said, Mapping) else (row,)
         return Limits(
@@ -159,7 +181,7 @@ class AnthropicMessages:
 
     async def aclose(self) -> None:
         """Close all connections; the next request opens others."""
-        await self._clients.aclose()
+        await self._server.aclose()
 
     # --- asking -----------------------------------------------------------------------------------
 
@@ -182,100 +204,16 @@ class AnthropicMessages:
             prompt = with_marks(prompt, ours)
         if self._is_own:  # such a server reads control tokens in texts as real ones
             prompt = {**all_defused(prompt), "model": self._name}
-        return self._unseen.written(prompt)
+        return prompt
 
     def _wishes(self, ask: Ask) -> dict[str, Any]:
-        wishes: dict[str, Any] = {"max_tokens": ask.max_tokens or self._max_tokens}
+        wishes: dict[str, Any] = {"length": ask.max_tokens or self._max_tokens}
         if ask.temperature is not None:
             wishes["temperature"] = min(ask.temperature, 1.0)
-        if ask.answer_schema is not None and self._schemas:
+        if ask.answer_schema is not None and self._has_schemas:
             schema = {"type": "json_schema", "schema": dict(ask.answer_schema)}
-            wishes["output_config"] = {"format": schema}
+            wishes["schema"] = {"format": schema}
         return wishes
-
-    def _otherwise(self, body: Mapping[str, Any], refusal: ModelRefused) -> dict[str, Any]:
-        """The request without what is refused, schemas or kinds of parts, as all are from now on.
-
-        Raises:
-            ModelRefused: the refusal itself, if it is of something else.
-        """
-        if self._unseen.learned(body, refusal):
-            return self._unseen.written(body)
-        wanted = {field: value for field, value in body.items() if field != "output_config"}
-        if len(wanted) == len(body) or refusal.status != 400 or not _SCHEMA.search(str(refusal)):
-            raise refusal
-        self._schemas = False
-        return wanted
-
-    # --- the server -------------------------------------------------------------------------------
-
-    def _made(self) -> Any:  # noqa: ANN401 - a client of a package that may be missing
-        anthropic = package("anthropic", model=self.name)
-        key = self._api_key or key_for("anthropic", self._base_url)
-        if not key and self._base_url is not None:
-            key = NO_KEY
-        client = anthropic.AsyncAnthropic(
-            api_key=key or None,
-            base_url=self._base_url,
-            max_retries=0,
-            timeout=self._timeout,
-            http_client=http_client(anthropic),
-        )
-        if not (client.api_key or client.auth_token or client.credentials):
-            text = f"there is no key for {self.name}: {key_hint(self.name)}"
-            raise ModelRefused(text, model=self.name)
-        return client
-
-    async def _post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        return await self._answered(lambda client: client.post(path, body=body, cast_to=object))
-
-    async def _get(self, path: str) -> dict[str, Any]:
-        return await self._answered(lambda client: client.get(path, cast_to=object))
-
-    async def _answered(self, ask: Callable[[Any], Awaitable[object]]) -> dict[str, Any]:
-        with mapped(self.name):
-            client = await self._clients.current()
-            async with asyncio.timeout(self._timeout):
-                answer = await ask(client)
-            return self._readable(answer)
-
-    async def _events(self, body: Mapping[str, Any]) -> AsyncGenerator[dict[str, Any], None]:
-        deadline = asyncio.get_running_loop().time() + self._timeout
-        async with await self._stream(body, deadline) as stream:
-            events = aiter(stream)
-            while True:
-                with mapped(self.name):
-                    try:
-                        async with asyncio.timeout_at(deadline):
-                            event = await anext(events)
-                    except StopAsyncIteration:
-                        return
-                    event = self._readable(event)
-                yield event
-
-    async def _stream(self, body: Mapping[str, Any], deadline: float) -> Any:  # noqa: ANN401 - as above
-        while True:
-            try:
-                with mapped(self.name):
-                    client = await self._clients.current()
-                    kind = package("anthropic", model=self.name).AsyncStream[object]
-                    async with asyncio.timeout_at(deadline):
-                        return await client.post(
-                            _PATH, body=body, cast_to=object, stream=True, stream_cls=kind
-                        )
-            except ModelRefused as refusal:
-                body = self._otherwise(body, refusal)
-
-    def _readable(self, answer: object) -> dict[str, Any]:
-        if not isinstance(answer, dict):
-            raise ModelFailed(
-                f"{self.name} answered something that is no JSON object: is this the address of "
-                "an API?",
-                model=self.name,
-            )
-        if answer.get("error"):
-            raise ErrorInAnswer(answer)
-        return answer
 
     def _reply(self, answer: Mapping[str, Any]) -> Reply:
         content = answer.get("content")

@@ -11,7 +11,7 @@ from operator import itemgetter
 from typing import Any
 
 from compact.core import defaults
-from compact.core.asking import ASK, Abilities, Ask, Limits
+from compact.core.asking import ASK, Abilities, Ask
 from compact.core.context import ActiveContext
 from compact.core.formats.known import format_named, prompt_of, tools_of
 from compact.core.formats.wire_safe import plainly, strictly_named
@@ -21,10 +21,10 @@ from compact.core.replies import Delta, Finish, Reply, Usage, usage_of
 from compact.errors import ModelFailed
 from compact.providers.dialect import Dialect, Wish
 from compact.providers.failures import reading
-from compact.providers.openai_server import LLAMA, TIMEOUT, OpenAIServer, is_openai
+from compact.providers.openai_server import LLAMA, OpenAIModel, OpenAIServer, is_openai
+from compact.providers.vendor_server import TIMEOUT
 
 FORMAT = "chat_completions"
-_PATH = "/chat/completions"
 _FINISH: Mapping[str, Finish] = {
     "stop": "stop",
     "length": "length",
@@ -41,7 +41,7 @@ _THOUGHTS = ("reasoning_content", "reasoning")
 """Thoughts in plain text: shown, not said. No server needs them back, and nobody counts them."""
 
 
-class OpenAIChat:
+class OpenAIChat(OpenAIModel):
     """A model behind chat completions.
 
     `base_url` is a server's address up to `/v1`, None for OpenAI's own; `api_key` is taken from
@@ -49,6 +49,8 @@ class OpenAIChat:
     fields that are sent along as they are, such as `{"reasoning_effort": "low"}`; `timeout` is in
     seconds, for one answer.
     """
+
+    _path = "/chat/completions"
 
     def __init__(
         self,
@@ -65,13 +67,8 @@ class OpenAIChat:
             **_WISHES,
             "length": Wish(lengths if is_openai(base_url) else lengths[::-1], needed=True),
         }
-        self._server = OpenAIServer(key, Dialect(wishes), api_key=api_key, timeout=timeout)
-        self._extra = dict(extra or {})
-
-    @property
-    def name(self) -> str:
-        """The model's key."""
-        return self._server.model
+        server = OpenAIServer(key, Dialect(wishes), api_key=api_key, timeout=timeout)
+        super().__init__(server, extra)
 
     @property
     def abilities(self) -> Abilities:
@@ -79,23 +76,16 @@ class OpenAIChat:
         server = self._server
         return Abilities(schemas=server.enforces_schemas, counts=server.kind == LLAMA)
 
-    async def complete(self, context: ActiveContext, ask: Ask = ASK) -> Reply:
-        """The model's answer.
-
-        Raises:
-            ContextOverflow, ModelFailed: as `ChatModel.complete`.
-        """
-        return self._reply(await self._server.post(_PATH, self._prompt(context), _wishes(ask)))
-
     async def stream(self, context: ActiveContext, ask: Ask = ASK) -> AsyncIterator[Delta]:
         """The answer as it is written; the last piece carries the whole reply.
 
         Raises:
             ContextOverflow, ModelFailed: as `ChatModel.stream`; also where the stream breaks off.
         """
-        wishes = _wishes(ask) | {"usage": {"include_usage": True}}
+        wishes = self._wishes(ask) | {"usage": {"include_usage": True}}
         written = StreamedAnswer()
-        async with aclosing(self._server.events(_PATH, self._prompt(context), wishes)) as events:
+        events = self._server.events(self._path, self._prompt(context), wishes)
+        async with aclosing(events):
             async for event in events:
                 with reading(self.name):
                     text = written.take(event)
@@ -109,18 +99,6 @@ class OpenAIChat:
         """Tokens of the prompt as the server counts them; only llama.cpp does."""
         return await self._server.count(self._prompt(context))
 
-    async def limits(self) -> Limits:
-        """What the server says of the model's limits; OpenAI itself says nothing.
-
-        Raises:
-            ModelUnavailable, ModelRefused: as `ChatModel.complete`.
-        """
-        return await self._server.limits()
-
-    async def aclose(self) -> None:
-        """Close all connections; the next request opens others."""
-        await self._server.aclose()
-
     def _prompt(self, context: ActiveContext) -> dict[str, Any]:
         shaped = strictly_named if self._server.kind == "openai" else plainly
         messages = list(map(shaped, prompt_of(context, FORMAT)))
@@ -130,6 +108,17 @@ class OpenAIChat:
         if context.tools:
             prompt["tools"] = tools_of(context, FORMAT)
         return {**self._extra, **self._server.written(prompt)}
+
+    def _wishes(self, ask: Ask) -> dict[str, Any]:
+        wishes: dict[str, Any] = {}
+        if ask.max_tokens is not None:
+            wishes["length"] = ask.max_tokens
+        if ask.temperature is not None:
+            wishes["temperature"] = ask.temperature
+        if ask.answer_schema is not None:
+            schema = {"name": "answer", "schema": dict(ask.answer_schema)}
+            wishes["schema"] = {"type": "json_schema", "json_schema": schema}
+        return wishes
 
     def _reply(self, answer: Mapping[str, Any]) -> Reply:
         choices = answer.get("choices")
@@ -150,18 +139,6 @@ class OpenAIChat:
             finish=finish,
             model=str(answer.get("model") or self._server.name),
         )
-
-
-def _wishes(ask: Ask) -> dict[str, Any]:
-    wishes: dict[str, Any] = {}
-    if ask.max_tokens is not None:
-        wishes["length"] = ask.max_tokens
-    if ask.temperature is not None:
-        wishes["temperature"] = ask.temperature
-    if ask.answer_schema is not None:
-        schema = {"name": "answer", "schema": dict(ask.answer_schema)}
-        wishes["schema"] = {"type": "json_schema", "json_schema": schema}
-    return wishes
 
 
 # --- reading --------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from contextlib import aclosing
 from typing import Any
 
 from compact.core import defaults
-from compact.core.asking import ASK, Abilities, Ask, Limits
+from compact.core.asking import ASK, Ask
 from compact.core.context import ActiveContext
 from compact.core.formats.known import format_named, prompt_of, tools_of
 from compact.core.formats.responses import refuse_server_state
@@ -22,10 +22,10 @@ from compact.core.replies import Delta, Finish, Reply, Usage, usage_of
 from compact.errors import ModelFailed
 from compact.providers.dialect import Dialect, Wish
 from compact.providers.failures import ErrorInAnswer, mapped, reading
-from compact.providers.openai_server import TIMEOUT, OpenAIServer
+from compact.providers.openai_server import OpenAIModel, OpenAIServer
+from compact.providers.vendor_server import TIMEOUT
 
 FORMAT = "responses"
-_PATH = "/responses"
 _SEALED = ("reasoning.encrypted_content",)
 _WISHES: Mapping[str, Wish] = {
     "length": Wish(("max_output_tokens",), needed=True),
@@ -38,12 +38,14 @@ _ENDS = ("response.completed", "response.incomplete", "response.failed")
 _TEXTS = ("response.output_text.delta", "response.refusal.delta")
 
 
-class OpenAIResponses:
+class OpenAIResponses(OpenAIModel):
     """A model behind the Responses API; arguments as of `OpenAIChat`.
 
     Raises:
         ServerHeldState: `extra` would have the server keep the conversation.
     """
+
+    _path = "/responses"
 
     def __init__(
         self,
@@ -54,28 +56,10 @@ class OpenAIResponses:
         timeout: float = TIMEOUT,
         extra: Mapping[str, Any] | None = None,
     ) -> None:
-        self._extra = dict(extra or {})
-        refuse_server_state(self._extra)
+        refuse_server_state(extra or {})
         key = ModelKey("openai-responses", name, base_url)
-        self._server = OpenAIServer(key, Dialect(_WISHES), api_key=api_key, timeout=timeout)
-
-    @property
-    def name(self) -> str:
-        """The model's key."""
-        return self._server.model
-
-    @property
-    def abilities(self) -> Abilities:
-        """What it can do; of servers of one's own more is known after `limits`."""
-        return Abilities(schemas=self._server.enforces_schemas)
-
-    async def complete(self, context: ActiveContext, ask: Ask = ASK) -> Reply:
-        """The model's answer.
-
-        Raises:
-            ContextOverflow, ModelFailed: as `ChatModel.complete`.
-        """
-        return self._reply(await self._server.post(_PATH, self._prompt(context), _wishes(ask)))
+        server = OpenAIServer(key, Dialect(_WISHES), api_key=api_key, timeout=timeout)
+        super().__init__(server, extra)
 
     async def stream(self, context: ActiveContext, ask: Ask = ASK) -> AsyncIterator[Delta]:
         """The answer as it is written; the last piece carries the whole reply.
@@ -85,7 +69,7 @@ class OpenAIResponses:
         """
         whole: object = None
         part: object = None
-        events = self._server.events(_PATH, self._prompt(context), _wishes(ask))
+        events = self._server.events(self._path, self._prompt(context), self._wishes(ask))
         async with aclosing(events):
             async for event in events:
                 kind = event.get("type")
@@ -109,18 +93,6 @@ class OpenAIResponses:
         prompt_of(context, FORMAT)
         return None
 
-    async def limits(self) -> Limits:
-        """What the server says of the model's limits; OpenAI itself says nothing.
-
-        Raises:
-            ModelUnavailable, ModelRefused: as `ChatModel.complete`.
-        """
-        return await self._server.limits()
-
-    async def aclose(self) -> None:
-        """Close all connections; the next request opens others."""
-        await self._server.aclose()
-
     def _prompt(self, context: ActiveContext) -> dict[str, Any]:
         shaped = strictly_named if self._server.kind == "openai" else _spelled_out
         items = list(map(shaped, prompt_of(context, FORMAT)))
@@ -130,6 +102,17 @@ class OpenAIResponses:
         if context.tools:
             prompt["tools"] = tools_of(context, FORMAT)
         return {**self._extra, **self._server.written(prompt)}
+
+    def _wishes(self, ask: Ask) -> dict[str, Any]:
+        wishes: dict[str, Any] = {"sealed": list(_SEALED)}
+        if ask.max_tokens is not None:
+            wishes["length"] = ask.max_tokens
+        if ask.temperature is not None:
+            wishes["temperature"] = ask.temperature
+        if ask.answer_schema is not None:
+            schema = {"type": "json_schema", "name": "answer", "schema": dict(ask.answer_schema)}
+            wishes["schema"] = {"format": schema}
+        return wishes
 
     def _reply(self, answer: Mapping[str, Any]) -> Reply:
         if answer.get("error") or answer.get("status") == "failed":
@@ -153,18 +136,6 @@ def _spelled_out(item: dict[str, Any]) -> dict[str, Any]:
         return item
     said = {"type": "output_text", "text": item["content"], "annotations": []}
     return {**item, "type": "message", "content": [said]}
-
-
-def _wishes(ask: Ask) -> dict[str, Any]:
-    wishes: dict[str, Any] = {"sealed": list(_SEALED)}
-    if ask.max_tokens is not None:
-        wishes["length"] = ask.max_tokens
-    if ask.temperature is not None:
-        wishes["temperature"] = ask.temperature
-    if ask.answer_schema is not None:
-        schema = {"type": "json_schema", "name": "answer", "schema": dict(ask.answer_schema)}
-        wishes["schema"] = {"format": schema}
-    return wishes
 
 
 def _message(items: Sequence[Mapping[str, Any]], reply_id: str | None) -> Message:

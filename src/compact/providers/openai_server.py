@@ -1,44 +1,38 @@
 """A server that speaks OpenAI's APIs: requests, streams, and what it says of its models.
 
-Both faces (`openai_chat`, `openai_responses`) ask through this one. The official client carries the
-requests; it neither tries again (`fallback_model` does) nor parses: what comes back is read
-as the JSON it is, as compatible servers add and leave out what they like.
+Both faces (`openai_chat`, `openai_responses`) are an `OpenAIModel` and ask through an
+`OpenAIServer`. Compatible servers add and leave out what they like.
 """
 
 from __future__ import annotations
 
-import asyncio
-import json
 import os
 import re
-from collections.abc import AsyncGenerator, Mapping
-from typing import TYPE_CHECKING, Any
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any, ClassVar
 
-from compact.core.asking import Limits
+from compact.core.asking import ASK, Abilities, Ask, Limits
+from compact.core.context import ActiveContext
 from compact.core.control_tokens import all_defused
 from compact.core.model_keys import ModelKey
-from compact.errors import CompactError, ModelFailed, ModelRefused
-from compact.providers.clients import NO_KEY, LoopClients, http_client, key_for, package
+from compact.core.replies import Reply
+from compact.errors import CompactError, ModelRefused
+from compact.providers.clients import NO_KEY, http_client, key_for
 from compact.providers.dialect import Dialect
-from compact.providers.failures import ErrorInAnswer, key_hint, mapped
+from compact.providers.failures import key_hint
 from compact.providers.listed import number, row_of
-from compact.providers.unsupported_parts import UnsupportedParts
+from compact.providers.vendor_server import TIMEOUT, Body, VendorServer
 
-if TYPE_CHECKING:
-    from openai import AsyncOpenAI, AsyncStream
-
-TIMEOUT = 600.0
-"""Seconds that one answer may take."""
 LLAMA, LM_STUDIO = "llama.cpp", "LM Studio"
 ENFORCES = ("openai", LLAMA, "vllm")
 """Servers that hold answers to a JSON schema."""
 _KINDS: Mapping[str, str] = {"llamacpp": LLAMA, "organization_owner": LM_STUDIO}
 """What servers write as the owner of a model, where it is not their name."""
 
-Body = Mapping[str, Any]
 
-
-class OpenAIServer:
+class OpenAIServer(VendorServer):
     """Where a model is asked. `key` is the model's, for errors; `dialect` is what the server knows
     beside the prompt. `base_url` None is OpenAI itself, unless `OPENAI_BASE_URL` says otherwise.
     """
@@ -51,18 +45,12 @@ class OpenAIServer:
         api_key: str | None = None,
         timeout: float = TIMEOUT,
     ) -> None:
-        self.model = str(key)
+        super().__init__(str(key), "openai", dialect, timeout=timeout)
         self.name = key.name
-        self.dialect = dialect
-        self._unseen = UnsupportedParts()
-        self._timeout = timeout
         self._kind: str | None = None
         self._address = key.base_url
         self._base_url = key.base_url or os.environ.get("OPENAI_BASE_URL")
         self._api_key = api_key
-        self._clients: LoopClients[AsyncOpenAI] = LoopClients(
-            self._made, lambda client: client.close()
-        )
 
     @property
     def kind(self) -> str | None:
@@ -76,8 +64,7 @@ class OpenAIServer:
         """Whether answers are held to a schema, as far as that is known."""
         return self.kind in ENFORCES and self.dialect.knows("schema")
 
-    def _made(self) -> AsyncOpenAI:
-        openai = package("openai", model=self.model)
+    def _made(self, vendor: ModuleType) -> Any:  # noqa: ANN401 - a client of a package that may be missing
         key = self._api_key or key_for("openai", self._address)
         if not key and self.kind == "openai":
             text = f"there is no key for {self.model}: {key_hint(self.model)}"
@@ -85,18 +72,13 @@ class OpenAIServer:
         url = self._base_url
         if url is not None and re.fullmatch(r"https?://[^/]+/?", url):
             url = f"{url.rstrip('/')}/v1"
-        client: AsyncOpenAI = openai.AsyncOpenAI(
+        return vendor.AsyncOpenAI(
             api_key=key or NO_KEY,
             base_url=url,
             max_retries=0,
             timeout=self._timeout,
-            http_client=http_client(openai),
+            http_client=http_client(vendor),
         )
-        return client
-
-    async def aclose(self) -> None:
-        """Close all connections; the next request opens others."""
-        await self._clients.aclose()
 
     def written(self, prompt: Body) -> dict[str, Any]:
         """The prompt as this server may be sent it: others than OpenAI itself read control tokens
@@ -105,91 +87,6 @@ class OpenAIServer:
         if is_openai(self._base_url):
             return dict(prompt)
         return {**all_defused(prompt), "model": self.name}
-
-    async def post(self, path: str, prompt: Body, wishes: Body) -> dict[str, Any]:
-        """The server's answer; a wish that it does not know is left out, or named otherwise.
-
-        Raises:
-            ContextOverflow, ModelFailed: as `ChatModel.complete`.
-        """
-        while True:
-            try:
-                body = {**self._unseen.written(prompt), **self.dialect.written(wishes)}
-                return await self._asked("POST", path, body)
-            except ModelRefused as refusal:
-                if not self._learned(prompt, wishes, refusal):
-                    raise
-
-    def _learned(self, prompt: Body, wishes: Body, refusal: ModelRefused) -> bool:
-        return self.dialect.learned(wishes, refusal) or self._unseen.learned(prompt, refusal)
-
-    async def events(
-        self, path: str, prompt: Body, wishes: Body
-    ) -> AsyncGenerator[dict[str, Any], None]:
-        """The server's answer, event by event, all of them within the time for one answer.
-
-        Raises:
-            As `post`, before the first event or at any later one.
-        """
-        deadline = asyncio.get_running_loop().time() + self._timeout
-        async with await self._stream(path, prompt, wishes, deadline) as stream:
-            with mapped(self.model):
-                await self._check_streams(stream, deadline)
-            while True:
-                with mapped(self.model):
-                    try:
-                        async with asyncio.timeout_at(deadline):
-                            event = self._readable(await anext(stream))
-                    except StopAsyncIteration:
-                        return
-                yield event
-
-    async def _stream(
-        self, path: str, prompt: Body, wishes: Body, deadline: float
-    ) -> AsyncStream[object]:
-        while True:
-            shown = self._unseen.written(prompt)
-            body = {**shown, **self.dialect.written(wishes), "stream": True}
-            try:
-                with mapped(self.model):
-                    client = await self._clients.current()
-                    kind: type[AsyncStream[object]]
-                    kind = package("openai", model=self.model).AsyncStream[object]
-                    async with asyncio.timeout_at(deadline):
-                        return await client.post(
-                            path, body=body, cast_to=object, stream=True, stream_cls=kind
-                        )
-            except ModelRefused as refusal:
-                if not self._learned(prompt, wishes, refusal):
-                    raise
-
-    async def _check_streams(self, stream: AsyncStream[object], deadline: float) -> None:
-        """Errors come as a whole also where a stream was asked for, even with status 200."""
-        if not stream.response.headers.get("content-type", "").startswith("application/json"):
-            return
-        async with asyncio.timeout_at(deadline):
-            self._readable(json.loads(await stream.response.aread()))
-        text = f"{self.model} answered as a whole where a stream was asked for"
-        raise ModelFailed(text, model=self.model)
-
-    async def _asked(self, method: str, path: str, body: Body | None = None) -> dict[str, Any]:
-        with mapped(self.model):
-            client = await self._clients.current()
-            async with asyncio.timeout(self._timeout):
-                if method == "GET":
-                    return self._readable(await client.get(path, cast_to=object))
-                return self._readable(await client.post(path, body=body, cast_to=object))
-
-    def _readable(self, answer: object) -> dict[str, Any]:
-        if not isinstance(answer, dict):
-            raise ModelFailed(
-                f"{self.model} answered something that is no JSON object: is this the address of "
-                "an API?",
-                model=self.model,
-            )
-        if answer.get("error"):
-            raise ErrorInAnswer(answer)
-        return answer
 
     # --- what it says of its models ---------------------------------------------------------------
 
@@ -201,7 +98,7 @@ class OpenAIServer:
         """
         if self.kind == "openai":
             return Limits()
-        row = row_of((await self._asked("GET", "/models")).get("data"), self.name)
+        row = row_of((await self.asked("GET", "/models")).get("data"), self.name)
         owner = str(row.get("owned_by") or "")
         self._kind = _KINDS.get(owner, owner)
         limits = _limits_in(row)
@@ -220,9 +117,9 @@ class OpenAIServer:
             await self.limits()
         if self.kind != LLAMA:
             return None
-        templated = await self._asked("POST", f"{self._root}/apply-template", prompt)
+        templated = await self.asked("POST", f"{self._root}/apply-template", prompt)
         text = {"content": templated.get("prompt"), "add_special": True, "parse_special": True}
-        tokens = (await self._asked("POST", f"{self._root}/tokenize", text)).get("tokens")
+        tokens = (await self.asked("POST", f"{self._root}/tokenize", text)).get("tokens")
         return len(tokens) if isinstance(tokens, list) else None
 
     @property
@@ -232,9 +129,62 @@ class OpenAIServer:
     async def _elsewhere(self, path: str) -> dict[str, Any]:
         """What a server of a known kind says outside the API; nothing where it does not."""
         try:
-            return await self._asked("GET", f"{self._root}/{path}")
+            return await self.asked("GET", f"{self._root}/{path}")
         except CompactError:
             return {}
+
+
+class OpenAIModel(ABC):
+    """A model behind one of OpenAI's APIs."""
+
+    _path: ClassVar[str]
+
+    def __init__(self, server: OpenAIServer, extra: Mapping[str, Any] | None) -> None:
+        self._server = server
+        self._extra = dict(extra or {})
+
+    @property
+    def name(self) -> str:
+        """The model's key."""
+        return self._server.model
+
+    @property
+    def abilities(self) -> Abilities:
+        """What it can do; of servers of one's own more is known after `limits`."""
+        return Abilities(schemas=self._server.enforces_schemas)
+
+    async def complete(self, context: ActiveContext, ask: Ask = ASK) -> Reply:
+        """The model's answer.
+
+        Raises:
+            ContextOverflow, ModelFailed: as `ChatModel.complete`.
+        """
+        wishes = self._wishes(ask)
+        return self._reply(await self._server.post(self._path, self._prompt(context), wishes))
+
+    async def limits(self) -> Limits:
+        """What the server says of the model's limits; OpenAI itself says nothing.
+
+        Raises:
+            ModelUnavailable, ModelRefused: as `ChatModel.complete`.
+        """
+        return await self._server.limits()
+
+    async def aclose(self) -> None:
+        """Close all connections; the next request opens others."""
+        await self._server.aclose()
+
+    @abstractmethod
+    def _prompt(self, context: ActiveContext) -> dict[str, Any]:
+        """The prompt's fields."""
+
+    @abstractmethod
+    def _wishes(self, ask: Ask) -> dict[str, Any]:
+        """What is wanted of the answer, by the wishes of the API."""
+
+    @abstractmethod
+    def _reply(self, answer: Mapping[str, Any]) -> Reply:
+        """The answer, read."""
 
 
 def is_openai(base_url: str | None) -> bool:

@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from compact import wiring
 from compact.apps.cli import session_file
@@ -81,7 +82,7 @@ def bytes_of(options: ReadOptions) -> tuple[str, bytes]:
     if not options.file:
         raise Stop("FILE: an empty name")
     if options.file != STDIN:
-        return options.file, wiring.read_file(options.file)
+        return options.file, wiring.read_file(Path(options.file), options.file)
     if sys.stdin is None:
         raise InvalidInput("standard input is closed")
     try:

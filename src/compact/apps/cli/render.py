@@ -95,7 +95,7 @@ def _draw(out: Console, part: Shown) -> None:
         case Styled():
             out.print(Text(visible(part.text), style=part.style), soft_wrap=True)
         case _:
-            out.print(Text(visible(part)), soft_wrap=True)
+            out.print(Text(visible(part)))
 
 
 def _draw_table(out: Console, told: Table) -> None:

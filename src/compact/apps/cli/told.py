@@ -63,7 +63,7 @@ class Bar(NamedTuple):
 
 
 Shown = str | Styled | Table | Bar
-"""What a person sees."""
+"""What a person sees; a plain text is prose, which is broken at the width."""
 
 
 class Data(NamedTuple):

@@ -148,7 +148,7 @@ def messages_parts(rows: Iterable[Row], *, full: bool) -> Iterator[Shown]:
 def headed(head: str, text: str) -> Iterator[Shown]:
     """A text word for word under its heading."""
     yield Styled(head, "bold")
-    yield f"{text}\n"
+    yield Styled(f"{text}\n")
 
 
 # --- contexts of a session ------------------------------------------------------------------------
@@ -261,7 +261,7 @@ def source_parts(job: Job) -> Iterator[Shown]:
     how = "exact"
     if not counter.exact:
         how = f"an estimate, about {margin_of(counter):.0%} above a typical count"
-    yield Styled(one_line(transcript.source, 100), "bold")
+    yield Styled(transcript.source, "bold", is_row=True)
     yield f"{file_formats()[transcript.format]}; tokens by {counter.estimator.name}, {how}"
     if transcript.notes:
         yield Styled(f"notes: {one_line('; '.join(transcript.notes), LONGEST_NOTES)}", "yellow")

@@ -105,4 +105,4 @@ def _read(checkpoint: Checkpoint, *, live: bool) -> Telling:
         if not verdict.passed or verdict.rule in MEASURED:
             style = "bright_black" if verdict.passed else "yellow"
             yield Styled(one_line(f"{verdict.rule}: {verdict.detail}", 200), style)
-    yield f"\n{checkpoint.summary}"
+    yield Styled(f"\n{checkpoint.summary}")
