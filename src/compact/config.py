@@ -30,6 +30,7 @@ from compact.core.tiers import NUMBERS, Tier, TierSettings, tier_of
 from compact.errors import InvalidConfig, UnknownModel, unreadable
 
 PREFIX = "COMPACT_"
+ENV_FILE = ".env"
 OTHER_VARIABLES = ("COMPACT_DATA", "COMPACT_TRACEBACK")
 """Variables of that prefix that are no settings: the tests' data, the command line's tracebacks."""
 SHARES = ("_ratio", "_share")
@@ -109,12 +110,14 @@ class CompactConfig(CompactPolicy):
         file: str | Path | None = None,
         *,
         environ: Mapping[str, str] | None = None,
+        env_file: Mapping[str, str] | None = None,
         **arguments: object,
     ) -> Self:
         """The effective settings: defaults, then file, then environment, then arguments.
 
-        `environ` is `os.environ` where it is not given. An empty variable, and an argument of None,
-        count as not given.
+        `environ` is `os.environ` where it is not given; `env_file` are variables of a `.env`, which
+        stand for those that the environment does not have. An empty variable, and an argument of
+        None, count as not given.
 
         Raises:
             InvalidConfig: an unknown name or a wrong value; the text says where it came from.
@@ -123,7 +126,10 @@ class CompactConfig(CompactPolicy):
         if file is not None:
             sources |= {k: (v, str(file)) for k, v in _from_file(Path(file), cls.names()).items()}
         variables = os.environ if environ is None else environ
-        sources |= _from_environment(variables, cls) | _tiers_of(variables, sources.get("tiers"))
+        beside = {k: v for k, v in (env_file or {}).items() if k not in variables}
+        for given, place in ((beside, ENV_FILE), (variables, "")):
+            sources |= _from_environment(given, cls, place)
+            sources |= _tiers_of(given, sources.get("tiers"), place)
         for name, value in arguments.items():
             if value is not None:
                 _check_name(name, cls.names(), "an argument")
@@ -318,8 +324,9 @@ def _once(pairs: list[tuple[Any, Any]], path: Path) -> dict[Any, Any]:
 
 
 def _from_environment(
-    environ: Mapping[str, str], cls: type[CompactConfig]
+    environ: Mapping[str, str], cls: type[CompactConfig], place: str
 ) -> dict[str, tuple[Any, str]]:
+    """What variables set, and from where; `place` is the file that they stand in, if in one."""
     known = {PREFIX + name.upper(): name for name in cls.names() if name != "tiers"}
     found: dict[str, tuple[Any, str]] = {}
     for variable, text in environ.items():
@@ -329,15 +336,20 @@ def _from_environment(
             continue
         if variable not in known:
             hint = did_you_mean(variable, (*known, *TIER_VARIABLES))
-            raise InvalidConfig(variable, f"no such setting, in the environment{hint}")
+            raise InvalidConfig(variable, f"no such setting, in {place or 'the environment'}{hint}")
         if text:
             name = known[variable]
-            found[name] = (_value_of(text, cls.model_fields[name].annotation), variable)
+            value = _value_of(text, cls.model_fields[name].annotation)
+            found[name] = (value, _origin(variable, place))
     return found
 
 
+def _origin(variable: str, place: str) -> str:
+    return f"{variable} in {place}" if place else variable
+
+
 def _tiers_of(
-    environ: Mapping[str, str], before: tuple[Any, str] | None
+    environ: Mapping[str, str], before: tuple[Any, str] | None, place: str
 ) -> dict[str, tuple[Any, str]]:
     """What the environment sets for tiers, over what the file says of them; nothing for nothing."""
     given = {name: environ[name] for name in TIER_VARIABLES if environ.get(name)}
@@ -350,7 +362,8 @@ def _tiers_of(
         own = tiers.setdefault(number, {})
         if isinstance(own, dict):
             own[name] = None if text.strip().lower() in NOTHING else text.strip()
-    return {"tiers": (tiers, ", ".join([*filter(None, [origin]), *given]))}
+    origins = [_origin(variable, place) for variable in given]
+    return {"tiers": (tiers, ", ".join([*filter(None, [origin]), *origins]))}
 
 
 def read_number(value: object, annotation: object) -> object:

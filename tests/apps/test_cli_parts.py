@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from compact.apps.cli import progress, render, settings, words
 from compact.apps.cli.errors import Stop
 from compact.apps.cli.jobs import positions_of
+from compact.config import CompactConfig
 from compact.core.events import (
     STAGES,
     ModelAskedAgain,
@@ -72,12 +73,13 @@ def test_lines_of_an_env_file(line, value):
 
 
 def test_the_environment_counts_more_than_the_env_file(tmp_path):
-    (tmp_path / ".env").write_text("COMPACT_A=1\nCOMPACT_B=1\nOTHER=1\n")
-    assert settings.with_env_file({"COMPACT_B": "2"}, tmp_path) == {
-        "COMPACT_A": "1",
-        "COMPACT_B": "2",
-    }
-    assert settings.with_env_file({"X": "1"}, tmp_path / "none") == {"X": "1"}
+    lines = "COMPACT_KEEP_TOOL_PAIRS=1\nCOMPACT_KEEP_USER_MESSAGES=1\nOTHER=1\n"
+    (tmp_path / ".env").write_text(lines)
+    found = settings.variables_of(tmp_path / ".env")
+    assert settings.variables_of(tmp_path / "none") == {}
+    effective = CompactConfig.load(environ={"COMPACT_KEEP_TOOL_PAIRS": "2"}, env_file=found)
+    assert (effective.keep_tool_pairs, effective.keep_user_messages) == (2, 1)
+    assert effective.origin("keep_user_messages") == "COMPACT_KEEP_USER_MESSAGES in .env"
 
 
 @given(st.lists(st.integers(0, 10**6), max_size=8), st.integers(8, 120))

@@ -11,6 +11,7 @@ import os
 import queue
 import threading
 from collections.abc import Callable
+from functools import partial
 
 from compact.core.events import Event
 from compact.core.protocols import Exporter
@@ -39,10 +40,7 @@ class EventBus:
     def emit(self, event: Event) -> None:
         """Hand over an event; never raises, never waits for an exporter."""
         for subscriber in tuple(self._subscribers):
-            try:
-                subscriber(event)
-            except Exception:  # noqa: BLE001 - a listener must not hurt whoever emits
-                self.failures += 1
+            _guarded(partial(subscriber, event), self._count_failure)
         for line in self._lines:
             line.put(event)
 
@@ -106,11 +104,13 @@ class _ExporterQueue:
 
     def _work(self) -> None:
         while (event := self._queue.get()) is not None:
-            try:
-                self._exporter.export(event)
-            except Exception:  # noqa: BLE001 - a failing observer must not end the line
-                self._failed()
-        try:
-            self._exporter.close()
-        except Exception:  # noqa: BLE001 - nor hurt whoever closes
-            self._failed()
+            _guarded(partial(self._exporter.export, event), self._failed)
+        _guarded(self._exporter.close, self._failed)
+
+
+def _guarded(call: Callable[[], object], failed: Callable[[], None]) -> None:
+    """Call a listener, whose failure is counted and hurts nobody else."""
+    try:
+        call()
+    except Exception:  # noqa: BLE001 - somebody else's code
+        failed()

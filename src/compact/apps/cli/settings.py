@@ -15,12 +15,11 @@ from typing import Any
 from compact import wiring
 from compact.apps.cli.errors import Stop, say
 from compact.apps.cli.options import LARGEST, SettingsOptions
-from compact.config import PREFIX, CompactConfig, did_you_mean
+from compact.config import ENV_FILE, PREFIX, CompactConfig, did_you_mean
 from compact.core.model_keys import parse_key
 from compact.errors import InvalidConfig, UnknownModel
 
 DEFAULT_STORE = os.path.join(".compact", "sessions.db")
-ENV_FILE = ".env"
 _LINE = re.compile(rf"\s*(?:export\s+)?(?P<name>{PREFIX}\w+)\s*=\s*(?P<value>.*?)\s*$")
 _QUOTED = re.compile(r"""(?P<quote>['"])(?P<text>.*?)(?P=quote)\s*(?:#.*)?$""")
 _COMMENT = re.compile(r"\s+#.*$")
@@ -42,7 +41,6 @@ def settings_of(options: SettingsOptions, **own: object) -> CompactConfig:
         InvalidConfig: naming the setting and where it came from.
         Stop: an option is wrong.
     """
-    environ = with_env_file(os.environ, Path())
     asked: dict[str, Any] = {**vars(options), **own}
     tokenizer, summarizer = asked.get("tokenizer"), asked.get("summarizer")
     if tokenizer is not None and not wiring.names_tokenizer(tokenizer):
@@ -52,7 +50,7 @@ def settings_of(options: SettingsOptions, **own: object) -> CompactConfig:
     try:
         settings = CompactConfig.load(
             options.config,
-            environ=environ,
+            env_file=variables_of(Path(ENV_FILE)),
             **{setting: asked.get(option) for option, setting in SETTING_OF.items()},
             console_events=asked.get("events") or None,
             strategy={"off": "off", "extractive": "task_state"}.get(summarizer or ""),
@@ -61,7 +59,7 @@ def settings_of(options: SettingsOptions, **own: object) -> CompactConfig:
     except InvalidConfig as error:
         if error.field == "max_context_tokens" and asked.get("window") is not None:
             raise Stop(f"--window: {error.reason}") from None
-        raise _with_file_named(error) from None
+        raise
     hosts = _check_models(settings, summarizer)
     if "summarizer" in asked and settings.strategy != "off":
         for where in hosts:
@@ -122,7 +120,7 @@ def _check_models(settings: CompactConfig, option: str | None) -> list[str]:
             raise settings.wrong(setting, str(error)) from None
         if where is None:
             continue
-        if is_from_env_file(settings.origin(setting), os.environ):
+        if settings.origin(setting).endswith(f" in {ENV_FILE}"):
             reason = (
                 f"{where} is another machine, which the .env of a folder cannot choose: "
                 "use an option or the environment itself"
@@ -136,22 +134,20 @@ def _check_models(settings: CompactConfig, option: str | None) -> list[str]:
 # --- the file `.env` ------------------------------------------------------------------------------
 
 
-def with_env_file(environ: Mapping[str, str], folder: Path) -> dict[str, str]:
-    """The environment, and what the folder's `.env` adds to it; the environment counts more.
+def variables_of(path: Path) -> dict[str, str]:
+    """The settings in a `.env`; none where there is no such file.
 
     Raises:
         InvalidConfig: the file is there and cannot be read as text.
     """
-    path = folder / ENV_FILE
     if not path.is_file():
-        return dict(environ)
+        return {}
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        return settings_in(path.read_text(encoding="utf-8-sig"))
     except UnicodeDecodeError:
         raise InvalidConfig(ENV_FILE, "not UTF-8 text") from None
     except OSError as error:
         raise InvalidConfig(ENV_FILE, f"cannot be read: {error.strerror or error}") from None
-    return {**settings_in(text), **environ}
 
 
 def settings_in(text: str) -> dict[str, str]:
@@ -163,25 +159,3 @@ def settings_in(text: str) -> dict[str, str]:
             plain = _COMMENT.sub("", f" {match['value']}").strip()
             found[match["name"]] = quoted["text"] if quoted else plain
     return found
-
-
-def is_from_env_file(origin: str, environ: Mapping[str, str]) -> bool:
-    """Whether a setting that came from this place came from `.env`: a variable that is not set."""
-    return origin.startswith(PREFIX) and origin not in environ
-
-
-def origin_of(settings: CompactConfig, setting: str) -> str:
-    """Where a setting came from, with the file's name where its variable stands in `.env`."""
-    origin = settings.origin(setting)
-    return f"{origin} in {ENV_FILE}" if is_from_env_file(origin, os.environ) else origin
-
-
-def _with_file_named(error: InvalidConfig) -> InvalidConfig:
-    """The error, with `.env` named where the variable that is wrong stands there."""
-    if is_from_env_file(error.field, os.environ):
-        reason = error.reason.replace("in the environment", f"in {ENV_FILE}")
-        return InvalidConfig(error.field, reason)
-    before, place, origin = error.reason.rpartition(" (from ")
-    if place and is_from_env_file(origin.rstrip(")"), os.environ):
-        return InvalidConfig(error.field, f"{before}{place}{origin.rstrip(')')} in {ENV_FILE})")
-    return error

@@ -28,7 +28,7 @@ def validate_config(
     settings = cli.settings.checked(SettingsOptions(config=file))
     window = settings.window()
     values = settings.model_dump(mode="json")
-    origins = {name: cli.settings.origin_of(settings, name) for name in settings.names()}
+    origins = {name: settings.origin(name) for name in settings.names()}
     listed = {name: {"value": values[name], "from": origins[name]} for name in origins}
     yield {"settings": listed, "usable": window and window.usable}
     rows = []
