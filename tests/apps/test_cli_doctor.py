@@ -33,12 +33,11 @@ def look(run):
 
 
 def test_a_healthy_machine_has_nothing_broken(run, look, tmp_path):
-    """K-11: packages with what they are for, and nothing is made by looking."""
+    """K-11: nothing is made by looking."""
     done = run("doctor")
     assert (done.code, done.err) == (0, "")
     for words in (
         "apsw",
-        "the store, with its own SQLite",
         "FTS5",
         "Nothing is broken.",
         "none yet",
@@ -49,6 +48,18 @@ def test_a_healthy_machine_has_nothing_broken(run, look, tmp_path):
     assert found["sqlite"]["fts5"]
     assert {each["state"] for each in found.values()} <= {"ok", "note"}
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_package_that_is_not_installed_is_broken(look, monkeypatch):
+    """K-11: an extra is none of those."""
+    real = checks._version
+    monkeypatch.setattr(
+        checks, "_version", lambda name: None if name in ("orjson", "ollama") else real(name)
+    )
+    code, found, _ = look()
+    assert (code, found["orjson"]["state"]) == (2, "broken")
+    assert found["orjson"]["text"] == "missing: pip install orjson"
+    assert found["ollama"]["state"] == "note"
 
 
 def test_a_sqlite_without_search_is_broken(look, monkeypatch):
@@ -94,7 +105,8 @@ def test_a_missing_package_is_named(names, package, tmp_path):
     (tmp_path / "c.yaml").write_text("trigger_ratio: 0.7\n")
     wanted = f"compactctl: {package} is missing: pip install {package}\n"
     other = {"apsw": ["history", "a", "--store", "s.db"], "pyyaml": ["demo", "--config", "c.yaml"]}
-    for arguments in (["doctor", "--config", "c.yaml"], other.get(package, ["demo"])):
+    doctor = ["doctor", "--config", "c.yaml"] if package != "orjson" else ["demo"]
+    for arguments in (doctor, other.get(package, ["demo"])):
         assert without(names, *arguments) == Ran(2, "", wanted)
 
 

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from compact.core.model_keys import PROVIDERS, parse_key
+from compact.core.model_keys import PROVIDERS, ModelKey, parse_key
 from compact.core.overflow import refusal_of
 from compact.core.redaction import redact, without_credentials
 from compact.errors import (
@@ -268,16 +268,14 @@ def _refused_part(said: str) -> str:
 
 def key_hint(model: str) -> str:
     """Where a model's key is given, in words."""
-    provider, address = "", None
-    with suppress(UnknownModel):
-        named = parse_key(model)
-        provider, address = named.provider, named.base_url
-    home = PROVIDERS.get(provider)
-    if home is None or not home.key:
+    named = _named(model)
+    home = PROVIDERS[named.provider] if named else None
+    if named is None or home is None or not home.key:
         return f"give the right key: {_GIVEN}"
+    address = named.base_url
     if not is_sealed(address):
         return f"{home.key} is not sent over plain http; ask by https, or {_GIVEN}"
-    if not belongs(provider, address):
+    if not belongs(named.provider, address):
         beside = f"set {home.address} to {address}, too"
         return f"{home.key} is sent to its own address alone; {beside}, or {_GIVEN}"
     return f"set {home.key}, or {_GIVEN}"
@@ -286,17 +284,20 @@ def key_hint(model: str) -> str:
 _GIVEN = "in Python make the model with chat_model(…, api_key=…)"
 
 
+def _named(model: str) -> ModelKey | None:
+    with suppress(UnknownModel):
+        return parse_key(model)
+    return None
+
+
 def _where(model: str) -> str:
     """The address at which a model is asked, and what says that it is this one."""
-    provider, address = model.lower(), None
-    with suppress(UnknownModel):  # a server that is asked for its list
-        named = parse_key(model)
-        provider, address = named.provider, named.base_url
-    home = PROVIDERS.get(provider)
-    if address is not None or home is None or not home.address:
-        return address or without_credentials(model)
-    address = without_credentials(address_of(provider))
-    return f"{address} ({home.address}, in the environment of the process, says where)"
+    named = _named(model)
+    if named is None or named.base_url or not PROVIDERS[named.provider].address:
+        return (named and named.base_url) or without_credentials(model)
+    variable = PROVIDERS[named.provider].address
+    address = without_credentials(address_of(named.provider))
+    return f"{address} ({variable}, in the environment of the process, says where)"
 
 
 # --- what exceptions carry ------------------------------------------------------------------------

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
-from contextlib import aclosing, contextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 from compact.core import defaults
@@ -24,14 +25,14 @@ from compact.core.messages import Message
 from compact.core.replies import Delta, Finish, Reply, Usage, usage_of
 from compact.core.tokens import OLLAMA_FRAMING, TokenCounter
 from compact.errors import ContextOverflow, ModelFailed, ModelRefused
-from compact.providers.clients import LoopClients, certificates, key_for, package
-from compact.providers.failures import ErrorInAnswer, mapped, reading
+from compact.providers.clients import certificates, key_for
+from compact.providers.dialect import Dialect
+from compact.providers.failures import mapped, reading
 from compact.providers.tokenizers import tokenizer
-from compact.providers.unsupported_parts import UnsupportedParts
+from compact.providers.vendor_server import TIMEOUT, Body, VendorServer
 
 FORMAT = "ollama"
-TIMEOUT = 600.0
-"""Seconds that one answer may take."""
+_PATH = "/api/chat"
 NUM_CTX = 4096
 """Tokens of the window where nobody says: what a server sets up by itself at least."""
 _NO_TOOLS = "does not support tools"
@@ -44,6 +45,44 @@ class _Shown:
 
     limits: Limits
     capabilities: tuple[str, ...] | None
+
+
+class OllamaServer(VendorServer):
+    """Where a model is asked; `base_url` None is the server that `OLLAMA_HOST` names."""
+
+    def __init__(
+        self, model: str, base_url: str | None, *, api_key: str | None, timeout: float
+    ) -> None:
+        super().__init__(model, "ollama", Dialect({}), timeout=timeout)
+        self._base_url = base_url
+        self._api_key = api_key
+        self.refused_tools = False
+        """Whether it said that the model calls none."""
+
+    def _made(self, vendor: ModuleType) -> Any:  # noqa: ANN401 - a client of a package that may be missing
+        client = vendor.AsyncClient(
+            host=self._base_url, timeout=self._timeout, verify=certificates("httpx")
+        )
+        headers = client._client.headers
+        headers.pop("authorization", None)  # the package sends OLLAMA_API_KEY anywhere
+        if key := self._api_key or key_for("ollama", self._base_url):
+            headers["authorization"] = f"Bearer {key}"
+        return client
+
+    async def _sent(self, client: Any, method: str, path: str, body: Body | None) -> object:  # noqa: ANN401 - as above
+        # the package has no public way to have the JSON as it is
+        return await client._request(dict, method, path, json=body)
+
+    async def _pieces(self, path: str, body: Body) -> AsyncGenerator[object, None]:
+        client = await self._clients.current()
+        lines = await client._request(dict, "POST", path, json=body, stream=True)
+        async with aclosing(lines):
+            async for line in lines:
+                yield line
+
+    def _learned(self, prompt: Body, wishes: Body, refusal: ModelRefused) -> bool:
+        self.refused_tools = self.refused_tools or _NO_TOOLS in str(refusal)
+        return super()._learned(prompt, wishes, refusal)
 
 
 class OllamaChat:
@@ -68,15 +107,11 @@ class OllamaChat:
     ) -> None:
         self.name = f"ollama+{base_url}#{name}" if base_url else f"ollama:{name}"
         self._name = name
-        self._base_url = base_url
-        self._api_key = api_key
+        self._server = OllamaServer(self.name, base_url, api_key=api_key, timeout=timeout)
         self._num_ctx = num_ctx
         self._keep_alive = keep_alive
         self._timeout = timeout
         self._shown: _Shown | None = None
-        self._without_tools = False
-        self._unseen = UnsupportedParts()
-        self._clients: LoopClients[Any] = LoopClients(self._made, lambda client: client.close())
 
     @property
     def abilities(self) -> Abilities:
@@ -85,7 +120,7 @@ class OllamaChat:
         """
         said = self._shown.capabilities if self._shown else None
         tools = None if said is None else "tools" in said
-        return Abilities(tools=False if self._without_tools else tools, schemas=True)
+        return Abilities(tools=False if self._server.refused_tools else tools, schemas=True)
 
     async def complete(self, context: ActiveContext, ask: Ask = ASK) -> Reply:
         """The model's answer.
@@ -95,16 +130,10 @@ class OllamaChat:
             ModelRefused: also where tools are given to a model that cannot call any.
             ModelFailed: as `ChatModel.complete`.
         """
-        with self._failing():
+        with mapped(self.name):
             async with asyncio.timeout(self._timeout - ask.waited):
                 body = await self._body(context, ask) | {"stream": False}
-                while True:
-                    try:
-                        said = await self._post("/api/chat", self._unseen.written(body))
-                        return self._reply(said)
-                    except ModelRefused as refusal:
-                        if not self._unseen.learned(body, refusal):
-                            raise
+                return self._reply(await self._server.post(_PATH, body, {}))
 
     async def stream(self, context: ActiveContext, ask: Ask = ASK) -> AsyncIterator[Delta]:
         """The answer as it is written; the last piece carries the whole reply.
@@ -112,24 +141,12 @@ class OllamaChat:
         Raises:
             As `complete`; ModelFailed also where the stream breaks off.
         """
-        deadline = asyncio.get_running_loop().time() + self._timeout - ask.waited
-        body = await self._body(context, ask) | {"stream": True}
-        while True:
-            try:
-                shown = self._unseen.written(body)
-                async with aclosing(self._streamed(shown, deadline)) as pieces:
-                    async for piece in pieces:
-                        yield piece
-                return
-            except ModelRefused as refusal:
-                if not self._unseen.learned(body, refusal):
-                    raise
-
-    async def _streamed(
-        self, body: Mapping[str, Any], deadline: float
-    ) -> AsyncGenerator[Delta, None]:
+        clock = asyncio.get_running_loop().time
+        start = clock() - ask.waited
+        body = await self._body(context, ask)
         said: dict[str, Any] = {"role": "assistant", "content": ""}
-        async with aclosing(self._lines(body, deadline)) as lines:
+        lines = self._server.events(_PATH, body, {}, waited=clock() - start)
+        async with aclosing(lines):
             async for line in lines:
                 with reading(self.name):
                     text = _grown(said, line.get("message"))
@@ -152,12 +169,14 @@ class OllamaChat:
             ModelUnavailable, ModelRefused: as `ChatModel.complete`.
         """
         if self._shown is None:
-            self._shown = _shown(await self._post("/api/show", {"model": self._name}))
+            self._shown = _shown(
+                await self._server.asked("POST", "/api/show", {"model": self._name})
+            )
         return self._shown.limits
 
     async def aclose(self) -> None:
         """Close all connections; the next request opens others."""
-        await self._clients.aclose()
+        await self._server.aclose()
 
     # --- asking -----------------------------------------------------------------------------------
 
@@ -169,7 +188,7 @@ class OllamaChat:
             with suppress(ModelFailed, TimeoutError):
                 async with asyncio.timeout(self._timeout / 2):
                     await self.limits()
-        if context.tools and self._without_tools:
+        if context.tools and self._server.refused_tools:
             raise ModelRefused(f"{self.name} {_NO_TOOLS}", model=self.name, status=400)
         body: dict[str, Any] = {
             "model": self._name,
@@ -202,60 +221,6 @@ class OllamaChat:
         if ask.temperature is not None:
             options["temperature"] = ask.temperature
         return options
-
-    # --- the server -------------------------------------------------------------------------------
-
-    def _made(self) -> Any:  # noqa: ANN401 - a client of a package that may be missing
-        ollama = package("ollama", model=self.name)
-        client = ollama.AsyncClient(
-            host=self._base_url, timeout=self._timeout, verify=certificates("httpx")
-        )
-        client._client.headers.pop(
-            "authorization", None
-        )  # the package sends OLLAMA_API_KEY anywhere
-        if key := self._api_key or key_for("ollama", self._base_url):
-            client._client.headers["authorization"] = f"Bearer {key}"
-        return client
-
-    async def _post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        with self._failing():
-            client = await self._clients.current()
-            async with asyncio.timeout(self._timeout):
-                # the package has no public way to have the JSON as it is
-                answer = await client._request(dict, "POST", path, json=body)
-            return self._readable(answer)
-
-    async def _lines(
-        self, body: Mapping[str, Any], deadline: float
-    ) -> AsyncGenerator[dict[str, Any], None]:
-        with self._failing():
-            client = await self._clients.current()
-            lines = await client._request(dict, "POST", "/api/chat", json=body, stream=True)
-        async with aclosing(lines):
-            while True:
-                with self._failing():
-                    try:
-                        async with asyncio.timeout_at(deadline):
-                            line = await anext(lines)
-                    except StopAsyncIteration:
-                        return
-                    line = self._readable(line)
-                yield line
-
-    def _readable(self, answer: dict[str, Any]) -> dict[str, Any]:
-        if answer.get("error"):
-            raise ErrorInAnswer(answer)
-        return answer
-
-    @contextmanager
-    def _failing(self) -> Iterator[None]:
-        """What fails inside is one of our errors; that there are no tools is kept in mind."""
-        try:
-            with mapped(self.name):
-                yield
-        except ModelRefused as refusal:
-            self._without_tools = self._without_tools or _NO_TOOLS in str(refusal)
-            raise
 
     def _reply(self, answer: Mapping[str, Any]) -> Reply:
         said = answer.get("message")

@@ -1,5 +1,5 @@
-"""A server that is asked through its vendor's asynchronous client. Those of OpenAI and Anthropic
-are alike.
+"""A server that is asked through its vendor's asynchronous client, as those of OpenAI and Anthropic
+are; of other clients `_sent` and `_pieces` say how.
 
 The client carries the requests; it neither tries again (`fallback_model` does) nor parses: what
 comes back is read as the JSON it is.
@@ -11,6 +11,7 @@ import asyncio
 import json
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from types import ModuleType
 from typing import Any
 
@@ -55,6 +56,27 @@ class VendorServer(ABC):
         """Close all connections; the next request opens others."""
         await self._clients.aclose()
 
+    async def _sent(self, client: Any, method: str, path: str, body: Body | None) -> object:  # noqa: ANN401 - as above
+        """The answer to one request, as JSON."""
+        if method == "GET":
+            return await client.get(path, cast_to=object)
+        return await client.post(path, body=body, cast_to=object)
+
+    async def _pieces(self, path: str, body: Body) -> AsyncGenerator[object, None]:
+        """The events of one answer, as JSON."""
+        client = await self._clients.current()
+        kind = package(self._vendor, model=self.model).AsyncStream[object]
+        async with await client.post(
+            path, body=body, cast_to=object, stream=True, stream_cls=kind
+        ) as stream:
+            if stream.response.headers.get("content-type", "").startswith("application/json"):
+                # errors come as a whole also where a stream was asked for, even with status 200
+                self._readable(json.loads(await stream.response.aread()))
+                text = f"{self.model} answered as a whole where a stream was asked for"
+                raise ModelFailed(text, model=self.model)
+            async for event in stream:
+                yield event
+
     async def asked(self, method: str, path: str, body: Body | None = None) -> dict[str, Any]:
         """The server's answer to one request.
 
@@ -64,9 +86,7 @@ class VendorServer(ABC):
         with mapped(self.model):
             client = await self._clients.current()
             async with asyncio.timeout(self._timeout):
-                if method == "GET":
-                    return self._readable(await client.get(path, cast_to=object))
-                return self._readable(await client.post(path, body=body, cast_to=object))
+                return self._readable(await self._sent(client, method, path, body))
 
     async def post(self, path: str, prompt: Body, wishes: Body) -> dict[str, Any]:
         """The server's answer; a wish that it does not know is left out, or named otherwise, and so
@@ -83,56 +103,44 @@ class VendorServer(ABC):
                     raise
 
     async def events(
-        self, path: str, prompt: Body, wishes: Body
+        self, path: str, prompt: Body, wishes: Body, *, waited: float = 0.0
     ) -> AsyncGenerator[dict[str, Any], None]:
-        """The server's answer, event by event, all of them within the time for one answer.
+        """The server's answer, event by event, all of them within the time for one answer, of which
+        some may have been `waited` already, in seconds.
 
         Raises:
             As `post`, before the first event or at any later one.
         """
-        deadline = asyncio.get_running_loop().time() + self._timeout
-        async with await self._stream(path, prompt, wishes, deadline) as stream:
-            with mapped(self.model):
-                await self._check_streams(stream, deadline)
-            events = aiter(stream)
-            while True:
-                with mapped(self.model):
-                    try:
-                        async with asyncio.timeout_at(deadline):
-                            event = self._readable(await anext(events))
-                    except StopAsyncIteration:
-                        return
-                yield event
-
-    async def _stream(self, path: str, prompt: Body, wishes: Body, deadline: float) -> Any:  # noqa: ANN401 - as above
+        deadline = asyncio.get_running_loop().time() + self._timeout - waited
         while True:
-            body = {**self._body(prompt, wishes), "stream": True}
+            pieces = self._pieces(path, {**self._body(prompt, wishes), "stream": True})
             try:
-                with mapped(self.model):
-                    client = await self._clients.current()
-                    kind = package(self._vendor, model=self.model).AsyncStream[object]
-                    async with asyncio.timeout_at(deadline):
-                        return await client.post(
-                            path, body=body, cast_to=object, stream=True, stream_cls=kind
-                        )
+                event = await self._next(pieces, deadline)
+                break
             except ModelRefused as refusal:
                 if not self._learned(prompt, wishes, refusal):
                     raise
+        async with aclosing(pieces):
+            while event is not None:
+                yield event
+                event = await self._next(pieces, deadline)
+
+    async def _next(
+        self, pieces: AsyncGenerator[object, None], deadline: float
+    ) -> dict[str, Any] | None:
+        """The next event; None after the last."""
+        with mapped(self.model):
+            async with asyncio.timeout_at(deadline):
+                try:
+                    return self._readable(await anext(pieces))
+                except StopAsyncIteration:
+                    return None
 
     def _body(self, prompt: Body, wishes: Body) -> dict[str, Any]:
         return {**self._unseen.written(prompt), **self.dialect.written(wishes)}
 
     def _learned(self, prompt: Body, wishes: Body, refusal: ModelRefused) -> bool:
         return self.dialect.learned(wishes, refusal) or self._unseen.learned(prompt, refusal)
-
-    async def _check_streams(self, stream: Any, deadline: float) -> None:  # noqa: ANN401 - as above
-        """Errors come as a whole also where a stream was asked for, even with status 200."""
-        if not stream.response.headers.get("content-type", "").startswith("application/json"):
-            return
-        async with asyncio.timeout_at(deadline):
-            self._readable(json.loads(await stream.response.aread()))
-        text = f"{self.model} answered as a whole where a stream was asked for"
-        raise ModelFailed(text, model=self.model)
 
     def _readable(self, answer: object) -> dict[str, Any]:
         if not isinstance(answer, dict):

@@ -42,6 +42,8 @@ def installed() -> Iterator[Finding]:
             yield Finding(name, "ok", found)
         elif "extra ==" in each:
             yield Finding(name, "note", f"not installed: {wiring.how_to_install(name)}")
+        elif ";" not in each:
+            yield Finding(name, "broken", f"missing: pip install {name}")
     engine = wiring.store_engine()
     search = "with search by words (FTS5)" if engine["fts5"] else "without FTS5: no search by words"
     state = "ok" if engine["fts5"] else "broken"

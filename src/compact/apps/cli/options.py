@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields
 from typing import Annotated, Any, get_type_hints
 
 import typer
@@ -280,21 +280,19 @@ def command(run: Callable[..., Telling]) -> Callable[..., None]:
     hints = get_type_hints(run, include_extras=True)
     first, *own = inspect.signature(run).parameters.values()
     kind = hints[first.name]
-    shared = [each.name for each in fields(kind)]
     hints |= get_type_hints(kind, include_extras=True)
-    defaults = {each.name: each.default for each in own}
-    for each in fields(kind):
-        defaults[each.name] = inspect.Parameter.empty if each.default is MISSING else each.default
+    shared = [each.name for each in fields(kind)]
+    defaults = {name: getattr(kind, name, inspect.Parameter.empty) for name in shared}
+    defaults |= {each.name: each.default for each in own}
+    in_order = (name for each in kind.__mro__ for name in inspect.get_annotations(each))
+    named = dict.fromkeys((*(each.name for each in own), *in_order))
     places = {name for name in defaults if isinstance(hints[name].__metadata__[0], ArgumentInfo)}
-    arguments = [name for name in (*shared, *defaults) if name in places]
-    named = [
-        name for name in (*(each.name for each in own), *_in_order(kind)) if name not in places
-    ]
+    names = [name for name in defaults if name in places]
+    names += [name for name in named if name not in places]
+    keyword = inspect.Parameter.KEYWORD_ONLY
     parameters = [
-        inspect.Parameter(
-            name, inspect.Parameter.KEYWORD_ONLY, default=defaults[name], annotation=hints[name]
-        )
-        for name in dict.fromkeys((*arguments, *named))
+        inspect.Parameter(name, keyword, default=defaults[name], annotation=hints[name])
+        for name in names
     ]
 
     @functools.wraps(run)
@@ -306,11 +304,3 @@ def command(run: Callable[..., Telling]) -> Callable[..., None]:
     called.__doc__ = (inspect.getdoc(run) or "").replace(EXAMPLES, f"\b\n{EXAMPLES}")
     called.__annotations__ = {p.name: p.annotation for p in parameters} | {"return": None}
     return called
-
-
-def _in_order(kind: type) -> list[str]:
-    """The fields in the order help shows them: a class's own first, what all have last."""
-    ordered: list[str] = []
-    for each in reversed([c for c in kind.__mro__ if is_dataclass(c)]):
-        ordered = [f.name for f in fields(each) if f.name not in ordered] + ordered
-    return ordered

@@ -51,7 +51,7 @@ def sessions_list(options: StoreOptions, *, most: Most = PAGE) -> Telling:
     yield {"store": catalog.file, "total": len(known), "sessions": listed}
     if not known:
         where = "" if options.scope is None else f" in scope {options.scope!r}"
-        yield f"{catalog.file}: no sessions{where}"
+        yield Styled(f"{catalog.file}: no sessions{where}")
         return
     if len(known) > len(page):
         older = counted(len(known) - len(page), "older one")
