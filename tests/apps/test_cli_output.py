@@ -32,7 +32,7 @@ def test_a_file_is_replaced_whole_and_keeps_its_mode(tmp_path):
     path = tmp_path / "out"
     path.write_text("old")
     path.chmod(0o640)
-    assert output.write_file(str(path), "néw") == 4
+    assert output.write(str(path), "néw") == 4
     assert path.read_bytes() == "néw".encode()
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
     assert [p.name for p in tmp_path.iterdir()] == ["out"]
@@ -42,7 +42,7 @@ def test_a_file_is_replaced_whole_and_keeps_its_mode(tmp_path):
 def test_a_new_file_gets_the_mode_that_the_umask_leaves(tmp_path):
     before = os.umask(0o027)
     try:
-        output.write_file(str(tmp_path / "out"), "a")
+        output.write(str(tmp_path / "out"), "a")
     finally:
         os.umask(before)
     assert stat.S_IMODE((tmp_path / "out").stat().st_mode) == 0o640
@@ -60,7 +60,7 @@ def test_a_failed_write_leaves_what_was_there_and_nothing_else(tmp_path, monkeyp
     monkeypatch.setattr(os, step, no_room)
     monkeypatch.setattr(Path, "replace", no_room)
     with pytest.raises(Stop, match="out: cannot be written: No space left on device"):
-        output.write_file(str(path), "new" * 1000)
+        output.write(str(path), "new" * 1000)
     assert path.read_text() == "old"
     assert [p.name for p in tmp_path.iterdir()] == ["out"]
 
@@ -69,7 +69,7 @@ def test_a_failed_write_leaves_what_was_there_and_nothing_else(tmp_path, monkeyp
 def test_a_link_keeps_pointing_where_it_points(tmp_path):
     (tmp_path / "folder").mkdir()
     (tmp_path / "link").symlink_to("folder/real")
-    output.write_file(str(tmp_path / "link"), "a")
+    output.write(str(tmp_path / "link"), "a")
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "folder" / "real").read_text() == "a"
 
@@ -81,7 +81,7 @@ def test_what_is_no_file_is_written_not_replaced(tmp_path):
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     try:
-        output.write_file(str(pipe), "data")
+        output.write(str(pipe), "data")
         assert os.read(reader, 9) == b"data"
     finally:
         os.close(reader)

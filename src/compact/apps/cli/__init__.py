@@ -2,12 +2,13 @@
 `commands`.
 
 Modules of commands say what may be asked for, and yield what is told (`told`). They are imported
-for every help, so they import nothing that takes long: the modules below are loaded when they are
-first used, as names of this package. `jobs` reads a file and plans for it, `stores` opens sessions,
-`session_file` and `session_markdown` are sessions as files, `changes` is what became of messages,
-`usage` where tokens go, `checks` what `doctor` finds, `known_models` what is known of models,
-`views` words what several commands tell, `render` draws it, `output` writes bytes, `settings` are
-the effective ones, and `errors` says how a command ends.
+for every help, so they import nothing that takes long: the modules below, and `wiring`, are names
+of this package that are loaded when they are first used. `jobs` reads a file and plans for it,
+`stores` opens sessions, `session_file` and `session_markdown` are sessions as files, `exchange`
+brings them in and out, `changes` is what became of messages, `usage` where tokens go, `checks` what
+`doctor` finds, `known_models` what is known of models, `views` words what several commands tell,
+`render` draws it, `output` writes bytes, `settings` are the effective ones, `progress` shows long
+work, and `errors` says how a command ends.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING
 from compact.apps.cli.interrupts import ending_at_once
 
 if TYPE_CHECKING:
+    from compact import wiring as wiring
     from compact.apps.cli import changes as changes
     from compact.apps.cli import checks as checks
     from compact.apps.cli import errors as errors
@@ -41,4 +43,4 @@ def __getattr__(name: str) -> ModuleType:
     if name.startswith("__"):
         raise AttributeError(name)
     with ending_at_once():
-        return import_module(f"{__name__}.{name}")
+        return import_module("compact.wiring" if name == "wiring" else f"{__name__}.{name}")

@@ -63,12 +63,6 @@ def job_of(options: FileOptions) -> Job:
     return Job(settings, transcript, wiring.token_counter_of(settings, transcript.wire))
 
 
-def job_in(settings: CompactConfig, source: str, data: bytes) -> Job:
-    """A conversation that is here already."""
-    transcript = wiring.read_transcript(source, data=data)
-    return Job(settings, transcript, wiring.token_counter_of(settings, transcript.wire))
-
-
 def bytes_of(options: ReadOptions) -> tuple[str, bytes]:
     """What the file is called where something is said of it, and what it holds. It is read once,
     since a pipe gives its bytes only once.
@@ -161,14 +155,6 @@ def plan_of(
         )
     finally:
         bus.close()
-
-
-def written(job: Job, plan: Plan, *, as_text: bool) -> str:
-    """The new context: as a model sees it, or in the conversation's own format."""
-    if as_text:
-        return plan.context.render_text() + "\n"
-    messages, before = plan.context.messages, plan.tokens_before
-    return wiring.write_transcript(job.transcript, messages, pre_tokens=before)
 
 
 def _limit_of(settings: CompactConfig, asked: int | None) -> int:

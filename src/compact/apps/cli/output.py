@@ -53,23 +53,14 @@ def write(name: str | None, text: str) -> int | None:
     """Write text to a file whole or not at all, or to stdout where none is named; returns the bytes
     of the file.
 
-    Raises:
-        Stop: it could not be written.
-    """
-    if name is not None:
-        return write_file(name, text)
-    print_data(text)
-    return None
-
-
-def write_file(name: str, text: str) -> int:
-    """Write a file whole or not at all; returns its bytes.
-
     A device or a pipe is written as it is; a link keeps pointing where it points.
 
     Raises:
         Stop: it could not be written, or a store is there; what was there before is untouched.
     """
+    if name is None:
+        print_data(text)
+        return None
     refuse_store(name)
     data = text.encode("utf-8", "replace")
     with _explained(name):

@@ -71,17 +71,6 @@ def settings_of(options: SettingsOptions, **own: object) -> CompactConfig:
     return settings
 
 
-def checked(options: SettingsOptions) -> CompactConfig:
-    """The effective settings, the tokenizer among them loaded once.
-
-    Raises:
-        InvalidConfig: naming the setting and where it came from.
-    """
-    settings = settings_of(options)
-    wiring.token_counter_of(settings, "chat_completions")
-    return settings
-
-
 def name_of_store(settings: CompactConfig) -> str:
     """The file that sessions are kept in."""
     return settings.store or DEFAULT_STORE

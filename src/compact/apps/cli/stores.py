@@ -162,15 +162,6 @@ def opened(
         store.close()
 
 
-def repaired(settings: CompactConfig) -> wiring.RepairReport:
-    """Repair the store that the settings name; what of it was saved.
-
-    Raises:
-        StoreFailed: there is no such file, or it cannot be repaired now.
-    """
-    return wiring.repair_store(name_of_store(settings))
-
-
 @contextmanager
 def _private() -> Iterator[None]:
     """Files that are made in the block are for their owner only."""

@@ -49,7 +49,11 @@ def compact(
     with cli.progress.Progress("Reading") as progress:
         job, plan = cli.jobs.planned(options, progress)
         progress.now("Writing")
-        text = cli.jobs.written(job, plan, as_text=form == "text")
+        if form == "text":
+            text = plan.context.render_text() + "\n"
+        else:
+            messages, before = plan.context.messages, plan.tokens_before
+            text = cli.wiring.write_transcript(job.transcript, messages, pre_tokens=before)
     size = cli.output.write(out, text)
     yield {**cli.views.plan_json(plan, job), "out": out}
     yield from (Aside(part) for part in cli.views.plan_parts(plan, job))

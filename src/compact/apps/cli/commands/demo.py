@@ -45,7 +45,10 @@ def demo(
     if save is not None:
         yield from _saved(save, data)
         return
-    job = cli.jobs.job_in(cli.settings.settings_of(options), SAMPLE, data)
+    settings = cli.settings.settings_of(options)
+    transcript = cli.wiring.read_transcript(SAMPLE, data=data)
+    counter = cli.wiring.token_counter_of(settings, transcript.wire)
+    job = cli.jobs.Job(settings, transcript, counter)
     plan = cli.jobs.plan_of(job, max_tokens, key=KEY)
     yield cli.views.plan_json(plan, job)
     yield from cli.views.plan_parts(plan, job)
@@ -68,6 +71,6 @@ def _saved(file: str, data: bytes) -> Telling:
     start = cli.output.beginning_of(file, len(data) + 1)
     if start and start != data:
         raise cli.errors.Stop(f"{file} already exists and is not the sample; give another name")
-    size = cli.output.write_file(file, data.decode())
-    yield {"saved": file, "bytes": size}
-    yield Aside(f"wrote {file} ({size:,} bytes)")
+    cli.output.write(file, data.decode())
+    yield {"saved": file, "bytes": len(data)}
+    yield Aside(f"wrote {file} ({len(data):,} bytes)")

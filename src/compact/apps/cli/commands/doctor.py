@@ -46,7 +46,7 @@ def doctor(
         found = {}
         if repair:
             progress.now("Repairing the store")
-            report = cli.stores.repaired(settings)
+            report = cli.wiring.repair_store(cli.settings.name_of_store(settings))
             found["repair"] = list(cli.checks.saved(report))
         found["installed"] = list(cli.checks.installed())
         found["tokens"] = list(cli.checks.vocabularies())

@@ -25,7 +25,8 @@ def validate_config(
       compactctl validate-config compact.yaml
       COMPACT_TRIGGER_RATIO=0.8 compactctl validate-config compact.yaml --json
     """
-    settings = cli.settings.checked(SettingsOptions(config=file))
+    settings = cli.settings.settings_of(SettingsOptions(config=file))
+    cli.wiring.token_counter_of(settings, "chat_completions")  # refuses a tokenizer that is none
     window = settings.window()
     values = settings.model_dump(mode="json")
     origins = {name: settings.origin(name) for name in settings.names()}
