@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from compact.core.changes import Change
     from compact.core.sessions import Entry, Session
     from compact.providers.clients import how_to_install as how_to_install
+    from compact.providers.clients import leads_to as leads_to
     from compact.storage.sqlite.migrations import MIGRATIONS as MIGRATIONS
     from compact.storage.sqlite.repair import RepairReport as RepairReport
     from compact.storage.sqlite.repair import repair
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 _ADAPTERS = {
     "MIGRATIONS": "storage.sqlite.migrations:MIGRATIONS",
     "how_to_install": "providers.clients:how_to_install",
+    "leads_to": "providers.clients:leads_to",
     "read_file": "storage.transcripts.documents:bytes_of",
     "read_stream": "storage.transcripts.documents:all_of",
     "repair_store": "storage.sqlite.repair:repair",
@@ -248,13 +250,6 @@ def chat_model(
         return cast("ChatModel", made(named.name, timeout=timeout))
     at = {"base_url": named.base_url, "api_key": api_key, "timeout": timeout}
     return cast("ChatModel", made(named.name, **at))
-
-
-def leads_to(key: str) -> str | None:
-    """The address of whoever is asked under a model's key; None for this machine."""
-    from compact.providers import clients
-
-    return clients.leads_to(parse_key(key))
 
 
 def session_store(store: str | Path | SessionStore | None) -> SessionStore:

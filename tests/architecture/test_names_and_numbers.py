@@ -16,11 +16,11 @@ from bench.structure import classes, modules, numbers, patterns
 
 ROOMS: dict[str, tuple[int, int, int]] = {
     ".": (0, 6, 0),
-    "apps": (8, 28, 0),
+    "apps": (8, 27, 0),
     "compression": (52, 206, 0),
     "core": (207, 120, 0),
     "managers": (4, 47, 0),
-    "providers": (16, 15, 0),
+    "providers": (14, 12, 0),
     "storage": (16, 15, 0),
     "telemetry": (0, 2, 0),
     "testing": (0, 0, 0),

@@ -7,51 +7,27 @@ from typing import Any
 
 from compact.apps.cli.errors import Stop
 from compact.config import CompactConfig, did_you_mean
-from compact.core.profiles import ModelBook, Profile, Sizing
+from compact.core.profiles import Profile, Sizing
 from compact.core.reliability import reliability_of, writing_of
 
 
 def known_of(settings: CompactConfig, name: str | None) -> dict[str, Any]:
-    """The model that a name means, in full; else, under `models`, those whose names have it.
+    """The one model that a name means, in full: by a key that says more than names hold, by a whole
+    name, or by the only name of its kind. Else, under `models`, those with it in their names.
 
     Raises:
-        Stop: none has.
+        Stop: none has it.
     """
-    book = settings.book()
-    if (known := _meant(book, name)) is not None:
-        return _in_full(settings, name or "", known)
-    return {"models": [_entry(each) for each in _found(book, name)]}
-
-
-def _meant(book: ModelBook, name: str | None) -> Profile | None:
-    """The one model that a name means: a key that says more than names hold, a whole name, or the
-    only name of its kind.
-    """
+    book, part = settings.book(), (name or "").lower()
     known = book.profile_of(name) if name else None
-    if known is None or name is None:
-        return None
-    wanted = name.lower()
-    near = [each for each in (*book.models, *book.families) if _has(each, wanted)]
-    is_whole = wanted in (known.id.lower(), known.name.lower())
-    return known if is_whole or len(near) <= 1 else None
-
-
-def _found(book: ModelBook, part: str | None) -> list[Profile]:
-    """The models whose names have the part.
-
-    Raises:
-        Stop: none has.
-    """
-    known = [*book.models, *book.families]
-    found = [each for each in known if _has(each, (part or "").lower())]
-    if not found:
-        hint = did_you_mean(part or "", [_called(each) for each in known])
-        raise Stop(f"no known model matches {part!r}{hint}; compactctl models lists all")
-    return found
-
-
-def _has(profile: Profile, part: str) -> bool:
-    return any(part in each.lower() for each in (profile.id, profile.name, profile.vendor))
+    every = [*book.models, *book.families]
+    near = [p for p in every if any(part in each.lower() for each in (p.id, p.name, p.vendor))]
+    if known and (part in (known.id.lower(), known.name.lower()) or len(near) <= 1):
+        return _in_full(settings, name or "", known)
+    if not near:
+        hint = did_you_mean(part, [_called(each) for each in every])
+        raise Stop(f"no known model matches {name!r}{hint}; compactctl models lists all")
+    return {"models": [_entry(each) for each in near]}
 
 
 def _called(profile: Profile) -> str:

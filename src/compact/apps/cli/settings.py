@@ -102,7 +102,7 @@ def _check_models(settings: CompactConfig, option: str | None) -> list[str]:
     hosts: list[str] = []
     for setting, key in keys:
         try:
-            where = None if key == wiring.EXTRACTIVE else wiring.leads_to(key)
+            where = None if key == wiring.EXTRACTIVE else wiring.leads_to(parse_key(key))
         except UnknownModel as error:
             if key == option:
                 raise Stop(f"--summarizer: {error}; or extractive, or off") from None

@@ -11,7 +11,7 @@ from typing import Any
 from compact.apps.cli.changes import FATES, changes_of, fates_by_speaker
 from compact.apps.cli.jobs import Job
 from compact.apps.cli.told import PARTS, Bar, Cell, Shown, Styled, Table
-from compact.apps.cli.words import counted, one_line, whole
+from compact.apps.cli.words import LONGEST_LINE, counted, one_line, whole
 from compact.core.checkpoints import Checkpoint
 from compact.core.context import ActiveContext, render_text
 from compact.core.formats.known import format_named
@@ -31,8 +31,6 @@ SPEAKERS: Mapping[str, str] = {
     "injected": "bright_black",
 }
 """What the lines of a speaker look like."""
-LONGEST_NOTES = 400
-"""Characters of a reader's notes; the end of what is longer is left out."""
 
 Row = tuple[int | None, Message, int | None]
 """A message with its number and its tokens, each where it has one."""
@@ -264,7 +262,7 @@ def source_parts(job: Job) -> Iterator[Shown]:
     yield Styled(transcript.source, "bold", is_row=True)
     yield f"{file_formats()[transcript.format]}; tokens by {counter.estimator.name}, {how}"
     if transcript.notes:
-        yield Styled(f"notes: {one_line('; '.join(transcript.notes), LONGEST_NOTES)}", "yellow")
+        yield Styled(f"notes: {one_line('; '.join(transcript.notes), LONGEST_LINE)}", "yellow")
 
 
 def window_of(plan: Plan, job: Job) -> dict[str, int]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+LONGEST_LINE = 400
+"""Characters of what is said of a file; the end of what is longer is left out."""
 MOST_SPANS = 12
 """Runs of messages that are named."""
 

@@ -20,10 +20,7 @@ from compact.apps.cli.options import (
     text_option,
 )
 from compact.apps.cli.told import Aside, Data, Styled, Telling
-from compact.apps.cli.words import counted, one_line
-
-LONGEST_LINE = 400
-"""Characters of what is said of a file on standard error; the end of what is longer is left out."""
+from compact.apps.cli.words import LONGEST_LINE, counted, one_line
 
 
 @dataclass(frozen=True, kw_only=True)

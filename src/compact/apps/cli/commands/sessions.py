@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
 PURPOSES = {"recovery": "yours", "rollback": "before going back"}
 """What snapshots are for, where the store's word is not what a person calls it."""
-LONGEST_FACT = 1_000
-"""Characters of what is shown of an id or a name; the end of what is longer is left out."""
 
 
 @command
@@ -111,7 +109,7 @@ def sessions_show(options: OpenOptions) -> Telling:
 
 def _facts(told: dict[str, Any], session: Session) -> Table:
     names = ("id", "scope", "model", "format", "tokenizer")
-    rows = [(name, one_line(str(told[name]), LONGEST_FACT)) for name in names if told[name]]
+    rows = [(name, whole(str(told[name]))) for name in names if told[name]]
     rows += [
         ("created", cli.views.time_of(session.created_at)),
         ("changed", cli.views.time_of(session.updated_at)),
