@@ -1,4 +1,4 @@
-"""What every wire format offers, and how one is found by name or by content.
+"""What every wire format does alike, and what is checked of what is given.
 
 A format reads one provider dictionary into a `Message` and writes messages back. What was not
 changed is written back as the very dictionary it was read from. Files people keep conversations in
@@ -7,9 +7,10 @@ are another matter: storage.transcripts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any, Literal, Protocol, cast
+from typing import Any, ClassVar, Literal, cast
 
 from pydantic import ValidationError
 
@@ -24,6 +25,9 @@ from compact.core.messages import (
     Opaque,
     Part,
     Raw,
+    Refusal,
+    Text,
+    ToolResult,
 )
 from compact.core.provider_rules import ProviderRules
 from compact.core.tokens import Framing
@@ -31,54 +35,43 @@ from compact.errors import InvalidMessage
 
 NO_IMAGE = "[image]"
 """What is written for an image or a file that another format has no words for."""
-
-
 _SPEAKERS = ("user", "system", "developer")
 """Roles whose messages are words, or nothing."""
 _FLAGS = [name for name, field in MessageMetadata.model_fields.items() if field.annotation is bool]
 
+Content = str | tuple[Part, ...]
 Before = Iterable[Message | Mapping[str, Any]]
 """What stands before a message, newest first; read no further than its meaning depends on it."""
 NOTHING_BEFORE: Before = ()
 
 
-class WireFormat(Protocol):
-    """One provider's way to write messages."""
+class WireFormat(ABC):
+    """One provider's way to write messages: its facts as data, how it says a message, and how one
+    of another format is written in it.
+    """
 
-    @property
-    def name(self) -> str:
-        """The format's name, for example `chat_completions`."""
-        ...
-
-    @property
-    def rules(self) -> ProviderRules:
-        """What the provider demands of a message list."""
-        ...
-
-    @property
-    def framing(self) -> Framing:
-        """What the provider adds around texts, in tokens."""
-        ...
-
-    @property
-    def tokenizer(self) -> str:
-        """The tokenizer that counts where no model is named."""
-        ...
-
-    @property
-    def tool_shape(self) -> ToolShape:
-        """How tool schemas are written."""
-        ...
-
-    @property
-    def has_system_field(self) -> bool:
-        """Whether the system prompt has a field of its own, beside the messages."""
-        ...
-
-    @property
-    def results_role(self) -> Literal["tool", "user"]:
-        """The role of the messages that carry tool results."""
-        ...
+    name: ClassVar[str]
+    """For example `chat_completions`."""
+    roles: ClassVar[Collection[str]]
+    """Roles that its messages may have."""
+    rules: ClassVar[ProviderRules]
+    """What the provider demands of a message list."""
+    framing: ClassVar[Framing]
+    """What the provider adds around texts, in tokens."""
+    tokenizer: ClassVar[str]
+    """The tokenizer that counts where no model is named."""
+    tool_shape: ClassVar[ToolShape] = "nested"
+    """How tool schemas are written."""
+    has_system_field: ClassVar[bool] = False
+    """Whether the system prompt has a field of its own, beside the messages."""
+    results_role: ClassVar[Literal["tool", "user"]] = "tool"
+    """The role of the messages that carry tool results."""
+    text_kinds: ClassVar[Collection[str]] = ("text",)
+    """Types of parts that are text."""
+    image_kind: ClassVar[str] = "image"
+    """The type of parts that are images."""
+    has_bare_texts: ClassVar[bool] = True
+    """Whether texts may stand among the parts."""
 
     def parse(
         self, raw: Mapping[str, Any], position: int, before: Before = NOTHING_BEFORE
@@ -88,32 +81,175 @@ class WireFormat(Protocol):
 
         Raises:
             InvalidMessage: naming the field that is wrong.
+            ServerHeldState: it refers to an item that the server keeps.
         """
-        ...
+        path = f"messages[{position}]"
+        raw = record_at(raw, path)
+        role, content = self.said(raw, path)
+        return Message.trusted(
+            role=role,
+            content=content,
+            metadata=read_metadata(raw.get("metadata"), f"{path}.metadata"),
+            wire=raw,
+            wire_format=self.name,
+            **{"id": f"m{position}", **self.facts(raw, role, position, before)},
+        )
 
-    def said(self, raw: Mapping[str, Any], path: str) -> tuple[str, str | tuple[Part, ...]]:
+    @abstractmethod
+    def said(self, raw: Raw, path: str) -> tuple[str, Content]:
         """The role and the content of one dictionary; `path` is for errors.
 
         Raises:
             InvalidMessage: naming the field that is wrong.
         """
-        ...
+
+    def facts(self, raw: Raw, role: str, position: int, before: Before) -> dict[str, object]:
+        """What a dictionary tells of a message beside role, content and metadata, by its field."""
+        return {}
+
+    def role_at(self, role: object, path: str) -> str:
+        """The role of the dictionary at that path.
+
+        Raises:
+            InvalidMessage: it is none that this format has.
+        """
+        if not isinstance(role, str) or role not in self.roles:
+            reason = f"{role!r} is not one of {', '.join(self.roles)}"
+            raise InvalidMessage(f"{path}.role", reason)
+        return role
+
+    def content_at(self, value: object, path: str) -> Content:
+        """The content that stands at that path: a text, which may be absent, or a list of parts.
+
+        Raises:
+            InvalidMessage: it is neither, or a part is wrong.
+        """
+        if value is None or isinstance(value, str):
+            return value or ""
+        if not isinstance(value, Sequence):
+            what = type(value).__name__
+            raise InvalidMessage(path, f"expected text or a list of parts, got {what}")
+        return tuple(
+            Text(x)
+            if isinstance(x, str) and self.has_bare_texts
+            else self.part(object_at(x, f"{path}[{i}]"), f"{path}[{i}]")
+            for i, x in enumerate(value)
+        )
+
+    def part(self, raw: Raw, path: str) -> Part:
+        """One part of a content; what is not known is kept as it is.
+
+        Raises:
+            InvalidMessage: naming the field that is wrong.
+        """
+        kind = raw.get("type")
+        if kind in self.text_kinds and isinstance(raw.get("text"), str):
+            return Text(raw["text"], raw=raw)
+        if kind == "refusal" and isinstance(raw.get("refusal"), str):
+            return Refusal(raw["refusal"], raw=raw)
+        if kind == self.image_kind:
+            width, height = images.size_of_data_url(images.data_url(raw))
+            named = raw.get("image_url")
+            detail = (named if isinstance(named, Mapping) else raw).get("detail")
+            return Image(width, height, detail, raw=raw)
+        return Opaque(images.visible_json(raw), raw=raw)
+
+    def result(
+        self, call_id: str, said: object, path: str, *, raw: Raw, name: str | None = None
+    ) -> ToolResult:
+        """A tool's result of what it said, at that path: its text, and its images. Files and audio
+        go among these, as blocks that are no picture, so that they are counted with the result and
+        left out with it.
+
+        Raises:
+            InvalidMessage: naming the field that is wrong.
+        """
+        content = self.content_at(said, path)
+        parts = (Text(content),) if isinstance(content, str) else content
+        text = "\n".join(p.text for p in parts if isinstance(p, Text | Refusal | Opaque))
+        pictures: list[Image] = []
+        for part in parts:
+            if isinstance(part, Image):
+                pictures.append(part)
+            elif isinstance(part, Opaque) and any(images.binaries(part.raw)):
+                pictures.append(Image(raw=part.raw))
+        is_error = bool(raw.get("is_error"))
+        return ToolResult(call_id, text, name, is_error, images=tuple(pictures), raw=raw)
 
     def render(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
-        """Write messages; what is unchanged and of this format comes back as it was read."""
-        ...
+        """Write messages. What is unchanged and of this format comes back as it was read. Where
+        messages came from another format, those that it has as one message are joined.
+        """
+        out: list[dict[str, Any]] = []
+        last: Message | None = None
+        names: dict[str, str] = {}
+        for message in messages:
+            if message.wire_format == self.name and message.wire and not message.edited:
+                out.append(message.wire if isinstance(message.wire, dict) else {**message.wire})
+                last = None
+                continue
+            names.update((call.id, call.name) for call in message.tool_calls)
+            records = self.written(message, names)
+            is_foreign = message.wire_format not in (self.name, None)
+            if is_foreign and last and records and self.are_one(last, message):
+                out[-1] = self.joined(out[-1], records[0])
+                continue
+            out.extend(records)
+            if records:
+                last = message if is_foreign else None
+        return out
+
+    @abstractmethod
+    def written(self, message: Message, names: Mapping[str, str]) -> list[dict[str, Any]]:
+        """The dictionaries of a message that is of another format, or was changed. `names` are
+        those of the tools, by the ids of their calls.
+        """
+
+    def are_one(self, first: Message, second: Message) -> bool:
+        """Whether two neighbours of another format are one message in this one: pieces of one
+        reply, as calls are answered right after it.
+        """
+        return second.role == "assistant" and first.reply_id == second.reply_id is not None
+
+    def joined(self, first: Raw, second: Raw) -> dict[str, Any]:
+        """The two of `are_one` as one message."""
+        joined = dict(first)
+        for key in ("thinking", "content"):
+            if key in second:
+                joined[key] = _both(first.get(key), second[key])
+        calls = [*first.get("tool_calls", ()), *second.get("tool_calls", ())]
+        return {**joined, "tool_calls": calls} if calls else joined
+
+    def own_raw(self, part: Part, message: Message) -> dict[str, Any]:
+        """The part's own block, if the message was read from this format; else empty."""
+        return dict(part.raw or ()) if message.wire_format == self.name else {}
+
+    def own_fields(self, message: Message) -> dict[str, Any]:
+        """What the message was read from, if that was of this format; else empty."""
+        return dict(message.wire or ()) if message.wire_format == self.name else {}
 
 
-def own_wire(message: Message, name: str) -> Raw | None:
-    """The dictionary to send unchanged, if the message has one of this format."""
-    if message.wire_format == name and not message.edited:
-        return message.wire
-    return None
+def _both(first: Any, second: Any) -> Any:  # noqa: ANN401 - contents of messages
+    """Two contents as one: a text where both are, else a list of parts."""
+    said = [x for x in (first, second) if x]
+    if len(said) < 2:
+        return said[0] if said else first
+    if all(isinstance(x, str) for x in said):
+        return "\n".join(said)
+    listed = [[{"type": "text", "text": x}] if isinstance(x, str) else x for x in said]
+    return [part for parts in listed for part in parts]
 
 
-def own_raw(part: Part, message: Message, name: str) -> Raw | None:
-    """The part's own block, if the message was read from this format."""
-    return part.raw if message.wire_format == name else None
+def text_at(raw: Raw, key: str, path: str, what: str, *, least: int = 1) -> str:
+    """The text of so many letters that a dictionary, which is `what`, needs at that key.
+
+    Raises:
+        InvalidMessage: it has none.
+    """
+    value = raw.get(key)
+    if not isinstance(value, str) or len(value) < least:
+        raise InvalidMessage(f"{path}.{key}", f"{what} needs one, got {value!r}")
+    return value
 
 
 def object_at(value: object, path: str) -> Raw:
@@ -154,22 +290,6 @@ def _refuse_nothing_said(record: Raw, path: str) -> None:
         raise InvalidMessage(f"{path}.content", reason + meant)
 
 
-def content_at(
-    value: object, path: str, part: Callable[[object, str], Part]
-) -> str | tuple[Part, ...]:
-    """The content that stands at that path: a text, which may be absent, or a list whose every
-    part is read by `part`.
-
-    Raises:
-        InvalidMessage: it is neither, or a part is wrong.
-    """
-    if value is None or isinstance(value, str):
-        return value or ""
-    if not isinstance(value, Sequence):
-        raise InvalidMessage(path, f"expected text or a list of parts, got {type(value).__name__}")
-    return tuple(part(x, f"{path}[{i}]") for i, x in enumerate(value))
-
-
 def list_at(value: object, path: str) -> Sequence[object]:
     """The list that stands at that path; an empty one where there is none.
 
@@ -181,19 +301,6 @@ def list_at(value: object, path: str) -> Sequence[object]:
     if not isinstance(value, Sequence) or isinstance(value, str):
         raise InvalidMessage(path, "expected a list")
     return value
-
-
-def pictures_of(parts: Sequence[Part]) -> tuple[Image, ...]:
-    """The images of a tool result's content; files and audio go among them, as blocks that are no
-    picture, so that they are counted with the result and left out with it.
-    """
-    found: list[Image] = []
-    for part in parts:
-        if isinstance(part, Image):
-            found.append(part)
-        elif isinstance(part, Opaque) and any(images.binaries(part.raw)):
-            found.append(Image(raw=part.raw))
-    return tuple(found)
 
 
 def read_metadata(value: object, path: str) -> MessageMetadata:
