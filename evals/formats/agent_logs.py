@@ -11,10 +11,9 @@ from datetime import datetime
 from typing import Any
 
 from compact.core.formats.chat_completions import ChatCompletions
-from compact.core.messages import Message, MessageMetadata
-from compact.errors import InvalidMessage, InvalidTranscript
+from compact.core.messages import MessageMetadata
 from compact.storage.transcripts.documents import Document, JsonValue
-from compact.storage.transcripts.transcript import Row, Transcript
+from compact.storage.transcripts.transcript import Collected, Row, Transcript
 
 _PARSER = ChatCompletions()
 
@@ -35,10 +34,8 @@ class AgentLog:
     """Builds the messages of one log; `where` names the list in errors, such as `history`."""
 
     def __init__(self, source: str, where: str) -> None:
-        self._source = source
         self._where = where
-        self._messages: list[Message] = []
-        self._rows: dict[str, tuple[Row, ...]] = {}
+        self._found = Collected(source)
 
     def add(
         self,
@@ -56,22 +53,13 @@ class AgentLog:
         Raises:
             InvalidTranscript: naming the field that is wrong.
         """
-        try:
-            message = _PARSER.parse(wire, len(self._messages))  # type: ignore[arg-type]  # checked
-        except InvalidMessage as error:
-            field = error.path.partition("]")[2]
-            reason = f"{self._where}[{index}]{field}: {error.reason}"
-            raise InvalidTranscript(self._source, reason) from None
+        message = self._found.parsed(_PARSER, wire, f"{self._where}[{index}]")
         update: dict[str, object] = {}
-        if message.id in self._rows:
-            update["id"] = f"m{len(self._messages)}-{index}"
         if speaker is not None:
             update["metadata"] = MessageMetadata(source=speaker)
         if time is not None:
             update["timestamp"] = time
-        message = message.model_copy(update=update) if update else message
-        self._messages.append(message)
-        self._rows[message.id] = (row,)
+        self._found.add(message.model_copy(update=update) if update else message, row)
 
     def transcript(
         self,
@@ -83,12 +71,12 @@ class AgentLog:
     ) -> Transcript:
         """The messages taken so far; they will be written as chat completions JSON Lines."""
         return Transcript(
-            source=self._source,
+            source=self._found.source,
             format=format,
             wire="chat_completions",
-            messages=tuple(self._messages),
+            messages=tuple(self._found.messages),
             title=title if isinstance(title, str) else None,
-            rows=self._rows,
+            rows=self._found.rows,
             notes=notes,
             conversations=conversations,
         )

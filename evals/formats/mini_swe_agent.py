@@ -6,7 +6,6 @@ message is the task and the others are observations. The raw replies in `extra` 
 
 from __future__ import annotations
 
-from compact.storage.transcripts.choosing import choose
 from compact.storage.transcripts.documents import Document, json_object, rows_at
 from compact.storage.transcripts.transcript import Transcript
 from evals.formats.agent_logs import AgentLog
@@ -33,7 +32,6 @@ def read(
     Raises:
         InvalidTranscript: naming the message that is wrong.
     """
-    choose([document], conversation, source=document.source)
     value = json_object(document)
     log = AgentLog(document.source, "messages")
     has_task = False

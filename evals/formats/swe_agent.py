@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from compact.storage.transcripts.choosing import choose
 from compact.storage.transcripts.documents import Document, json_object, rows_at
 from compact.storage.transcripts.transcript import Transcript
 from evals.formats.agent_logs import AgentLog, is_row
@@ -33,7 +32,6 @@ def read(
     Raises:
         InvalidTranscript: naming the message that is wrong.
     """
-    choose([document], conversation, source=document.source)
     value = json_object(document)
     log = AgentLog(document.source, "history")
     has_task = False

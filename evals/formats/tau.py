@@ -14,8 +14,7 @@ from typing import Any
 
 from compact.storage.transcripts.choosing import choose
 from compact.storage.transcripts.documents import Document, json_object, rows_at
-from compact.storage.transcripts.timestamps import time_of
-from compact.storage.transcripts.transcript import Transcript
+from compact.storage.transcripts.transcript import Transcript, time_of
 from evals.formats.agent_logs import AgentLog, is_row, json_list
 
 TAU = "tau_bench"

@@ -352,5 +352,5 @@ def test_ids_tell_positions_where_a_system_prompt_stands_beside_the_messages():
     transcript = read(FIXTURES / "anthropic_object.json")
     assert [m.id for m in transcript.messages] == [f"m{i}" for i in range(len(transcript.messages))]
     own = b'{"system": "s", "messages": [{"role": "user", "content": "x", "id": "m0"}]}'
-    own = own.replace(b'"x"', b'"x", "tool_calls": null')
-    assert [m.id for m in read(own).messages] == ["m0", "m1-0"]
+    own = own.replace(b"]", b', {"role": "developer", "content": "y"}]')
+    assert [m.id for m in read(own).messages] == ["m0", "m1-again", "m2"]

@@ -1,9 +1,8 @@
 """Plain chat files: the messages of a provider as JSON, in the shapes people keep them in.
 
 A JSON list of messages; an object with `messages` (and `tools`, `system`); JSON Lines of one
-message a line; JSON Lines of one conversation a line. Messages are chat completions, Responses
-items or Anthropic messages: the latter where blocks of theirs (`tool_use`, `tool_result`,
-`thinking`) occur or the system prompt stands beside the messages.
+message a line; JSON Lines of one conversation a line. Messages are in any wire format; where they
+do not tell in which, they are Anthropic's if the system prompt stands beside them.
 
 These files are a provider's input, so their tool calls must make sense: a result without a call
 before it, a call id that is used again while it is open and a call answered twice are refused.
@@ -13,35 +12,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from compact.core.formats.anthropic import Anthropic
-from compact.core.formats.chat_completions import ChatCompletions
-from compact.core.formats.known import told_by
-from compact.core.formats.responses import Responses
-from compact.core.formats.wire import NOTHING_BEFORE, Before, WireFormat
+from compact.core.formats.known import FORMATS, format_of, told_by
+from compact.core.formats.wire import WireFormat
 from compact.core.messages import Message
-from compact.errors import InvalidMessage, InvalidTranscript, ServerHeldState
+from compact.errors import InvalidTranscript
 from compact.storage.transcripts.choosing import choose
-from compact.storage.transcripts.documents import (
-    Document,
-    JsonLines,
-    JsonValue,
-    PlainText,
-    write_json,
-)
-from compact.storage.transcripts.transcript import Container, Row, Transcript, Wire
+from compact.storage.transcripts.documents import Document, JsonLines, JsonValue, write_json
+from compact.storage.transcripts.transcript import Collected, Container, Transcript
 
 NAME = "chat"
 _SYSTEM_ID = "m0"
 """The system prompt stands first, wherever the file has it: ids tell positions."""
-_BLOCKS = frozenset(("tool_use", "tool_result", "thinking", "redacted_thinking"))
-_FORMATS: Mapping[Wire, WireFormat] = {
-    "anthropic": Anthropic(),
-    "chat_completions": ChatCompletions(),
-    "responses": Responses(),
-}
 _INDENT = re.compile(rb"\s*[\[{]\r?\n( *)")
 
 Item = tuple[int | None, Any]
@@ -50,10 +33,10 @@ Item = tuple[int | None, Any]
 
 def recognizes(document: Document) -> bool:
     """Whether the values look like messages or like conversations of messages."""
-    match document:
-        case JsonValue(value=list() as items):
+    match document.rows:
+        case [(_, list() as items)] if isinstance(document, JsonValue):
             return not items or _is_message(items[0])
-        case JsonValue(value=value) | JsonLines(rows=[(_, value), *_]):
+        case [(_, value), *_]:
             return _is_message(value) or _is_conversation(value)
     return False
 
@@ -66,14 +49,11 @@ def read(
     Raises:
         InvalidTranscript: naming the line or the message's path.
     """
-    assert not isinstance(document, PlainText)
     if isinstance(document, JsonValue) and isinstance(document.value, list):
-        choose([document], conversation, source=document.source)
         container = Container("list", indent=_indent(document.data), original=document.data)
         return _transcript(document, [(None, x) for x in document.value], container)
     if _is_conversation(document.rows[0][1]):
         return _read_object(document, conversation)
-    choose([document], conversation, source=document.source)
     return _transcript(document, list(document.rows), Container("lines", original=document.data))
 
 
@@ -83,7 +63,7 @@ def render(transcript: Transcript, messages: Sequence[Message]) -> str:
     fields = dict(container.fields)
     if "system" in fields:
         fields["system"], messages = _without_system(transcript, messages)
-    records = _FORMATS[transcript.wire].render(messages)
+    records = FORMATS[transcript.wire].render(messages)
     match container.shape:
         case "lines":
             return "".join(write_json(record) + "\n" for record in records)
@@ -113,7 +93,7 @@ def _indent(data: bytes) -> int | None:
     return len(found.group(1)) if found else None
 
 
-def _read_object(document: JsonValue | JsonLines, conversation: int | None) -> Transcript:
+def _read_object(document: Document, conversation: int | None) -> Transcript:
     """One of the objects of a file that has one, or one a line."""
     line, value = choose(document.rows, conversation, source=document.source)
     if not _is_conversation(value):
@@ -127,59 +107,37 @@ def _read_object(document: JsonValue | JsonLines, conversation: int | None) -> T
     return _transcript(document, items, container)
 
 
-def _transcript(
-    document: JsonValue | JsonLines, items: list[Item], container: Container
-) -> Transcript:
+def _transcript(document: Document, items: list[Item], container: Container) -> Transcript:
     if not items:
         raise InvalidTranscript(document.source, "holds no messages")
     fields = container.fields
-    wire = _wire_of([raw for _, raw in items], "system" in fields)
-    reader = _Reader(document.source, _FORMATS[wire])
-    messages: list[Message] = []
-    rows: dict[str, tuple[Row, ...]] = {}
+    wire = _format_of([raw for _, raw in items], "system" in fields)
+    found = Collected(document.source)
     if "system" in fields:
-        messages.append(reader.system(fields["system"]))
-        rows[_SYSTEM_ID] = ({"role": "system", "content": fields["system"]},)
+        system = {"role": "system", "content": fields["system"]}
+        found.add(found.parsed(wire, system, "system"), system)
     for index, (line, raw) in enumerate(items):
-        message = reader.message(index, raw, line=line, before=reversed(messages))
-        position = len(messages)
-        if position != index and message.id == f"m{index}" != raw.get("id"):
-            message = message.model_copy(update={"id": f"m{position}"})
-        if message.id in rows:
-            message = message.model_copy(update={"id": f"m{position}-{line or index}"})
-        messages.append(message)
-        rows[message.id] = (raw,)
-    reader.check_calls(messages, [line for line, _ in items])
+        message = found.parsed(wire, raw, f"messages[{index}]", line=line)
+        found.add(message, raw)
+    _check_calls(found, [line for line, _ in items])
     return Transcript(
         source=document.source,
         format=NAME,
-        wire=wire,
-        messages=tuple(messages),
+        wire=wire.name,
+        messages=tuple(found.messages),
         title=_text(fields.get("title")),
         tools=_tools(fields.get("tools"), document.source),
-        rows=rows,
-        notes=document.notes if isinstance(document, JsonLines) else (),
+        rows=found.rows,
+        notes=document.notes,
         conversations=len(document.rows) if container.shape == "object" else 1,
         container=container,
     )
 
 
-def _wire_of(raws: Sequence[Any], has_system: bool) -> Wire:
-    records = [raw for raw in raws if isinstance(raw, dict)]
-    if any(r.get("role") in ("tool", "function") or "tool_calls" in r for r in records):
-        return "chat_completions"
-    if any(told_by(r) == "responses" for r in records):
-        return "responses"
-    if has_system or any(_has_blocks(r.get("content")) for r in records):
-        return "anthropic"
-    return "chat_completions"
-
-
-def _has_blocks(content: object) -> bool:
-    return isinstance(content, list) and any(
-        isinstance(block, dict) and (str(block.get("type")) in _BLOCKS or "source" in block)
-        for block in content
-    )
+def _format_of(raws: Sequence[Any], has_system: bool) -> WireFormat:
+    """The format of the messages. Where none of them tells, a system prompt beside them does."""
+    is_told = any(isinstance(raw, dict) and told_by(raw) for raw in raws)
+    return FORMATS["anthropic"] if has_system and not is_told else format_of(raws)
 
 
 def _text(value: object) -> str | None:
@@ -206,38 +164,12 @@ def _without_system(
     return given, list(messages)
 
 
-@dataclass(frozen=True, slots=True)
-class _Reader:
-    """Reads the messages of one conversation; errors name the line, else the message's path."""
-
-    source: str
-    format: WireFormat
-
-    def system(self, content: object) -> Message:
-        """The system prompt that stands beside the messages."""
-        message = self.message(0, {"role": "system", "content": content}, line=None)
-        return message.model_copy(update={"id": _SYSTEM_ID})
-
-    def message(
-        self,
-        index: int,
-        raw: Mapping[str, Any],
-        *,
-        line: int | None,
-        before: Before = NOTHING_BEFORE,
-    ) -> Message:
-        """One message; `before` is what it follows, newest first."""
-        try:
-            return self.format.parse(raw, index, before)
-        except (InvalidMessage, ServerHeldState) as error:
-            raise InvalidTranscript(self.source, str(error), line=line) from None
-
-    def check_calls(self, messages: Sequence[Message], lines: Sequence[int | None]) -> None:
-        """Refuse tool calls and results that no provider would take."""
-        offset = len(messages) - len(lines)
-        for index, reason in _broken_calls(messages):
-            at = index - offset
-            raise InvalidTranscript(self.source, f"messages[{at}]: {reason}", line=lines[at])
+def _check_calls(found: Collected, lines: Sequence[int | None]) -> None:
+    """Refuse tool calls and results that no provider would take."""
+    offset = len(found.messages) - len(lines)
+    for index, reason in _broken_calls(found.messages):
+        at = index - offset
+        raise InvalidTranscript(found.source, f"messages[{at}]: {reason}", line=lines[at])
 
 
 def _broken_calls(messages: Sequence[Message]) -> Iterator[tuple[int, str]]:

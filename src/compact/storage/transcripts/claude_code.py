@@ -25,8 +25,7 @@ Writing lives in `claude_code_writing`.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -34,12 +33,17 @@ from compact.core.formats.anthropic import Anthropic
 from compact.core.messages import Message, MessageMetadata, PersonWords
 from compact.core.said_within import refusal_in, said_of
 from compact.core.speakers import person_text
-from compact.errors import InvalidMessage, InvalidTranscript
-from compact.storage.transcripts.choosing import choose
+from compact.errors import InvalidTranscript
 from compact.storage.transcripts.claude_code_queue import Queue
-from compact.storage.transcripts.documents import Document, JsonLines, PlainText
-from compact.storage.transcripts.timestamps import time_of
-from compact.storage.transcripts.transcript import Container, Transcript
+from compact.storage.transcripts.documents import Document
+from compact.storage.transcripts.transcript import (
+    NO_BOUNDARY,
+    Collected,
+    Container,
+    Row,
+    Transcript,
+    time_of,
+)
 
 NAME = "claude_code"
 _EVENTS = frozenset(("user", "assistant", "system", "progress", "summary", "file-history-snapshot"))
@@ -57,8 +61,6 @@ _PARSER = Anthropic()
 
 def recognizes(document: Document) -> bool:
     """Whether one of the first rows is an event of Claude Code."""
-    if isinstance(document, PlainText):
-        return False
     return any(_is_event(row) for _, row in document.rows[:20])
 
 
@@ -70,17 +72,16 @@ def read(
     Raises:
         InvalidTranscript: naming the line of a row that is no event or holds no valid message.
     """
-    assert not isinstance(document, PlainText)
-    choose([document], conversation, source=document.source)
     log = _Log(document.source)
     rows = [(n, _checked(row, n, document.source)) for n, row in document.rows]
     start = _last_boundary(rows) if active else 0
     for number, row in rows[start:]:
         log.take(number, row)
-    log.finish()
-    notes = document.notes if isinstance(document, JsonLines) else ()
+    typed = log.finish()
+    queued = [f"{typed} of the messages typed while the model worked"] if typed else []
+    notes = (*log.notes(), *queued, *document.notes)
     if active and not start:
-        notes = (*notes, "no compaction boundary: active is the whole file")
+        notes = (*notes, NO_BOUNDARY)
     return Transcript(
         source=document.source,
         format=NAME,
@@ -88,7 +89,7 @@ def read(
         messages=tuple(log.messages),
         title=_title(rows),
         rows=log.rows,
-        notes=(*log.notes(), *notes),
+        notes=notes,
         container=Container(
             fields=_fields(rows),
             original=None if start else document.data,
@@ -141,19 +142,13 @@ def _fields(rows: list[tuple[int, dict[str, Any]]]) -> Mapping[str, Any]:
 
 
 @dataclass(slots=True)
-class _Log:
+class _Log(Collected):
     """Builds messages from rows as they come."""
 
-    source: str
-    messages: list[Message] = field(default_factory=list)
-    rows: dict[str, tuple[dict[str, Any], ...]] = field(default_factory=dict)
     _numbers: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    left_out: Counter[str] = field(default_factory=Counter)
     _queue: Queue = field(default_factory=Queue)
-    _typed: int = 0
-    """Prompts of the queue that are messages."""
     _seen: set[str] = field(default_factory=set)
-    _reply: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
+    _reply: list[tuple[int, Row]] = field(default_factory=list)
     _later: list[Message] = field(default_factory=list)
     """Results that came before the reply they belong to was whole."""
     _has_originals: bool = False
@@ -161,7 +156,7 @@ class _Log:
     def take(self, number: int, row: dict[str, Any]) -> None:
         """Take one row."""
         if row["type"] not in ("user", "assistant"):
-            self.left_out[str(row["type"])] += 1
+            self.left_out[f"{row['type']} row"] += 1
             if not row.get("isSidechain"):
                 self._queue.take(number, row, self._count())
             return
@@ -170,7 +165,7 @@ class _Log:
             raise InvalidTranscript(self.source, "the row has no message", line=number)
         reason = self._reason_to_leave_out(row, message)
         if reason:
-            self.left_out[reason] += 1
+            self.left_out[f"{reason} row"] += 1
             return
         said = _said(row.pop("toolUseResult", None), message)
         if isinstance(row.get("uuid"), str):
@@ -184,15 +179,15 @@ class _Log:
         if row["type"] == "user":
             self._finish_reply(said)
 
-    def finish(self) -> None:
-        """Finish the last reply, and put the prompts of the queue in their places."""
+    def finish(self) -> int:
+        """Finish the last reply, and put the prompts of the queue in their places; how many."""
         self._finish_reply()
         typed = self._queue.placed(self.messages, self.rows)
-        self._typed = len(typed)
         for at, number, row in reversed(typed):
             message = self._message([(number, row)]).model_copy(update={"metadata": _PERSON})
             self.messages.insert(at, message)
             self.rows[message.id] = (row,)
+        return len(typed)
 
     def _count(self) -> int:
         """How many messages there are, that of the reply at hand among them."""
@@ -226,14 +221,10 @@ class _Log:
         names = {call.id: call.name for call in asked} if found else {}
         return tuple(x for x in found if not names.get(x.call_id, "").startswith(_OTHERS))
 
-    def _message(self, rows: Sequence[tuple[int, dict[str, Any]]]) -> Message:
+    def _message(self, rows: Sequence[tuple[int, Row]]) -> Message:
         number, first = rows[0]
-        try:
-            wire = _joined([row["message"] for _, row in rows])
-            message = _PARSER.parse(wire, len(self.messages))
-        except InvalidMessage as error:
-            where = error.path.partition(".")[2] or "message"
-            raise InvalidTranscript(self.source, f"{where}: {error.reason}", line=number) from None
+        wire = _joined([row["message"] for _, row in rows])
+        message = self.parsed(_PARSER, wire, "message", line=number)
         uuid = first.get("uuid")
         update: dict[str, Any] = {"id": uuid if isinstance(uuid, str) else f"line-{number}"}
         time = time_of(first.get("timestamp"))
@@ -244,13 +235,6 @@ class _Log:
         elif first.get("isMeta"):
             update["metadata"] = _INJECTED
         return message.model_copy(update=update)
-
-    def notes(self) -> Iterator[str]:
-        """What was left out, in words."""
-        for kind, count in sorted(self.left_out.items()):
-            yield f"{count} {kind} {'row' if count == 1 else 'rows'}"
-        if self._typed:
-            yield f"{self._typed} of the messages typed while the model worked"
 
     def _continues(self, message: dict[str, Any]) -> bool:
         if not self._reply or not message.get("id"):

@@ -15,18 +15,21 @@ What is decided here:
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from compact.core.formats.responses import Responses
-from compact.core.messages import Message, MessageMetadata
-from compact.errors import InvalidMessage, InvalidTranscript, ServerHeldState
-from compact.storage.transcripts.choosing import choose
-from compact.storage.transcripts.documents import Document, JsonLines, PlainText
-from compact.storage.transcripts.timestamps import time_of
-from compact.storage.transcripts.transcript import Row, Transcript
+from compact.core.messages import MessageMetadata
+from compact.errors import InvalidTranscript
+from compact.storage.transcripts.documents import Document
+from compact.storage.transcripts.transcript import (
+    NO_BOUNDARY,
+    Collected,
+    Row,
+    Transcript,
+    time_of,
+)
 
 NAME = "codex_cli"
 _TYPES = ("session_meta", "turn_context", "response_item", "event_msg", "compacted")
@@ -37,12 +40,10 @@ _PARSER = Responses()
 
 def recognizes(document: Document) -> bool:
     """Whether the first row is a record of a rollout."""
-    if isinstance(document, PlainText):
-        return False
-    row = document.rows[0][1]
-    return (
-        isinstance(row, dict) and row.get("type") in _TYPES and isinstance(row.get("payload"), dict)
-    )
+    match document.rows:
+        case [(_, {"type": str(kind), "payload": dict()}), *_]:
+            return kind in _TYPES
+    return False
 
 
 def read(
@@ -53,20 +54,21 @@ def read(
     Raises:
         InvalidTranscript: naming the line of a row that is no record, or of an item that is wrong.
     """
-    assert not isinstance(document, PlainText)
-    choose([document], conversation, source=document.source)
     rollout = _Rollout(document.source, active=active)
     for number, row in document.rows:
         rollout.take(number, row)
-    messages, rows = rollout.messages()
+    rollout.finish()
+    notes = (*rollout.notes(), *document.notes)
+    if active and not rollout.left_out["compacted row"]:
+        notes = (*notes, NO_BOUNDARY)
     return Transcript(
         source=document.source,
         format=NAME,
         wire="responses",
-        messages=tuple(messages),
+        messages=tuple(rollout.messages),
         model=rollout.model,
-        rows=rows,
-        notes=(*rollout.notes(), *(document.notes if isinstance(document, JsonLines) else ())),
+        rows=rollout.rows,
+        notes=notes,
     )
 
 
@@ -93,16 +95,14 @@ class _Item:
 
 
 @dataclass(slots=True)
-class _Rollout:
+class _Rollout(Collected):
     """Collects the items of the rows as they come."""
 
-    source: str
-    active: bool
+    active: bool = False
     model: str | None = None
     _items: list[_Item] = field(default_factory=list)
     _typed: set[str] = field(default_factory=set)
     _summaries: set[str] = field(default_factory=set)
-    _left_out: Counter[str] = field(default_factory=Counter)
 
     def take(self, number: int, row: object) -> None:
         """Take one row.
@@ -127,7 +127,7 @@ class _Rollout:
                     self._typed.add(said.strip())
             case {"type": "turn_context", "payload": {"model": str(model)}}:
                 self.model = model
-        self._left_out[row["type"]] += 1
+        self.left_out[f"{row['type']} row"] += 1
 
     def _compact(self, number: int, row: Row, payload: Mapping[str, Any]) -> None:
         """Put what a compaction kept in the place of the items before it, where that is asked."""
@@ -147,37 +147,20 @@ class _Rollout:
         if told:
             self._summaries.add(str(summary).strip())
 
-    def messages(self) -> tuple[list[Message], dict[str, tuple[Row, ...]]]:
-        """The items as messages, and the row of each.
+    def finish(self) -> None:
+        """Make messages of the items.
 
         Raises:
             InvalidTranscript: naming the line of an item that is wrong.
         """
-        messages: list[Message] = []
-        rows: dict[str, tuple[Row, ...]] = {}
         for item in self._items:
-            message = self._message(item, messages)
-            if message.id in rows:
-                again = f"m{len(messages)}-{item.number}"
-                message = message.model_copy(update={"id": again})
-            messages.append(message)
-            rows[message.id] = (item.row,)
-        return messages, rows
-
-    def _message(self, item: _Item, before: list[Message]) -> Message:
-        try:
-            message = _PARSER.parse(item.raw, len(before), reversed(before))
-        except InvalidMessage as error:
-            reason = f"the item{error.path.partition(']')[2]}: {error.reason}"
-            raise InvalidTranscript(self.source, reason, line=item.number) from None
-        except ServerHeldState as error:
-            raise InvalidTranscript(self.source, str(error), line=item.number) from None
-        update: dict[str, Any] = {}
-        if (time := time_of(item.row.get("timestamp"))) is not None:
-            update["timestamp"] = time
-        if item.role == "user" and (source := self._source_of(item)) is not None:
-            update["metadata"] = MessageMetadata(source=source)
-        return message.model_copy(update=update)
+            message = self.parsed(_PARSER, item.raw, "the item", line=item.number)
+            update: dict[str, Any] = {}
+            if (time := time_of(item.row.get("timestamp"))) is not None:
+                update["timestamp"] = time
+            if item.role == "user" and (source := self._source_of(item)) is not None:
+                update["metadata"] = MessageMetadata(source=source)
+            self.add(message.model_copy(update=update), item.row)
 
     def _source_of(self, item: _Item) -> str | None:
         """Who made an item of the role `user`; None where the file does not tell."""
@@ -186,10 +169,3 @@ class _Rollout:
         if not self._typed:
             return None
         return "person" if item.texts & self._typed else "injected"
-
-    def notes(self) -> Iterator[str]:
-        """What was left out, in words."""
-        for kind, count in sorted(self._left_out.items()):
-            yield f"{count} {kind} {'row' if count == 1 else 'rows'}"
-        if self.active and not self._left_out["compacted"]:
-            yield "no compaction boundary: active is the whole file"

@@ -27,46 +27,38 @@ LARGEST_FILE = 500_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class JsonValue:
-    """A file that is one JSON value."""
-
-    source: str
-    value: Any
-    data: bytes = field(repr=False)
-
-    @property
-    def rows(self) -> list[tuple[int, Any]]:
-        """The value as the only row of a JSON Lines file."""
-        return [(1, self.value)]
-
-
-@dataclass(frozen=True, slots=True)
-class JsonLines:
-    """A file with one JSON value a line; `rows` pairs each with its line number, counted from 1.
-
-    `data` are the complete lines; `cut` says whether a half-written last line was left out.
+class Document:
+    """A file's content. `source` is its name in errors, `data` its complete lines, and `rows` pairs
+    JSON values with the numbers of their lines, counted from 1. `notes` say what was left out.
     """
 
     source: str
-    rows: list[tuple[int, Any]]
     data: bytes = field(repr=False)
-    cut: bool = False
+    rows: list[tuple[int, Any]]
+    notes: tuple[str, ...] = ()
+
+
+class JsonValue(Document):
+    """A file that is one JSON value."""
+
+    __slots__ = ()
 
     @property
-    def notes(self) -> tuple[str, ...]:
-        """What was left out, in words."""
-        return ("the last line is half written",) if self.cut else ()
+    def value(self) -> Any:  # noqa: ANN401 - any JSON value
+        """The value."""
+        return self.rows[0][1]
 
 
-@dataclass(frozen=True, slots=True)
-class PlainText:
-    """A file that is no JSON."""
+class JsonLines(Document):
+    """A file with one JSON value a line. `data` are the complete lines."""
 
-    source: str
-    text: str
+    __slots__ = ()
 
 
-Document = JsonValue | JsonLines | PlainText
+class PlainText(Document):
+    """A file that is no JSON: UTF-8, without a mark at its beginning."""
+
+    __slots__ = ()
 
 
 def json_object(document: Document) -> Mapping[str, Any]:
@@ -107,11 +99,15 @@ def load(data: bytes | str | Path, *, source: str | None = None) -> Document:
     if first == b"{":
         return _objects(content, body, name)
     if first == b"[":
-        return JsonValue(name, _whole(body, name), content)
+        return JsonValue(name, content, [(1, _whole(body, name))])
     lines = body.split(b"\n", 2)
     if len(lines) > 1 and lines[1].startswith(b"{") and _is_object(lines[1]):
         _refuse(name, ValueError("not a JSON object, the next line is one"), line=1)
-    return PlainText(name, _text(body, name))
+    try:
+        body.decode()
+    except UnicodeDecodeError as error:
+        _refuse(name, error, line=body.count(b"\n", 0, error.start) + 1)
+    return PlainText(name, body, [])
 
 
 def bytes_of(path: Path, name: str) -> bytes:
@@ -149,13 +145,13 @@ def _objects(content: bytes, body: bytes, name: str) -> Document:
     """One object, or one a line: the latter where the first line is complete and others follow."""
     lines = list(_lines(body))
     if len(lines) == 1:
-        return JsonValue(name, _whole(body, name), content)
+        return JsonValue(name, content, [(1, _whole(body, name))])
     exact = _HUGE_INTEGER.search(body) is not None
     try:
         _parse(lines[0][1], exact=exact)
     except ValueError:
         if not (lines[0][1].rstrip().endswith(b"}") or _is_object(lines[-1][1])):
-            return JsonValue(name, _whole(body, name), content)
+            return JsonValue(name, content, [(1, _whole(body, name))])
     rows: list[tuple[int, Any]] = []
     for number, line in lines:
         try:
@@ -163,9 +159,9 @@ def _objects(content: bytes, body: bytes, name: str) -> Document:
         except ValueError as error:
             if number == lines[-1][0] and rows and _is_cut(line, error):
                 end = content.rstrip().rfind(b"\n") + 1
-                return JsonLines(name, rows, content[:end], cut=True)
+                return JsonLines(name, content[:end], rows, ("the last line is half written",))
             _refuse(name, error, line=number)
-    return JsonLines(name, rows, content)
+    return JsonLines(name, content, rows)
 
 
 def _is_object(line: bytes) -> bool:
@@ -241,13 +237,6 @@ def _position_of_constant(text: str) -> int:
     except UnicodeEncodeError:
         pass
     return 0
-
-
-def _text(body: bytes, name: str) -> str:
-    try:
-        return body.decode("utf-8")
-    except UnicodeDecodeError as error:
-        _refuse(name, error, line=body.count(b"\n", 0, error.start) + 1)
 
 
 def _refuse(name: str, error: ValueError, *, line: int | None) -> NoReturn:

@@ -8,18 +8,13 @@ results it carries: they become tool messages after it. Rows of the tool itself 
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
-from compact.core import defaults
-from compact.core.messages import Message, Part, Text, Thinking, ToolCall, ToolResult
+from compact.core.messages import Part, Text, Thinking, ToolCall, ToolResult
 from compact.errors import InvalidTranscript
-from compact.storage.transcripts.choosing import choose
 from compact.storage.transcripts.documents import Document, json_object, rows_at
-from compact.storage.transcripts.timestamps import time_of
-from compact.storage.transcripts.transcript import Row, Transcript
+from compact.storage.transcripts.transcript import Collected, Transcript, time_of
 
 NAME = "gemini_cli"
 
@@ -41,69 +36,46 @@ def read(
     Raises:
         InvalidTranscript: naming the message that is wrong.
     """
-    choose([document], conversation, source=document.source)
     rows = rows_at(json_object(document), "messages", source=document.source)
-    session = _GeminiSession(document.source)
+    session = Collected(document.source)
     for index, row in enumerate(rows):
-        session.take(index, row)
+        _take(session, index, row)
     return Transcript(
         source=document.source,
         format=NAME,
         wire="chat_completions",
         messages=tuple(session.messages),
         rows=session.rows,
-        notes=tuple(
-            f"{n} {kind} {'row' if n == 1 else 'rows'}" for kind, n in sorted(session.left.items())
-        ),
+        notes=session.notes(),
     )
 
 
-@dataclass(slots=True)
-class _GeminiSession:
-    source: str
-    messages: list[Message] = field(default_factory=list)
-    rows: dict[str, tuple[Row, ...]] = field(default_factory=dict)
-    left: Counter[str] = field(default_factory=Counter)
-
-    def take(self, index: int, row: object) -> None:
-        """Take one row."""
-        path = f"messages[{index}]"
-        if not isinstance(row, dict) or not isinstance(row.get("type"), str):
-            raise InvalidTranscript(self.source, f"{path}.type: a message needs one")
-        if row["type"] not in ("user", "gemini"):
-            self.left[row["type"]] += 1
-            return
-        text = _content(row.get("content"))
-        if text is None:
-            raise InvalidTranscript(self.source, f"{path}.content: expected text or parts")
-        if row["type"] == "user":
-            self._add(row, "user", [Text(text)])
-            return
-        calls = _mappings(row.get("toolCalls"))
-        parts: list[Part] = [Thinking(_thought(x)) for x in _mappings(row.get("thoughts"))]
-        if text:
-            parts.append(Text(text))
-        ids = [str(call.get("id") or f"call-{index}-{i}") for i, call in enumerate(calls)]
-        parts += [_call(x, call_id) for x, call_id in zip(calls, ids, strict=True)]
-        self._add(row, "assistant", parts)
-        for call, call_id in zip(calls, ids, strict=True):
-            if "result" in call or call.get("status") in ("success", "error", "cancelled"):
-                self._add(row, "tool", [_result(call, call_id)])
-
-    def _add(self, row: Mapping[str, Any], role: str, parts: list[Part]) -> None:
-        plain = parts[0].text if len(parts) == 1 and isinstance(parts[0], Text) else None
-        known = row.get("id")
-        message_id = known if isinstance(known, str) and known not in self.rows else None
-        message = Message.of(
-            {
-                "role": role,
-                "content": tuple(parts) if plain is None else plain,
-                "id": message_id or f"m{len(self.messages)}",
-                "timestamp": time_of(row.get("timestamp")) or defaults.now(),
-            }
-        )
-        self.messages.append(message)
-        self.rows[message.id] = (row,)
+def _take(session: Collected, index: int, row: object) -> None:
+    """Take one row."""
+    path = f"messages[{index}]"
+    if not isinstance(row, dict) or not isinstance(row.get("type"), str):
+        raise InvalidTranscript(session.source, f"{path}.type: a message needs one")
+    if row["type"] not in ("user", "gemini"):
+        session.left_out[f"{row['type']} row"] += 1
+        return
+    text = _content(row.get("content"))
+    if text is None:
+        raise InvalidTranscript(session.source, f"{path}.content: expected text or parts")
+    time, known = time_of(row.get("timestamp")), row.get("id")
+    own = {"id": known} if isinstance(known, str) and known not in session.rows else {}
+    if row["type"] == "user":
+        session.say("user", [Text(text)], row, time=time, **own)
+        return
+    calls = _mappings(row.get("toolCalls"))
+    parts: list[Part] = [Thinking(_thought(x)) for x in _mappings(row.get("thoughts"))]
+    if text:
+        parts.append(Text(text))
+    ids = [str(call.get("id") or f"call-{index}-{i}") for i, call in enumerate(calls)]
+    parts += [_call(x, call_id) for x, call_id in zip(calls, ids, strict=True)]
+    session.say("assistant", parts, row, time=time, **own)
+    for call, call_id in zip(calls, ids, strict=True):
+        if "result" in call or call.get("status") in ("success", "error", "cancelled"):
+            session.say("tool", [_result(call, call_id)], row, time=time)
 
 
 def _mappings(value: object) -> list[Mapping[str, Any]]:

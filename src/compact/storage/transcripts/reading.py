@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from compact.errors import InvalidTranscript
+from compact.storage.transcripts.choosing import choose
 from compact.storage.transcripts.documents import Document, PlainText, load
 from compact.storage.transcripts.table import FORMATS, Format, by_name, recognized
 from compact.storage.transcripts.transcript import Transcript
@@ -42,7 +43,10 @@ def read(
     else:
         chosen = by_name(format, source=document.source, formats=formats)
         _check_override(document, chosen)
-    return chosen.read(document, conversation=conversation, active=active)
+    found = chosen.read(document, conversation=conversation, active=active)
+    if conversation is not None:
+        choose(range(found.conversations), conversation, source=document.source)
+    return found
 
 
 def detect(

@@ -18,9 +18,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from compact.core import defaults
 from compact.core.messages import (
-    Message,
     MessageMetadata,
     Part,
     Text,
@@ -29,10 +27,9 @@ from compact.core.messages import (
     ToolResult,
 )
 from compact.errors import InvalidTranscript
-from compact.storage.transcripts.choosing import choose
 from compact.storage.transcripts.documents import Document, PlainText
 from compact.storage.transcripts.specstory_markdown import Head, MarkdownTurn, head_of, turns_of
-from compact.storage.transcripts.transcript import Row, Transcript
+from compact.storage.transcripts.transcript import Collected, Transcript
 
 NAME = "specstory"
 _TOOL = re.compile(
@@ -57,7 +54,7 @@ _SCRIPT = re.compile(r"(?P<description>[^\n]*)\n\n```(?:bash|sh|zsh)\n(?P<span>.
 
 def recognizes(document: Document) -> bool:
     """Whether the text has SpecStory's session comment at its head."""
-    return isinstance(document, PlainText) and head_of(document.text) is not None
+    return isinstance(document, PlainText) and head_of(document.data.decode()) is not None
 
 
 def read(
@@ -68,13 +65,12 @@ def read(
     Raises:
         InvalidTranscript: there is no turn.
     """
-    assert isinstance(document, PlainText)
-    choose([document], conversation, source=document.source)
-    head = head_of(document.text) or Head("", "", None)
-    turns = turns_of(document.text)
+    text = document.data.decode()
+    head = head_of(text) or Head("", "", None)
+    turns = turns_of(text)
     if not turns:
         raise InvalidTranscript(document.source, 'no turn: no line like "_**User (time)**_"')
-    session = _Session(escaped=head.tool.startswith("Cursor"))
+    session = _Session(document.source, escaped=head.tool.startswith("Cursor"))
     for turn in turns:
         session.take(turn)
     session.finish()
@@ -90,13 +86,10 @@ def read(
 
 
 @dataclass(slots=True)
-class _Session:
+class _Session(Collected):
     """Builds messages from turns as they come."""
 
-    escaped: bool
-    messages: list[Message] = field(default_factory=list)
-    rows: dict[str, tuple[Row, ...]] = field(default_factory=dict)
-    _counts: Counter[str] = field(default_factory=Counter)
+    escaped: bool = False
     _calls: Counter[str] = field(default_factory=Counter)
     _thinking: list[tuple[Part, MarkdownTurn]] = field(default_factory=list)
     _is_resumed: bool = False
@@ -105,9 +98,9 @@ class _Session:
         """Take one turn."""
         body = turn.body.strip("\n")
         if turn.sidechain:
-            self._counts["turn of a sub-agent|turns of sub-agents"] += 1
+            self.left_out["turn of a sub-agent|turns of sub-agents"] += 1
         elif not body.strip():
-            self._counts["empty turn|empty turns"] += 1
+            self.left_out["empty turn"] += 1
         elif turn.who == "User":
             self.finish()
             self._take_user(turn, body)
@@ -123,23 +116,14 @@ class _Session:
             self._thinking = []
             self._add(turn, "assistant", parts)
 
-    def notes(self) -> tuple[str, ...]:
-        """What was left out or could not be told, in words."""
-        found: list[str] = []
-        for name, count in sorted(self._counts.items()):
-            one, _, many = name.partition("|")
-            found.append(f"{count} {one if count == 1 else many}")
-        return tuple(found)
-
     def _take_user(self, turn: MarkdownTurn, body: str) -> None:
         if not _CONTINUED.match(body):
             self._add(turn, "user", [Text(body)])
         elif self.messages:
-            self._counts["earlier summary|earlier summaries"] += 1
+            self.left_out["earlier summary|earlier summaries"] += 1
         else:
-            self._add(turn, "user", [Text(body)])
-            checkpoint = {"metadata": MessageMetadata(source="checkpoint")}
-            self.messages[-1] = self.messages[-1].model_copy(update=checkpoint)
+            checkpoint = MessageMetadata(source="checkpoint")
+            self._add(turn, "user", [Text(body)], metadata=checkpoint)
 
     def _take_agent(self, turn: MarkdownTurn, body: str) -> None:
         think = _THINK.match(body)
@@ -150,10 +134,10 @@ class _Session:
         is_line = start == 0 or body[start - 1 : start] == "\n"
         if start >= 0 and is_line and any(_blocks(body[start:])):
             if body[:start].strip():
-                self._say(turn, body[:start].strip("\n"))
+                self._answer(turn, Text(body[:start].strip("\n")))
             self._take_tools(turn, body[start:])
         elif body.strip() and not (self._is_resumed and self._take_plain_call(turn, body)):
-            self._say(turn, body)
+            self._answer(turn, Text(body))
 
     def _take_tools(self, turn: MarkdownTurn, body: str) -> None:
         """The tool blocks of a turn. Cursor writes a second, empty block for each: left out."""
@@ -178,7 +162,7 @@ class _Session:
             return True
         if "```text\n" not in body or not (not asked or asked.rstrip().endswith("`")):
             return False
-        self._counts["call whose tool name is a guess|calls whose tool name is a guess"] += 1
+        self.left_out["call whose tool name is a guess|calls whose tool name is a guess"] += 1
         span = _whole_span(asked)
         is_shell = _SCRIPT.fullmatch(asked) or (span and span[0])
         name = "shell" if is_shell else "tool"
@@ -187,37 +171,21 @@ class _Session:
 
     def _call(self, turn: MarkdownTurn, name: str, arguments: str, answered: str | None) -> None:
         if arguments == "{}":
-            self._counts["tool call without arguments|tool calls without arguments"] += 1
+            self.left_out["tool call without arguments|tool calls without arguments"] += 1
         if answered is None:
-            self._counts["tool call without output|tool calls without output"] += 1
+            self.left_out["tool call without output|tool calls without output"] += 1
         self._calls[name] += 1
         call_id = f"{name}-{self._calls[name]}"
-        self._say_parts(turn, [ToolCall(call_id, name, arguments)])
+        self._answer(turn, ToolCall(call_id, name, arguments))
         self._add(turn, "tool", [ToolResult(call_id, answered or "", name)])
 
-    def _say(self, turn: MarkdownTurn, text: str) -> None:
-        self._say_parts(turn, [Text(text)])
-
-    def _say_parts(self, turn: MarkdownTurn, parts: list[Part]) -> None:
+    def _answer(self, turn: MarkdownTurn, part: Part) -> None:
         thoughts = [part for part, _ in self._thinking]
         self._thinking = []
-        self._add(turn, "assistant", [*thoughts, *parts])
+        self._add(turn, "assistant", [*thoughts, part])
 
-    def _add(self, turn: MarkdownTurn, role: str, parts: list[Part]) -> None:
-        single = parts[0].text if len(parts) == 1 and isinstance(parts[0], Text) else None
-        message = Message.of(
-            {
-                "role": role,
-                "content": tuple(parts) if single is None else single,
-                "id": f"m{len(self.messages)}",
-                "timestamp": turn.time or self._last_time(),
-            }
-        )
-        self.messages.append(message)
-        self.rows[message.id] = ({"line": turn.line, "who": turn.who},)
-
-    def _last_time(self) -> object:
-        return self.messages[-1].timestamp if self.messages else defaults.now()
+    def _add(self, turn: MarkdownTurn, role: str, parts: list[Part], **more: object) -> None:
+        self.say(role, parts, {"line": turn.line, "who": turn.who}, time=turn.time, **more)
 
 
 def _split(inside: str, *, is_write: bool) -> tuple[str, str | None]:

@@ -1,19 +1,26 @@
-"""The value every reader gives and every writer takes: one conversation and the file it came from.
+"""The value every reader gives and every writer takes: one conversation and the file it came from;
+and what readers share to build it.
 
 Reading files lives in `reading`, writing them in `writing`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, Literal
 
-from compact.core.messages import Message
+from compact.core import defaults
+from compact.core.formats.wire import WireFormat
+from compact.core.messages import Message, Part, Text
+from compact.errors import InvalidMessage, InvalidTranscript, ServerHeldState
 
-Wire = Literal["anthropic", "chat_completions", "responses"]
 Shape = Literal["lines", "list", "object"]
 Row = Mapping[str, Any]
+NO_BOUNDARY = "no compaction boundary: active is the whole file"
+"""A note."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +51,7 @@ class Transcript:
 
     source: str
     format: str
-    wire: Wire
+    wire: str
     messages: tuple[Message, ...]
     title: str | None = None
     model: str | None = None
@@ -53,3 +60,74 @@ class Transcript:
     notes: tuple[str, ...] = ()
     conversations: int = 1
     container: Container = field(default_factory=Container)
+
+
+@dataclass(slots=True)
+class Collected:
+    """The messages of a file as a reader finds them, and the rows that they are made of."""
+
+    source: str
+    messages: list[Message] = field(default_factory=list)
+    rows: dict[str, tuple[Row, ...]] = field(default_factory=dict)
+    left_out: Counter[str] = field(default_factory=Counter)
+    """How many of what were left out; `one|many` where many have no -s."""
+
+    def parsed(
+        self, wire: WireFormat, raw: object, place: str, *, line: int | None = None
+    ) -> Message:
+        """A provider's dictionary as the message that comes next.
+
+        Raises:
+            InvalidTranscript: naming the line, and the field that is wrong at that place.
+        """
+        try:
+            before = reversed(self.messages)
+            return wire.parse(raw, len(self.messages), before)  # type: ignore[arg-type]  # checked
+        except InvalidMessage as error:
+            reason = f"{place}{error.path.partition(']')[2]}: {error.reason}"
+        except ServerHeldState as error:
+            reason = str(error)
+        raise InvalidTranscript(self.source, reason, line=line)
+
+    def add(self, message: Message, *rows: Row) -> None:
+        """Take the next message; one whose id another one has gets an id of its own."""
+        if message.id in self.rows:
+            message = message.model_copy(update={"id": f"m{len(self.messages)}-again"})
+        self.messages.append(message)
+        self.rows[message.id] = rows
+
+    def say(
+        self, role: str, parts: Sequence[Part], row: Row, *, time: datetime | None, **more: object
+    ) -> None:
+        """Take a message of these parts, for formats that are no provider's; without a time of its
+        own it has that of the message before it. `more` are other fields of a message.
+        """
+        last = self.messages[-1].timestamp if self.messages else defaults.now()
+        fields = {"role": role, "content": content_of(parts), "timestamp": time or last}
+        self.add(Message.of({"id": f"m{len(self.messages)}", **fields, **more}), row)
+
+    def notes(self) -> tuple[str, ...]:
+        """What was left out, in words."""
+        found: list[str] = []
+        for name, count in sorted(self.left_out.items()):
+            one, _, many = name.partition("|")
+            found.append(f"{count} {one if count == 1 else many or one + 's'}")
+        return tuple(found)
+
+
+def content_of(parts: Sequence[Part]) -> str | tuple[Part, ...]:
+    """Parts as a message's content: a text where they are one text."""
+    match parts:
+        case [Text(text=text)]:
+            return text
+        case _:
+            return tuple(parts)
+
+
+def time_of(value: object) -> datetime | None:
+    """The time of its ISO form, in UTC where it names no zone; None where there is none."""
+    try:
+        time = datetime.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
+    return time.replace(tzinfo=UTC) if time is not None and time.tzinfo is None else time

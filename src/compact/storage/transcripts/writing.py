@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from compact.core.messages import Message, Part, Text, Thinking
+from compact.core.messages import Message, Thinking
 from compact.storage.transcripts import chat_json, claude_code, claude_code_writing
-from compact.storage.transcripts.transcript import Transcript
+from compact.storage.transcripts.transcript import Transcript, content_of
 
 
 def writable(transcript: Transcript) -> Transcript:
@@ -26,22 +26,16 @@ def writable(transcript: Transcript) -> Transcript:
     for message in transcript.messages:
         parts = [part for part in message.parts if not isinstance(part, Thinking)]
         left += len(message.parts) - len(parts)
-        if parts or not message.parts:
-            messages.append(_of_parts(message, parts))
+        if len(parts) == len(message.parts):
+            messages.append(message)
+        elif parts:
+            update = {"content": content_of(parts), "token_count": None}
+            messages.append(message.model_copy(update=update))
     if not left:
         return transcript
     pieces = "piece" if left == 1 else "pieces"
     note = f"{left} {pieces} of reasoning, which chat completions have no place for"
     return replace(transcript, messages=tuple(messages), notes=(*transcript.notes, note))
-
-
-def _of_parts(message: Message, parts: Sequence[Part]) -> Message:
-    """The message with these of its parts; itself where they are all."""
-    if len(parts) == len(message.parts):
-        return message
-    alone = parts[0].text if len(parts) == 1 and isinstance(parts[0], Text) else None
-    content = tuple(parts) if alone is None else alone
-    return message.model_copy(update={"content": content, "token_count": None})
 
 
 def write(
