@@ -7,8 +7,10 @@ and then what the product reads: nothing in the product knows of them.
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 
 from compact.storage.transcripts import reading, table
+from compact.storage.transcripts.documents import load
 from compact.storage.transcripts.table import Format
 from evals.formats import longmemeval, mini_swe_agent, no_chats, swe_agent, tau
 
@@ -25,4 +27,8 @@ FORMATS = (*BENCHMARKS, *table.FORMATS)
 """The benchmarks' first: some of them would pass for chat files."""
 
 read = partial(reading.read, formats=FORMATS)
-detect = partial(reading.detect, formats=FORMATS)
+
+
+def detect(data: Path | bytes) -> str:
+    """The name of the format that the content shows."""
+    return table.recognized(load(data), FORMATS).name

@@ -10,6 +10,7 @@ from compact.errors import InvalidTranscript
 from compact.storage.transcripts import reading, table
 from compact.storage.transcripts.writing import write
 from evals.formats import BENCHMARKS, FORMATS, detect, read
+from tests.storage import making
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "benchmarks"
 PRODUCT = sorted((FIXTURES.parent / "transcripts").iterdir())
@@ -57,7 +58,7 @@ def test_the_product_knows_no_benchmark():
 
 @pytest.mark.parametrize("path", PRODUCT, ids=lambda path: path.name)
 def test_what_the_product_reads_is_read_the_same(path):
-    assert detect(path) == reading.detect(path)
+    assert detect(path) == making.detect(path)
     ours, products = read(path, conversation=1), reading.read(path, conversation=1)
     assert [m.content for m in ours.messages] == [m.content for m in products.messages]
 

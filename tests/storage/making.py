@@ -20,6 +20,8 @@ from compact.core.sessions import (
     Step,
 )
 from compact.storage.sqlite.store import SQLiteManager
+from compact.storage.transcripts.documents import load
+from compact.storage.transcripts.table import recognized
 
 
 def session(name: str, **given: Any) -> Session:
@@ -120,3 +122,8 @@ def filled(store: SQLiteManager) -> None:
     store.append("a", [Entry(Message(role="user", content=i, id=i), 3) for i in ids])
     store.commit(step(store, "a", 1))
     store.note("a", "draft", {"x": 1})
+
+
+def detect(data: Path | bytes) -> str:
+    """The format that a file's content shows."""
+    return recognized(load(data)).name

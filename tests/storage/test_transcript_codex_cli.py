@@ -9,8 +9,9 @@ import pytest
 from compact.core.messages import Message, MessageMetadata, Opaque, Thinking, ToolResult
 from compact.core.speakers import speaker_of
 from compact.errors import InvalidTranscript
-from compact.storage.transcripts.reading import detect, read
+from compact.storage.transcripts.reading import read
 from compact.storage.transcripts.writing import writable, write
+from tests.storage.making import detect
 
 PATH = Path(__file__).resolve().parents[1] / "fixtures" / "transcripts" / "codex_cli.jsonl"
 ROWS = [json.loads(line) for line in PATH.read_text(encoding="utf-8").splitlines()]

@@ -7,8 +7,9 @@ import pytest
 from compact.core.messages import Message, Text, Thinking
 from compact.core.speakers import speaker_of
 from compact.errors import InvalidTranscript
-from compact.storage.transcripts.reading import detect, read
+from compact.storage.transcripts.reading import read
 from compact.storage.transcripts.table import FORMATS
+from tests.storage.making import detect
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "transcripts"
 

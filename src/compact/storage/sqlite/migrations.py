@@ -221,7 +221,7 @@ def check(db: apsw.Connection, file: str) -> bool:
 
 
 def _check(db: apsw.Connection, file: str) -> bool:
-    application = _number(db, "application_id")
+    application = db.pragma("application_id")
     if application != APPLICATION_ID:
         if application or db.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall():
             raise StoreFailed(
@@ -229,9 +229,9 @@ def _check(db: apsw.Connection, file: str) -> bool:
                 "Give the name of another file"
             )
         return True
-    applied = _applied(db)
+    applied = [row[0] for row in query(db, "SELECT name FROM migrations ORDER BY name")]
     unknown = [name for name in applied if name not in [m.name for m in MIGRATIONS]]
-    if unknown or _number(db, "user_version") > len(MIGRATIONS):
+    if unknown or db.pragma("user_version") > len(MIGRATIONS):
         raise StoreFailed(
             f"{file} was written by a newer version of compact (it knows "
             f"{', '.join(unknown) or 'more than this one'}), and was left as it is. Update compact"
@@ -244,29 +244,26 @@ def _check(db: apsw.Connection, file: str) -> bool:
     return False
 
 
-def migrate(db: apsw.Connection, file: str) -> list[str]:
-    """Take the steps that the file has not taken, each in a transaction; their names."""
-    taken: list[str] = []
+def migrate(db: apsw.Connection, file: str) -> None:
+    """Take the steps that the file has not taken, each in a transaction."""
     for number, migration in enumerate(MIGRATIONS, 1):
-        if _number(db, "user_version") >= number:
+        if db.pragma("user_version") >= number:
             continue
         db.execute("BEGIN IMMEDIATE")
         try:
             check(db, file)  # another process may have been faster
-            if _number(db, "user_version") < number:
+            if db.pragma("user_version") < number:
                 _take(db, migration, number)
-                taken.append(migration.name)
             db.execute("COMMIT")
         except BaseException:
             if db.in_transaction:
                 db.execute("ROLLBACK")
             raise
-    return taken
 
 
 def _take(db: apsw.Connection, migration: Migration, number: int) -> None:
     if number == 1:
-        db.execute(f"PRAGMA application_id = {APPLICATION_ID}").fetchall()
+        db.pragma("application_id", APPLICATION_ID)
         db.execute(_STEPS)
     for statement in migration.statements:
         db.execute(statement)
@@ -274,12 +271,4 @@ def _take(db: apsw.Connection, migration: Migration, number: int) -> None:
         migration.then(db)
     row = (migration.name, defaults.now().isoformat())
     db.execute("INSERT INTO migrations VALUES (?, ?)", row)
-    db.execute(f"PRAGMA user_version = {number}").fetchall()
-
-
-def _applied(db: apsw.Connection) -> list[str]:
-    return [row[0] for row in query(db, "SELECT name FROM migrations ORDER BY name")]
-
-
-def _number(db: apsw.Connection, pragma: str) -> int:
-    return int(query(db, f"PRAGMA {pragma}")[0][0])
+    db.pragma("user_version", number)

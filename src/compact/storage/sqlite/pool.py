@@ -264,7 +264,7 @@ class Pool:
             ("journal_size_limit", _LARGEST_WAL),
             ("cell_size_check", "on"),
         ):
-            db.execute(f"PRAGMA {name} = {value}").fetchall()
+            db.pragma(name, value)
 
     def _open_reader(self) -> apsw.Connection:
         self._check_place()
@@ -273,8 +273,8 @@ class Pool:
         flags = apsw.SQLITE_OPEN_READONLY if self.read_only else apsw.SQLITE_OPEN_READWRITE
         db = apsw.Connection(self.path, flags=flags)
         db.set_busy_timeout(int(self._busy * 1000))
-        db.execute("PRAGMA query_only = on").fetchall()
-        db.execute("PRAGMA cell_size_check = on").fetchall()
+        db.pragma("query_only", True)
+        db.pragma("cell_size_check", True)
         return db
 
     def _may_be_immutable(self) -> bool:

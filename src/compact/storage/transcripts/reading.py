@@ -49,17 +49,6 @@ def read(
     return found
 
 
-def detect(
-    data: Path | str | bytes, *, source: str | None = None, formats: Sequence[Format] = FORMATS
-) -> str:
-    """The name of the format that the content shows, of these.
-
-    Raises:
-        InvalidTranscript: the file cannot be read or is of no known format.
-    """
-    return recognized(load(data, source=source), formats).name
-
-
 def _check_override(document: Document, chosen: Format) -> None:
     """A format that was asked for must at least be of the right kind."""
     if isinstance(document, PlainText) is not chosen.is_text:
