@@ -1,5 +1,6 @@
 """Every format is found by content and read; what is broken is refused in one line (MIG, NFR-2)."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from compact.core.speakers import speaker_of
 from compact.errors import InvalidTranscript
 from compact.storage.transcripts.reading import read
 from compact.storage.transcripts.table import FORMATS
+from compact.storage.transcripts.writing import write
 from tests.storage.making import detect
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "transcripts"
@@ -355,3 +357,19 @@ def test_ids_tell_positions_where_a_system_prompt_stands_beside_the_messages():
     own = b'{"system": "s", "messages": [{"role": "user", "content": "x", "id": "m0"}]}'
     own = own.replace(b"]", b', {"role": "developer", "content": "y"}]')
     assert [m.id for m in read(own).messages] == ["m0", "m1-again", "m2"]
+
+
+def test_a_file_of_ollamas_messages_pairs_results_with_calls_by_their_order():
+    call = {"function": {"name": "look", "arguments": {"at": "the quay"}}}
+    messages = [
+        {"role": "user", "content": "What is there?"},
+        {"role": "assistant", "content": "", "tool_calls": [call, call]},
+        {"role": "tool", "tool_name": "look", "content": "a lantern"},
+        {"role": "tool", "tool_name": "look", "content": "a boat"},
+    ]
+    transcript = read(json.dumps({"messages": messages}).encode())
+    assert transcript.wire == "ollama"
+    calls = [each.id for each in transcript.messages[1].tool_calls]
+    assert [m.tool_results[0].call_id for m in transcript.messages[2:]] == calls
+    written = json.loads(write(transcript, transcript.messages[:2]))
+    assert written == {"messages": messages[:2]}

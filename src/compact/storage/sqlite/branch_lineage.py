@@ -15,7 +15,7 @@ from compact.storage.sqlite.rows import (
     Row,
     Unreadable,
     first,
-    position_of,
+    position_in,
     query,
     text,
     text_of,
@@ -96,7 +96,7 @@ def tail(db: apsw.Connection, branch_id: str) -> Tail:
     branch, fork, fork_tokens, fork_hash, last, tokens, last_hash = row
     if last is None:
         return Tail(branch, fork, fork_tokens, fork_hash)
-    return Tail(branch, position_of(last) + 1, tokens, last_hash)
+    return Tail(branch, position_in(last) + 1, tokens, last_hash)
 
 
 def branch_of(row: Row) -> Branch:
@@ -107,7 +107,7 @@ def branch_of(row: Row) -> Branch:
         session_id=text_of(session_id),
         parent=None if parent is None else text_of(parent),
         fork=fork,
-        messages=fork if last is None else position_of(last) + 1,
+        messages=fork if last is None else position_in(last) + 1,
         tokens=fork_tokens if last is None else tokens,
         created_at=time_of(created_at),
     )

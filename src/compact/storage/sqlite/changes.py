@@ -41,7 +41,7 @@ def _insert(db: apsw.Connection, session: int, change: Change) -> None:
     row_digests.insert(db, "changes", row, "")
 
 
-def changes(db: apsw.Connection, session_id: str, after: int) -> list[Change]:
+def changes(db: apsw.Connection, session_id: str, *, after: int = 0) -> list[Change]:
     """The session's entries with greater numbers, in their order."""
     sql = f"""
         SELECT number, {row_digests.columns("changes")} FROM changes

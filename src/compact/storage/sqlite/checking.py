@@ -21,7 +21,7 @@ from compact.storage.sqlite.rows import (
     Unreadable,
     entry_of,
     first,
-    position_of,
+    position_in,
     query,
     text_of,
     text_or_none,
@@ -151,8 +151,8 @@ def linked_messages(
     """
     position = fork
     for row in _messages_of(db, branch):
-        if position_of(row[0]) != position:
-            position, before = position_of(row[0]), set()
+        if position_in(row[0]) != position:
+            position, before = position_in(row[0]), set()
         after = {link for each in before if (link := linked(each, row)) is not None}
         yield Linked(position, row, bool(before), bool(before) and row[-1] not in after)
         position, before = position + 1, {row[-1], *after}

@@ -20,7 +20,7 @@ from compact.storage.sqlite.rows import (
     columns_of,
     entry_of,
     first,
-    position_of,
+    position_in,
     query,
     text,
     text_of,
@@ -85,11 +85,11 @@ def rows_of(db: apsw.Connection, stretch: Stretch) -> list[Row]:
     if is_short or (rows and rows[-1][0] != after - 1):
         known = {row[0] for row in rows}
         missing = next(key for key in range(stretch.first, after + 1) if key not in known)
-        raise Unreadable(f"message {position_of(missing)} of its branch is missing")
+        raise Unreadable(f"message {position_in(missing)} of its branch is missing")
     return rows
 
 
-def marked(db: apsw.Connection, branch_id: str, mark: int, before: int, most: int) -> list[int]:
+def marked(db: apsw.Connection, branch_id: str, mark: int, *, before: int, most: int) -> list[int]:
     """Positions below `before` of the newest entries with the mark, newest first."""
     found: list[int] = []
     if most <= 0:
@@ -97,7 +97,7 @@ def marked(db: apsw.Connection, branch_id: str, mark: int, before: int, most: in
     for stretch in reversed(branch_lineage.lineage(db, branch_id, high=min(before, LAST))):
         sql = f"{_with_mark(mark)} ORDER BY key DESC LIMIT ?"
         rows = query(db, sql, (stretch.first, stretch.last, most - len(found)))
-        found += [position_of(row[0]) for row in rows]
+        found += [position_in(row[0]) for row in rows]
         if len(found) >= most:
             break
     return found
@@ -109,7 +109,7 @@ def first_marked(db: apsw.Connection, branch_id: str, mark: int) -> int | None:
         sql = f"{_with_mark(mark)} ORDER BY key LIMIT 1"
         row = first(db, sql, (stretch.first, stretch.last))
         if row is not None:
-            return position_of(row[0])
+            return position_in(row[0])
     return None
 
 
@@ -118,14 +118,14 @@ def _with_mark(mark: int) -> str:
     return f"SELECT key FROM messages WHERE marks & {mark:d} AND key BETWEEN ? AND ?"
 
 
-def position_of_id(db: apsw.Connection, branch_id: str, message_id: str) -> int | None:
+def position_of(db: apsw.Connection, branch_id: str, message_id: str) -> int | None:
     """Where the newest message of that id stands, or of the id that begins so; None where there is
     none.
     """
     key = _key_of_id(db, branch_id, message_id)
     if key is None and len(message_id) >= SHORTEST_ID:
         key = _key_of_beginning(db, branch_id, message_id)
-    return None if key is None else position_of(key)
+    return None if key is None else position_in(key)
 
 
 def _key_of_beginning(db: apsw.Connection, branch_id: str, begins: str) -> int | None:
@@ -170,15 +170,17 @@ def _told_position(message_id: str) -> int | None:
     return position if position < LAST and message_id == f"m{position}" else None
 
 
-def score(db: apsw.Connection, message_id: str, value: float, session_id: str | None) -> None:
+def update_importance_score(
+    db: apsw.Connection, message_id: str, score: float, *, session_id: str | None = None
+) -> None:
     """Set the importance of the newest message of that id, in the branch in force.
 
     Raises:
         NotFound: no session, or none of its messages, has that id.
-        InvalidInput: several sessions have one, or the value is not within 0 and 1.
+        InvalidInput: several sessions have one, or the score is not within 0 and 1.
     """
-    if not 0 <= value <= 1:
-        raise InvalidInput(f"an importance is within 0 and 1, not {value!r}")
+    if not 0 <= score <= 1:
+        raise InvalidInput(f"an importance is within 0 and 1, not {score!r}")
     sql = "SELECT b.id, s.id FROM sessions s JOIN branches b ON b.key = s.branch"
     if session_id is None:
         rows = query(db, sql)
@@ -191,4 +193,4 @@ def score(db: apsw.Connection, message_id: str, value: float, session_id: str | 
         raise NotFound(f"no message {message_id!r} in this store")
     if len(keys) > 1:
         raise InvalidInput(f"{len(keys)} sessions have a message {message_id!r}: say session_id")
-    db.execute("UPDATE messages SET importance_score = ? WHERE key = ?", (value, keys[0]))
+    db.execute("UPDATE messages SET importance_score = ? WHERE key = ?", (score, keys[0]))

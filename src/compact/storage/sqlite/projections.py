@@ -186,7 +186,9 @@ def _checkpoint_of(row: Row) -> Checkpoint:
     )
 
 
-def moves(db: apsw.Connection, session_id: str, window: int | None, most: int) -> list[Move]:
+def moves(
+    db: apsw.Connection, session_id: str, window: int | None = None, *, most: int
+) -> list[Move]:
     """The newest moves, for a window or for all, newest first."""
     where = "WHERE moves.session = (SELECT key FROM sessions WHERE id = ?)"
     bindings: tuple[Column, ...] = (text(session_id),)

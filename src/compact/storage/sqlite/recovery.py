@@ -24,7 +24,7 @@ from compact.storage.sqlite.rows import (
     columns_of,
     entry_of,
     first,
-    position_of,
+    position_in,
     query,
     text,
     text_of,
@@ -128,7 +128,7 @@ def _make_branches(db: apsw.Connection, hints: Hints) -> list[str]:
                 hints.owners.get(branch),
                 session,
                 parent,
-                position_of(key) if parent else 0,
+                position_in(key) if parent else 0,
                 defaults.now().isoformat(),
             ),
         )
@@ -144,7 +144,7 @@ def _parent_of(db: apsw.Connection, key: int) -> tuple[int, int] | None:
         SELECT b.key, b.session, m.chain_hash FROM branches b
         JOIN messages m ON m.key = (b.key << {BITS}) + ? ORDER BY b.key
     """
-    for branch, session, before in query(db, sql, (position_of(key) - 1,)):
+    for branch, session, before in query(db, sql, (position_in(key) - 1,)):
         if checking.linked(before, row) == row[-1]:
             return branch, session
     return None
@@ -293,7 +293,7 @@ def _entry(row: Row) -> Entry | None:
     """The entry of a row, or None where it makes none that could be stored again."""
     try:
         entry = entry_of(row[:-2])
-        columns_of(entry, position_of(row[0]))
+        columns_of(entry, position_in(row[0]))
         chain.link(chain.START, entry.message)
     except (Unreadable, CompactError):
         return None

@@ -10,7 +10,6 @@ from typing import Any, ParamSpec, TypeVar
 import apsw
 
 from compact.core import codec
-from compact.core.messages import Message
 from compact.core.sessions import Entry
 
 Row = tuple[Any, ...]
@@ -116,7 +115,7 @@ def time_of(column: str) -> datetime:
         raise Unreadable(f"{column!r} is no time") from error
 
 
-def position_of(key: int) -> int:
+def position_in(key: int) -> int:
     """The position within a message's key."""
     return key & LAST
 
@@ -163,11 +162,6 @@ def entry_of(row: Row) -> Entry:
     except WRONG as error:
         raise Unreadable(f"message {key & LAST} cannot be read: {error}") from error
     return Entry(message, tokens, marks)
-
-
-def message_of(row: Row) -> Message:
-    """The message of a row of `MESSAGE`."""
-    return entry_of(row).message
 
 
 def moment(timestamp: int, zone: float | str | None) -> datetime:

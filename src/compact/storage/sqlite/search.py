@@ -24,9 +24,9 @@ from compact.storage.sqlite.rows import (
     BITS,
     LAST,
     MESSAGE,
+    entry_of,
     first,
-    message_of,
-    position_of,
+    position_in,
     query,
     text,
 )
@@ -72,7 +72,7 @@ def _matching(db: apsw.Connection, branch_id: str, names: list[Name], most: int)
         for stretch in branch_lineage.lineage(db, branch_id)
         for row in query(db, sql, (wanted, stretch.first, stretch.last, most))
     ]
-    best = heapq.nlargest(most, ((score, position_of(key)) for score, key in rows))
+    best = heapq.nlargest(most, ((score, position_in(key)) for score, key in rows))
     return [Found(position, score) for score, position in best]
 
 
@@ -101,10 +101,10 @@ def scan(pool: Pool, branch_id: str, question: str, most: int) -> list[Found]:
         rows = [row for stretch in stretches for row in rows_of(db, stretch)]
     places: dict[Name, list[int]] = {name: [] for name in names}
     for row in rows:
-        pieces = frozenset(pieces_of(searchable(message_of(row))))
+        pieces = frozenset(pieces_of(searchable(entry_of(row).message)))
         for name in names:
             if pieces.issuperset(name):
-                places[name].append(position_of(row[0]))
+                places[name].append(position_in(row[0]))
     scores: Counter[int] = Counter()
     for found in places.values():
         scores.update(dict.fromkeys(found, math.log1p(stop / max(1, len(found)))))
@@ -167,8 +167,8 @@ def _index_batch(pool: Pool, stretch: Stretch, most: int) -> int:
         rows = query(db, sql, (*keys, most))
     if not rows:
         return 0
-    texts = [(each[0], _indexed_text(searchable(message_of(each)))) for each in rows]
-    stop = position_of(rows[-1][0]) + 1
+    texts = [(each[0], _indexed_text(searchable(entry_of(each).message))) for each in rows]
+    stop = position_in(rows[-1][0]) + 1
     with pool.write() as db:
         sql = "UPDATE branches SET indexed = ? WHERE key = ? AND indexed = ? RETURNING 1"
         if query(db, sql, (stop, stretch.branch, start)):

@@ -51,7 +51,7 @@ def session(db: apsw.Connection, session_id: str) -> Session | None:
     return None if row is None else _session_of(db, row)
 
 
-def sessions(db: apsw.Connection, scope: str | None) -> list[Session]:
+def sessions(db: apsw.Connection, *, scope: str | None = None) -> list[Session]:
     """The sessions of a scope, or of all, the one that changed last first."""
     where, bindings = ("", ()) if scope is None else ("WHERE s.scope = ?", (text(scope),))
     rows = query(db, f"{_SESSION}{where} ORDER BY s.key", bindings)

@@ -6,26 +6,24 @@ What a call stored is on the disk when it returns (`durability="full"`), all of 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
+import inspect
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
+from functools import wraps
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 import apsw
 
 from compact.core.calls import checked_methods
 from compact.core.changes import Change
-from compact.core.checkpoints import Checkpoint
 from compact.core.codec import is_storable
 from compact.core.conversation import Conversation
 from compact.core.sessions import (
-    Branch,
     Entry,
     Found,
     Move,
-    Projection,
     Session,
-    Snapshot,
     Step,
 )
 from compact.errors import InvalidInput, NotFound, StoreFailed, Superseded
@@ -36,14 +34,37 @@ from compact.storage.sqlite import (
     projections,
     search,
     session_metadata,
-    sessions,
     sweeping,
 )
 from compact.storage.sqlite import changes as change_log
+from compact.storage.sqlite import sessions as session_rows
 from compact.storage.sqlite.pool import MEMORY, Durability, Pool
 
 INDEXED_AFTER_COMMIT = 2_000
 """Messages that are indexed after a commit, so that the first search of a long session is quick."""
+Given = ParamSpec("Given")
+T = TypeVar("T")
+
+
+def _in(
+    transaction: Callable[[Pool], AbstractContextManager[apsw.Connection]],
+    function: Callable[Concatenate[apsw.Connection, Given], T],
+) -> Callable[Concatenate[SQLiteManager, Given], T]:
+    """The method that does this in a transaction of its own."""
+
+    @wraps(function)
+    def method(self: SQLiteManager, /, *args: Given.args, **given: Given.kwargs) -> T:
+        with transaction(self._pool) as db:
+            return function(db, *args, **given)
+
+    # Who checks arguments, or asks for help, sees them without the connection.
+    known = inspect.signature(function)
+    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+    parameters = [own, *list(known.parameters.values())[1:]]
+    method.__dict__["__signature__"] = known.replace(parameters=parameters)
+    method.__annotations__ = {n: x for n, x in function.__annotations__.items() if n != "db"}
+    method.__qualname__ = f"SQLiteManager.{function.__name__}"
+    return method
 
 
 @checked_methods
@@ -110,12 +131,12 @@ class SQLiteManager:
         if create is not None and {create.id, create.branch.session_id} != {session_id}:
             raise InvalidInput(f"the session to create is {create.id!r}, not {session_id!r}")
         with self._pool.read() as db:
-            found = sessions.session(db, session_id)
+            found = session_rows.session(db, session_id)
         if found is None and create is not None:
             with self._pool.write() as db:
-                if sessions.session(db, session_id) is None:
-                    sessions.create(db, create)
-                found = sessions.session(db, session_id)
+                if session_rows.session(db, session_id) is None:
+                    session_rows.create(db, create)
+                found = session_rows.session(db, session_id)
         if found is None:
             raise NotFound(f"no session {session_id!r} in this store")
         return found
@@ -135,24 +156,17 @@ class SQLiteManager:
             InvalidInput: a branch of another session has its branch's id.
         """
         with self._pool.write() as db:
-            if sessions.session(db, session.id) is not None:
+            if session_rows.session(db, session.id) is not None:
                 raise Superseded(f"there is a session {session.id!r}")
-            sessions.create(db, session)
+            session_rows.create(db, session)
             messages.append(db, branch_lineage.tail(db, session.branch.id), entries, 0)
-            change_log.record(db, sessions.key_of(db, session.id), changes)
+            change_log.record(db, session_rows.key_of(db, session.id), changes)
             for name, value in notes.items():
                 session_metadata.note(db, session.id, name, value)
         return self.session(session.id)
 
-    def sessions(self, *, scope: str | None = None) -> list[Session]:
-        """The sessions of a scope, or of all, the one that changed last first."""
-        with self._pool.read() as db:
-            return sessions.sessions(db, scope)
-
-    def fork(self, branch_id: str, at: int) -> Branch:
-        """A new branch that goes on from a position of another one, and is in force from now on."""
-        with self._pool.write() as db:
-            return sessions.fork(db, branch_id, at)
+    sessions = _in(Pool.read, session_rows.sessions)
+    fork = _in(Pool.write, session_rows.fork)
 
     def delete_session(self, session_id: str) -> None:
         """Remove a session for good: its words are in no part of the file afterwards, nor in the
@@ -165,7 +179,7 @@ class SQLiteManager:
                 which the next deletion or whoever opens the file next makes up for.
         """
         with self._pool.write() as db:
-            sessions.delete(db, session_id)
+            session_rows.delete(db, session_id)
         try:
             sweeping.sweep_if_due(self._pool)
         except StoreFailed as error:
@@ -181,7 +195,7 @@ class SQLiteManager:
             NotFound: there is no such session.
         """
         with self._pool.read() as db:
-            session = sessions.session(db, session_id)
+            session = session_rows.session(db, session_id)
             if session is None:
                 raise NotFound(f"no session {session_id!r} in this store")
             entries = messages.read(db, session.branch.id, 0, session.branch.messages)
@@ -213,56 +227,21 @@ class SQLiteManager:
             tail = branch_lineage.tail(db, branch_id)
             return messages.append(db, tail, entries, expected).position
 
-    def read(self, branch_id: str, start: int, stop: int) -> list[Entry]:
-        """The entries at these positions, in order; fewer where there are no more. A negative start
-        counts from the end.
-        """
-        with self._pool.read() as db:
-            return messages.read(db, branch_id, start, stop)
-
-    def marked(self, branch_id: str, mark: int, *, before: int, most: int) -> list[int]:
-        """Positions below `before` of the newest entries with the mark, newest first."""
-        with self._pool.read() as db:
-            return messages.marked(db, branch_id, mark, before, most)
-
-    def position_of(self, branch_id: str, message_id: str) -> int | None:
-        """Where the newest message of that id stands; None where there is none."""
-        with self._pool.read() as db:
-            return messages.position_of_id(db, branch_id, message_id)
-
-    def update_importance_score(
-        self, message_id: str, score: float, *, session_id: str | None = None
-    ) -> None:
-        """Set the importance of the newest message of that id, in the branch in force.
-
-        Raises:
-            NotFound: no session, or none of its messages, has that id.
-            InvalidInput: several sessions have one, or the score is not within 0 and 1.
-        """
-        with self._pool.write() as db:
-            messages.score(db, message_id, score, session_id)
+    read = _in(Pool.read, messages.read)
+    marked = _in(Pool.read, messages.marked)
+    first_marked = _in(Pool.read, messages.first_marked)
+    position_of = _in(Pool.read, messages.position_of)
+    update_importance_score = _in(Pool.write, messages.update_importance_score)
 
     # --- what of a branch is told without reading it ----------------------------------------------
 
-    def branch(self, branch_id: str) -> Branch:
-        """The branch as it stands now."""
-        with self._pool.read() as db:
-            return branch_lineage.branch(db, branch_id)
-
-    def branches(self, session_id: str) -> list[Branch]:
-        """All branches of a session, the oldest first."""
-        with self._pool.read() as db:
-            return branch_lineage.branches(db, session_id)
+    branch = _in(Pool.read, branch_lineage.branch)
+    branches = _in(Pool.read, branch_lineage.branches)
 
     def chain(self, branch_id: str, length: int) -> bytes:
         """The chain's hash (`core.chain`) after so many messages."""
         with self._pool.read() as db:
             return branch_lineage.tail_at(db, branch_id, length).chain
-
-    def first_marked(self, branch_id: str, mark: int) -> int | None:
-        """The position of the oldest entry with the mark."""
-        with self._pool.read() as db:
-            return messages.first_marked(db, branch_id, mark)
 
     # --- what is in force -------------------------------------------------------------------------
 
@@ -282,24 +261,9 @@ class SQLiteManager:
                 search.catch_up(self._pool, step.branch_id, most=INDEXED_AFTER_COMMIT)
         return move
 
-    def moves(self, session_id: str, window: int | None = None, *, most: int) -> list[Move]:
-        """The newest moves, for a window or for all, newest first."""
-        with self._pool.read() as db:
-            return projections.moves(db, session_id, window, most)
-
-    def projection(self, projection_id: str) -> Projection:
-        """A projection with its checkpoints.
-
-        Raises:
-            NotFound: there is none of that id.
-        """
-        with self._pool.read() as db:
-            return projections.projection(db, projection_id)
-
-    def checkpoints(self, session_id: str) -> list[Checkpoint]:
-        """All checkpoints that were ever committed, the oldest first."""
-        with self._pool.read() as db:
-            return projections.checkpoints(db, session_id)
+    moves = _in(Pool.read, projections.moves)
+    projection = _in(Pool.read, projections.projection)
+    checkpoints = _in(Pool.read, projections.checkpoints)
 
     # --- changes ----------------------------------------------------------------------------------
 
@@ -310,34 +274,16 @@ class SQLiteManager:
         entries of these numbers, which they make needless.
         """
         with self._pool.write() as db:
-            change_log.record(db, sessions.key_of(db, session_id), changes, instead_of)
+            change_log.record(db, session_rows.key_of(db, session_id), changes, instead_of)
 
-    def changes(self, session_id: str, *, after: int = 0) -> list[Change]:
-        """The session's entries with greater numbers, in their order."""
-        with self._pool.read() as db:
-            return change_log.changes(db, session_id, after)
+    changes = _in(Pool.read, change_log.changes)
 
     # --- snapshots and notes ----------------------------------------------------------------------
 
-    def save_snapshot(self, snapshot: Snapshot) -> None:
-        """Keep a snapshot; where there is one of its id, that one stays."""
-        with self._pool.write() as db:
-            session_metadata.save_snapshot(db, snapshot)
-
-    def snapshots(self, session_id: str) -> list[Snapshot]:
-        """The session's snapshots, the oldest first."""
-        with self._pool.read() as db:
-            return session_metadata.snapshots(db, session_id)
-
-    def note(self, session_id: str, name: str, value: Mapping[str, Any] | None) -> None:
-        """Keep a note in the place of the one of that name; None removes it."""
-        with self._pool.write() as db:
-            session_metadata.note(db, session_id, name, value)
-
-    def notes(self, session_id: str) -> dict[str, Mapping[str, Any]]:
-        """The session's notes by name."""
-        with self._pool.read() as db:
-            return session_metadata.notes(db, session_id)
+    save_snapshot = _in(Pool.write, session_metadata.save_snapshot)
+    snapshots = _in(Pool.read, session_metadata.snapshots)
+    note = _in(Pool.write, session_metadata.note)
+    notes = _in(Pool.read, session_metadata.notes)
 
     # --- search -----------------------------------------------------------------------------------
 
