@@ -1,7 +1,7 @@
 """Anchors: facts that are kept word for word beside a summary, found by code.
 
 Paths, file names, identifiers, URLs, hashes, versions, references and flags are found word by word:
-a text is cut at its white space once, and each distinct piece is judged once. Lines that name
+one scan of a text finds its words, and each distinct one is judged once. Lines that name
 errors are found line by line. Which anchors are likely to be needed again is decided by `Ledger`:
 the words of the person and of the assistant, tool arguments and edits weigh more than tool results,
 and recent use more than old use. A person's instructions live in `core.instructions`.
@@ -51,9 +51,11 @@ OLD_SHARE = 0.05
 SCANNED_CHARS = 40_000
 """Of a longer text only the first and the last half of so many characters are searched."""
 
-_CACHED_CHARS = 200
-"""Characters of the longest piece whose anchors are remembered."""
-_WORD = re.compile(r"(?<![<*A-Za-z0-9_])[A-Za-z0-9_À-ɏ./~@#:+%$\\-]{2,300}")
+_WORD = re.compile(
+    r"(?<![<*A-Za-z0-9_])(?![A-Za-z][a-z]*[.:]*(?![A-Za-z0-9_À-ɏ./~@#:+%$\\-]))"
+    r"[A-Za-z0-9_À-ɏ./~@#:+%$\\-]{2,300}"
+)
+"""What may be an anchor: no plain word of prose, which is the most frequent kind, and never one."""
 _ESCAPE = re.compile(r"\\[nrt](?![a-z]{3,}\\)")
 """A line end or tab written as an escape, as in JSON or source; not a folder of a Windows path."""
 _URL = re.compile(r"https?://[^\s\"'<>)\]}`\\]+")
@@ -68,11 +70,23 @@ _EXTENSIONS = frozenset(
     gif svg webp pdf zip tar gz tgz whl exe dll so dylib pem key crt
     """.split()  # noqa: SIM905 - a table to read, not ninety quoted words
 )
-_HASH = re.compile(r"(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,64}")
-_UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
-_VERSION = re.compile(r"v?\d+\.\d+(?:\.\d+)+(?:[-+][\w.]+)?|v\d+\.\d+")
-_REFERENCE = re.compile(r"#\d+|[A-Z]{2,10}-\d+")
-_FLAG = re.compile(r"--[a-z][a-z0-9-]+")
+_SHAPE = re.compile(
+    r"(?P<version>v?\d+\.\d+(?:\.\d+)+(?:[-+][\w.]+)?|v\d+\.\d+)"
+    r"|(?P<fraction>[\d./:-]+)"
+    r"|(?P<hash>(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,64}"
+    r"|[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12})"
+    r"|(?P<reference>#\d+|[A-Z]{2,10}-\d+)"
+    r"|(?P<flag>--[a-z][a-z0-9-]+)"
+)
+"""Words that are known by their shape alone. A fraction is no anchor."""
+_KINDS: Mapping[str, AnchorKind] = {
+    "version": "version",
+    "hash": "hash",
+    "reference": "reference",
+    "flag": "flag",
+}
+_SIGN = re.compile(r"[/_0-9]|--|\.[A-Za-z]|[a-z0-9À-ɏ][A-Z]|-[0-9A-Fa-f]{4}-")
+"""What every anchor has somewhere; most words have none."""
 _IDENTIFIER = re.compile(
     r"(?=.*[A-Za-z])(?:\w*[a-zA-Z0-9]_\w+|_*[a-z]+[A-Z]\w+|_*[A-Z][a-z0-9]+[A-Z]\w*|"
     r"[A-Z]{2,}[a-z]\w*[A-Z]\w*)"
@@ -85,8 +99,6 @@ _PROSE = frozenset(
     input/output client/server key/value success/failure pass/fail before/after add/remove
     """.split()  # noqa: SIM905 - a table to read
 )
-_FRACTION = re.compile(r"[\d./:-]+")
-
 _NO_FILE = frozenset(("/dev/null", "/dev/stderr", "/dev/stdout", "/tmp"))
 ERROR_LINE = re.compile(
     r"^(?:\s*(?:E\s+|[-✗✖×]+\s*)?(?:[\w./()-]*[ \t]?:\s*){0,6}(?:error|fatal|panic|fehler|"
@@ -130,16 +142,11 @@ def find_all(text: str) -> Counter[Anchor]:
         urls = Counter(u.rstrip(".,;:") for u in _URL.findall(text))
         found.update({Anchor(u, "url"): n for u, n in urls.items()})
         text = _URL.sub(" ", text)
-    for piece, times in Counter(text.split()).items():
-        if not _is_prose(piece):
-            for anchor in _in_piece(piece) if len(piece) <= _CACHED_CHARS else _anchors_in(piece):
-                found[anchor] += times
+    known = found.get
+    for word, times in Counter(_WORD.findall(text)).items():
+        for anchor in _in_word(word):
+            found[anchor] = known(anchor, 0) + times
     return found
-
-
-def _is_prose(word: str) -> bool:
-    """Whether it is a plain word of prose: the most frequent kind, and never an anchor."""
-    return word.isalpha() and word[1:].islower()
 
 
 def searched(text: str) -> str:
@@ -150,19 +157,15 @@ def searched(text: str) -> str:
     return text[:half] + "\n" + text[-half:]
 
 
-def _anchors_in(piece: str) -> tuple[Anchor, ...]:
-    """The anchors in what stands between white space, in order."""
-    words = [word for word in _WORD.findall(piece) if not _is_prose(word)]
-    return tuple(anchor for word in words for anchor in _judge(word))
-
-
-_in_piece = lru_cache(maxsize=50_000)(_anchors_in)
-
-
-def _judge(word: str) -> tuple[Anchor, ...]:
-    """The anchors in one word."""
-    word = _LINE_NUMBER.sub("", word.lstrip("@:+%\\").rstrip(".:,-+%\\$@#/"))
-    if len(word) < 2 or (_FRACTION.fullmatch(word) and not _VERSION.fullmatch(word)):
+@lru_cache(maxsize=20_000)
+def _in_word(word: str) -> tuple[Anchor, ...]:
+    """The anchors in one word, in order."""
+    if not _SIGN.search(word):
+        return ()
+    word = word.lstrip("@:+%\\").rstrip(".:,-+%\\$@#/")
+    if ":" in word or "#" in word:
+        word = _LINE_NUMBER.sub("", word)
+    if len(word) < 2:
         return ()
     if "/" in word:
         return _judge_path(word)
@@ -176,14 +179,11 @@ def _judge(word: str) -> tuple[Anchor, ...]:
 
 
 def _kind_of(word: str) -> AnchorKind | None:
+    """The kind of a word without a slash."""
+    if shape := _SHAPE.fullmatch(word):
+        return _KINDS.get(shape.lastgroup or "")
     if word[0] == "-":
-        return "flag" if _FLAG.fullmatch(word) else None
-    if _VERSION.fullmatch(word):
-        return "version"
-    if _HASH.fullmatch(word) or _UUID.fullmatch(word):
-        return "hash"
-    if _REFERENCE.fullmatch(word):
-        return "reference"
+        return None
     if "." in word:
         known = _FILE.fullmatch(word) and word.rsplit(".", 1)[1].lower() in _EXTENSIONS
         known = known and word[0] not in "_-"
