@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from compact.compression import shorten
 from compact.core.checkpoints import Checkpoint
 from compact.core.context import ActiveContext
-from compact.core.copies import copied
+from compact.core.copies import copier
 from compact.core.history import History
 from compact.core.messages import SYSTEM_ROLES, Message, ToolCall
 from compact.core.sessions import CheckpointRef, Projection, Run, Shown
@@ -60,7 +60,8 @@ class Fold:
         self._messages: list[Message] = []
         self._places: list[int | None] = []
         """Where each message in view stands in the history; None for what we made."""
-        self._rendered: list[dict[str, Any]] = []
+        self._rendered: list[Callable[[], dict[str, Any]]] = []
+        """What makes each of the provider's dictionaries."""
         self._open: dict[str, ToolCall] = {}
         self._asker: Message | None = None
 
@@ -100,7 +101,7 @@ class Fold:
         if not counted:
             count = self._count(projection)
             self._tokens = self.overhead_tokens + sum(map(count, self._places, messages))
-        self._rendered = self._history.wire.render(messages)
+        self._rendered = self._makers(messages)
 
     def _count(self, projection: Projection) -> Callable[[int | None, Message], int]:
         """What counts a projection's messages, those that are shown as they were said by what is
@@ -150,7 +151,7 @@ class Fold:
             if shorten.is_answer(note) and came == {r.call_id for r in note.tool_results}:
                 self._messages[at], self._places[at] = message, position
                 self._tokens += tokens - self._history.counter.message(note)
-                self._rendered = self._history.wire.render(self._messages)
+                self._rendered = self._makers(self._messages)
                 return True
         return False
 
@@ -173,7 +174,7 @@ class Fold:
             at = shorten.place_in_reply(message, self._messages)
         after = sum(len(render((each,))) for each in self._messages[at:])
         place = len(self._rendered) - after
-        self._rendered[place:place] = render((message,))
+        self._rendered[place:place] = self._makers((message,))
         self._messages.insert(at, message)
         self._places.insert(at, position)
         self._tokens += tokens
@@ -216,14 +217,16 @@ class Fold:
 
     def rendered(self) -> list[dict[str, Any]]:
         """The messages to send, as the provider's dictionaries that are whoever asked's own."""
-        render = self._history.wire.render
         out = list(self._rendered)
         if self._open:
-            out += render((self._note(),))
+            out += self._makers((self._note(),))
         if self._goals:
             leading = self._leading_system()
-            out[leading:leading] = render(self._goals)
-        return copied(render(self._opening) + out)
+            out[leading:leading] = self._makers(self._goals)
+        return [make() for make in (*self._makers(self._opening), *out)]
+
+    def _makers(self, messages: Sequence[Message]) -> list[Callable[[], dict[str, Any]]]:
+        return [copier(record) for record in self._history.wire.render(messages)]
 
     def context(self) -> ActiveContext:
         """The active context as a value that is whoever asked's own."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 from compact.core.messages import Message, Part, ToolResult
 
 T = TypeVar("T")
+_ATOMS = frozenset((str, int, float, bool, type(None)))
+"""Types of which a value needs no copy."""
 
 
 def copied(value: T) -> T:
@@ -16,11 +19,16 @@ def copied(value: T) -> T:
     is sent, whoever changes theirs.
     """
     own: Any = value
-    if type(own) is dict:
+    kind = type(own)
+    if kind is dict:
         own = own.copy()  # quicker than a new one, as most of what is in it are texts
         for k, v in own.items():
-            if type(v) is not str:
+            if type(v) not in _ATOMS:
                 own[k] = copied(v)
+    elif kind is list:
+        own = [x if type(x) in _ATOMS else copied(x) for x in own]
+    elif kind in _ATOMS:
+        pass
     elif isinstance(own, list):
         own = [copied(x) for x in own]
     elif isinstance(own, Mapping):
@@ -29,6 +37,29 @@ def copied(value: T) -> T:
         own = tuple(map(copied, own))
     result: T = own
     return result
+
+
+def copier(value: T) -> Callable[[], T]:
+    """What makes copies (`copied`) of a value that nobody changes: it is looked through once,
+    however many copies are made.
+    """
+    own: Any = value
+    kind = type(own)
+    if kind is dict:
+        inner = [(k, copier(v)) for k, v in own.items() if type(v) not in _ATOMS]
+    elif kind is list:
+        inner = [(i, copier(x)) for i, x in enumerate(own) if type(x) not in _ATOMS]
+    else:
+        return partial(copied, value)
+    make: Callable[[], T] = partial(_filled, own, inner) if inner else own.copy
+    return make
+
+
+def _filled(value: Any, inner: Iterable[tuple[Any, Callable[[], Any]]]) -> Any:
+    own = value.copy()
+    for place, make in inner:
+        own[place] = make()
+    return own
 
 
 def copied_message(message: Message) -> Message:
