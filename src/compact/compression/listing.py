@@ -107,9 +107,9 @@ class Listing:
         rows = [(file, it) for turn in self.notes.turns.rows for file, it in turn.touched.items()]
         homes = {name: file for file, it in rows for name in it.names}
         homes |= {name: file for file, it in rows for name in it.defined}
-        below = {_below(file, root) for file in homes.values()}
-        longest = {x: next((f for f in files if f.endswith(f"/{x}")), x) for x in below}
-        return {name: longest[_below(file, root)] for name, file in homes.items()}
+        below = {file: _below(file, root) for file in set(homes.values())}
+        longest = {x: next((f for f in files if f.endswith(f"/{x}")), x) for x in below.values()}
+        return {name: longest[below[file]] for name, file in homes.items()}
 
     def _cost(self, names: Iterable[str]) -> int:
         return sum(self.counter.text(" " + name) + 1 for name in names)
@@ -140,7 +140,7 @@ class Listing:
         """
         rows = {text: (use, weight) for text, use, weight in self.notes.ranked()}
         if self.shortened:
-            extra = Ledger()
+            extra = Ledger(self.notes.ledger)
             note_all(extra, self.shortened, self.notes.position)
             for text, use, weight in extra.ranked(self.notes.position):
                 known = rows.get(text, (use, 0.0))

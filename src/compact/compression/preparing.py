@@ -188,7 +188,7 @@ def _request(
     stays = [s.message(history.own) for s in selection.ageing.steps if isinstance(s, Checkpoint)]
     return SummaryRequest(
         # first: what it gives away is known
-        kept=_redacted(history, [*stays, *in_view(selection)]),
+        kept=[*(redact_message(m, history.secrets) for m in stays), *_redacted_view(selection)],
         messages=[history.redacted(i) for i in read],
         record=record,
         notes=selection.notes,
@@ -271,7 +271,7 @@ def _rewrite(selection: Selection, rewrite: Rewrite, more: Sequence[int]) -> Tas
     """
     history, sources, standing = selection.history, rewrite.sources, selection.standing
     assert standing is not None, "only a session has checkpoints that age"
-    kept = _redacted(history, in_view(selection))  # first: what it gives away is known
+    kept = _redacted_view(selection)  # first: what it gives away is known
     source = sum(c.span.tokens or 0 for c in sources)
     known = all(c.span.tokens is not None for c in sources)
     if known and source <= REBUILD * standing.caps.usable:
@@ -318,9 +318,14 @@ def _heading_tokens(selection: Selection) -> int:
     return 40 + reference + selection.history.counter.framing.per_message + SLACK
 
 
-def _redacted(history: History, messages: Sequence[Message]) -> list[Message]:
-    """Messages without secrets, as they may be told of."""
-    return [redact_message(message, history.secrets) for message in messages]
+def _redacted_view(selection: Selection) -> list[Message]:
+    """What is in view without secrets, as it may be told of."""
+    history = selection.history
+    as_said = {id(history[i]): i for piece in selection.layout.pieces() for i in piece.positions}
+    return [
+        history.redacted(as_said[id(m)]) if id(m) in as_said else redact_message(m, history.secrets)
+        for m in in_view(selection)
+    ]
 
 
 def in_view(selection: Selection) -> list[Message]:

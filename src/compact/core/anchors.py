@@ -9,15 +9,15 @@ and recent use more than old use. A person's instructions live in `core.instruct
 
 from __future__ import annotations
 
-import heapq
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from compact.core.arguments import leaves, read_json
+from compact.core.commands import CALLS_AT_HAND
 
 AnchorKind = Literal[
     "path", "pair", "file", "identifier", "url", "hash", "version", "reference", "flag"
@@ -50,6 +50,9 @@ OLD_SHARE = 0.05
 """Share of its weight that a use keeps for ever."""
 SCANNED_CHARS = 40_000
 """Of a longer text only the first and the last half of so many characters are searched."""
+MOST_FOUND = 400
+"""Results whose anchors are kept at hand, the newest: more take memory, about as much as the texts;
+fewer, and a window that shows more of them shortened is read again at each compression."""
 
 _WORD = re.compile(
     r"(?<![<*A-Za-z0-9_])(?![A-Za-z][a-z]*[.:]*(?![A-Za-z0-9_À-ɏ./~@#:+%$\\-]))"
@@ -238,25 +241,26 @@ def without_tags(line: str) -> str:
     return _TAG.sub("", line).strip()
 
 
-def strings_of(arguments: str) -> Iterator[tuple[str, str]]:
+@lru_cache(maxsize=CALLS_AT_HAND)
+def strings_of(arguments: str) -> tuple[tuple[str, str], ...]:
     """Key and value of every string in a tool call's arguments; the raw text where it is not
     JSON.
     """
     try:
         value = read_json(arguments)
     except ValueError:
-        yield "", arguments
-        return
-    yield from ((key, leaf) for key, leaf in leaves(value) if isinstance(leaf, str))
+        return (("", arguments),)
+    return tuple((key, leaf) for key, leaf in leaves(value) if isinstance(leaf, str))
 
 
-def keys_of(arguments: str) -> list[str]:
+@lru_cache(maxsize=CALLS_AT_HAND)
+def keys_of(arguments: str) -> tuple[str, ...]:
     """The names of a tool call's arguments."""
     try:
         value = read_json(arguments)
     except ValueError:
-        return []
-    return [str(key) for key in value] if isinstance(value, dict) else []
+        return ()
+    return tuple(map(str, value)) if isinstance(value, dict) else ()
 
 
 class Use:
@@ -279,8 +283,11 @@ class Ledger:
     e^(−age / FADE))`, the age in messages, times `KIND_WEIGHT`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, beside: Ledger | None = None) -> None:
         self.uses: dict[str, Use] = {}
+        self._found: dict[str, Counter[Anchor]] = beside._found if beside else {}
+        """What the newest results hold: it is asked again where they are shown shortened, by a
+        ledger that is made beside this one."""
 
     def edited(self, text: str) -> None:
         """Note that a file was written to, under the name it was given by."""
@@ -292,9 +299,7 @@ class Ledger:
         """Note the anchors of a text of the message at `position`, and return them."""
         weight = ORIGIN_WEIGHT[origin]
         prose = origin in ("person", "assistant")
-        if origin == "result" and '":' in text:
-            text = _KEY.sub(" ", text)
-        found = find(text)
+        found = self._found_in_result(text) if origin == "result" else find(text)
         for anchor, times in found.items():
             if prose and anchor.kind == "pair" and f"`{anchor.text}" not in text:
                 continue
@@ -305,6 +310,12 @@ class Ledger:
             use.near = use.near * math.exp((use.position - position) / FADE) + gain
             use.lasting += gain
             use.position = position
+        return found
+
+    def _found_in_result(self, text: str) -> Counter[Anchor]:
+        found = self._found.get(text)
+        if found is None:
+            found = self._found[text] = find(_KEY.sub(" ", text) if '":' in text else text)
         return found
 
     def weight(self, use: Use, position: int) -> float:
@@ -319,12 +330,13 @@ class Ledger:
         always the same.
         """
         weigh = self.weight
-        rows = [(-weigh(use, position), text) for text, use in self.uses.items()]
-        best = sorted(rows) if most is None else heapq.nsmallest(most, rows)
+        best = sorted((-weigh(use, position), text) for text, use in self.uses.items())[:most]
         return [(text, self.uses[text], -weight) for weight, text in best]
 
     def trim(self, position: int, most: int) -> None:
         """Forget all but the `most` likeliest anchors, so that memory stays bounded."""
+        for text in list(self._found)[:-MOST_FOUND]:
+            del self._found[text]
         if len(self.uses) > most * 5 // 4:
             self.uses = {text: use for text, use, _ in self.ranked(position, most)}
 

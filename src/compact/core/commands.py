@@ -7,7 +7,8 @@ program that is called so. Nothing here runs anything, or knows what came of it 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Mapping
+from functools import lru_cache
 
 _CHECK = re.compile(
     r"(?<![\w./-])(?P<program>pytest|jest|vitest|mypy|ruff|tsc|clippy|tox|nox|ctest|gradle|mvn|make)"
@@ -30,13 +31,16 @@ _REDIRECTED = re.compile(r"\d?>{1,2}\s?(?:&\d|/dev/null)")
 MOST_READ = 4_000
 """Characters of a command that are read: its beginning."""
 _SETTING = re.compile(r"[A-Za-z_]\w*=")
+CALLS_AT_HAND = 64
+"""Calls whose command and arguments are not read again, the newest: several readers ask of the same
+one, and again when its result comes. More keep more texts in memory."""
 
 
-def steps_of(script: str) -> Iterator[str]:
+@lru_cache(maxsize=CALLS_AT_HAND)
+def steps_of(script: str) -> tuple[str, ...]:
     """The steps of a command, without documents that stand in it and without where output goes."""
-    for step in _STEP.findall(_REDIRECTED.sub("", _without_documents(script[:MOST_READ]))):
-        if words := step.split():
-            yield " ".join(words)
+    steps = _STEP.findall(_REDIRECTED.sub("", _without_documents(script[:MOST_READ])))
+    return tuple(" ".join(words) for step in steps if (words := step.split()))
 
 
 def program_of(step: str) -> str:
@@ -45,7 +49,8 @@ def program_of(step: str) -> str:
     return next((w for w in words if not _SETTING.match(w)), "").rsplit("/", 1)[-1]
 
 
-def checks_in(script: str) -> dict[str, str]:
+@lru_cache(maxsize=CALLS_AT_HAND)
+def checks_in(script: str) -> Mapping[str, str]:
     """The checks of a command: kind, such as `pytest` or `npm test` → the step that runs it."""
     found: dict[str, str] = {}
     for step in steps_of(script):
@@ -63,7 +68,7 @@ def as_told(script: str) -> str:
     """A command as it is told: on one line, without steps that only look, move and set up. Empty
     where it has no other.
     """
-    steps = list(steps_of(script.partition("\n")[0]))
+    steps = steps_of(script.partition("\n")[0])
     return " && ".join(step for step in steps if program_of(step) not in _LOOKS)
 
 

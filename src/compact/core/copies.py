@@ -55,11 +55,13 @@ def copier(value: T) -> Callable[[], T]:
     return make
 
 
-def _filled(value: Any, inner: Iterable[tuple[Any, Callable[[], Any]]]) -> Any:
-    own = value.copy()
+def _filled(value: T, inner: Iterable[tuple[Any, Callable[[], object]]]) -> T:
+    whole: Any = value
+    own = whole.copy()
     for place, make in inner:
         own[place] = make()
-    return own
+    result: T = own
+    return result
 
 
 def copied_message(message: Message) -> Message:

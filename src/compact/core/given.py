@@ -143,6 +143,8 @@ class _PlainCopy:
             raise InvalidMessage(_named(path), f"holds more than {MOST_VALUES:,} values")
         if depth > DEEPEST:
             raise InvalidMessage(_named(path), f"is nested deeper than {DEEPEST}")
+        if type(value) is int or type(value) is float:
+            return self._leaf(value, path)
         if isinstance(value, Mapping):
             if not _all_texts(value):
                 wrong = next(key for key in value if not isinstance(key, str))
@@ -157,13 +159,16 @@ class _PlainCopy:
             return self.plain(_dumped(value, path), path, depth + 1)
         if isinstance(value, date):
             return value.isoformat()
+        return self._leaf(value, path)
+
+    def _leaf(self, value: object, path: _Step) -> Any:  # noqa: ANN401 - as `plain`
         if (wrong := _what_is_wrong(value)) is not None:
             raise InvalidMessage(_named(path), wrong)
         return value
 
 
 def _all_texts(values: Iterable[object]) -> bool:
-    return all(isinstance(each, str) for each in values)
+    return set(map(type, values)) <= {str} or all(isinstance(each, str) for each in values)
 
 
 def _is_dumped(value: object) -> TypeGuard[Dumps]:

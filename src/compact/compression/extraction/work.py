@@ -172,7 +172,7 @@ class WorkLog:
 
     def call(self, call: ToolCall, position: int) -> list[tuple[str, list[str]]]:
         """Take down a call; the files it writes to, each with the names it defines."""
-        values = list(anchors.strings_of(call.arguments))
+        values = anchors.strings_of(call.arguments)
         script = next((v for k, v in values if k in _COMMAND_KEYS and v.strip()), "")
         command = _first_line(script) if script else None
         if command:
@@ -398,8 +398,8 @@ def _outcome_of(asked: _Asked, result: ToolResult, *, failed: bool) -> str:
     """A call that is about no file and no command, with its arguments and what it came to, in one
     line; empty where it only looked something up, or came to nothing.
     """
-    call, said = asked.call, " ".join(result.text.split())
-    if call is None or asked.script or asked.subject or not said:
+    call = asked.call
+    if call is None or asked.script or asked.subject or not result.text.strip():
         return ""
     keys = anchors.keys_of(call.arguments)
     told = [(k, v) for k, v in anchors.strings_of(call.arguments) if k not in EDIT_KEYS]
@@ -408,7 +408,8 @@ def _outcome_of(asked: _Asked, result: ToolResult, *, failed: bool) -> str:
     if call.name.lower().rpartition("__")[2].partition("_")[0] in _LOOKS:
         return ""
     with_ = " ".join(", ".join(f"{k}={v}" for k, v in told).split())[:_LAST_CALL]
-    said = _facts_of(result.text, {v for _, v in told}) or said[:_LAST_CALL]
+    said = _facts_of(result.text, {v for _, v in told})
+    said = said or " ".join(result.text.split())[:_LAST_CALL]
     return f"{call.name}({with_}) {'failed' if failed else 'gave'}: {said}"
 
 
