@@ -82,7 +82,7 @@ def test_the_ledger_forgets_the_least_needed():
 
 def test_arguments():
     """A-3: keys and strings of a call's arguments, also where they are no JSON."""
-    assert anchors.keys_of('{"path": "a", "limit": 3}') == ["path", "limit"]
+    assert anchors.keys_of('{"path": "a", "limit": 3}') == ("path", "limit")
     assert dict(anchors.strings_of('{"path": "a", "more": [{"x": "b"}]}')) == {
         "path": "a",
         "x": "b",

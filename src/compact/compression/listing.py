@@ -150,10 +150,12 @@ class Listing:
         touched = turns[-1].touched if turns else {}
         now = {name for file, it in touched.items() for name in (file, *it.names)}
 
+        count, kinds = self.counter.text, self.emphasis.anchors
+
         def value(text: str) -> tuple[float, str]:
             use, weight = rows[text]
-            weight *= self.emphasis.anchors.get(use.kind, 1.0) * (AT_HAND if text in now else 1.0)
-            return -weight / (self.counter.text(" " + text) + 1) ** THRIFT, text
+            weight *= kinds.get(use.kind, 1.0) * (AT_HAND if text in now else 1.0)
+            return -weight / (count(" " + text) + 1) ** THRIFT, text
 
         return sorted(rows, key=value)
 

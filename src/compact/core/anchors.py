@@ -318,20 +318,22 @@ class Ledger:
             found = self._found[text] = find(_KEY.sub(" ", text) if '":' in text else text)
         return found
 
-    def weight(self, use: Use, position: int) -> float:
-        """How likely the anchor is to be needed after the message at `position`; comparable,
-        without a unit.
-        """
-        faded = use.near * math.exp((use.position - position) / FADE)
-        return KIND_WEIGHT[use.kind] * (faded + OLD_SHARE * use.lasting)
-
     def ranked(self, position: int, most: int | None = None) -> list[tuple[str, Use, float]]:
-        """The anchors most likely needed, `most` of them or all; ties by text, so that the order is
-        always the same.
+        """The anchors most likely needed after the message at `position`, `most` of them or all,
+        each with its weight, comparable, without a unit; ties by text, so that the order is always
+        the same.
         """
-        weigh = self.weight
-        best = sorted((-weigh(use, position), text) for text, use in self.uses.items())[:most]
-        return [(text, self.uses[text], -weight) for weight, text in best]
+        exp = math.exp
+        rows = [
+            (
+                -KIND_WEIGHT[use.kind]
+                * (use.near * exp((use.position - position) / FADE) + OLD_SHARE * use.lasting),
+                text,
+            )
+            for text, use in self.uses.items()
+        ]
+        rows.sort()
+        return [(text, self.uses[text], -weight) for weight, text in rows[:most]]
 
     def trim(self, position: int, most: int) -> None:
         """Forget all but the `most` likeliest anchors, so that memory stays bounded."""

@@ -96,17 +96,22 @@ def outcome_of(result: ToolResult, call: ToolCall | None) -> Outcome | None:
     """What came of a call; None where its result does not say."""
     if verdict_of(result, call.name if call else result.name) == "refused":
         return Outcome("refused")
-    lines = [x.strip()[:300] for x in anchors.searched(result.text).splitlines()]
-    code = _exit_code(lines)
-    lines = [line for line in lines if not _EXIT_CODE.match(line)]
+    whole = anchors.searched(result.text).splitlines()
+    code = _exit_code(whole)
     if result.is_error or code:
-        return Outcome("failed", _first_error(lines))
+        return Outcome("failed", _first_error(_said(whole)))
     if call is not None and checks_in(command_of(call)):
-        return _checked(lines, is_over=code == 0)
+        return _checked(_said(whole), is_over=code == 0)
     if call is not None and "pattern" in anchors.keys_of(call.arguments):
-        count = _matches(lines)
+        count = _matches(_said(whole))
         return Outcome("found", f"{count:,} {'match' if count == 1 else 'matches'}")
     return None
+
+
+def _said(lines: list[str]) -> list[str]:
+    """The beginnings of the lines, without those that give the exit code."""
+    begins = (line.strip()[:300] for line in lines)
+    return [line for line in begins if not _EXIT_CODE.match(line)]
 
 
 def _checked(lines: list[str], *, is_over: bool) -> Outcome | None:
@@ -123,7 +128,7 @@ def _checked(lines: list[str], *, is_over: bool) -> Outcome | None:
 
 def _exit_code(lines: list[str]) -> int | None:
     for line in (*lines[:_ENDS], *lines[-_ENDS:]):
-        if found := _EXIT_CODE.match(line):
+        if found := _EXIT_CODE.match(line.strip()[:300]):
             return int(found[1][:4])
     return None
 

@@ -9,7 +9,7 @@ down in `turns`.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -355,7 +355,7 @@ class WorkLog:
                 del files[next(iter(files))]
 
 
-def _defined(values: list[tuple[str, str]]) -> list[str]:
+def _defined(values: Sequence[tuple[str, str]]) -> list[str]:
     """The first names that source code which is written defines, without those it only replaces."""
     old = "\n".join(v for k, v in values if k in ("old_string", "old_str"))
     new = "\n".join(v for k, v in values if k in EDIT_KEYS and k not in ("old_string", "old_str"))
@@ -378,7 +378,7 @@ def _first_line(command: str) -> str:
     return command.strip().splitlines()[0][:160]
 
 
-def _written(values: list[tuple[str, str]]) -> list[str]:
+def _written(values: Sequence[tuple[str, str]]) -> list[str]:
     """The files a call with these arguments writes to."""
     if not any(key in EDIT_KEYS for key, _ in values):
         return []
@@ -387,7 +387,7 @@ def _written(values: list[tuple[str, str]]) -> list[str]:
     return [a.text for name in names for a in anchors.find_all(name) if a.kind in ("path", "file")]
 
 
-def _asked_for(values: list[tuple[str, str]]) -> list[str]:
+def _asked_for(values: Sequence[tuple[str, str]]) -> list[str]:
     """The files that a call with these arguments names, what is written left out."""
     short = [v for k, v in values if k not in EDIT_KEYS and len(v) < _TRIED_CHARS]
     found = [a.text for value in short for a in anchors.find_all(value)]
