@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import threading
 from datetime import UTC, datetime
 from statistics import median
@@ -81,3 +83,30 @@ def test_closing_waits_for_no_long_reading() -> None:
         ctx.get_context_for_model()
     ctx.close()
     assert "compact-reading" not in {thread.name for thread in threading.enumerate()}
+
+
+LEFT_OPEN = """
+from types import SimpleNamespace
+from compact.core.history import History
+from compact.core.formats.known import format_named
+from compact.core.redaction import find_secrets
+from compact.managers import reading_ahead
+from compact.providers.tokenizers import tokenizer
+from compact.core.tokens import TokenCounter
+
+def reads(history, until):
+    find_secrets("word " * 20_000)
+    return SimpleNamespace(position=0)
+
+reading_ahead.notes_of = reads
+reader = reading_ahead.ReadingAhead()
+wire = format_named("chat_completions")
+talk = [{"role": "user", "content": "word"}]
+reader.begin(History(talk, wire, TokenCounter(tokenizer("o200k"))))
+"""
+
+
+def test_a_process_ends_while_a_session_that_nobody_closed_is_read() -> None:
+    command = [sys.executable, "-c", LEFT_OPEN]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -4,9 +4,11 @@ has little left to read. What they say is the same, whenever the messages were r
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from threading import Thread
+from weakref import WeakSet
 
 from compact.compression.extraction.notes import FEW_MESSAGES, notes_of
 from compact.core.history import History
@@ -34,6 +36,7 @@ class ReadingAhead:
             self._stops = False
             read = history, len(history)
             self._thread = Thread(target=self._read, args=read, name="compact-reading", daemon=True)
+            _READERS.add(self)
             self._thread.start()
 
     @contextmanager
@@ -60,3 +63,15 @@ class ReadingAhead:
         with suppress(CompactError):  # it is read again at the compression, which says what failed
             while read < until and not self._stops:  # asked after every 32 messages
                 read = notes_of(history, until=min(read + 32, until)).position
+
+
+_READERS: WeakSet[ReadingAhead] = WeakSet()
+
+
+@atexit.register
+def _stop_all() -> None:
+    """Stop whoever reads before the interpreter ends: a thread that it ends within a search aborts
+    the process.
+    """
+    for reader in list(_READERS):
+        reader.stop()
