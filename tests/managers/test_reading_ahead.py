@@ -86,6 +86,7 @@ def test_closing_waits_for_no_long_reading() -> None:
 
 
 LEFT_OPEN = """
+from threading import Event
 from types import SimpleNamespace
 from compact.core.history import History
 from compact.core.formats.known import format_named
@@ -94,8 +95,11 @@ from compact.managers import reading_ahead
 from compact.providers.tokenizers import tokenizer
 from compact.core.tokens import TokenCounter
 
+begun = Event()
+
 def reads(history, until):
     find_secrets("word " * 20_000)
+    begun.set()
     return SimpleNamespace(position=0)
 
 reading_ahead.notes_of = reads
@@ -103,6 +107,7 @@ reader = reading_ahead.ReadingAhead()
 wire = format_named("chat_completions")
 talk = [{"role": "user", "content": "word"}]
 reader.begin(History(talk, wire, TokenCounter(tokenizer("o200k"))))
+begun.wait()
 """
 
 
