@@ -81,6 +81,8 @@ class SystemShown(BaseModel):
     """As the session's wire format has them."""
     tokens: tuple[int, ...]
     """Of each."""
+    own: str | None = None
+    """What of a single message is the client's own words, where others stand around them."""
 
 
 What = GoalsSet | GoalsTracked | ModeSet | PinSet | PutAside | SystemShown

@@ -62,6 +62,8 @@ class SessionHistory(History):
         """This history as each tokenizer counts it."""
         self._instead: dict[int, tuple[Message, int]] = {}
         """Other words for the leading system messages, and the least that they count."""
+        self.own_system: str | None = None
+        """What of them is the client's own words, where others stand around them."""
         self._put_aside: dict[int, int] = {}
         """Tokens that may be shown of messages that were put aside."""
         self._aside: dict[int, tuple[Message, int]] = {}
@@ -148,9 +150,11 @@ class SessionHistory(History):
                 self._person_positions.append(position)
         self._length += len(entries)
 
-    def as_shown(self, messages: Sequence[Message]) -> tuple[SystemShown, int]:
-        """These words in the place of the leading system messages, and how many tokens more they
-        are.
+    def as_shown(
+        self, messages: Sequence[Message], own: str | None = None
+    ) -> tuple[SystemShown, int]:
+        """These words in the place of the leading system messages, `own` of them the client's own,
+        and how many tokens more they are.
 
         A few tokens less count as none: where only the time changes, no count does.
         """
@@ -163,6 +167,7 @@ class SessionHistory(History):
             of=self._store.chain(self.branch_id, len(messages)).hex(),
             messages=tuple(self.wire.render(list(messages))),
             tokens=tuple(counts),
+            own=own,
         )
         return shown, sum(counts) - sum(before)
 
@@ -173,6 +178,7 @@ class SessionHistory(History):
         count = len(shown.messages)
         if self._length < count or self._store.chain(self.branch_id, count).hex() != shown.of:
             return
+        self.own_system = shown.own
         for position, (wire, said) in enumerate(zip(shown.messages, shown.tokens, strict=True)):
             message = self._messages[position] = self.wire.parse(wire, position)
             self._instead[position] = (message, said)
@@ -342,16 +348,19 @@ class SessionHistory(History):
             raise NotFound(f"this session has no message {wanted}")
         return position
 
-    def known_prefix(self, messages: Sequence[Message | Mapping[str, Any]]) -> int:
-        """How many of these messages, from the first on, are this branch's own first ones."""
-        links, last = [chain.START], chain.START
-        for message in messages[: self._length]:
-            last = chain.link(last, message)
-            links.append(last)
+    def known_prefix(
+        self, messages: Sequence[Message | Mapping[str, Any]], *, after: int = 0
+    ) -> int:
+        """How many of these messages, from the first on, are this branch's own, from a position
+        on.
+        """
+        links = [self._store.chain(self.branch_id, after)]
+        for message in messages[: self._length - after]:
+            links.append(chain.link(links[-1], message))
         low, high = 0, len(links) - 1
         while low < high:
             middle = (low + high + 1) // 2
-            if self._store.chain(self.branch_id, middle) == links[middle]:
+            if self._store.chain(self.branch_id, after + middle) == links[middle]:
                 low = middle
             else:
                 high = middle - 1

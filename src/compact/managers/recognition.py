@@ -1,52 +1,36 @@
 """Recognition: what is new in a list that a client sends whole at every turn.
 
-A list is matched in three ways, and the one that knows most of it counts: by its beginning, as the
-history was said (`core.chain`); by the projection whose checkpoints it carries, as a prompt was
-shown; and, where its beginning was cut off, by the place in the history where it starts.
-Checkpoints and goals of ours are left out, a shortened message stands for its original. Only the
-rest is new. Where a list leaves the history before its end, the past was edited: that is a branch.
+Messages are compared by digests of what they say (`core.chain`), with what is known: the history
+from its beginning; the prompt that was shown, which is told by compact's own text in the list; and
+the history's end, for a client that dropped the beginning. The one that knows most of the list
+counts, and the rest is new. Nothing else is looked for: a list that leaves the history before its
+end goes on as a branch.
 
-The system prompt is matched by itself: other words there are no edited past (decision 015). Where
-a client merges it with what of ours stands before it, ours is taken out word for word. What is then
-done with the session lives in `syncing`.
+The system prompt goes by its place: other words there are no edited past (decision 015). What is
+then done with the session lives in `syncing`.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain as chained
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 from compact.compression import shorten
 from compact.compression.fold import Fold
 from compact.core import chain
 from compact.core.messages import SYSTEM_ROLES, Message, Text
-from compact.core.own_text import OwnText, rejoined
-from compact.core.sessions import Projection
+from compact.core.own_text import OwnText, below, headed, rejoined
+from compact.core.sessions import Projection, Shown
 from compact.errors import InvalidMessage
-from compact.managers.own_text_in_store import kind_of
 from compact.managers.state import ALL_MOVES, SessionState
 from compact.managers.view import View
 
-MOST_PROMPTS = 12
-"""Projections that are looked at for one list, but for the one in force."""
-SURE = 8
-"""Messages at the beginning of a list that say that nothing was cut off before them."""
-MARGIN = 64
-"""Messages of the history beyond a list's own number among which its beginning is looked for."""
-LEAST_RUN = 3
-"""Messages that tell a place inside the history; at its end one is enough."""
-
 _STANDING = ("Goals", "Prompt")
 """Texts of ours that stand before the messages of every prompt."""
-_OURS = ("Checkpoint", "Record", *_STANDING)
-ALIKE = 0.8
-"""Share of their words that two system prompts have in common of which one is newer words for the
-other."""
-_NUMBERED = re.compile(r"\d")
-"""In what changes in a system prompt from turn to turn: times, dates, counts."""
-_BETWEEN_SENTENCES = re.compile(r"(?<=[.!?])\s+(?![a-z])|(?<=[。！？])|\n")
-_HEADING = re.compile(r"\[Checkpoint (?P<id>ck-[0-9a-f]+) · [^\]\n]* to (?P<last>[\d,]+)")
+_SUMMARIES = ("Checkpoint", "Record")
+"""Texts of ours that stand for messages: each projection has its own."""
 
 Given = Message | Mapping[str, Any]
 
@@ -63,408 +47,162 @@ class Recognized(NamedTuple):
     system: tuple[Given, ...] = ()
     """The system prompt that takes the place of the one shown until now; none where it is the
     same."""
+    own_system: str | None = None
+    """The client's own words in it, where it says others around them; None: all of it."""
     is_lost: bool = False
     """Whether a checkpoint in it has no place in this history, and is kept as what it says."""
 
 
 class _Match(NamedTuple):
-    """How far the words of a list are known."""
+    """How far a list is known."""
 
     used: int
-    """How many of them."""
+    """How many of its messages."""
     known: int
     """Messages of the history that they are."""
     notes: int = 0
     """How many of them are notes of our making."""
-    loses: bool = False
-    """Whether the list was edited before the end of what a checkpoint in it stands for."""
 
 
-class _List:
-    """A list by its parts: the system prompt, and what else was said.
+class _System(NamedTuple):
+    """A system prompt in the place of the history's."""
 
-    They are found in this order, each by the ones before it: what is ours, the system messages
-    between, how many of them the history has.
-    """
-
-    def __init__(self, state: SessionState, given: Sequence[Given]) -> None:
-        self.given = list(given)
-        self.own = state.own
-        self.kinds = [kind_of(state, _text(m)) for m in given]
-        has_ours = self._take_out_ours() or any(self.kinds)
-        self.leading_system = _stored_leading_system(state)
-        """The leading system messages of the history, as they are stored."""
-        own = _leading_system(self.given, self.kinds)
-        system = [self.given[i] for i in own]
-        self.system = _as_many(system, len(self.leading_system))
-        if has_ours and self.leading_system and system:
-            self._leave_out_shown(state, system)
-        if own and not self.system:
-            self.leading_system = []
-        self.start = own[-1] + 1 if self.leading_system and own else 0
-        """Where the rest of the list begins."""
-
-    def _take_out_ours(self) -> bool:
-        """Take what is ours out of leading system messages that it was merged into; whether there
-        was any.
-        """
-        has_ours = False
-        for i in _leading_system(self.given, self.kinds):
-            words = _own_words(self.given[i], self.own)
-            if words is not self.given[i]:
-                has_ours = True
-                self.given[i] = words or self.given[i]
-                self.kinds[i] = None if words else "Prompt"
-        return has_ours
-
-    def _leave_out_shown(self, state: SessionState, system: Sequence[Given]) -> None:
-        """Take the system prompt that is shown for the one that is meant, where a client sends it
-        back beside its own words for it; those where they are newer.
-        """
-        shown = [state.history[i] for i in range(len(self.leading_system))]
-        parts = (part for message in shown for part in message.parts)
-        known = list(dict.fromkeys(part.text.strip() for part in parts if isinstance(part, Text)))
-        said = [block["text"] for m in system for block in _blocks(m) if "text" in block]
-        if not all(isinstance(text, str) for text in said):
-            return
-        left, is_added = "\n\n".join(said), False
-        for text in sorted(filter(None, known), key=len, reverse=True):
-            if text not in left:
-                return
-            is_added = is_added or left.count(text) > 1  # shown, and among the client's own words
-            while text in left:
-                left = rejoined(left.split(text))
-        if _is_said(left, known):
-            self.system = tuple(shown)
-        elif len(shown) == 1 and not is_added and _are_alike(left, "\n".join(known)):
-            self.system = ({"role": shown[0].role, "content": left},)
-
-    def words(self, *, without: Sequence[str]) -> list[int]:
-        """Where in the list the words stand that are not ours."""
-        indexes = range(self.start, len(self.given))
-        return [i for i in indexes if self.kinds[i] not in without]
-
-    def checkpoints(self) -> dict[str, int]:
-        """The ids of the checkpoints in the list, each with how many messages end with its span."""
-        found: dict[str, int] = {}
-        for message, kind in zip(self.given, self.kinds, strict=True):
-            heading = _HEADING.match(_text(message)) if kind == "Checkpoint" else None
-            if heading is not None:
-                found[heading["id"]] = int(heading["last"].replace(",", ""))
-        return found
-
-    def link(self, index: int, before: bytes = chain.START) -> bytes:
-        """The chain's hash after the message there."""
-        try:
-            return chain.link(before, self.given[index])
-        except (TypeError, ValueError) as error:
-            raise InvalidMessage(f"messages[{index}]", f"cannot be stored: {error}") from None
+    messages: tuple[Given, ...] = ()
+    own: str | None = None
+    """As `Recognized.own_system`."""
 
 
 def recognized(state: SessionState, view: View, given: Sequence[Given]) -> Recognized:
-    """What of the list is known, and what is new."""
-    asked = _List(state, given)
-    named = asked.checkpoints()
-    plain_words = asked.words(without=_STANDING)
-    plain = _plain(state, asked, plain_words)
-    without: Sequence[str] = _STANDING
-    words, best = plain_words, plain
-    if plain.known < len(state.history) or _is_note(asked, plain_words[plain.used :][:1]):
-        shown_words = asked.words(without=_OURS)
-        shown = _as_shown(state, view, asked, named, shown_words)
-        if shown is not None and (named or shown.used > plain.used) and not shown.loses:
-            without, words, best = _OURS, shown_words, shown
-        elif plain.used < len(plain_words):
-            best = _cut_off(state, asked, plain_words, plain)
-    rest = words[best.used :]
+    """What of the list is known, and what is new.
+
+    Raises:
+        InvalidMessage: one of the messages cannot be stored.
+    """
+    asked, kinds, has_ours = _without_ours(given, state.own)
+    said = [i for i in _leading_system(asked) if kinds[i] not in _STANDING]
+    leading = len(_leading_system(state.history))
+    system = _system(state, [asked[i] for i in said], leading, has_ours=has_ours)
+    start = said[-1] + 1 if system.messages else 0
+    words = {i: _link(asked, i) for i in range(start, len(asked)) if kinds[i] not in _STANDING}
+    left = leading if system.messages or not said else 0  # fewer of them are an edited past
+    match, summaries = _known(state, view, asked, words, left)
+    new = [i for i in words if i not in summaries][match.used :]
+    if _digests(system.messages) == _digests(state.history[: len(system.messages)]):
+        system = _System()
     return Recognized(
-        best.known,
-        [asked.given[i] for i in rest],
-        best.notes + sum(kind in without for kind in asked.kinds),
-        asked.system if _differs(state, asked) else (),
-        is_lost=any(asked.kinds[i] in ("Checkpoint", "Record") for i in rest),
+        match.known,
+        [asked[i] for i in new],
+        match.notes + len(summaries) + sum(kind in _STANDING for kind in kinds),
+        *system,
+        is_lost=any(kinds[i] in _SUMMARIES for i in new),
     )
 
 
-# --- the system prompt ----------------------------------------------------------------------------
+# --- the messages ---------------------------------------------------------------------------------
 
 
-def _stored_leading_system(state: SessionState) -> list[Message]:
-    """The leading system messages of the history, as they were first said."""
-    leading: list[Message] = []
-    for entry in state.store.read(state.branch_id, 0, MARGIN):
-        if entry.message.role not in SYSTEM_ROLES:
-            break
-        leading.append(entry.message)
-    return leading
-
-
-def _leading_system(given: Sequence[Given], kinds: Sequence[str | None]) -> list[int]:
-    """Where in a list its leading system messages stand; goals of ours may stand among them."""
-    found: list[int] = []
-    for i, message in enumerate(given):
-        role = message.role if isinstance(message, Message) else message.get("role")
-        if not isinstance(role, str) or role not in SYSTEM_ROLES:
-            break
-        if kinds[i] is None:
-            found.append(i)
-    return found
-
-
-def _own_words(message: Given, own: OwnText) -> Given | None:
-    """A message without what of ours was merged into it; itself where nothing was, None where it
-    has no other words.
+def _known(
+    state: SessionState,
+    view: View,
+    asked: Sequence[Given],
+    words: Mapping[int, bytes],
+    leading: int,
+) -> tuple[_Match, Collection[int]]:
+    """How far these messages of the list are known, by their digests, behind so many system
+    messages; and the places of those that are the summaries of a prompt.
     """
-    content = _content(message)
-    if isinstance(content, str):
-        words: str | list[Mapping[str, Any]] = own.without(content, _STANDING)
-        if words is content:
-            return message
-    else:
-        blocks = _blocks(message)
-        texts = [b["text"] if isinstance(b.get("text"), str) else None for b in blocks]
-        left = [text and own.without(text, _STANDING) for text in texts]
-        if all(a is b for a, b in zip(left, texts, strict=True)):
-            return message
-        words = [
-            block if text is None else {**block, "text": text}
-            for block, text in zip(blocks, left, strict=True)
-            if text != ""
-        ]
-    if not words:
-        return None
-    if isinstance(message, Message):
-        return {"role": message.role, "content": words}
-    return {**message, "content": words}
+    history, links = state.history, list(words.values())
+    used = history.known_prefix([asked[i] for i in words], after=leading)
+    best = _Match(used, leading + used)
+    if used == len(words):
+        return best, ()
+    if best.known == len(history) and not _is_note(asked[[*words][used]]):
+        return best, ()
+    projection, summaries = _shown(state, view, {i: asked[i] for i in words})
+    rest = [link for i, link in words.items() if i not in summaries]
+    shown = _as_shown(state, projection, rest, leading)
+    if shown is not None and (summaries or shown.used > used):
+        return shown, summaries
+    at_end = _at_end(state, links, leading)
+    return max(best, at_end, key=lambda match: match.used), ()
 
 
-def _as_many(system: Sequence[Given], count: int) -> tuple[Given, ...]:
-    """The system messages as `count` of them, the last ones joined; none where there are fewer. One
-    that cannot be joined, as it is no message, stands for all, to be refused.
-    """
-    if not 0 < count <= len(system):
-        return ()
-    first, *others = system[count - 1 :]
-    if not others:
-        return tuple(system)
-    for message in (first, *others):
-        if not isinstance(_content(message), str | Sequence | None):
-            return (message,)
-    blocks = [block for message in (first, *others) for block in _blocks(message)]
-    texts = [b["text"] for b in blocks if b.keys() == {"type", "text"}]
-    texts = [text for text in texts if isinstance(text, str)]
-    joined = blocks if len(texts) < len(blocks) else "\n\n".join(texts)
-    role = first.role if isinstance(first, Message) else first["role"]
-    return (*system[: count - 1], {"role": role, "content": joined})
-
-
-def _content(message: Given) -> object:
-    return message.text if isinstance(message, Message) else message.get("content")
-
-
-def _blocks(message: Given) -> list[Mapping[str, Any]]:
-    content = _content(message)
-    if isinstance(content, Sequence) and not isinstance(content, str):
-        return [block for block in content if isinstance(block, Mapping)]
-    return [{"type": "text", "text": content or ""}]
-
-
-def _is_said(text: str, known: Sequence[str]) -> bool:
-    """Whether known texts say each sentence of a text, as one of their own: part of a sentence may
-    mean something else. Where a client joins without full stops, sentences run together: what it
-    has added twice is known.
-    """
-    sentences = {sentence for each in known for sentence in _sentences(each)}
-    if sentences.issuperset(_sentences(text)):
-        return True
-    twice = f"{text} {text}"
-    return any(each.startswith(twice) or each.endswith(twice) for each in known)
-
-
-def _sentences(text: str) -> Iterator[str]:
-    return filter(None, (each.strip() for each in _BETWEEN_SENTENCES.split(text)))
-
-
-def _are_alike(one: str, other: str) -> bool:
-    """Whether one text is newer words for another: each has most of the other's words, numbers
-    left aside.
-    """
-    words, others = (
-        {word for word in text.split() if not _NUMBERED.search(word)} for text in (one, other)
-    )
-    return len(words & others) >= ALIKE * max(len(words), len(others))
-
-
-def _differs(state: SessionState, asked: _List) -> bool:
-    """Whether the list's system prompt is another one than is shown."""
-    shown = [chain.link(chain.START, state.history[i]) for i in range(len(asked.system))]
-    return [chain.link(chain.START, m) for m in asked.system] != shown
-
-
-# --- as the history was said ----------------------------------------------------------------------
-
-
-def _plain(state: SessionState, asked: _List, words: Sequence[int]) -> _Match:
-    """How far a list is known that begins as the history does."""
-    leading = asked.leading_system
-    for index in words:
-        asked.link(index)
-    known = state.history.known_prefix([*leading, *(asked.given[i] for i in words)])
-    return _Match(max(0, known - len(leading)), known)
-
-
-def _cut_off(state: SessionState, asked: _List, words: Sequence[int], plain: _Match) -> _Match:
-    """How far a list is known whose beginning was cut off: from where it starts in the history.
-
-    The longest run counts; one that goes to the history's end before one that does not, unless
-    that is longer and too long for chance. A beginning that is known as well counts more.
-    """
-    if plain.used >= SURE:
-        return plain
-    length = len(state.history)
-    start = max(len(asked.leading_system), length - len(words) - MARGIN)
-    links = [asked.link(i) for i in words]
-    inner, last = _Match(0, 0), 0
-    for end, run in _runs(links, _links(state, start, length), start):
-        last = run if end == length else 0
-        if run >= inner.used and run >= LEAST_RUN:
-            inner = _Match(run, end)
-    best = inner if inner.used > last else _Match(last, length)
-    return best if best.used > plain.used else plain
-
-
-def _links(state: SessionState, start: int, stop: int) -> Iterator[bytes]:
-    for page in range(start, stop, 1_000):
-        entries = state.store.read(state.branch_id, page, min(stop, page + 1_000))
-        yield from (chain.link(chain.START, entry.message) for entry in entries)
-
-
-def _runs(wanted: Sequence[bytes], links: Iterator[bytes], start: int) -> Iterator[tuple[int, int]]:
-    """For each message of the history the position after it, and how many of the wanted ones, from
-    the first on, end there (the search of Knuth, Morris and Pratt).
-    """
-    back = [0] * len(wanted)
-    run = 0
-    for i in range(1, len(wanted)):
-        while run and wanted[i] != wanted[run]:
-            run = back[run - 1]
-        run += wanted[i] == wanted[run]
-        back[i] = run
-    run = 0
-    for end, link in enumerate(links, start + 1):
-        while run and (run == len(wanted) or link != wanted[run]):
-            run = back[run - 1]
-        run += link == wanted[run]
-        yield end, run
-
-
-# --- as a prompt was shown ------------------------------------------------------------------------
-
-
-def _is_note(asked: _List, words: Sequence[int]) -> bool:
-    """Whether the first of these words is the note that answers open calls."""
-    message = asked.given[words[0]] if words else None
+def _is_note(message: Given) -> bool:
+    """Whether the message may be the note that answers open calls."""
     return isinstance(message, Mapping) and shorten.NO_RESULT in str(message.get("content"))
 
 
+def _shown(
+    state: SessionState, view: View, words: Mapping[int, Given]
+) -> tuple[Projection | None, Collection[int]]:
+    """The projection of the prompt that a list goes on from, told by its summaries, all of which
+    the list carries; and their places in it. The one in force comes first, then the newest. A list
+    without summaries goes on from the one in force, where that has none, or from the bare history.
+    """
+    texts = {i: _text(message) for i, message in words.items()}
+    carried = {_plain(t): i for i, t in texts.items() if headed(t) in _SUMMARIES}
+    newest = view.projection
+    if not carried:
+        return (newest if newest and not _summaries(newest) else None), ()
+    names = dict.fromkeys(move.projection_id for move in state.moves(most=ALL_MOVES))
+    older = (state.projection(name) for name in names if name is not None)
+    for projection in chained([newest] if newest else [], older):
+        own = _summaries(projection)
+        if own and own <= carried.keys():
+            return projection, {carried[text] for text in own}
+    return None, ()
+
+
+def _summaries(projection: Projection) -> set[str]:
+    """What the summaries of a projection say: its checkpoints and its record."""
+    pieces = (piece for piece in projection.pieces if isinstance(piece, Shown))
+    ours = (piece.message for piece in pieces if piece.position is None)
+    records = (message.text for message in ours if headed(message.text) in _SUMMARIES)
+    return {_plain(text) for text in (*(c.summary for c in projection.checkpoints), *records)}
+
+
+def _plain(text: str) -> str:
+    """What stands below a heading, or in no need of one."""
+    return below(text).replace("\r\n", "\n").strip()
+
+
 def _as_shown(
-    state: SessionState,
-    view: View,
-    asked: _List,
-    named: Mapping[str, int],
-    words: Sequence[int],
+    state: SessionState, projection: Projection | None, links: Sequence[bytes], leading: int
 ) -> _Match | None:
-    """How far a list is known that goes on from a prompt; None where no prompt is like it."""
-    best: _Match | None = None
-    for projection in _prompts(state, view, named):
-        match = _matched(state, projection, asked, words)
-        if best is None or (match.used, not match.loses) > (best.used, not best.loses):
-            best = match
-        if best.known == len(state.history):
-            break
-    return best
-
-
-def _prompts(
-    state: SessionState, view: View, named: Mapping[str, int]
-) -> Iterator[Projection | None]:
-    """What prompts with these checkpoints went on from: the projection in force first, then the
-    one that was made first; with none, the newest ones without checkpoints.
+    """How far these digests are those of a prompt's messages. A note of ours may be left out. None
+    where they differ inside what checkpoints stand for: that is known as a whole or not at all.
     """
-    if not named:
-        yield None
-    seen: set[str] = set()
-    if view.projection is not None and _carries(view.projection, named):
-        seen.add(view.projection.id)
-        yield view.projection
-    for name in _names(state, max(named.values(), default=None)):
-        if name not in seen and len(seen) <= MOST_PROMPTS:
-            seen.add(name)
-            projection = state.projection(name)
-            if _carries(projection, named):
-                yield projection
-
-
-def _carries(projection: Projection, named: Mapping[str, int]) -> bool:
-    live = {c.id for c in projection.checkpoints}
-    return named.keys() <= live if named else not live
-
-
-def _names(state: SessionState, cut: int | None) -> Sequence[str]:
-    """The projections of this branch that may cover messages up to a cut, the oldest first; with
-    no cut, the newest first.
-    """
-    most = MARGIN
-    rows = state.store.moves(state.id, None, most=most)
-    while cut is not None and len(rows) == most < ALL_MOVES and rows[-1].at >= cut:
-        most *= 8
-        rows = state.store.moves(state.id, None, most=most)
-    found = [
-        move.projection_id
-        for move in rows
-        if move.projection_id is not None
-        and move.at >= (cut or 0)
-        and state.covers(move.branch_id, move.at)
-    ]
-    return found if cut is None else found[::-1]
-
-
-def _matched(
-    state: SessionState, projection: Projection | None, asked: _List, words: Sequence[int]
-) -> _Match:
-    """How far a list is known that goes on from a prompt."""
+    fold = Fold(state.history, overhead_tokens=0)
+    if projection is not None:
+        fold.take(projection, counted=True)
+    fold.follow(min(len(state.history), fold.seen + len(links)))
     cut = projection.cut if projection else 0
-    used = notes = 0
-    known = len(asked.leading_system)
-    rows = list(_rows(state, projection, known))
-    covered = max((i for i, row in enumerate(rows) if 0 < row.ends <= cut), default=-1)
+    rows = list(_rows(state, fold, leading))
+    inside = max((i for i, row in enumerate(rows) if 0 < row.ends <= cut), default=-1)
+    used, known, notes = 0, leading, 0
     for i, row in enumerate(rows):
-        if used < len(words) and asked.link(words[used]) == row.hash:
+        if links[used : used + 1] == [row.link]:
             used += 1
             notes += row.is_note
             known = max(known, row.ends)
         elif not row.is_note:
-            known = max(known, cut) if i > covered else known
-            return _Match(used, known, notes, loses=known < cut)
-    return _Match(used, len(state.history), notes)
+            return _Match(used, max(known, cut), notes) if i > inside else None
+    return _Match(used, fold.seen, notes)
 
 
-class _PromptRow(NamedTuple):
+class _Row(NamedTuple):
     """A dictionary of a prompt."""
 
-    hash: bytes
+    link: bytes
+    """Its digest."""
     ends: int
     """How many messages of the history end with it; 0 where its message has more dictionaries."""
     is_note: bool
-    """Whether it is a note of ours, which a client may leave out."""
+    """Whether it answers an open call, and is ours."""
 
 
-def _rows(state: SessionState, projection: Projection | None, leading: int) -> Iterator[_PromptRow]:
-    """What a prompt shows behind the system prompt, but for checkpoints and goals."""
-    fold = Fold(state.history, overhead_tokens=0)
-    if projection is not None:
-        fold.take(projection)
-    fold.follow(len(state.history))
+def _rows(state: SessionState, fold: Fold, leading: int) -> Iterator[_Row]:
+    """What a prompt shows behind the system prompt, but for summaries and goals."""
     for position, message in fold.placed():
         if position is None and message.metadata.source == "checkpoint":
             continue
@@ -473,11 +211,159 @@ def _rows(state: SessionState, projection: Projection | None, leading: int) -> I
         wires = state.wire.render((message,))
         for i, wire in enumerate(wires, 1):
             ends = position + 1 if position is not None and i == len(wires) else 0
-            yield _PromptRow(chain.link(chain.START, wire), ends, shorten.is_answer(message))
+            yield _Row(chain.link(chain.START, wire), ends, shorten.is_answer(message))
+
+
+def _at_end(state: SessionState, links: Sequence[bytes], leading: int) -> _Match:
+    """How many of these digests, from the first on, are the history's last ones: the most."""
+    length = len(state.history)
+    entries = state.store.read(state.branch_id, max(leading, length - len(links)), length)
+    last = _digests([entry.message for entry in entries])
+    for used in range(len(last), 0, -1):
+        if links[used - 1] == last[-1] and links[:used] == last[-used:]:
+            return _Match(used, length)
+    return _Match(0, leading)
+
+
+# --- the system prompt ----------------------------------------------------------------------------
+
+
+def _without_ours(
+    given: Sequence[Given], own: OwnText
+) -> tuple[list[Given], list[str | None], bool]:
+    """The list without what of ours was merged into its leading system messages; the kind of each
+    message that is ours; and whether there was anything of ours.
+    """
+    asked, kinds = list(given), [own.kind_of(_text(message)) for message in given]
+    has_ours = any(kinds)
+    for i in _leading_system(given):
+        words = _own_words(given[i], own) if kinds[i] is None else given[i]
+        if words is not given[i]:
+            has_ours = True
+            asked[i], kinds[i] = (words, None) if words else (given[i], "Prompt")
+    return asked, kinds, has_ours
+
+
+def _own_words(message: Given, own: OwnText) -> Given | None:
+    """A message without what of ours was merged into it; itself where nothing was, None where it
+    has no other words.
+    """
+    blocks = _blocks(message)
+    left = [_own_block(block, own) for block in blocks]
+    if all(a is b for a, b in zip(left, blocks, strict=True)):
+        return message
+    said = [block for block in left if block["text"]]
+    content = said[0]["text"] if said and isinstance(_content(message), str) else said
+    return {**_fields(message), "content": content} if said else None
+
+
+def _own_block(block: Mapping[str, Any], own: OwnText) -> Mapping[str, Any]:
+    """A block without what of ours stands in its text; the same object where nothing does."""
+    text = block.get("text")
+    left = own.without(text, _STANDING) if isinstance(text, str) else text
+    return block if left is text else {**block, "text": left}
+
+
+def _system(state: SessionState, said: Sequence[Given], leading: int, *, has_ours: bool) -> _System:
+    """The system messages of a list in the place of as many of the history: where there are more,
+    the last ones are joined; none where there are fewer.
+    """
+    if leading and has_ours and (system := _merged(state, said, leading)):
+        return system
+    if not 0 < leading <= len(said):
+        return _System()
+    return _System((*said[: leading - 1], _joined(said[leading - 1 :])))
+
+
+def _merged(state: SessionState, said: Sequence[Given], leading: int) -> _System | None:
+    """The system prompt that is meant, where a client sends back the one that is shown: that one.
+    What it says around it takes the place of what it said around its own words before, so that no
+    prompt grows from turn to turn. None where the one that is shown is not there word for word.
+    """
+    shown, whole = state.history[:leading], _whole_text(said)
+    texts = {_whole_text([message]) for message in shown}
+    if "" in texts:
+        return None
+    left = whole
+    for text in sorted(texts, key=len, reverse=True):
+        if text not in left:
+            return None
+        left = rejoined(left.split(text))
+    own = state.history.own_system
+    if not left:
+        return _System(tuple(shown), own)
+    if leading > 1:
+        return None
+    (text,) = texts
+    before, *behind = whole.split(text)
+    words = rejoined([before, text if own is None else own, *behind])
+    return _System(({"role": shown[0].role, "content": words},), text if own is None else own)
+
+
+def _joined(messages: Sequence[Given]) -> Given:
+    """These system messages as one. One that is malformed stands for all, to be refused."""
+    first, *others = messages
+    if not others:
+        return first
+    for message in messages:
+        if not isinstance(_content(message), str | Sequence | None):
+            return message
+    blocks = [block for message in messages for block in _blocks(message)]
+    return {"role": _fields(first)["role"], "content": _whole_text(messages) or blocks}
+
+
+def _whole_text(messages: Sequence[Given]) -> str:
+    """The texts of messages, joined as paragraphs; empty where they are more than texts."""
+    blocks = [block for message in messages for block in _blocks(message)]
+    texts = [block["text"] for block in blocks if block.keys() == {"type", "text"}]
+    texts = [text for text in texts if isinstance(text, str)]
+    return "\n\n".join(texts) if len(texts) == len(blocks) else ""
+
+
+# --- a message, however it is given ---------------------------------------------------------------
+
+
+def _leading_system(messages: Iterable[Given]) -> list[int]:
+    """Where the system messages stand that a list begins with."""
+    roles = (_fields(message).get("role") for message in messages)
+    leading = takewhile(lambda role: isinstance(role, str) and role in SYSTEM_ROLES, roles)
+    return [i for i, _ in enumerate(leading)]
+
+
+def _fields(message: Given) -> Mapping[str, Any]:
+    if isinstance(message, Message):
+        return {"role": message.role, "content": message.content}
+    return message
+
+
+def _content(message: Given) -> object:
+    return _fields(message).get("content")
+
+
+def _blocks(message: Given) -> list[Mapping[str, Any]]:
+    """The blocks of its content; a text is one."""
+    content = _content(message)
+    if not isinstance(content, Sequence) or isinstance(content, str):
+        return [{"type": "text", "text": content or ""}]
+    texts = ({"type": "text", "text": b.text} if isinstance(b, Text) else b for b in content)
+    return [block for block in texts if isinstance(block, Mapping)]
 
 
 def _text(message: Given) -> str:
-    content = message.content if isinstance(message, Message) else message.get("content")
-    if isinstance(content, list) and len(content) == 1 and isinstance(content[0], Mapping):
-        content = content[0].get("text")
-    return content if isinstance(content, str) else ""
+    """Its text, where it is nothing else."""
+    match _blocks(message):
+        case [{"text": str(text)}]:
+            return text
+    return ""
+
+
+def _digests(messages: Iterable[Given]) -> list[bytes]:
+    return [chain.link(chain.START, message) for message in messages]
+
+
+def _link(asked: Sequence[Given], index: int) -> bytes:
+    """The digest of the message there."""
+    try:
+        return chain.link(chain.START, asked[index])
+    except (TypeError, ValueError) as error:
+        raise InvalidMessage(f"messages[{index}]", f"cannot be stored: {error}") from None

@@ -251,12 +251,13 @@ class SessionState:
         """The mode when the session had so many messages."""
         return self.log.mode_at(position) or self._first_mode
 
-    def show_system(self, messages: Sequence[Message]) -> int:
+    def show_system(self, messages: Sequence[Message], own: str | None = None) -> int:
         """Show other words in the place of the leading system messages, from now on and on every
         branch that begins with them; how many tokens more they are. What was said stays stored.
+        `own` is what of a single message is the client's own words.
         """
         with self.lock:
-            shown, more = self.history.as_shown(messages)
+            shown, more = self.history.as_shown(messages, own)
             self.record(shown, 0, instead_of=self.log.system_shown(shown.of))
             return more
 

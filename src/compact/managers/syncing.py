@@ -59,7 +59,7 @@ def take(
     if new:
         state.history.append(lambda _: new, expected=found.known)
     if system:
-        show_system(state, system)
+        show_system(state, system, found.own_system)
     return new
 
 
@@ -142,9 +142,11 @@ def _in_force(state: SessionState, window: int, branch_id: str) -> Projection | 
 # --- the system prompt ----------------------------------------------------------------------------
 
 
-def show_system(state: SessionState, system: Sequence[Message]) -> None:
-    """Show this system prompt from now on. Where it is longer, what is in force counts it so."""
-    more = state.show_system(system)
+def show_system(state: SessionState, system: Sequence[Message], own: str | None = None) -> None:
+    """Show this system prompt from now on, `own` of it the client's own words. Where it is longer,
+    what is in force counts it so.
+    """
+    more = state.show_system(system, own)
     if more == 0:
         return
     for window in {move.window for move in state.moves()}:
