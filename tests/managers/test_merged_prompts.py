@@ -23,6 +23,8 @@ KEYED = keyed(b"of this store")
 OWN = "You are a roofer.\n\nNever say 'slate' < 3 times; see [Goals · digest of the house]."
 BESIDE = "Own words of the client,\nsaid at each turn."
 PARTS = PromptParts(instructions='Always answer in rhymes.\n\nNo "nails".')
+SEAMS = 4
+"""Tokens by which texts differ when they are joined in another order."""
 SEPARATORS = ("\n\n", "\n", " ", "\r\n\r\n", "\n\n---\n\n")
 
 
@@ -97,7 +99,9 @@ CLIENTS = st.builds(
 @given(client=CLIENTS, window=st.sampled_from([2_048, 8_192]))
 @settings(max_examples=size(4, 15), deadline=None)
 def test_no_merging_client_makes_the_prompt_grow(client: Client, window: int) -> None:
-    """C-9: after thirty turns what stands before the messages is no longer than after the first."""
+    """C-9: after thirty turns what stands before the messages is no longer than after the third: a
+    client that said nothing of its own before is shown its words once more around what came first.
+    """
     dice = random.Random(7)
     ctx, tokens = started(window, client.own), []
     for turn in range(TURNS):
@@ -110,8 +114,7 @@ def test_no_merging_client_makes_the_prompt_grow(client: Client, window: int) ->
         assert sum(text.count("- Mend the roof") for text in now) == 1
         assert client.own in "\n".join(now)
         assert (BESIDE in "\n".join(now)) == bool(client.places)
-    first = int(client.wraps)  # tags are its own words, and stay when they are seen twice in a line
-    assert max(tokens) == max(tokens[: first + 1])
+    assert max(tokens) <= max(tokens[:3]) + SEAMS
     assert len(ctx.branches()) <= 2
     said = [message.text for message in ctx.history if message.role != "system"]
     assert len(said) == 1 + 2 * TURNS
@@ -129,35 +132,48 @@ def test_a_client_that_says_its_own_words_beside_the_prompt_does_not_make_it_gro
     assert len(ctx.branches()) == 1
 
 
-def test_own_words_with_the_time_in_them_take_the_place_of_the_older_ones() -> None:
-    """K-6: where the client says them anew beside a prompt that has them."""
-    ctx = started(own="It is 12:00. You are a roofer.")
-    for turn in range(5):
-        now = f"It is 12:{turn + 1:02}. You are a roofer."
-        texts, _ = parted(ctx.get_context_for_model())
-        merged = "\n\n".join([now, *texts])
-        sent_back(ctx, turn, [{"role": "system", "content": merged}])
-        assert parted(ctx.get_context_for_model())[0][1] == now
-
-
 @pytest.mark.parametrize("separator", SEPARATORS)
 @pytest.mark.parametrize("is_first", [True, False])
-def test_own_words_that_differ_by_a_word_take_the_place_of_the_older_ones(
-    separator: str, is_first: bool
+@pytest.mark.parametrize("own", ["You are a roofer. The branch is main.", "It is 12:00."])
+def test_what_is_said_around_the_own_words_takes_the_place_of_what_was_said_there(
+    separator: str, is_first: bool, own: str
 ) -> None:
-    """C-9, K-6: also by one without digits; the prompt does not grow, and says the newest."""
+    """C-9, K-6: other words at each turn, also newer ones for the own: the prompt does not grow,
+    and says the newest beside those that were said first."""
     dice = random.Random(7)
     woods = ["amber", "birch", "cedar", "elm", "fir", "hazel", "larch", "maple", "oak", "pine"]
-    ctx, tokens = started(own="You are a roofer. The branch is main."), []
+    ctx, tokens, before = started(own=own), [], "nothing"
     for turn in range(20):
-        now = f"You are a roofer. The branch is {'-'.join(dice.sample(woods, 3))}."
+        now = f"It is 12:{turn + 1:02}. The branch is {'-'.join(dice.sample(woods, 3))}."
         texts, _ = parted(ctx.get_context_for_model())
         merged = separator.join([now, *texts] if is_first else [*texts, now])
         tokens.append(sent_back(ctx, turn, [{"role": "system", "content": merged}]))
-        shown = "\n".join(parted(ctx.get_context_for_model())[0])
-        assert shown.count("You are a roofer.") <= 1 + (turn < 5 and "---" in separator)
+        shown = parted(ctx.get_context_for_model())[0][1]
+        assert own in shown
         assert now in shown
+        assert before not in shown
+        before = now
     assert max(tokens) < min(tokens) + 20
+    assert len(ctx.branches()) == 1
+
+
+def test_what_was_said_around_stays_as_long_as_the_prompt_comes_back_as_it_was() -> None:
+    """K-6: also when the session is opened again; other words alone are the own ones from then."""
+    store = InMemoryStore()
+    ctx = session(store, prompt=PARTS)
+    ctx.sync([{"role": "system", "content": OWN}, *talk()])
+    for said, shown in [
+        (f"Be brief.\n\n{OWN}", f"Be brief.\n\n{OWN}"),
+        (f"Be brief.\n\n{OWN}", f"Be brief.\n\n{OWN}"),
+        (f"Be kind.\n\nBe brief.\n\n{OWN}", f"Be kind.\n\n{OWN}"),
+        ("Sing.", "Sing."),
+        ("Loudly.\n\nSing.", "Loudly.\n\nSing."),
+        ("Softly.\n\nLoudly.\n\nSing.", "Softly.\n\nSing."),
+    ]:
+        ctx = session(store, prompt=PARTS)
+        ours = parted(ctx.get_context_for_model())[0][0]
+        ctx.sync([{"role": "system", "content": f"{ours}\n\n{said}"}, *talk()])
+        assert parted(ctx.get_context_for_model())[0][1] == shown
     assert len(ctx.branches()) == 1
 
 
@@ -177,13 +193,17 @@ def test_part_of_a_sentence_that_is_added_is_shown(added: str) -> None:
 @pytest.mark.parametrize(
     "added", ["Mind the nails.", "Be kind.\nMind the nails.", "必须保留原文。"]
 )
-def test_whole_sentences_of_what_is_shown_are_known(separator: str, added: str) -> None:
-    """C-9, K-6: however they are joined, and in whatever order."""
+def test_sentences_of_what_is_shown_are_said_as_often_as_the_client_says_them(
+    separator: str, added: str
+) -> None:
+    """C-9, K-6: no text is taken apart; said at each turn, they do not add up."""
     own = "Mind the nails. Be kind. 不要推送。必须保留原文。"
     ctx = started(own=own)
-    texts, _ = parted(ctx.get_context_for_model())
-    sent_back(ctx, 0, [{"role": "system", "content": separator.join([added, *texts, added])}])
-    assert parted(ctx.get_context_for_model())[0] == texts
+    for turn in range(3):
+        texts, _ = parted(ctx.get_context_for_model())
+        merged = separator.join([added, *texts, added])
+        sent_back(ctx, turn, [{"role": "system", "content": merged}])
+        assert parted(ctx.get_context_for_model())[0][1] == separator.join([added, own, added])
 
 
 @pytest.mark.parametrize("added", ["You may not push to dev.", "You may not push to 2.0."])

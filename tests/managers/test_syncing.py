@@ -258,15 +258,24 @@ def test_a_list_whose_beginning_was_cut_off_goes_on(
     assert len(ctx.branches()) == 1
 
 
-def test_an_edit_in_a_list_whose_beginning_was_cut_off_branches_where_it_is() -> None:
-    """Not at the beginning: what was said before is shared (FR-1)."""
-    ctx = ContextManager()
-    ctx.sync(talk(0, 20))
-    found = ctx.sync([*talk(16, 19), {"role": "user", "content": "Something else?"}])
-    assert found.known == 38
-    found = ctx.sync([*talk(12, 18)])
-    assert (found.known, found.new) == (36, [])
-    assert [b.fork for b in ctx.branches()] == [0, 38, 36]
+def test_a_list_without_beginning_and_end_is_a_branch_that_says_so() -> None:
+    """Where it lies in the history is not looked for: it begins anew, and nothing is lost (FR-1,
+    NFR-2)."""
+    seen: list[Event] = []
+    ctx = ContextManager(on_event=seen.append)
+    ctx.sync([timed(0), *talk(0, 20)])
+    for number, given in enumerate(
+        ([*talk(16, 19), {"role": "user", "content": "Something else?"}], talk(12, 18)), 1
+    ):
+        ctx.sync([timed(0), *talk(0, 20)])
+        found = ctx.sync([timed(0), *given])
+        assert (found.known, found.new) == (1, given)
+        assert stored(ctx) == [timed(0), *given]
+        assert ctx.sync([timed(0), *given]).new == []
+        taken = [event for event in seen if isinstance(event, BranchTaken)]
+        assert (taken[-1].known, taken[-1].left, taken[-1].reason) == (1, 40, "unknown")
+        assert len(ctx.branches()) == 1 + number
+    assert ctx.store.branch(ctx.id).messages == 41
 
 
 def test_a_list_of_which_nothing_is_known_says_so() -> None:

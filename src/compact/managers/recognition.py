@@ -140,7 +140,7 @@ def _shown(
     without summaries goes on from the one in force, where that has none, or from the bare history.
     """
     texts = {i: _text(message) for i, message in words.items()}
-    carried = {_plain(t): i for i, t in texts.items() if headed(t) in _SUMMARIES}
+    carried = {i: _plain(t) for i, t in texts.items() if headed(t) in _SUMMARIES}
     newest = view.projection
     if not carried:
         return (newest if newest and not _summaries(newest) else None), ()
@@ -148,8 +148,8 @@ def _shown(
     older = (state.projection(name) for name in names if name is not None)
     for projection in chained([newest] if newest else [], older):
         own = _summaries(projection)
-        if own and own <= carried.keys():
-            return projection, {carried[text] for text in own}
+        if own and own.issubset(carried.values()):
+            return projection, {i for i, text in carried.items() if text in own}
     return None, ()
 
 
@@ -252,7 +252,7 @@ def _own_words(message: Given, own: OwnText) -> Given | None:
     left = [_own_block(block, own) for block in blocks]
     if all(a is b for a, b in zip(left, blocks, strict=True)):
         return message
-    said = [block for block in left if block["text"]]
+    said = [block for block in left if block.get("text") != ""]
     content = said[0]["text"] if said and isinstance(_content(message), str) else said
     return {**_fields(message), "content": content} if said else None
 
