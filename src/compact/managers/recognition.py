@@ -14,25 +14,28 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain as chained
-from itertools import takewhile
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from compact.compression import shorten
 from compact.compression.fold import Fold
 from compact.core import chain
-from compact.core.messages import SYSTEM_ROLES, Message, Text
-from compact.core.own_text import OwnText, below, headed, rejoined
+from compact.core.own_text import below, headed
 from compact.core.sessions import Projection, Shown
 from compact.errors import InvalidMessage
 from compact.managers.state import ALL_MOVES, SessionState
+from compact.managers.system_prompt import (
+    STANDING,
+    Given,
+    SystemSaid,
+    leading_system,
+    system_said,
+    text_of,
+    without_ours,
+)
 from compact.managers.view import View
 
-_STANDING = ("Goals", "Prompt")
-"""Texts of ours that stand before the messages of every prompt."""
 _SUMMARIES = ("Checkpoint", "Record")
 """Texts of ours that stand for messages: each projection has its own."""
-
-Given = Message | Mapping[str, Any]
 
 
 class Recognized(NamedTuple):
@@ -64,35 +67,27 @@ class _Match(NamedTuple):
     """How many of them are notes of our making."""
 
 
-class _System(NamedTuple):
-    """A system prompt in the place of the history's."""
-
-    messages: tuple[Given, ...] = ()
-    own: str | None = None
-    """As `Recognized.own_system`."""
-
-
 def recognized(state: SessionState, view: View, given: Sequence[Given]) -> Recognized:
     """What of the list is known, and what is new.
 
     Raises:
         InvalidMessage: one of the messages cannot be stored.
     """
-    asked, kinds, has_ours = _without_ours(given, state.own)
-    said = [i for i in _leading_system(asked) if kinds[i] not in _STANDING]
-    leading = len(_leading_system(state.history))
-    system = _system(state, [asked[i] for i in said], leading, has_ours=has_ours)
+    asked, kinds, has_ours = without_ours(given, state.own)
+    said = [i for i in leading_system(asked) if kinds[i] not in STANDING]
+    leading = len(leading_system(state.history))
+    system = system_said(state, [asked[i] for i in said], leading, has_ours=has_ours)
     start = said[-1] + 1 if system.messages else 0
-    words = {i: _link(asked, i) for i in range(start, len(asked)) if kinds[i] not in _STANDING}
+    words = {i: _link(asked, i) for i in range(start, len(asked)) if kinds[i] not in STANDING}
     left = leading if system.messages or not said else 0  # fewer of them are an edited past
     match, summaries = _known(state, view, asked, words, left)
     new = [i for i in words if i not in summaries][match.used :]
     if _digests(system.messages) == _digests(state.history[: len(system.messages)]):
-        system = _System()
+        system = SystemSaid()
     return Recognized(
         match.known,
         [asked[i] for i in new],
-        match.notes + len(summaries) + sum(kind in _STANDING for kind in kinds),
+        match.notes + len(summaries) + sum(kind in STANDING for kind in kinds),
         *system,
         is_lost=any(kinds[i] in _SUMMARIES for i in new),
     )
@@ -139,7 +134,7 @@ def _shown(
     the list carries; and their places in it. The one in force comes first, then the newest. A list
     without summaries goes on from the one in force, where that has none, or from the bare history.
     """
-    texts = {i: _text(message) for i, message in words.items()}
+    texts = {i: text_of(message) for i, message in words.items()}
     carried = {i: _plain(t) for i, t in texts.items() if headed(t) in _SUMMARIES}
     newest = view.projection
     if not carried:
@@ -223,138 +218,6 @@ def _at_end(state: SessionState, links: Sequence[bytes], leading: int) -> _Match
         if links[used - 1] == last[-1] and links[:used] == last[-used:]:
             return _Match(used, length)
     return _Match(0, leading)
-
-
-# --- the system prompt ----------------------------------------------------------------------------
-
-
-def _without_ours(
-    given: Sequence[Given], own: OwnText
-) -> tuple[list[Given], list[str | None], bool]:
-    """The list without what of ours was merged into its leading system messages; the kind of each
-    message that is ours; and whether there was anything of ours.
-    """
-    asked, kinds = list(given), [own.kind_of(_text(message)) for message in given]
-    has_ours = any(kinds)
-    for i in _leading_system(given):
-        words = _own_words(given[i], own) if kinds[i] is None else given[i]
-        if words is not given[i]:
-            has_ours = True
-            asked[i], kinds[i] = (words, None) if words else (given[i], "Prompt")
-    return asked, kinds, has_ours
-
-
-def _own_words(message: Given, own: OwnText) -> Given | None:
-    """A message without what of ours was merged into it; itself where nothing was, None where it
-    has no other words.
-    """
-    blocks = _blocks(message)
-    left = [_own_block(block, own) for block in blocks]
-    if all(a is b for a, b in zip(left, blocks, strict=True)):
-        return message
-    said = [block for block in left if block.get("text") != ""]
-    content = said[0]["text"] if said and isinstance(_content(message), str) else said
-    return {**_fields(message), "content": content} if said else None
-
-
-def _own_block(block: Mapping[str, Any], own: OwnText) -> Mapping[str, Any]:
-    """A block without what of ours stands in its text; the same object where nothing does."""
-    text = block.get("text")
-    left = own.without(text, _STANDING) if isinstance(text, str) else text
-    return block if left is text else {**block, "text": left}
-
-
-def _system(state: SessionState, said: Sequence[Given], leading: int, *, has_ours: bool) -> _System:
-    """The system messages of a list in the place of as many of the history: where there are more,
-    the last ones are joined; none where there are fewer.
-    """
-    if leading and has_ours and (system := _merged(state, said, leading)):
-        return system
-    if not 0 < leading <= len(said):
-        return _System()
-    return _System((*said[: leading - 1], _joined(said[leading - 1 :])))
-
-
-def _merged(state: SessionState, said: Sequence[Given], leading: int) -> _System | None:
-    """The system prompt that is meant, where a client sends back the one that is shown: that one.
-    What it says around it takes the place of what it said around its own words before, so that no
-    prompt grows from turn to turn. None where the one that is shown is not there word for word.
-    """
-    shown, whole = state.history[:leading], _whole_text(said)
-    texts = {_whole_text([message]) for message in shown}
-    if "" in texts:
-        return None
-    left = whole
-    for text in sorted(texts, key=len, reverse=True):
-        if text not in left:
-            return None
-        left = rejoined(left.split(text))
-    own = state.history.own_system
-    if not left:
-        return _System(tuple(shown), own)
-    if leading > 1:
-        return None
-    (text,) = texts
-    before, *behind = whole.split(text)
-    words = rejoined([before, text if own is None else own, *behind])
-    return _System(({"role": shown[0].role, "content": words},), text if own is None else own)
-
-
-def _joined(messages: Sequence[Given]) -> Given:
-    """These system messages as one. One that is malformed stands for all, to be refused."""
-    first, *others = messages
-    if not others:
-        return first
-    for message in messages:
-        if not isinstance(_content(message), str | Sequence | None):
-            return message
-    blocks = [block for message in messages for block in _blocks(message)]
-    return {"role": _fields(first)["role"], "content": _whole_text(messages) or blocks}
-
-
-def _whole_text(messages: Sequence[Given]) -> str:
-    """The texts of messages, joined as paragraphs; empty where they are more than texts."""
-    blocks = [block for message in messages for block in _blocks(message)]
-    texts = [block["text"] for block in blocks if block.keys() == {"type", "text"}]
-    texts = [text for text in texts if isinstance(text, str)]
-    return "\n\n".join(texts) if len(texts) == len(blocks) else ""
-
-
-# --- a message, however it is given ---------------------------------------------------------------
-
-
-def _leading_system(messages: Iterable[Given]) -> list[int]:
-    """Where the system messages stand that a list begins with."""
-    roles = (_fields(message).get("role") for message in messages)
-    leading = takewhile(lambda role: isinstance(role, str) and role in SYSTEM_ROLES, roles)
-    return [i for i, _ in enumerate(leading)]
-
-
-def _fields(message: Given) -> Mapping[str, Any]:
-    if isinstance(message, Message):
-        return {"role": message.role, "content": message.content}
-    return message
-
-
-def _content(message: Given) -> object:
-    return _fields(message).get("content")
-
-
-def _blocks(message: Given) -> list[Mapping[str, Any]]:
-    """The blocks of its content; a text is one."""
-    content = _content(message)
-    if not isinstance(content, Sequence) or isinstance(content, str):
-        return [{"type": "text", "text": content or ""}]
-    texts = ({"type": "text", "text": b.text} if isinstance(b, Text) else b for b in content)
-    return [block for block in texts if isinstance(block, Mapping)]
-
-
-def _text(message: Given) -> str:
-    """Its text, where it is nothing else."""
-    match _blocks(message):
-        case [{"text": str(text)}]:
-            return text
-    return ""
 
 
 def _digests(messages: Iterable[Given]) -> list[bytes]:

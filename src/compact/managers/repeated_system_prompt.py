@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from compact.core.messages import SYSTEM_ROLES, Message
 from compact.managers.opening import parsed
 from compact.managers.state import SessionState
-from compact.managers.syncing import show_system
+from compact.managers.system_prompt import show_system
 
 
 class Repeated(NamedTuple):

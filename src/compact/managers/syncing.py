@@ -5,24 +5,22 @@ its system prompt. What in it is new is decided in `recognition`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any
 
-from compact.core import chain, defaults
+from compact.core import chain
 from compact.core.events import BranchTaken
 from compact.core.given import Given as Anything
 from compact.core.given import messages_given, plain
 from compact.core.messages import SYSTEM_ROLES, Message
-from compact.core.sessions import Branch, Projection, Run, Step
+from compact.core.sessions import Branch, Projection
 from compact.errors import InvalidMessage, Superseded
 from compact.managers import goal_tracking, time_travel
 from compact.managers.opening import parsed_all
-from compact.managers.recognition import Given, Recognized
+from compact.managers.recognition import Recognized
 from compact.managers.state import NEWEST_MOVES, SessionState
+from compact.managers.system_prompt import Given, show_system
 from compact.managers.view import View
 
-MOST_TRIES = 100
-"""How often a list is recognized again because other writers were faster."""
 MOST_BRANCHES = 64
 """Newest branches of which one may say what a list says."""
 
@@ -137,46 +135,3 @@ def _in_force(state: SessionState, window: int, branch_id: str) -> Projection | 
     names = (move.projection_id for move in rows if move.branch_id == branch_id)
     name = next(names, None)
     return None if name is None else state.projection(name)
-
-
-# --- the system prompt ----------------------------------------------------------------------------
-
-
-def show_system(state: SessionState, system: Sequence[Message], own: str | None = None) -> None:
-    """Show this system prompt from now on, `own` of it the client's own words. Where it is longer,
-    what is in force counts it so.
-    """
-    more = state.show_system(system, own)
-    if more == 0:
-        return
-    for window in {move.window for move in state.moves()}:
-        for _ in range(MOST_TRIES):
-            with suppress(Superseded):
-                _recount(state, window, len(system), more)
-                break
-
-
-def _recount(state: SessionState, window: int, leading: int, more: int) -> None:
-    """Put what is in force for a window in force again, with its count corrected."""
-    newest = state.store.moves(state.id, window, most=1)
-    move = next(state.moves(window), None)
-    if move is None or move.projection_id is None:
-        return
-    projection = state.projection(move.projection_id)
-    runs = [piece for piece in projection.pieces if isinstance(piece, Run)]
-    if not all(any(run.first <= i <= run.last for run in runs) for i in range(leading)):
-        return
-    again: dict[str, Any] = {"id": defaults.new_id(), "parent": projection.id}
-    again["tokens"] = max(0, projection.tokens + more)
-    corrected = projection.model_copy(update=again)
-    step = Step(
-        kind="compress" if move.kind == "compress" else "restore",
-        session_id=state.id,
-        branch_id=state.branch_id,
-        window=window,
-        base=newest[0].number if newest else 0,
-        at=len(state.history),
-        projection=corrected,
-        notes=state.counted_noted(corrected, state.counted_by(projection)),
-    )
-    state.store.commit(step)

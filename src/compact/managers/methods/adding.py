@@ -14,6 +14,7 @@ from compact.managers.goal_tracking import taken_in, track
 from compact.managers.methods.looking import Looking
 from compact.managers.off_loop import off_loop
 from compact.managers.recognition import Recognized, recognized
+from compact.managers.system_prompt import MOST_TRIES
 
 
 @checked_methods
@@ -72,9 +73,10 @@ class Adding(Looking):
         """Take the whole list that a client resends at every turn: known messages are recognized,
         and only new ones are stored. The same list again, from any client, adds nothing.
 
-        A list with an edited past continues as a branch, reported by the event `BranchTaken`. A
-        list cut off at its beginning continues from the end of the history. If the system prompt
-        differs, prompts show the new one from now on; the store keeps the first.
+        Messages are compared by what they say, exactly. A list with an edited past, or one that is
+        not known, continues as a branch, reported by the event `BranchTaken` with the reason. A
+        list cut off at its beginning continues if it starts with the history's last messages. If
+        the system prompt differs, prompts show the new one from now on; the store keeps the first.
 
         Raises:
             InvalidMessage: one is malformed, named by its place in the list, or the list is empty;
@@ -84,7 +86,7 @@ class Adding(Looking):
         """
         given = syncing.checked(self._session.read(messages))
         state = self._session.state
-        for _ in range(syncing.MOST_TRIES):
+        for _ in range(MOST_TRIES):
             with state.lock, suppress(Superseded):
                 state.history.catch_up()
                 view = self._session.view
