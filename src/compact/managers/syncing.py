@@ -98,16 +98,17 @@ def _branch_off(state: SessionState, view: View, found: Recognized) -> None:
         return {**begins, "projection": projection}
 
     view.go("restore", there)
-    if len(state.history) != known:
-        raise Superseded("another branch says more of the list")
+    said = len(state.history) - known
     event = BranchTaken(
         branch_id=state.branch_id,
         known=known,
         left=left,
-        new=len(found.new),
+        new=len(found.new) - said,
         reason="unknown" if unknown else "edited",
     )
     state.emit(event)
+    if said:
+        raise Superseded("another branch says more of the list")
 
 
 def _says_more(state: SessionState, known: int) -> bool:
