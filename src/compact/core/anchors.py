@@ -50,9 +50,6 @@ OLD_SHARE = 0.05
 """Share of its weight that a use keeps for ever."""
 SCANNED_CHARS = 40_000
 """Of a longer text only the first and the last half of so many characters are searched."""
-MOST_FOUND = 400
-"""Results whose anchors are kept at hand, the newest: more take memory, about as much as the texts;
-fewer, and a window that shows more of them shortened is read again at each compression."""
 
 _WORD = re.compile(
     r"(?<![<*A-Za-z0-9_])(?![A-Za-z][a-z]*[.:]*(?![A-Za-z0-9_À-ɏ./~@#:+%$\\-]))"
@@ -336,8 +333,11 @@ class Ledger:
         return [(text, self.uses[text], -weight) for weight, text in rows[:most]]
 
     def trim(self, position: int, most: int) -> None:
-        """Forget all but the `most` likeliest anchors, so that memory stays bounded."""
-        for text in list(self._found)[:-MOST_FOUND]:
+        """Forget all but the `most` likeliest anchors, so that memory stays bounded, and what the
+        results before the newest 400 name: more take as much memory as their texts; fewer, and a
+        window that shows more of them shortened is read again at each compression.
+        """
+        for text in list(self._found)[:-400]:
             del self._found[text]
         if len(self.uses) > most * 5 // 4:
             self.uses = {text: use for text, use, _ in self.ranked(position, most)}
