@@ -85,7 +85,7 @@ def slices(text: str) -> list[str]:
 
 
 class ClaudeEstimator:
-    """An estimate for Anthropic's models: o200k counts times the largest growth seen in recorded
+    """An estimate for Anthropic's models: o200k counts times 1.30, above all growth seen in recorded
     usage.
     """
 
