@@ -19,7 +19,7 @@ ROOMS: dict[str, tuple[int, int, int]] = {
     "apps": (8, 27, 0),
     "compression": (52, 206, 0),
     "core": (203, 120, 0),
-    "managers": (1, 40, 0),
+    "managers": (1, 41, 0),
     "providers": (15, 12, 0),
     "storage": (16, 15, 0),
     "telemetry": (0, 2, 0),

@@ -124,12 +124,50 @@ def test_whoever_is_cancelled_leaves_when_the_thread_has_ended() -> None:
     async def work() -> None:
         task = asyncio.create_task(off_loop(computes()))
         await asyncio.to_thread(begun.wait)
-        task.cancel()
-        await asyncio.sleep(0)
-        assert not task.done()
+        for _ in range(3):
+            task.cancel()
+            await asyncio.sleep(0)
+            assert not task.done()
         goes_on.set()
         with pytest.raises(asyncio.CancelledError):
             await task
         assert ended == [True]
+
+    asyncio.run(work())
+
+
+class Slow:
+    """A summarizer that writes when it is let."""
+
+    name = "slow"
+    waits = True
+
+    def __init__(self) -> None:
+        self.begun, self.goes_on = asyncio.Event(), asyncio.Event()
+
+    async def summarize(self, request: SummaryRequest) -> Summary:
+        self.begun.set()
+        await self.goes_on.wait()
+        return Summary(text="## Goal\nThe harbour opens at nine.", made_by=self.name)
+
+
+def test_who_waits_for_the_summary_of_another_can_leave() -> None:
+    """Cancelled, it ends at once; the other one's summary is put in force (FR-6)."""
+
+    async def work() -> None:
+        slow = Slow()
+        async with ContextManager(window=4_096, summarizer=slow) as ctx:
+            ctx.add_messages(said(30))
+            first = asyncio.create_task(ctx.aget_context_for_model())
+            await slow.begun.wait()
+            second = asyncio.create_task(ctx.aget_context_for_model())
+            await asyncio.sleep(0)
+            second.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await second
+            assert not first.done()
+            slow.goes_on.set()
+            await first
+            assert ctx.checkpoints
 
     asyncio.run(work())

@@ -503,3 +503,14 @@ def test_a_person_who_types_our_headings_is_a_person(text: str, store_of: Reopen
     prompt = ctx.get_context_for_model()
     assert ctx.checkpoints
     assert {"role": "user", "content": text} in prompt, "the first request stays as it was said"
+
+
+def test_two_look_for_a_persons_messages_at_once_and_both_find_all() -> None:
+    """Two windows of one session compress at the same time (FR-1)."""
+    store = InMemoryStore()
+    session(store).add_messages([{"role": "user", "content": f"Line {i}."} for i in range(200)])
+    history = session(store)._session.state.history
+    one, other = history.persons(), history.persons()
+    found = [next(one) for _ in range(10)]
+    assert list(other) == list(reversed(range(200)))
+    assert [*found, *one] == list(reversed(range(200)))

@@ -1,6 +1,6 @@
 """What credentials look like by themselves: by a vendor's prefix, or the form they are written in.
 
-Two tables. *Issued* ones begin as a vendor lets them begin. *Shapes* have a form: private keys,
+One table, `SHAPES`: what begins as its vendor lets it begin, and what has a form: private keys,
 tokens with parts, credentials in URLs, headers and commands.
 
 One scan for all says which hints occur in a text (`core.redaction`), and a pattern is tried only

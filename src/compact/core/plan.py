@@ -31,7 +31,7 @@ REASONS: Mapping[Reason, str] = {
 }
 """Why a message is in view, in words."""
 _FORMS: Mapping[str, str] = {
-    "masked": "of its tool output, no longer new, a stub is shown",
+    "masked": "of its tool output a stub is shown",
     "clipped": "there was room for head and tail only",
 }
 

@@ -40,8 +40,9 @@ class CompactPolicy(BaseModel):
     """How many of the newest tool calls keep their results word for word."""
     roles_never_pruned: tuple[str, ...] = ("system", "developer")
     draft_ratio: float = Field(default=0.60, gt=0, le=1)
-    """Share of the usable window from which a model's summary is drafted in the background; never
-    if at or above the trigger."""
+    """Share of the usable window from which a model's summary is drafted in the background, and
+    notes are read ahead; where the trigger is another share, the draft begins earlier or later with
+    it. Never if at or above `trigger_ratio`."""
     summary_seconds: float = Field(default=300.0, gt=0)
     """Seconds a model may take for one summary; after that, the extractive one is used."""
     summary_request_seconds: float = Field(default=90.0, gt=0)

@@ -20,6 +20,7 @@ from compact.managers.methods.pinning import Pinning
 from compact.managers.methods.prompts import Prompts
 from compact.managers.methods.recalling import Recalling
 from compact.managers.methods.sending import Sending
+from compact.managers.off_loop import off_loop
 from compact.managers.open_session import OpenSession
 from compact.managers.opening import SessionOptions
 
@@ -54,6 +55,20 @@ class ContextManager(Adding, Prompts, Sending, Goals, Pinning, Recalling, GoingB
         are already stored.
         """
         self._session.close()
+
+    async def aclose(self) -> None:
+        """`close` for async callers: connections of models are closed on their own loop."""
+
+        async def closed() -> None:
+            self.close()
+
+        await off_loop(closed())
+
+    async def __aenter__(self) -> ContextManager:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
 
     def __enter__(self) -> ContextManager:
         return self

@@ -7,6 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock, get_ident
 
+from compact.managers.off_loop import end_if_left
+
+POLL_SECONDS = 0.05
+"""How often a caller looks whether anybody still waits for it: shorter costs more, longer lets a
+cancelled call stay that long."""
+
 
 class Exclusive:
     """Lets one caller compress; the others wait."""
@@ -21,13 +27,15 @@ class Exclusive:
         """The caller's turn; others wait for it in their threads.
 
         Raises:
-            RuntimeError: an event's handler asks for a prompt while one is being made.
+            RuntimeError: an event's handler asks for a prompt in the thread that makes one.
+            CancelledError: nobody waits for this caller any more.
         """
         if self._owner == get_ident():
             raise RuntimeError("an event's handler asked for a prompt while one is being made")
         if self._process != os.getpid():  # whoever compressed when it forked does so over there
             self._mutex, self._process = Lock(), os.getpid()
-        self._mutex.acquire()
+        while not self._mutex.acquire(timeout=POLL_SECONDS):
+            end_if_left()
         self._owner = get_ident()
         try:
             yield

@@ -288,24 +288,28 @@ class SessionHistory(History):
         return self._length
 
     def total(self) -> int:
-        """Tokens of all messages."""
+        """Tokens of all messages by the session's own tokenizer, as the store keeps their sum."""
         return self._store.branch(self.branch_id).tokens
 
     def persons(self) -> Iterator[int]:
         """Positions of messages a person wrote, newest first; asks the store by pages."""
-        index = len(self._person_positions) - 1
-        while True:
-            if index < 0:
+        before = self._length
+        while (position := self._person_before(before)) is not None:
+            yield position
+            before = position
+
+    def _person_before(self, position: int) -> int | None:
+        """Where a person's newest message before a position stands."""
+        with self._lock:
+            while not (at := bisect.bisect_left(self._person_positions, position)):
                 older = self._store.marked(
                     self.branch_id, PERSON, before=self._persons_from, most=PAGE
                 )
                 if not older:
-                    return
+                    return None
                 self._persons_from = older[-1]
                 self._person_positions[:0] = older[::-1]
-                index = len(older) - 1
-            yield self._person_positions[index]
-            index -= 1
+            return self._person_positions[at - 1]
 
     def is_person(self, position: int) -> bool:
         """Whether a person wrote the message there."""

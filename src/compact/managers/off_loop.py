@@ -27,7 +27,7 @@ class _Caller:
     def __init__(self, loop: AbstractEventLoop) -> None:
         self.loop = loop
         self._asked: Future[Any] | None = None
-        self._has_left = False
+        self.has_left = False
 
     def ask(self, work: Callable[[], Awaitable[T]]) -> T:
         """What comes of work on the loop; the thread waits for it.
@@ -42,7 +42,7 @@ class _Caller:
             return await work()
 
         self._asked = asyncio.run_coroutine_threadsafe(asked(), self.loop)
-        if self._has_left:
+        if self.has_left:
             self._asked.cancel()
         try:
             result: T = self._asked.result()
@@ -52,7 +52,7 @@ class _Caller:
 
     def leave(self) -> None:
         """Ask for nothing more."""
-        self._has_left = True
+        self.has_left = True
         if self._asked is not None:
             self._asked.cancel()
 
@@ -116,9 +116,22 @@ async def off_loop(work: Coroutine[Any, Any, T]) -> T:
         return await asyncio.shield(done)
     except asyncio.CancelledError:
         caller.leave()
-        with suppress(BaseException):
-            await asyncio.shield(done)
+        while not done.done():  # cancelled again, it waits on
+            with suppress(BaseException):
+                await asyncio.shield(done)
         raise
+
+
+def end_if_left() -> None:
+    """End this thread's work if its caller has left.
+
+    Raises:
+        CancelledError: the caller has left.
+    """
+    if _here.caller is not None and _here.caller.has_left:
+        import asyncio
+
+        raise asyncio.CancelledError
 
 
 async def on_loop(work: Callable[[], Awaitable[T]]) -> T:

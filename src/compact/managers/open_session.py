@@ -76,13 +76,17 @@ class OpenSession:
         self.models.close()
 
     def read(self, messages: Sequence[Given]) -> Sequence[Message | Mapping[str, Any]]:
-        """The messages as given, after switching the session to a format that can hold them."""
+        """The messages as given, after opening the session again in a format that can hold them,
+        where its own cannot.
+        """
         given = messages_given(messages)
         other = None if self._options.get("format") else format_of_all(self.state, given)
         if other:
             self._options = {**self._options, "format": other, "session_id": self.state.id}
+            policy = self.state.policy
             self._stop()
             self._open(self.state.store)
+            self.state.policy = policy
         return given
 
     # --- by tokenizer and window ------------------------------------------------------------------

@@ -307,7 +307,7 @@ class View:
         """Tokens of the prompt with everything new; of very many new messages a part."""
         if not self._is_behind():
             return self._fold.tokens
-        if self._fold.seen == 0:
+        if self._fold.seen == 0 and self.counted.counter is self._state.counter:
             return self._fold.overhead_tokens + self.counted.history.total()
         return self._tokens_until(MOST_WINDOWS * self.window.usable)
 

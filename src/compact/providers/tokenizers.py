@@ -85,8 +85,8 @@ def slices(text: str) -> list[str]:
 
 
 class ClaudeEstimator:
-    """An estimate for Anthropic's models: o200k counts times 1.30, above all growth seen in recorded
-    usage.
+    """An estimate for Anthropic's models: o200k counts times 1.30, above all growth seen in
+    recorded usage.
     """
 
     name = "claude"

@@ -39,8 +39,12 @@ class Prompts(Looking):
     async def aget_context_for_model(self, model_key: str | None = None) -> list[dict[str, Any]]:
         """`get_context_for_model` for async callers."""
         session = self._session
-        view = session.view if model_key is None else session.view_for(model_key)
-        return await session.sender.fitted(view, view.rendered)
+
+        async def made() -> list[dict[str, Any]]:
+            view = session.view if model_key is None else session.view_for(model_key)
+            return await session.sender.fitted(view, view.rendered)
+
+        return await off_loop(made())
 
     def active_context(self) -> ActiveContext:
         """The typed value behind `get_context_for_model`: the only type that may be sent to a
