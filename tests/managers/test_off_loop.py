@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
+import textwrap
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -171,3 +175,78 @@ def test_who_waits_for_the_summary_of_another_can_leave() -> None:
             assert ctx.checkpoints
 
     asyncio.run(work())
+
+
+def test_a_loop_that_is_closed_holds_nothing_up() -> None:
+    """Whoever leaves a loop in the middle of a summary can go on with the session (FR-6)."""
+    slow = Slow()
+    ctx = ContextManager(window=4_096, summarizer=slow)
+    ctx.add_messages(said(30))
+    loop = asyncio.new_event_loop()
+
+    async def leaves() -> None:
+        task = asyncio.ensure_future(ctx.aget_context_for_model())
+        await slow.begun.wait()
+        assert not task.done()
+
+    loop.run_until_complete(leaves())
+    loop.close()
+    slow.goes_on = asyncio.Event()
+    slow.goes_on.set()
+    assert ctx.get_context_for_model()
+    ctx.close()
+
+
+def test_a_view_is_loaded_again_by_one_thread_at_a_time() -> None:
+    """Nobody takes a prompt of a view that another thread is filling (FR-1)."""
+    ctx = ContextManager(window=4_096)
+    ctx.add_messages(said(4))
+    view, loaded = ctx._session.view, threading.Event()
+
+    def load() -> None:
+        view.reload()
+        view.corrected()
+        loaded.set()
+
+    with ctx._session.state.lock:
+        thread = threading.Thread(target=load)
+        thread.start()
+        assert not loaded.wait(0.2)
+    thread.join()
+    assert loaded.is_set()
+
+
+ENDS = """
+    import asyncio, threading
+    from compact import ContextManager
+    counted = threading.Event()
+
+    class Words:
+        name, exact, margin = "words", True, 0.0
+        def count(self, text):
+            if threading.current_thread().name == "compact-work":
+                counted.set()
+            return len(text.split())
+
+    ctx = ContextManager(window=4_000, tokenizer=Words())
+    text = "word_{i} file_{i}.py must always do {i}. " * 30
+    for i in range(900):
+        ctx.add_message(role=("user", "assistant")[i % 2], content=text.format(i=i))
+    work = lambda: asyncio.run(ctx.aget_context_for_model())
+    threading.Thread(target=work, daemon=True).start()
+    counted.wait()
+"""
+
+
+def test_a_process_may_end_while_a_thread_computes() -> None:
+    """It waits a little for the thread, and does not abort (NFR-2)."""
+    root = Path(__file__).resolve().parents[2]
+    for _ in range(3):
+        ended = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(ENDS)],
+            env={"PYTHONPATH": str(root / "src"), "PATH": ""},
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert ended.returncode == 0, ended.stderr

@@ -1,6 +1,7 @@
 """`sync` under trouble: delivered twice, malformed, cut off, another system prompt, or a prompt of
 long ago (K-6, FR-1)."""
 
+import asyncio
 import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -341,3 +342,71 @@ def test_what_recognition_reads_follows_the_list(monkeypatch: pytest.MonkeyPatch
     ctx.sync([*talk(1_995, 2_000, words=1), {"role": "user", "content": "And now?"}])
     assert len(ctx.history) == 4_001
     assert read < 300
+
+
+def reading(i: int) -> dict[str, Any]:
+    """A message of a conversation that reads files."""
+    match i % 4:
+        case 0:
+            return {"role": "user", "content": f"please read file_{i}.py"}
+        case 1:
+            function = {"name": "read", "arguments": f'{{"path": "file_{i}.py"}}'}
+            call = {"id": f"c{i}", "type": "function", "function": function}
+            return {"role": "assistant", "content": None, "tool_calls": [call]}
+        case 2:
+            result = f"line of {i} " * 150
+            return {"role": "tool", "tool_call_id": f"c{i - 1}", "content": result}
+        case _:
+            return {"role": "assistant", "content": f"done {i}"}
+
+
+@pytest.mark.parametrize("window", [7_000, 40_000])
+def test_a_prompt_with_stubs_alone_is_known_after_another_took_its_place(window: int) -> None:
+    """What is not in force any more, or was made for another window (K-6)."""
+    events: list[Event] = []
+    ctx = ContextManager(window=window, tokenizer="o200k", on_event=events.append)
+    ctx.add_messages([reading(i) for i in range(60)])
+    session = ctx._session
+    small = session.view_of(7_000)
+    prompt = asyncio.run(session.sender.fitted(small, small.rendered))
+    assert not small.checkpoints
+    assert prompt != stored(ctx)
+    ctx.compress_conversation(0.05)
+    found = ctx.sync([*prompt, {"role": "user", "content": "thanks"}])
+    assert (found.known, len(found.new)) == (60, 1)
+    assert not [event for event in events if isinstance(event, BranchTaken)]
+
+
+def test_a_list_is_compared_with_the_branch_that_is_open() -> None:
+    """Also by a window that was left while the branch changed (K-6)."""
+    ctx = ContextManager("x/y", 7_000, tokenizer="o200k")
+    ctx.add_messages([reading(i) for i in range(60)])
+    ctx.get_context_for_model()
+    ctx.set_model("x/y", 40_000)
+    ctx.branch(at=12)
+    ctx.set_model("x/y", 7_000)
+    assert ctx.compressions == 0
+    edited = [*[reading(i) for i in range(10)], {"role": "user", "content": "edited"}]
+    assert ctx.sync(edited).known == 10
+
+
+def test_the_note_for_an_open_call_is_ours_in_responses_too() -> None:
+    """The result that comes takes its place (K-6)."""
+    ctx = ContextManager(window=3_000, format="responses", tokenizer="chars")
+    call = {"type": "function_call", "call_id": "c", "name": "read", "arguments": "{}"}
+    ctx.sync([{"role": "user", "content": "read it"}, call])
+    result = {"type": "function_call_output", "call_id": "c", "output": "the real result"}
+    found = ctx.sync([*ctx.get_context_for_model(), result])
+    assert (found.known, found.new, len(ctx.history)) == (2, [result], 3)
+
+
+def test_a_message_put_aside_is_known_as_each_model_was_shown_it() -> None:
+    """By the counts of the model that the prompt was made for (K-6, FR-1)."""
+    ctx = ContextManager("openai:gpt-4o", 8_000)
+    large = " ".join(f"Wörter{i}-Überfluß" for i in range(900))
+    ctx.add_messages([{"role": "user", "content": large}])
+    ctx.put_aside(tokens=300)
+    ctx.set_model("ollama:qwen3:8b", 8_000)
+    answer = {"role": "assistant", "content": "ok"}
+    found = ctx.sync([*ctx.get_context_for_model(), answer])
+    assert (found.known, found.new) == (1, [answer])

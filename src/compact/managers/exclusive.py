@@ -7,11 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock, get_ident
 
-from compact.managers.off_loop import end_if_left
-
-POLL_SECONDS = 0.05
-"""How often a caller looks whether anybody still waits for it: shorter costs more, longer lets a
-cancelled call stay that long."""
+from compact.managers.off_loop import POLL_SECONDS, end_if_left
 
 
 class Exclusive:

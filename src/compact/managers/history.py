@@ -178,12 +178,13 @@ class SessionHistory(History):
         count = len(shown.messages)
         if self._length < count or self._store.chain(self.branch_id, count).hex() != shown.of:
             return
-        self.own_system = shown.own
-        for position, (wire, said) in enumerate(zip(shown.messages, shown.tokens, strict=True)):
-            message = self._messages[position] = self.wire.parse(wire, position)
-            self._instead[position] = (message, said)
-            for known in self._known_of_messages():
-                known.pop(position, None)
+        with self._lock:
+            self.own_system = shown.own
+            for position, (wire, said) in enumerate(zip(shown.messages, shown.tokens, strict=True)):
+                message = self._messages[position] = self.wire.parse(wire, position)
+                self._instead[position] = (message, said)
+                for known in self._known_of_messages():
+                    known.pop(position, None)
 
     def _known_of_messages(self) -> Iterator[dict[int, Any]]:
         """What is remembered of messages by their positions, but for the messages."""
@@ -228,9 +229,10 @@ class SessionHistory(History):
         """Show of the message there no more than head and tail from now on, about so many tokens;
         what was said stays.
         """
-        self._put_aside[position] = most
-        for column in self._columns.values():
-            column._aside.pop(position, None)
+        with self._lock:
+            self._put_aside[position] = most
+            for column in self._columns.values():
+                column._aside.pop(position, None)
 
     def as_aside(self, position: int, most: int) -> tuple[Message, int]:
         """What would be shown of the message there, and its tokens."""

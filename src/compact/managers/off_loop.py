@@ -5,11 +5,13 @@ are delivered there.
 
 from __future__ import annotations
 
+import atexit
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakKeyDictionary
 
 from compact.core.events import Event
 from compact.core.protocols import Emit
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
 T = TypeVar("T")
+POLL_SECONDS = 0.05
+"""How often a thread that waits looks whether anybody still waits for it: shorter costs more,
+longer lets a cancelled call stay that long."""
 
 
 class _Caller:
@@ -44,11 +49,17 @@ class _Caller:
         self._asked = asyncio.run_coroutine_threadsafe(asked(), self.loop)
         if self.has_left:
             self._asked.cancel()
-        try:
-            result: T = self._asked.result()
-            return result
-        except CancelledError:
-            raise asyncio.CancelledError from None
+        while True:
+            try:
+                result: T = self._asked.result(timeout=POLL_SECONDS)
+                return result
+            except CancelledError:
+                raise asyncio.CancelledError from None
+            except TimeoutError:
+                if self._asked.done():  # the work's own
+                    raise
+                if self.loop.is_closed():  # nobody will ever answer
+                    self.leave()
 
     def leave(self) -> None:
         """Ask for nothing more."""
@@ -67,6 +78,17 @@ class _Here(threading.local):
 
 
 _here = _Here()
+_working: WeakKeyDictionary[_Caller, threading.Thread] = WeakKeyDictionary()
+
+
+@atexit.register
+def _end_all() -> None:
+    """Give threads five seconds each to end before the interpreter does: one that it ends within a
+    search aborts the process.
+    """
+    for caller, thread in list(_working.items()):
+        caller.leave()
+        thread.join(5.0)
 
 
 def straight_through(work: Coroutine[Any, Any, T]) -> T:
@@ -111,13 +133,15 @@ async def off_loop(work: Coroutine[Any, Any, T]) -> T:
         with suppress(RuntimeError):  # the loop is closed: nobody waits
             loop.call_soon_threadsafe(end, result, error)
 
-    threading.Thread(target=compute, name="compact-work", daemon=True).start()
+    thread = threading.Thread(target=compute, name="compact-work", daemon=True)
+    _working[caller] = thread
+    thread.start()
     try:
         return await asyncio.shield(done)
     except asyncio.CancelledError:
         caller.leave()
         while not done.done():  # cancelled again, it waits on
-            with suppress(BaseException):
+            with suppress(Exception, asyncio.CancelledError):
                 await asyncio.shield(done)
         raise
 

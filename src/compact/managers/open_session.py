@@ -139,6 +139,7 @@ class OpenSession:
             state.setting = replace(state.setting, model=model)
             for each in self._views.values():
                 each.corrected()
+            view.refresh()
             self.view = view
             self.sender.serve(view)
             self.models.own = model

@@ -14,14 +14,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain as chained
+from itertools import islice
 from typing import NamedTuple
 
 from compact.compression import shorten
 from compact.compression.fold import Fold
 from compact.core import chain
+from compact.core.history import History
 from compact.core.own_text import below, headed
 from compact.core.sessions import Projection, Shown
 from compact.errors import InvalidMessage
+from compact.managers.shared_checkpoints import MOST_LOOKED_AT
 from compact.managers.state import ALL_MOVES, SessionState
 from compact.managers.system_prompt import (
     STANDING,
@@ -113,39 +116,46 @@ def _known(
         return best, ()
     if best.known == len(history) and not _is_note(asked[[*words][used]]):
         return best, ()
-    projection, summaries = _shown(state, view, {i: asked[i] for i in words})
-    rest = [link for i, link in words.items() if i not in summaries]
-    shown = _as_shown(state, projection, rest, leading)
-    if shown is not None and (summaries or shown.used > used):
-        return shown, summaries
+    for projection, summaries in _prompts(state, view, {i: asked[i] for i in words}):
+        rest = [link for i, link in words.items() if i not in summaries]
+        shown = _as_shown(view, projection, rest, leading)
+        if shown is not None and summaries:
+            return shown, summaries
+        best = max(best, shown or best, key=lambda match: match.used)
+    if best.used > used:
+        return best, ()
     at_end = _at_end(state, links, leading)
     return max(best, at_end, key=lambda match: match.used), ()
 
 
 def _is_note(message: Given) -> bool:
     """Whether the message may be the note that answers open calls."""
-    return isinstance(message, Mapping) and shorten.NO_RESULT in str(message.get("content"))
+    if not isinstance(message, Mapping):
+        return False
+    return any(shorten.NO_RESULT in str(message.get(key)) for key in ("content", "output"))
 
 
-def _shown(
+def _prompts(
     state: SessionState, view: View, words: Mapping[int, Given]
-) -> tuple[Projection | None, Collection[int]]:
-    """The projection of the prompt that a list goes on from, told by its summaries, all of which
-    the list carries; and their places in it. The one in force comes first, then the newest. A list
-    without summaries goes on from the one in force, where that has none, or from the bare history.
+) -> Iterator[tuple[Projection | None, Collection[int]]]:
+    """The projections of the prompts that a list may go on from, each with the places of its
+    summaries in the list. A list with summaries tells which one it is: the one in force, else the
+    newest, all of whose summaries it carries. Without any, it is one of the newest without, of any
+    window, or the bare history.
     """
     texts = {i: text_of(message) for i, message in words.items()}
     carried = {i: _plain(t) for i, t in texts.items() if headed(t) in _SUMMARIES}
-    newest = view.projection
-    if not carried:
-        return (newest if newest and not _summaries(newest) else None), ()
-    names = dict.fromkeys(move.projection_id for move in state.moves(most=ALL_MOVES))
-    older = (state.projection(name) for name in names if name is not None)
-    for projection in chained([newest] if newest else [], older):
+    moves = state.moves(most=ALL_MOVES)
+    names = dict.fromkeys(move.projection_id for move in moves if move.projection_id is not None)
+    older = map(state.projection, names if carried else islice(names, MOST_LOOKED_AT))
+    for projection in chained([view.projection] if view.projection else [], older):
         own = _summaries(projection)
-        if own and own.issubset(carried.values()):
-            return projection, {i for i, text in carried.items() if text in own}
-    return None, ()
+        if not carried and not own:
+            yield projection, ()
+        elif own and own.issubset(carried.values()):
+            yield projection, {i for i, text in carried.items() if text in own}
+            return
+    yield None, ()
 
 
 def _summaries(projection: Projection) -> set[str]:
@@ -162,17 +172,18 @@ def _plain(text: str) -> str:
 
 
 def _as_shown(
-    state: SessionState, projection: Projection | None, links: Sequence[bytes], leading: int
+    view: View, projection: Projection | None, links: Sequence[bytes], leading: int
 ) -> _Match | None:
     """How far these digests are those of a prompt's messages. A note of ours may be left out. None
     where they differ inside what checkpoints stand for: that is known as a whole or not at all.
     """
-    fold = Fold(state.history, overhead_tokens=0)
+    history = view.counted.history
+    fold = Fold(history, overhead_tokens=0)
     if projection is not None:
         fold.take(projection, counted=True)
-    fold.follow(min(len(state.history), fold.seen + len(links)))
+    fold.follow(min(len(history), fold.seen + len(links)))
     cut = projection.cut if projection else 0
-    rows = list(_rows(state, fold, leading))
+    rows = list(_rows(history, fold, leading))
     inside = max((i for i, row in enumerate(rows) if 0 < row.ends <= cut), default=-1)
     used, known, notes = 0, leading, 0
     for i, row in enumerate(rows):
@@ -196,14 +207,14 @@ class _Row(NamedTuple):
     """Whether it answers an open call, and is ours."""
 
 
-def _rows(state: SessionState, fold: Fold, leading: int) -> Iterator[_Row]:
+def _rows(history: History, fold: Fold, leading: int) -> Iterator[_Row]:
     """What a prompt shows behind the system prompt, but for summaries and goals."""
     for position, message in fold.placed():
         if position is None and message.metadata.source == "checkpoint":
             continue
         if position is not None and position < leading:
             continue
-        wires = state.wire.render((message,))
+        wires = history.wire.render((message,))
         for i, wire in enumerate(wires, 1):
             ends = position + 1 if position is not None and i == len(wires) else 0
             yield _Row(chain.link(chain.START, wire), ends, shorten.is_answer(message))

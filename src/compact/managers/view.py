@@ -112,10 +112,11 @@ class View:
 
     def corrected(self) -> None:
         """Take a window that was corrected by what a provider reported."""
-        self._calibration = self.counted.calibration
-        self.window = self.counted.window(self.size)
-        self._trigger = self.window.trigger
-        self._due = self._fold.tokens > self._trigger
+        with self._state.lock:
+            self._calibration = self.counted.calibration
+            self.window = self.counted.window(self.size)
+            self._trigger = self.window.trigger
+            self._due = self._fold.tokens > self._trigger
 
     def rendered(self) -> list[dict[str, Any]]:
         """The messages to send, as the provider's dictionaries."""
@@ -133,16 +134,29 @@ class View:
     def reload(self) -> None:
         """Take what the store says is in force for the window."""
         state = self._state
-        state.catch_up()
-        self._revision, self._calibration = state.revision, self.counted.calibration
-        self.window = self.counted.window(self.size)
-        newest = state.store.moves(state.id, self.size, most=1)
-        self._base = newest[0].number if newest else 0
-        move = next(state.moves(self.size), None)
-        projection = None
-        if move is not None and move.projection_id is not None:
-            projection = state.projection(move.projection_id)
-        self._take(projection, settled=move is not None and move.kind != "compress")
+        with state.lock:
+            state.catch_up()
+            self._revision, self._calibration = state.revision, self.counted.calibration
+            self.window = self.counted.window(self.size)
+            newest = state.store.moves(state.id, self.size, most=1)
+            self._base = newest[0].number if newest else 0
+            move = next(state.moves(self.size), None)
+            projection = None
+            if move is not None and move.projection_id is not None:
+                projection = state.projection(move.projection_id)
+            self._take(projection, settled=move is not None and move.kind != "compress")
+
+    def refresh(self) -> None:
+        """Take what another view, another window's or another process's, put in force meanwhile."""
+        state = self._state
+        with state.lock:
+            state.catch_up()
+            newest = state.store.moves(state.id, self.size, most=1)
+            base = newest[0].number if newest else 0
+            if (base, state.revision) != (self._base, self._revision):
+                self.reload()
+            elif self.counted.calibration is not self._calibration:
+                self.corrected()
 
     def _take(self, projection: Projection | None, *, settled: bool = False) -> None:
         """Go on from a projection. `settled` is for what somebody chose to go back to: it is not
@@ -289,14 +303,7 @@ class View:
         Of many new messages the newest are counted first: where they alone pass the trigger, the
         others are not looked at.
         """
-        state = self._state
-        state.catch_up()
-        newest = state.store.moves(state.id, self.size, most=1)
-        base = newest[0].number if newest else 0
-        if (base, state.revision) != (self._base, self._revision):
-            self.reload()
-        elif self.counted.calibration is not self._calibration:
-            self.corrected()
+        self.refresh()
         if self._is_behind() and self._tokens_until(self._trigger) > self._trigger:
             self._due = True
             return False

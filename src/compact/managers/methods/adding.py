@@ -90,6 +90,7 @@ class Adding(Looking):
             with state.lock, suppress(Superseded):
                 state.history.catch_up()
                 view = self._session.view
+                view.refresh()
                 found = recognized(state, view, given)
                 new = syncing.take(state, view, given, found)
                 track(state, new, found.known, self.window.usable)
