@@ -26,7 +26,7 @@ from compact import CompactPolicy, ContextManager, plan
 from compact.compression.composition import Composer
 from compact.compression.extraction.extractive import ExtractiveSummarizer
 from compact.compression.extraction.notes import Notes
-from compact.core import defaults
+from compact.core import clock_and_ids
 from compact.core.checkpoints import Level, SummaryRequest
 from compact.core.levels import LEVELS, Caps
 from compact.core.messages import Message
@@ -92,7 +92,7 @@ def whole(name: str, mode: str, room: int = WHOLE) -> str:
 def lived() -> str:
     """What a session of the sample shows of its past at the end: checkpoints and record."""
     ids = (f"id-{i}" for i in count())
-    with defaults.using(new_id=lambda: next(ids)):
+    with clock_and_ids.using(new_id=lambda: next(ids)):
         ctx = ContextManager(window=8_192, tokenizer="o200k")
         for message in read(SAMPLE):
             ctx.add_message(message)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from compact.core import defaults
+from compact.core import clock_and_ids
 from compact.core.messages import Message, MessageMetadata, Text, Thinking, ToolCall, ToolResult
 from compact.errors import CompactError, InvalidMessage
 
@@ -21,7 +21,7 @@ def test_ids_and_times_are_filled_in():
 def test_the_clock_and_the_ids_can_be_given():
     """C-1: reproducible runs set them for a block of code."""
     noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
-    with defaults.using(clock=lambda: noon, new_id=lambda: "m1"):
+    with clock_and_ids.using(clock=lambda: noon, new_id=lambda: "m1"):
         made = Message(role="user", content="x")
     assert (made.id, made.timestamp) == ("m1", noon)
     assert Message(role="user", content="x").id != "m1"

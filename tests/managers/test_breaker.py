@@ -10,7 +10,7 @@ import pytest
 
 from compact import ContextManager
 from compact.compression.extraction.extractive import ExtractiveSummarizer
-from compact.core import defaults
+from compact.core import clock_and_ids
 from compact.core.checkpoints import Summary, SummaryRequest
 from compact.core.events import BreakerOpened, PrunedMessages, SummaryReplaced
 from compact.core.protocols import Summarizer
@@ -59,7 +59,7 @@ def test_a_summarizer_that_fails_again_and_again_is_left_alone() -> None:
             assert checker.prompt_tokens(ctx.get_context_for_model()) <= ctx.window.usable
         return len(failing.requests) - before
 
-    with defaults.using(clock=clock):
+    with clock_and_ids.using(clock=clock):
         ctx = opened()
         while not of_kind(seen, BreakerOpened):
             assert turn(ctx) > 0
@@ -78,7 +78,7 @@ def test_a_summarizer_that_fails_again_and_again_is_left_alone() -> None:
 def test_a_summarizer_that_recovers_is_asked_again() -> None:
     """One success closes the breaker and forgets the failures (FR-6)."""
     clock, script = Clock(), Named("recovers", ConnectionError("down"))
-    with defaults.using(clock=clock):
+    with clock_and_ids.using(clock=clock):
         ctx = ContextManager(window=4_096, summarizer=script)
         while not ctx._session.breaker.is_open:
             fill(ctx, 9, words=25)
@@ -95,7 +95,7 @@ def test_a_summarizer_that_recovers_is_asked_again() -> None:
 def test_a_clock_that_goes_backwards_keeps_no_breaker_open_for_ever() -> None:
     """However far the clock jumps, the longest pause is the longest (FR-6)."""
     clock, failing = Clock(), ScriptedSummarizer(ConnectionError("down"))
-    with defaults.using(clock=clock):
+    with clock_and_ids.using(clock=clock):
         ctx = ContextManager(window=4_096, summarizer=failing)
         while not ctx._session.breaker.is_open:
             fill(ctx, 9, words=25)

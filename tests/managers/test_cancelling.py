@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from compact import ContextManager
-from compact.core import defaults
+from compact.core import clock_and_ids
 from compact.core.asking import ASK, Abilities, Ask, Limits
 from compact.core.checkpoints import Summary, SummaryRequest
 from compact.core.context import ActiveContext
@@ -101,7 +101,7 @@ async def reads(ctx: ContextManager) -> None:
 
 def filled(store: SessionStore) -> ContextManager:
     """A session whose next prompt has to be compressed."""
-    ctx = session(store, summarizer=Writer(), session_id=defaults.new_id())
+    ctx = session(store, summarizer=Writer(), session_id=clock_and_ids.new_id())
     ctx.set_goals(GOALS)
     for number in range(TURNS):
         ctx.add_message(role="user", content=asked(number))

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from compact import CompactPolicy, ContextManager, Patience
-from compact.core import defaults
+from compact.core import clock_and_ids
 from compact.core.events import (
     BreakerOpened,
     Committed,
@@ -152,7 +152,7 @@ def storm(seed: int, store: SQLiteManager) -> Iterator[tuple[Storm, list[str]]]:
             wrong.append(f"the summarizer was sent {tokens} tokens")
         return tokens
 
-    with ExitStack() as stack, defaults.using(clock=clock):
+    with ExitStack() as stack, clock_and_ids.using(clock=clock):
         servers = [
             stack.enter_context(ScriptedServer(script, window=window, count=count, keep=KEPT))
             for script, window, count in (

@@ -14,7 +14,7 @@ import pytest
 from bench.histories import history
 from compact import CompactPolicy, ContextManager
 from compact.compression.extraction import notes
-from compact.core import defaults
+from compact.core import clock_and_ids
 from compact.core.history import History
 from compact.errors import StoreFailed
 
@@ -26,7 +26,7 @@ def prompts(policy: CompactPolicy, *, loaded: int) -> list[str]:
     """What a session's turns are shown; its ids and its time are those of every other one."""
     number, shown = iter(range(10**9)), []
     with (
-        defaults.using(new_id=lambda: f"{next(number):032x}", clock=lambda: NOON),
+        clock_and_ids.using(new_id=lambda: f"{next(number):032x}", clock=lambda: NOON),
         ContextManager(window=8_192, policy=policy, session_id="s") as ctx,
     ):
         ctx.add_messages(TALK[:loaded])

@@ -21,7 +21,7 @@ import pytest
 from compact import ContextManager
 from compact.compression.abstraction.abstractive import ModelSummarizer
 from compact.compression.pipeline import STANDS_IN
-from compact.core import defaults
+from compact.core import clock_and_ids
 from compact.core.asking import Ask
 from compact.core.context import ActiveContext
 from compact.core.events import Event, SummaryCreated, SummaryReplaced
@@ -422,7 +422,7 @@ def catches_garbage(
             makers.append(event.made_by)
 
     with (
-        defaults.using(clock=an_hour_apart()),
+        clock_and_ids.using(clock=an_hour_apart()),
         session(
             size,
             wire,

@@ -11,7 +11,7 @@ import pytest
 
 import compact
 from compact import SQLiteManager
-from compact.core import defaults
+from compact.core import clock_and_ids
 from compact.core.goals import Goal
 from compact.core.messages import Message
 from compact.core.sessions import CheckpointRef, Entry, Snapshot
@@ -137,7 +137,7 @@ def test_the_clock_may_go_backwards(file: Path) -> None:
     """Order is that of appending; no time is compared (S-2)."""
     start = datetime(2024, 5, 1, tzinfo=UTC)
     times = iter([start - timedelta(days=i) for i in range(10_000)])
-    with defaults.using(clock=lambda: next(times)), opened(file) as store:
+    with clock_and_ids.using(clock=lambda: next(times)), opened(file) as store:
         for i in range(20):
             store.append("a", [entry(f"message {i}")])
         store.commit(step(store, "a", 1))
@@ -467,7 +467,7 @@ def test_reading_an_end_does_not_read_the_rest(file: Path) -> None:
 
 def test_each_migration_is_recorded_with_its_time(file: Path) -> None:
     moment = datetime(2024, 5, 1, tzinfo=UTC)
-    with defaults.using(clock=lambda: moment), SQLiteManager(file) as store:
+    with clock_and_ids.using(clock=lambda: moment), SQLiteManager(file) as store:
         rows = store.db.execute("SELECT name, applied_at FROM migrations").fetchall()
         assert rows == [(each.name, moment.isoformat()) for each in migrations.MIGRATIONS]
         assert store.db.pragma("user_version") == len(migrations.MIGRATIONS)

@@ -11,7 +11,7 @@ from compact.compression.extraction.extractive import ExtractiveSummarizer
 from compact.compression.gate.rules import Judged, judge
 from compact.compression.standing import Standing
 from compact.compression.values import Budget, Selection, Task
-from compact.core import defaults
+from compact.core import clock_and_ids
 from compact.core.checkpoints import Checkpoint, Summary, Verdict
 from compact.core.events import (
     STAGES,
@@ -61,7 +61,7 @@ class Proposal:
     def tell(self, emit: Emit) -> None:
         """Say what was done, once it is in force."""
         for event in self.news:
-            emit(replace(event, at=defaults.now()))
+            emit(replace(event, at=clock_and_ids.now()))
 
     @property
     def checkpoints(self) -> tuple[Checkpoint, ...]:

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from compact.core import defaults
+from compact.core import clock_and_ids
 from compact.core.messages import Message, MessageMetadata
 from compact.core.own_text import OwnText, below, headed
 from compact.core.replies import Finish
@@ -132,7 +132,7 @@ class Checkpoint(BaseModel):
     """Ids of the checkpoints it took the place of."""
     verdicts: tuple[Verdict, ...] = ()
     """What the gate said of its summary."""
-    until: datetime = Field(default_factory=defaults.now)
+    until: datetime = Field(default_factory=clock_and_ids.now)
     """The time of the last message it stands in for."""
 
     def covered(self) -> list[int]:

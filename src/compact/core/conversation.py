@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from compact.core import defaults
+from compact.core import clock_and_ids
 from compact.core.importance import scored
 from compact.core.messages import Message
 from compact.core.tokens import TokenCounter
@@ -20,9 +20,9 @@ class Conversation(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     messages: tuple[Message, ...] = ()
-    id: str = Field(default_factory=defaults.new_id)
+    id: str = Field(default_factory=clock_and_ids.new_id)
     title: str | None = None
-    created_at: datetime = Field(default_factory=defaults.now)
+    created_at: datetime = Field(default_factory=clock_and_ids.now)
     metadata: Mapping[str, Any] = Field(default_factory=dict)
 
     def __len__(self) -> int:

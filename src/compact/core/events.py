@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any, ClassVar, Literal
 
-from compact.core import defaults
+from compact.core import clock_and_ids
 
 Stage = Literal["identify", "prepare", "summarize", "checkpoint", "update", "validate"]
 STAGES: tuple[Stage, ...] = ("identify", "prepare", "summarize", "checkpoint", "update", "validate")
@@ -21,7 +21,7 @@ class Event:
 
     name: ClassVar[str] = "compact.event"
     session_id: str = ""
-    at: datetime = field(default_factory=defaults.now)
+    at: datetime = field(default_factory=clock_and_ids.now)
 
     def as_dict(self) -> dict[str, Any]:
         """The event as plain JSON values."""

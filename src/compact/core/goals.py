@@ -11,7 +11,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from compact.core import defaults
+from compact.core import clock_and_ids
 from compact.core.markers import Action, Priority, SubtaskStatus
 from compact.core.messages import Message, MessageMetadata
 from compact.core.own_text import OwnText
@@ -68,9 +68,9 @@ class Goal(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     text: str = Field(min_length=1)
-    id: str = Field(default_factory=defaults.new_id)
+    id: str = Field(default_factory=clock_and_ids.new_id)
     status: GoalStatus = "active"
-    created_at: datetime = Field(default_factory=defaults.now)
+    created_at: datetime = Field(default_factory=clock_and_ids.now)
     priority: Priority = "medium"
     made_by: Literal["person", "model"] = "person"
     """Who set it: a model ends only what a model set, and nobody has confirmed."""

@@ -23,7 +23,7 @@ from pydantic import (
     ValidationError,
 )
 
-from compact.core import defaults
+from compact.core import clock_and_ids
 from compact.core.arguments import readable_arguments
 from compact.errors import InvalidMessage
 
@@ -183,8 +183,8 @@ class Message(BaseModel):
         str | tuple[Annotated[Part, Field(discriminator="type")], ...],
         BeforeValidator(_no_content_is_empty),
     ] = ""
-    id: str = Field(default_factory=defaults.new_id)
-    timestamp: datetime = Field(default_factory=defaults.now)
+    id: str = Field(default_factory=clock_and_ids.new_id)
+    timestamp: datetime = Field(default_factory=clock_and_ids.now)
     token_count: int | None = Field(default=None, ge=0)
     """Tokens as sent, framing included; None until somebody counted."""
     importance_score: float | None = Field(default=None, ge=0, le=1)
@@ -226,7 +226,7 @@ class Message(BaseModel):
         if len(fields) < len(_FIELDS):
             values, given = {**_DEFAULTS, **fields}, set(fields)
             if "timestamp" not in values:
-                values["timestamp"] = defaults.now()
+                values["timestamp"] = clock_and_ids.now()
         object.__setattr__(message, "__dict__", values)
         object.__setattr__(message, "__pydantic_fields_set__", given)
         object.__setattr__(message, "__pydantic_extra__", None)

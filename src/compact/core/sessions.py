@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from compact.core import defaults
+from compact.core import clock_and_ids
 from compact.core.changes import Change
 from compact.core.checkpoints import Checkpoint
 from compact.core.goals import Goal
@@ -60,7 +60,7 @@ class Branch(BaseModel):
     """How many there are, the ancestors' included."""
     tokens: int = 0
     """Tokens of those that were counted."""
-    created_at: datetime = Field(default_factory=defaults.now)
+    created_at: datetime = Field(default_factory=clock_and_ids.now)
 
 
 def free_branch_id(session_id: str, branches: int, is_taken: Callable[[str], bool]) -> str:
@@ -89,8 +89,8 @@ class Session(BaseModel):
     """The wire format of its messages."""
     tokenizer: str = ""
     """The tokenizer its stored counts were made with."""
-    created_at: datetime = Field(default_factory=defaults.now)
-    updated_at: datetime = Field(default_factory=defaults.now)
+    created_at: datetime = Field(default_factory=clock_and_ids.now)
+    updated_at: datetime = Field(default_factory=clock_and_ids.now)
     metadata: Mapping[str, Any] = Field(default_factory=dict)
     branch: Branch
     """The branch that is in force."""
@@ -130,7 +130,7 @@ class Projection(BaseModel):
 
     model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True)
 
-    id: str = Field(default_factory=defaults.new_id)
+    id: str = Field(default_factory=clock_and_ids.new_id)
     window: int
     """The window it was made for, in tokens."""
     number: int = Field(ge=0)
@@ -146,7 +146,7 @@ class Projection(BaseModel):
     tokens: int = Field(ge=0)
     parent: str | None = None
     """The projection it was made from."""
-    made_at: datetime = Field(default_factory=defaults.now)
+    made_at: datetime = Field(default_factory=clock_and_ids.now)
 
 
 class Step(BaseModel):
@@ -190,7 +190,7 @@ class Move(BaseModel):
     projection_id: str | None
     before: str | None = None
     """The projection in force until then."""
-    made_at: datetime = Field(default_factory=defaults.now)
+    made_at: datetime = Field(default_factory=clock_and_ids.now)
 
 
 class Snapshot(BaseModel):
@@ -200,7 +200,7 @@ class Snapshot(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    id: str = Field(default_factory=lambda: "sn-" + defaults.new_id()[:12])
+    id: str = Field(default_factory=lambda: "sn-" + clock_and_ids.new_id()[:12])
     session_id: str
     branch_id: str
     purpose: Purpose = "recovery"
@@ -212,7 +212,7 @@ class Snapshot(BaseModel):
     checkpoint_ids: tuple[str, ...] = ()
     goals: tuple[Goal, ...] = ()
     policy: Mapping[str, Any] = Field(default_factory=dict)
-    created_at: datetime = Field(default_factory=defaults.now)
+    created_at: datetime = Field(default_factory=clock_and_ids.now)
 
 
 class Found(NamedTuple):

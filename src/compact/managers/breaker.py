@@ -13,7 +13,7 @@ from typing import Any
 
 from compact.compression.extraction.extractive import ExtractiveSummarizer
 from compact.compression.pipeline import Proposal
-from compact.core import defaults
+from compact.core import clock_and_ids
 from compact.core.events import BreakerOpened
 from compact.core.protocols import Summarizer
 from compact.core.tokens import TokenCounter
@@ -50,7 +50,7 @@ class Breaker:
         """
         if self.until is None:
             return False
-        left = self.until - defaults.now()
+        left = self.until - clock_and_ids.now()
         return timedelta() < left <= LONGEST_PAUSE
 
     def summarizer(self, counter: TokenCounter) -> Summarizer:
@@ -88,7 +88,7 @@ class Breaker:
         self.failures += 1
         if self.failures >= MOST_FAILURES:
             pause = min(FIRST_PAUSE * 2**self._pauses, LONGEST_PAUSE)
-            self.until = defaults.now() + pause
+            self.until = clock_and_ids.now() + pause
             self._pauses = min(self._pauses + 1, 10)
             self._state.emit(BreakerOpened(failures=self.failures, until=self.until))
         self._keep()

@@ -24,10 +24,10 @@ from compact.core.plan import Plan
 from compact.core.policy import CompactPolicy
 from compact.core.profiles import ModelBook
 from compact.core.protocols import Summarizer, TokenEstimator
-from compact.core.tokens import TokenCounter
 from compact.errors import CompactError, InvalidArgument
 from compact.managers import blocking
 from compact.managers.off_loop import delivered_on_loop, off_loop
+from compact.managers.prompt_parts import checked_size, parts_beside
 from compact.managers.timeout_summarizer import TimeoutSummarizer
 
 SHORTEST_KEY = 16
@@ -121,22 +121,6 @@ async def aplan(messages: Sequence[Given], *, max_tokens: int, **options: Unpack
     return await _Task(messages, max_tokens, options).work()
 
 
-def checked_size(name: str, size: object, *, least: int = 1) -> int:
-    """The number of tokens given as an argument.
-
-    Raises:
-        InvalidArgument: it is not a whole number, or below `least`; the text names the argument.
-    """
-    number = whole_number(size)
-    if number is None:
-        raise InvalidArgument(name, f"{name} must be a whole number of tokens, got {got(size)}")
-    if number < least:
-        tokens = "" if least == 1 else " tokens"
-        reason = f"{name} must be at least {least}{tokens}, got {got(number)}"
-        raise InvalidArgument(name, reason)
-    return number
-
-
 class _Task:
     """One call, its options resolved."""
 
@@ -197,52 +181,6 @@ class _Task:
     def render(self, done: Plan) -> list[Any]:
         messages = done.context.messages
         return list(messages) if self._typed else self._wire.render(messages)
-
-
-def overhead_of(
-    counter: TokenCounter,
-    system: str | Sequence[Mapping[str, Any]] | None,
-    tools: Sequence[Mapping[str, Any]] | None,
-) -> int:
-    """Tokens of the prompt beside the messages."""
-    return sum(parts_beside(counter, system, tools).values())
-
-
-def parts_beside(
-    counter: TokenCounter,
-    system: str | Sequence[Mapping[str, Any]] | None,
-    tools: Sequence[Mapping[str, Any]] | None,
-) -> dict[str, int]:
-    """The same by part: a system field, tool schemas, the priming of the reply.
-
-    Raises:
-        InvalidArgument: one of the tools is not a tool schema.
-    """
-    field = 0
-    if system:
-        texts = [system] if isinstance(system, str) else [str(x.get("text", "")) for x in system]
-        field = counter.framing.per_message + sum(map(counter.text, texts))
-    for i, tool in enumerate(tools or ()):
-        if not _is_schema(tool):
-            raise InvalidArgument("tools", f"tools[{i}] is no schema of a tool, got {got(tool)}")
-    schemas = counter.tools(tools or ())
-    return {"system prompt": field, "tools": schemas, "framing": counter.framing.priming}
-
-
-def _is_schema(tool: Mapping[str, Any]) -> bool:
-    """Whether it describes a tool, as far as it is counted by its parts."""
-    body = tool.get("function", tool)
-    if not isinstance(body, Mapping):
-        return False
-    schema = body.get("parameters") or body.get("input_schema") or {}
-    if not isinstance(schema, Mapping):
-        return False
-    properties = schema.get("properties") or {}
-    return isinstance(properties, Mapping) and all(
-        isinstance(each.get("enum", ()), Sequence)
-        for each in properties.values()
-        if isinstance(each, Mapping)
-    )
 
 
 def _wire_of(messages: Sequence[Item], name: str | None) -> WireFormat:

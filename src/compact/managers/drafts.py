@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from compact.compression.pipeline import Proposal
-from compact.core import defaults
+from compact.core import clock_and_ids
 from compact.core.events import DraftDropped
 from compact.managers.state import SessionState
 
@@ -47,7 +47,7 @@ def begin_draft(state: SessionState, window: int, base: int) -> None:
         "base": base,
         "process": os.getpid(),
         "machine": platform.node(),
-        "since": defaults.now().isoformat(),
+        "since": clock_and_ids.now().isoformat(),
     }
     state.store.note(state.id, f"{PREFIX}{window}", value)
 
@@ -77,7 +77,7 @@ def drop_abandoned(state: SessionState) -> None:
 
 def _is_abandoned(value: Mapping[str, Any]) -> bool:
     here = value.get("machine") == platform.node()
-    old = abs(defaults.now() - _since(value)) > LONGEST
+    old = abs(clock_and_ids.now() - _since(value)) > LONGEST
     return old or (here and not _is_alive(int(value["process"])))
 
 

@@ -16,14 +16,12 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 
 from compact.core.events import ErrorRaised, Event, GoalsChanged
-from compact.core.given import Given
 from compact.core.goals import Goal, goals_message
 from compact.core.markers import Marker, marked_lines, markers_in, stands_in
 from compact.core.messages import Message
 from compact.core.progress import GoalProgress, progress
 from compact.core.prompts import how_to_mark
 from compact.core.speakers import speaker_of
-from compact.managers.opening import parsed_all
 from compact.managers.session_log import EVER, KnownGoals
 from compact.managers.state import SessionState
 
@@ -40,36 +38,13 @@ _THOUGHTS = re.compile(r"\A\s*<think>.*?(?:</think>|\Z)", re.DOTALL)
 """What servers that do not tell thoughts from answers leave at an answer's beginning."""
 
 
-def taken_in(state: SessionState, messages: Sequence[Given], usable: int) -> list[Message]:
-    """Append messages to the history, all of them or none, and track what they say of the goals.
-
-    The history is the record of what was said: where it cannot be noted as well, that is told, and
-    the next progress makes up for it.
-
-    Raises:
-        InvalidMessage, StoreFailed: nothing was appended.
-    """
-    first = 0
-
-    def made(at: int) -> list[Message]:
-        nonlocal first
-        first = at
-        return parsed_all(state.wire, list(enumerate(messages, at)), state.history, at)
-
-    with state.lock:  # so that they are noted on the branch that they are on
-        added = state.history.append(made)
-        news = _noted(state, added, first, usable)
-    _tell(state, news)
-    return added
-
-
 def track(state: SessionState, messages: Sequence[Message], at: int, usable: int) -> None:
     """Take in the markers of messages that the history has just got at that position. `usable` is
     the window's usable size in tokens.
     """
     with state.lock:
-        news = _noted(state, messages, at, usable)
-    _tell(state, news)
+        news = noted(state, messages, at, usable)
+    tell(state, news)
 
 
 def track_others(state: SessionState, usable: int) -> None:
@@ -79,7 +54,7 @@ def track_others(state: SessionState, usable: int) -> None:
         _progressed(state, (), len(state.history), usable)
 
 
-def _noted(state: SessionState, messages: Sequence[Message], at: int, usable: int) -> Event | None:
+def noted(state: SessionState, messages: Sequence[Message], at: int, usable: int) -> Event | None:
     """What is to be told of what the markers of these messages changed."""
     if not any(map(_marked, messages)):
         return None
@@ -139,7 +114,8 @@ def _room(state: SessionState, usable: int) -> Fits:
     return fits
 
 
-def _tell(state: SessionState, news: Event | None) -> None:
+def tell(state: SessionState, news: Event | None) -> None:
+    """Emit it, if there is something to be told."""
     if news is not None:
         state.emit(news)
 

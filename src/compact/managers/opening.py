@@ -7,20 +7,17 @@ again when opening fails.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import chain
 from pathlib import Path
 from typing import Any, TypedDict
 
 from compact import wiring
 from compact.compression.fold import RequestExtras
-from compact.core import defaults
+from compact.core import clock_and_ids
 from compact.core.asking import PATIENCE, Patience
 from compact.core.copies import copied
 from compact.core.events import Event
 from compact.core.formats.known import format_instead, format_named
-from compact.core.formats.wire import NOTHING_BEFORE, Before, WireFormat
-from compact.core.given import Given, message_given
-from compact.core.history import History
+from compact.core.formats.wire import WireFormat
 from compact.core.messages import Message
 from compact.core.model_keys import format_for
 from compact.core.policy import CompactPolicy
@@ -29,12 +26,11 @@ from compact.core.prompts import PromptParts
 from compact.core.protocols import SessionStore, Summarizer, TokenEstimator
 from compact.core.resolving import Setting
 from compact.core.sessions import DEFAULT_SCOPE, Branch, Session
-from compact.core.speakers import marked
 from compact.core.tiers import TierSettings
 from compact.core.tokens import TokenCounter
 from compact.errors import InvalidArgument, InvalidConfig, InvalidMessage, NotFound
-from compact.managers.compress import checked_size, parts_beside
 from compact.managers.off_loop import delivered_on_loop
+from compact.managers.prompt_parts import checked_size, parts_beside
 from compact.managers.prompting import Prompting, mode_in
 from compact.managers.state import SessionState, new_branch
 
@@ -44,8 +40,6 @@ FORMAT_NOTE = "format"
 """The name of the note that says which format a session has taken on that began with texts."""
 PAGE = 256
 """Messages that are looked at at once."""
-_OURS = ("metadata", "importance_score")
-"""Fields of a message that no provider is sent."""
 
 
 class SessionOptions(TypedDict, total=False):
@@ -153,7 +147,7 @@ def _session_in(
     Raises:
         InvalidConfig: the one that is there is in another format, or of another scope.
     """
-    session_id = options.get("session_id") or defaults.new_id()
+    session_id = options.get("session_id") or clock_and_ids.new_id()
     scope = options.get("scope") or DEFAULT_SCOPE
     try:
         session = store.session(session_id)
@@ -275,56 +269,6 @@ def _prompting(wire: WireFormat, options: SessionOptions) -> Prompting:
         own_mode=mode_in(options.get("user_mode")),
         tiers=options.get("tiers"),
     )
-
-
-def parsed_all(
-    wire: WireFormat,
-    given: Sequence[tuple[int, Given]],
-    history: History,
-    at: int,
-) -> list[Message]:
-    """Messages that somebody gave, each with its place for errors, as they go on from the first
-    `at` messages of a history.
-
-    Raises:
-        InvalidMessage: as `parsed`.
-    """
-    made: list[Message] = []
-    for place, raw in given:
-        before = chain(reversed(made), map(history.__getitem__, range(at)[::-1]))
-        made.append(marked(parsed(wire, raw, place, before), history.own))
-    return made
-
-
-def parsed(
-    wire: WireFormat,
-    raw: Given,
-    position: int,
-    before: Before = NOTHING_BEFORE,
-) -> Message:
-    """A message that somebody gave, in a session of that wire format; `before` is what it follows.
-
-    Raises:
-        InvalidMessage: it is malformed or of another format; the text names the field.
-    """
-    raw = message_given(raw, f"messages[{position}]")
-    if isinstance(raw, Message):
-        if raw.wire_format is None and raw.wire is None and not isinstance(raw.content, str):
-            return raw.model_copy(update={"wire_format": wire.name})  # so it will be sent
-        return raw
-    other = format_instead(raw, wire.name)
-    if other is not None:
-        raise InvalidMessage(
-            f"messages[{position}]",
-            f"is in the format {other}, the session is in {wire.name}: give format={other!r}",
-        )
-    message = wire.parse(raw, position, before)
-    if not any(name in raw for name in _OURS):
-        return message
-    sent = {k: v for k, v in (message.wire or {}).items() if k not in _OURS}
-    given = {"role": message.role, "importance_score": raw.get("importance_score")}
-    score = Message.of(given, path=f"messages[{position}]").importance_score
-    return message.model_copy(update={"wire": sent, "importance_score": score})
 
 
 def _setting(model: str | None, options: SessionOptions) -> Setting:

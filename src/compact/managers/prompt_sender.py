@@ -33,10 +33,10 @@ from compact.errors import (
     ModelRefused,
     ModelUnavailable,
 )
-from compact.managers.compress import overhead_of
 from compact.managers.emergency_ladder import make_fit
 from compact.managers.manual_compression import shown_of_aside
 from compact.managers.off_loop import off_loop
+from compact.managers.prompt_parts import overhead_of
 from compact.managers.state import SessionState
 from compact.managers.time_travel import take_snapshot
 from compact.managers.view import View

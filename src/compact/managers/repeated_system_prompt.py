@@ -9,7 +9,7 @@ from itertools import takewhile
 from typing import Any, NamedTuple
 
 from compact.core.messages import SYSTEM_ROLES, Message
-from compact.managers.opening import parsed
+from compact.managers.intake import parsed
 from compact.managers.state import SessionState
 from compact.managers.system_prompt import show_system
 

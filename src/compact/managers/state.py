@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from compact import forks
-from compact.core import defaults
+from compact.core import clock_and_ids
 from compact.core.calibration import Calibration
 from compact.core.changes import (
     Change,
@@ -99,9 +99,9 @@ class SessionState:
         """The session's key from now on, as the store keeps it; of two writers the one counts whose
         note stands first, and what the other made is recognized as well.
         """
-        key = f"{defaults.new_id()}{defaults.new_id()}".encode()
+        key = f"{clock_and_ids.new_id()}{clock_and_ids.new_id()}".encode()
         with suppress(StoreFailed):  # a file that is only read: the key lasts as long as it is open
-            self.store.note(self.id, f"{KEY}{defaults.new_id()}", {"key": key.hex()})
+            self.store.note(self.id, f"{KEY}{clock_and_ids.new_id()}", {"key": key.hex()})
         return next(iter(self._keys()), key)
 
     def open(self, branch: Branch) -> None:

@@ -15,7 +15,7 @@ from compact.core.messages import SYSTEM_ROLES, Message
 from compact.core.sessions import Branch, Projection
 from compact.errors import InvalidMessage, Superseded
 from compact.managers import goal_tracking, time_travel
-from compact.managers.opening import parsed_all
+from compact.managers.intake import parsed_all
 from compact.managers.recognition import Recognized
 from compact.managers.state import NEWEST_MOVES, SessionState
 from compact.managers.system_prompt import Given, show_system

@@ -12,7 +12,7 @@ from contextlib import suppress
 from itertools import takewhile
 from typing import Any, NamedTuple
 
-from compact.core import defaults
+from compact.core import clock_and_ids
 from compact.core.messages import SYSTEM_ROLES, Message, Text
 from compact.core.own_text import OwnText, rejoined
 from compact.core.sessions import Run, Step
@@ -158,7 +158,7 @@ def _recount(state: SessionState, window: int, leading: int, more: int) -> None:
     runs = [piece for piece in projection.pieces if isinstance(piece, Run)]
     if not all(any(run.first <= i <= run.last for run in runs) for i in range(leading)):
         return
-    again: dict[str, Any] = {"id": defaults.new_id(), "parent": projection.id}
+    again: dict[str, Any] = {"id": clock_and_ids.new_id(), "parent": projection.id}
     again["tokens"] = max(0, projection.tokens + more)
     corrected = projection.model_copy(update=again)
     step = Step(

@@ -13,7 +13,7 @@ from contextlib import aclosing
 from types import ModuleType
 from typing import Any
 
-from compact.core import defaults
+from compact.core import clock_and_ids
 from compact.core.arguments import arguments_of
 from compact.core.asking import ASK, Abilities, Ask, Limits
 from compact.core.cache_marks import with_marks
@@ -300,7 +300,9 @@ class _Written:
 def _message(content: Sequence[Any]) -> Message:
     """The answer as a message with an id of its own."""
     message = format_named(FORMAT).parse({"role": "assistant", "content": list(content)}, 0)
-    return message.model_copy(update={"id": defaults.new_id(), "timestamp": defaults.now()})
+    return message.model_copy(
+        update={"id": clock_and_ids.new_id(), "timestamp": clock_and_ids.now()}
+    )
 
 
 def _usage(said: object) -> Usage | None:

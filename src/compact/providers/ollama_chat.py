@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from compact.core import defaults
+from compact.core import clock_and_ids
 from compact.core.asking import ASK, Abilities, Ask, Limits
 from compact.core.context import ActiveContext, sendable
 from compact.core.control_tokens import all_defused
@@ -252,11 +252,11 @@ def _message(said: Mapping[str, Any]) -> Message:
     """The answer as a message; it and its calls have ids of their own."""
     raw = {field: value for field, value in said.items() if value not in (None, [], "")}
     raw |= {"role": "assistant", "content": said.get("content") or ""}
-    made = defaults.new_id()
+    made = clock_and_ids.new_id()
     if calls := raw.get("tool_calls"):
         raw["tool_calls"] = [{"id": f"{made}_{i}", **call} for i, call in enumerate(calls)]
     message = format_named(FORMAT).parse(raw, 0)
-    return message.model_copy(update={"id": made, "timestamp": defaults.now()})
+    return message.model_copy(update={"id": made, "timestamp": clock_and_ids.now()})
 
 
 def _usage(answer: Mapping[str, Any]) -> Usage | None:

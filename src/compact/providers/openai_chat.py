@@ -10,7 +10,7 @@ from contextlib import aclosing
 from operator import itemgetter
 from typing import Any
 
-from compact.core import defaults
+from compact.core import clock_and_ids
 from compact.core.asking import ASK, Abilities, Ask
 from compact.core.context import ActiveContext
 from compact.core.formats.known import format_named, prompt_of, tools_of
@@ -161,7 +161,7 @@ def _message(said: Mapping[str, Any], answer_id: str) -> Message:
         ]
     if raw["content"] is None and not calls and not raw.get("refusal"):
         raw["content"] = ""
-    return format_named(FORMAT).parse(raw, 0).model_copy(update={"id": defaults.new_id()})
+    return format_named(FORMAT).parse(raw, 0).model_copy(update={"id": clock_and_ids.new_id()})
 
 
 def _usage(said: object) -> Usage | None:

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
-from compact.core import defaults
+from compact.core import clock_and_ids
 from compact.core.asking import ASK, Ask
 from compact.core.context import ActiveContext
 from compact.core.formats.known import format_named, prompt_of, tools_of
@@ -142,7 +142,7 @@ def _message(items: Sequence[Mapping[str, Any]], reply_id: str | None) -> Messag
     """One item as the message it is; several as one message whose parts keep their items."""
     read = [format_named(FORMAT).parse(item, i) for i, item in enumerate(items)]
     if len(read) == 1:
-        return read[0].model_copy(update={"id": defaults.new_id(), "reply_id": reply_id})
+        return read[0].model_copy(update={"id": clock_and_ids.new_id(), "reply_id": reply_id})
     parts = tuple(part for piece in read for part in _parts(piece))
     return Message(role="assistant", content=parts, reply_id=reply_id, wire_format=FORMAT)
 

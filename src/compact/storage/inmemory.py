@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any
 
 from compact import forks
-from compact.core import chain, codec, defaults
+from compact.core import chain, clock_and_ids, codec
 from compact.core.changes import Change
 from compact.core.checkpoints import Checkpoint
 from compact.core.levels import at_level
@@ -273,7 +273,7 @@ class InMemoryStore:
                 at=step.at,
                 projection_id=step.projection.id if step.projection else None,
                 before=last[0].projection_id if last else None,
-                made_at=defaults.now(),
+                made_at=clock_and_ids.now(),
             )
             self._moves[step.session_id].append(move)
             if step.kind != "compress":

@@ -15,7 +15,7 @@ from compact.apps.cli.errors import Stop
 from compact.apps.cli.session_file import SessionFile
 from compact.apps.cli.stores import SessionCatalog
 from compact.apps.cli.words import counted
-from compact.core import defaults
+from compact.core import clock_and_ids
 from compact.core.changes import Change
 from compact.core.messages import Message
 from compact.core.sessions import DEFAULT_SCOPE, Branch, Entry, Session
@@ -51,7 +51,7 @@ def read(options: ImportOptions) -> tuple[SessionFile, list[str]]:
         title=transcript.title,
         model=transcript.model,
         wire=transcript.wire,
-        created_at=messages[0].timestamp if messages else defaults.now(),
+        created_at=messages[0].timestamp if messages else clock_and_ids.now(),
         metadata=metadata,
         branch=Branch(id=name, session_id=name),
     )

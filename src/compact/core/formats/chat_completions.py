@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from compact.core import defaults, images
+from compact.core import clock_and_ids, images
 from compact.core.formats.wire import (
     NO_IMAGE,
     Before,
@@ -153,7 +153,7 @@ def _time(value: object) -> datetime:
             return datetime.fromisoformat(value)
         except ValueError:
             pass
-    return defaults.now()
+    return clock_and_ids.now()
 
 
 def _call(value: object, path: str) -> ToolCall:

@@ -10,7 +10,8 @@ from compact.core.given import Given, fields_given
 from compact.core.messages import Message
 from compact.errors import InvalidMessage, Superseded
 from compact.managers import syncing
-from compact.managers.goal_tracking import taken_in, track
+from compact.managers.goal_tracking import track
+from compact.managers.intake import taken_in
 from compact.managers.methods.looking import Looking
 from compact.managers.off_loop import off_loop
 from compact.managers.recognition import Recognized, recognized

@@ -15,9 +15,9 @@ from compact.core.protocols import ChatModel
 from compact.core.replies import Delta, Reply, Usage
 from compact.errors import InvalidArgument
 from compact.managers import blocking
-from compact.managers.compress import checked_size
-from compact.managers.goal_tracking import taken_in
+from compact.managers.intake import taken_in
 from compact.managers.methods.looking import Looking
+from compact.managers.prompt_parts import checked_size
 
 
 @checked_methods

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import apsw
 
-from compact.core import defaults
+from compact.core import clock_and_ids
 from compact.errors import StoreFailed
 from compact.storage.sqlite.changes import take_over_notes
 from compact.storage.sqlite.rows import query
@@ -269,6 +269,6 @@ def _take(db: apsw.Connection, migration: Migration, number: int) -> None:
         db.execute(statement)
     if migration.then is not None:
         migration.then(db)
-    row = (migration.name, defaults.now().isoformat())
+    row = (migration.name, clock_and_ids.now().isoformat())
     db.execute("INSERT INTO migrations VALUES (?, ?)", row)
     db.pragma("user_version", number)

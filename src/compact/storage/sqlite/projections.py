@@ -6,7 +6,7 @@ from typing import Any
 
 import apsw
 
-from compact.core import codec, defaults
+from compact.core import clock_and_ids, codec
 from compact.core.checkpoints import Checkpoint, Level, Span, Verdict
 from compact.core.levels import at_level
 from compact.core.sessions import CheckpointRef, Move, Piece, Projection, Run, Shown, Step
@@ -50,7 +50,7 @@ def commit(db: apsw.Connection, step: Step) -> Move:
     branch = _branch_key(db, session, step)
     if step.projection is not None:
         _keep(db, session, step.projection)
-    made_at = defaults.now()
+    made_at = clock_and_ids.now()
     projection = step.projection.id if step.projection else None
     before = last[1] if last else None
     row = (session, step.window, step.kind, branch, step.at, projection, before)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import apsw
 
-from compact.core import chain, defaults
+from compact.core import chain, clock_and_ids
 from compact.core.messages import Message, MessageMetadata
 from compact.core.protocols import SessionStore
 from compact.core.sessions import Entry
@@ -129,7 +129,7 @@ def _make_branches(db: apsw.Connection, hints: Hints) -> list[str]:
                 session,
                 parent,
                 position_in(key) if parent else 0,
-                defaults.now().isoformat(),
+                clock_and_ids.now().isoformat(),
             ),
         )
         remarks.append(f"a branch's row was lost: its messages are in branch {name!r}")
@@ -157,7 +157,7 @@ def _make_sessions(db: apsw.Connection, hints: Hints) -> list[str]:
     for key, branch, name in query(db, f"{sql} GROUP BY session HAVING key = min(key)"):
         named = _free_name(db, "sessions", hints.sessions.get(key, text_of(name)), branch)
         scope = hints.scopes.get(key, SCOPE)
-        low, now = branch << BITS, defaults.now().isoformat()
+        low, now = branch << BITS, clock_and_ids.now().isoformat()
         sql = f"SELECT {checking.LINKED} FROM messages WHERE key BETWEEN ? AND ? LIMIT 1"
         row = first(db, sql, (low, low | LAST))
         entry = None if row is None else _entry(row)

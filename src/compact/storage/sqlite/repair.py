@@ -21,7 +21,7 @@ from tempfile import mkdtemp
 
 import apsw
 
-from compact.core import defaults
+from compact.core import clock_and_ids
 from compact.errors import StoreDamaged, StoreFailed
 from compact.storage.sqlite import checking, migrations, recovery, search
 from compact.storage.sqlite.changes import take_over_notes
@@ -171,7 +171,7 @@ def _rebuilt(file: Path, folder: Path) -> RepairReport:
 
 def _exchange(file: Path, new: Path) -> Path:
     """Put the new file in the place of the damaged one, which is kept with its log."""
-    stamp = f"{defaults.now():%Y%m%dT%H%M%S}"
+    stamp = f"{clock_and_ids.now():%Y%m%dT%H%M%S}"
     kept, number = Path(f"{file}.damaged-{stamp}"), 1
     while kept.exists():
         number += 1

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from compact.core import defaults
+from compact.core import clock_and_ids
 from compact.core.formats.wire import WireFormat
 from compact.core.messages import Message, Part, Text
 from compact.errors import InvalidMessage, InvalidTranscript, ServerHeldState
@@ -102,7 +102,7 @@ class Collected:
         """Take a message of these parts, for formats that are no provider's; without a time of its
         own it has that of the message before it. `more` are other fields of a message.
         """
-        last = self.messages[-1].timestamp if self.messages else defaults.now()
+        last = self.messages[-1].timestamp if self.messages else clock_and_ids.now()
         fields = {"role": role, "content": content_of(parts), "timestamp": time or last}
         self.add(Message.of({"id": f"m{len(self.messages)}", **fields, **more}), row)
 

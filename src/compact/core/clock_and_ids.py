@@ -1,8 +1,8 @@
 """Where a `Message` gets the id and the time that its maker did not give.
 
 The one place of the core that may reach the clock and randomness, and only through context
-variables: tests and reproducible runs set them (`with defaults.using(clock=…, new_id=…)`). Nothing
-else lives here.
+variables: tests and reproducible runs set them (`with clock_and_ids.using(clock=…, new_id=…)`).
+Nothing else lives here.
 """
 
 from __future__ import annotations

@@ -1,0 +1,92 @@
+"""Intake: how what somebody gives becomes messages of a session's history."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+
+from compact.core.formats.known import format_instead
+from compact.core.formats.wire import NOTHING_BEFORE, Before, WireFormat
+from compact.core.given import Given, message_given
+from compact.core.history import History
+from compact.core.messages import Message
+from compact.core.speakers import marked
+from compact.errors import InvalidMessage
+from compact.managers import goal_tracking
+from compact.managers.state import SessionState
+
+_OURS = ("metadata", "importance_score")
+"""Fields of a message that no provider is sent."""
+
+
+def taken_in(state: SessionState, messages: Sequence[Given], usable: int) -> list[Message]:
+    """Append messages to the history, all of them or none, and track what they say of the goals.
+
+    The history is the record of what was said: where it cannot be noted as well, that is told, and
+    the next progress makes up for it.
+
+    Raises:
+        InvalidMessage, StoreFailed: nothing was appended.
+    """
+    first = 0
+
+    def made(at: int) -> list[Message]:
+        nonlocal first
+        first = at
+        return parsed_all(state.wire, list(enumerate(messages, at)), state.history, at)
+
+    with state.lock:  # so that they are noted on the branch that they are on
+        added = state.history.append(made)
+        news = goal_tracking.noted(state, added, first, usable)
+    goal_tracking.tell(state, news)
+    return added
+
+
+def parsed_all(
+    wire: WireFormat,
+    given: Sequence[tuple[int, Given]],
+    history: History,
+    at: int,
+) -> list[Message]:
+    """Messages that somebody gave, each with its place for errors, as they go on from the first
+    `at` messages of a history.
+
+    Raises:
+        InvalidMessage: as `parsed`.
+    """
+    made: list[Message] = []
+    for place, raw in given:
+        before = chain(reversed(made), map(history.__getitem__, range(at)[::-1]))
+        made.append(marked(parsed(wire, raw, place, before), history.own))
+    return made
+
+
+def parsed(
+    wire: WireFormat,
+    raw: Given,
+    position: int,
+    before: Before = NOTHING_BEFORE,
+) -> Message:
+    """A message that somebody gave, in a session of that wire format; `before` is what it follows.
+
+    Raises:
+        InvalidMessage: it is malformed or of another format; the text names the field.
+    """
+    raw = message_given(raw, f"messages[{position}]")
+    if isinstance(raw, Message):
+        if raw.wire_format is None and raw.wire is None and not isinstance(raw.content, str):
+            return raw.model_copy(update={"wire_format": wire.name})  # so it will be sent
+        return raw
+    other = format_instead(raw, wire.name)
+    if other is not None:
+        raise InvalidMessage(
+            f"messages[{position}]",
+            f"is in the format {other}, the session is in {wire.name}: give format={other!r}",
+        )
+    message = wire.parse(raw, position, before)
+    if not any(name in raw for name in _OURS):
+        return message
+    sent = {k: v for k, v in (message.wire or {}).items() if k not in _OURS}
+    given = {"role": message.role, "importance_score": raw.get("importance_score")}
+    score = Message.of(given, path=f"messages[{position}]").importance_score
+    return message.model_copy(update={"wire": sent, "importance_score": score})
