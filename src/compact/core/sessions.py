@@ -149,6 +149,20 @@ class Projection(BaseModel):
     made_at: datetime = Field(default_factory=clock_and_ids.now)
 
 
+class Destination(NamedTuple):
+    """Where a step leads."""
+
+    branch_id: str
+    at: int
+    """How many messages the branch has there."""
+    projection: Projection | None
+    """What is in force there; None for the bare history."""
+    begins: Branch | None = None
+    """The branch, if it begins with the step."""
+    changes: tuple[Change, ...] = ()
+    """Entries of the session's log that are made with it."""
+
+
 class Step(BaseModel):
     """A change of what is in force, to be committed in one transaction or not at all."""
 

@@ -5,16 +5,15 @@ its system prompt. What in it is new is decided in `recognition`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from compact.core import chain
 from compact.core.events import BranchTaken
 from compact.core.given import Given as Anything
 from compact.core.given import messages_given, plain
 from compact.core.messages import SYSTEM_ROLES, Message
-from compact.core.sessions import Branch, Projection
+from compact.core.sessions import Branch, Destination, Projection
 from compact.errors import InvalidMessage, Superseded
-from compact.managers import goal_tracking, time_travel
+from compact.managers import time_travel
 from compact.managers.intake import parsed_all
 from compact.managers.recognition import Recognized
 from compact.managers.state import NEWEST_MOVES, SessionState
@@ -86,16 +85,11 @@ def _branch_off(state: SessionState, view: View, found: Recognized) -> None:
         links.append(chain.link(links[-1], message))
     parent = state.branch_id
 
-    def there() -> dict[str, Any]:
+    def there() -> Destination:
         same = _same_branch(state, parent, links, known)
         if same is not None:
-            in_force = _in_force(state, view.size, same.id)
-            return {"branch_id": same.id, "at": same.messages, "projection": in_force}
-        move = view.move_at(known)
-        projection = state.projection(move.projection_id) if move and move.projection_id else None
-        goals = goal_tracking.goals_by(state, known, view.window.usable)
-        begins = time_travel.on_new_branch(state, parent, known, goals)
-        return {**begins, "projection": projection}
+            return Destination(same.id, same.messages, _in_force(state, view.size, same.id))
+        return time_travel.forked(view, parent, known)
 
     view.go("restore", there)
     said = len(state.history) - known

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from pydantic import ValidationError
 
@@ -11,7 +10,7 @@ from compact.core.changes import Change, GoalsSet, ModeSet
 from compact.core.context import ActiveContext
 from compact.core.goals import Goal
 from compact.core.policy import CompactPolicy
-from compact.core.sessions import Branch, Move, Projection, Purpose, Snapshot
+from compact.core.sessions import Branch, Destination, Move, Projection, Purpose, Snapshot
 from compact.errors import InvalidConfig, NotFound
 from compact.managers.goal_tracking import goals_by
 from compact.managers.state import ALL_MOVES, SessionState
@@ -79,10 +78,10 @@ def restore(state: SessionState, view: View, snapshot: Snapshot) -> None:
     projection = _projection(state, snapshot.projection_id)
     there = (snapshot.branch_id, snapshot.at, snapshot.goals)
 
-    def choose() -> dict[str, Any]:
-        is_here = there == (state.branch_id, len(state.history), state.goals)
-        begins = {} if is_here else on_new_branch(state, *there)
-        return {**begins, "projection": projection}
+    def choose() -> Destination:
+        if there == (state.branch_id, len(state.history), state.goals):
+            return Destination(state.branch_id, len(state.history), projection)
+        return on_new_branch(state, *there, projection)
 
     view.go("restore", choose)
     state.policy = policy
@@ -113,11 +112,8 @@ def branch_off(state: SessionState, view: View, at: int) -> Branch:
     if not 0 <= at <= len(state.history):
         raise NotFound(f"session {state.id!r} has {len(state.history)} messages, not {at}")
 
-    def choose() -> dict[str, Any]:
-        move = view.move_at(at)
-        projection = _projection(state, move.projection_id if move else None)
-        goals = goals_by(state, at, view.window.usable)
-        return {**on_new_branch(state, state.branch_id, at, goals), "projection": projection}
+    def choose() -> Destination:
+        return forked(view, state.branch_id, at)
 
     view.go("restore", choose)
     return state.store.branch(state.branch_id)
@@ -137,16 +133,31 @@ def context_at(view: View, length: int) -> ActiveContext:
     return fold.context()
 
 
+def forked(view: View, parent_id: str, at: int) -> Destination:
+    """A new branch that goes on from a position as it was then: its goals, and what was in force
+    for the window.
+    """
+    state = view.counted.state
+    move = view.move_at(at)
+    projection = _projection(state, move.projection_id if move else None)
+    goals = goals_by(state, at, view.window.usable)
+    return on_new_branch(state, parent_id, at, goals, projection)
+
+
 def on_new_branch(
-    state: SessionState, parent_id: str, at: int, goals: Sequence[Goal]
-) -> dict[str, Any]:
-    """What a step changes that begins a branch. It records the goals and the mode that the branch
-    begins with: its parent may get others at the same position later.
+    state: SessionState,
+    parent_id: str,
+    at: int,
+    goals: Sequence[Goal],
+    projection: Projection | None,
+) -> Destination:
+    """The beginning of a new branch. It records the goals and the mode that the branch begins with:
+    its parent may get others at the same position later.
     """
     branch = state.branch_from(parent_id, at)
     begins = GoalsSet(goals=tuple(goals)), ModeSet(mode=state.log.mode_at(at))
     changes = tuple(Change(branch_id=branch.id, at=at, what=what) for what in begins)
-    return {"branch_id": branch.id, "begins": branch, "at": at, "changes": changes}
+    return Destination(branch.id, at, projection, branch, changes)
 
 
 def undo(state: SessionState, view: View) -> Move:
@@ -158,7 +169,7 @@ def undo(state: SessionState, view: View) -> Move:
         NotFound: there is nothing to undo.
     """
 
-    def choose() -> dict[str, Any]:
+    def choose() -> Destination:
         done, _ = _places(state, view)
         if len(done) < 2:
             raise NotFound(_nothing("undo", state, view))
@@ -174,7 +185,7 @@ def redo(state: SessionState, view: View) -> Move:
         NotFound: nothing was undone, or something else came since.
     """
 
-    def choose() -> dict[str, Any]:
+    def choose() -> Destination:
         _, undone = _places(state, view)
         if not undone:
             raise NotFound(_nothing("redo", state, view))
@@ -195,12 +206,11 @@ Place = tuple[str, str | None]
 """A branch and the projection in force on it."""
 
 
-def _at(state: SessionState, place: Place) -> dict[str, Any]:
-    """What a step changes that leads to a place."""
+def _at(state: SessionState, place: Place) -> Destination:
+    """The newest position of a place."""
     branch_id, projection_id = place
     at = state.store.branch(branch_id).messages
-    projection = _projection(state, projection_id)
-    return {"branch_id": branch_id, "at": at, "projection": projection}
+    return Destination(branch_id, at, _projection(state, projection_id))
 
 
 def _places(state: SessionState, view: View) -> tuple[list[Place], list[Place]]:

@@ -8,7 +8,7 @@ messages, whatever the length of the history.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -22,7 +22,7 @@ from compact.core.context import ActiveContext
 from compact.core.events import Committed, ErrorRaised, TriggerDecision, WindowCapped
 from compact.core.goals import open_tasks
 from compact.core.plan import Plan
-from compact.core.sessions import Move, MoveKind, Projection, Step
+from compact.core.sessions import Destination, Move, MoveKind, Projection, Step
 from compact.errors import CannotFit, CompactError, Superseded, failing_at
 from compact.managers import drafts
 from compact.managers.background_draft import BackgroundDraft
@@ -442,15 +442,16 @@ class View:
     def _committed(self, ground: DraftBase, projection: Projection) -> Move:
         if ground != self.ground():
             raise Superseded(f"window {self.size}: the session changed in between")
-        state, step = self._state, self._step("compress", projection, projection.at)
+        state = self._state
+        there = Destination(state.branch_id, projection.at, projection)
+        step = self._step("compress", there)
         step = step.model_copy(update={"notes": self.counted.noted(projection)})
         with failing_at(COMMIT):
             return state.store.commit(step)
 
-    def go(self, kind: MoveKind, choose: Callable[[], Mapping[str, Any]]) -> Move:
-        """Put what `choose` says in force, in one transaction: a projection, and what else the step
-        changes, such as the branch. It is asked again where another move came in between, so what
-        it chooses by is what is there when it is stored.
+    def go(self, kind: MoveKind, choose: Callable[[], Destination]) -> Move:
+        """Go where `choose` says, in one transaction. It is asked again where another move came in
+        between, so what it chooses by is what is there when it is stored.
 
         Raises:
             Superseded: other writers were faster, again and again.
@@ -459,9 +460,8 @@ class View:
         with state.lock:
             for _ in range(MOST_ROUNDS):
                 self.reload()
-                step = self._step(kind, None, len(state.history))
                 try:
-                    move = state.store.commit(step.model_copy(update=choose()))
+                    move = state.store.commit(self._step(kind, choose()))
                 except Superseded:
                     continue
                 if move.branch_id != state.branch_id:
@@ -470,16 +470,17 @@ class View:
                 return move
         raise Superseded("other writers changed this session faster, again and again")
 
-    def _step(self, kind: MoveKind, projection: Projection | None, at: int) -> Step:
-        state = self._state
+    def _step(self, kind: MoveKind, to: Destination) -> Step:
         return Step(
             kind=kind,
-            session_id=state.id,
-            branch_id=state.branch_id,
+            session_id=self._state.id,
+            branch_id=to.branch_id,
             window=self.size,
             base=self._base,
-            at=at,
-            projection=projection,
+            at=to.at,
+            projection=to.projection,
+            begins=to.begins,
+            changes=to.changes,
             forget=(f"{drafts.PREFIX}{self.size}",),
         )
 
