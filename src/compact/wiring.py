@@ -375,7 +375,7 @@ def emitter(listener: Callable[[Event], None] | None, *, session_id: str = "") -
     bus.subscribe(listener)
     if not session_id:
         return bus.emit
-    return lambda event: bus.emit(replace(event, session_id=session_id))
+    return lambda event: bus.emit(event.model_copy(update={"session_id": session_id}))
 
 
 def nobody(_: Event) -> None:

@@ -61,7 +61,7 @@ class Proposal:
     def tell(self, emit: Emit) -> None:
         """Say what was done, once it is in force."""
         for event in self.news:
-            emit(replace(event, at=clock_and_ids.now()))
+            emit(event.model_copy(update={"at": clock_and_ids.now()}))
 
     @property
     def checkpoints(self) -> tuple[Checkpoint, ...]:

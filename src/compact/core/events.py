@@ -5,9 +5,11 @@ Each has a name, a time and a session id; counts are messages or tokens as the f
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any, ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_snake
 
 from compact.core import clock_and_ids
 
@@ -15,25 +17,29 @@ Stage = Literal["identify", "prepare", "summarize", "checkpoint", "update", "val
 STAGES: tuple[Stage, ...] = ("identify", "prepare", "summarize", "checkpoint", "update", "validate")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
-    """What every event carries."""
+class Event(BaseModel):
+    """What every event carries. Its name is that of its class, where it gives no other."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: ClassVar[str] = "compact.event"
     session_id: str = ""
-    at: datetime = field(default_factory=clock_and_ids.now)
+    at: datetime = Field(default_factory=clock_and_ids.now)
+
+    def __init_subclass__(cls, **settings: Any) -> None:  # noqa: ANN401 - pydantic's own
+        super().__init_subclass__(**settings)
+        if "name" not in vars(cls):
+            cls.name = f"compact.{to_snake(cls.__name__)}"
 
     def as_dict(self) -> dict[str, Any]:
         """The event as plain JSON values."""
-        body = {k: v.isoformat() if isinstance(v, datetime) else v for k, v in asdict(self).items()}
+        body = {k: v.isoformat() if isinstance(v, datetime) else v for k, v in self}
         return {"name": self.name, **body}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TokenEstimate(Event):
     """A prompt was counted."""
 
-    name: ClassVar[str] = "compact.token_estimate"
     tokens: int
     limit: int
     messages: int
@@ -43,31 +49,25 @@ class TokenEstimate(Event):
     """Whether all messages were counted; else counting stopped above the limit."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TriggerDecision(Event):
     """Whether to compress was decided."""
 
-    name: ClassVar[str] = "compact.trigger_decision"
     triggered: bool
     tokens: int
     trigger: int
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class StageStarted(Event):
     """A stage of the pipeline begins; `done` is the share of the work behind it, 0 to 1."""
 
-    name: ClassVar[str] = "compact.stage_started"
     stage: Stage
     done: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class StoryAsked(Event):
     """A model is asked for a story, or for a part of one."""
 
-    name: ClassVar[str] = "compact.story_asked"
     model: str
     part: int
     """Which part, counted from 1; the last one puts the others together."""
@@ -78,11 +78,9 @@ class StoryAsked(Event):
     """Seconds that it may take together; None where nobody gives it up."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SummaryCreated(Event):
     """A checkpoint was made."""
 
-    name: ClassVar[str] = "compact.summary_created"
     checkpoint_id: str
     messages: int
     source_tokens: int | None
@@ -91,21 +89,17 @@ class SummaryCreated(Event):
     level: str = "detailed"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SummaryReplaced(Event):
     """A summary was refused or never came; another one stands in for it."""
 
-    name: ClassVar[str] = "compact.summary_replaced"
     made_by: str
     """Who wrote the one that stands in."""
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PrunedMessages(Event):
     """Messages left the active context or were shortened in it."""
 
-    name: ClassVar[str] = "compact.pruned_messages"
     covered: int
     masked: int
     clipped: int
@@ -114,7 +108,6 @@ class PrunedMessages(Event):
     tokens_after: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorRaised(Event):
     """A compression failed, the summarizer that was to write for it, or the note of what a model
     said of the goals; the history, and what is in force, stay as they were.
@@ -135,27 +128,22 @@ class ErrorRaised(Event):
         return cls(stage=stage, error=type(error).__name__, message=str(error), serves=serves)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Committed(Event):
     """A compression was put in force."""
 
-    name: ClassVar[str] = "compact.committed"
     move: int
     """The number of the move in its store."""
     window: int
     checkpoints: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DraftDropped(Event):
     """A compression that somebody began and never ended was found, and dropped."""
 
-    name: ClassVar[str] = "compact.draft_dropped"
     window: int
     since: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class EmergencyRung(Event):
     """One rung of the emergency ladder, measured."""
 
@@ -169,41 +157,33 @@ class EmergencyRung(Event):
     """Tokens the prompt may have."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class BreakerOpened(Event):
     """The summarizer failed again and again; it is left alone for a while."""
 
-    name: ClassVar[str] = "compact.breaker_opened"
     failures: int
     until: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class WindowCapped(Event):
     """A window is smaller than was asked for, because a provider said so: now, or in an earlier
     life of the session.
     """
 
-    name: ClassVar[str] = "compact.window_capped"
     asked: int
     size: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RatioLearned(Event):
     """A provider reported what a prompt cost; counts are corrected by it."""
 
-    name: ClassVar[str] = "compact.ratio_learned"
     counted: int
     reported: int
     ratio: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class BranchTaken(Event):
     """A list that was sent whole left the history before its end; it goes on as a branch."""
 
-    name: ClassVar[str] = "compact.branch_taken"
     branch_id: str
     known: int
     """Messages of the history that it goes on from."""
@@ -216,11 +196,9 @@ class BranchTaken(Event):
     it has no place in this history and is kept as what it says."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelAskedAgain(Event):
     """A model did not answer in a way that can be used; it is asked once more."""
 
-    name: ClassVar[str] = "compact.model_asked_again"
     model: str
     attempt: int
     """How many times it was asked so far."""
@@ -229,51 +207,41 @@ class ModelAskedAgain(Event):
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelReplaced(Event):
     """A model did not answer; another one is asked in its place."""
 
-    name: ClassVar[str] = "compact.model_replaced"
     model: str
     by: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DraftMade(Event):
     """A compression was drafted in the background; it is put in force at the trigger."""
 
-    name: ClassVar[str] = "compact.draft_made"
     window: int
     tokens: int
     """Tokens of the context that it would make."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelChanged(Event):
     """The session goes on with another model or another window."""
 
-    name: ClassVar[str] = "compact.model_changed"
     model: str
     window: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolsWithdrawn(Event):
     """A model cannot call tools after all; it is asked without them from now on."""
 
-    name: ClassVar[str] = "compact.tools_withdrawn"
     model: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PromptOverBudget(Event):
     """A part has no room in the system prompt of a window's tier: it is left out of the assembled
     one; the caller's own words are sent whole.
     """
 
-    name: ClassVar[str] = "compact.prompt_over_budget"
     window: int
     part: str
     """What it is, such as `Skill sailing`; the caller's own words are the part `system prompt`."""
@@ -285,22 +253,18 @@ class PromptOverBudget(Event):
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class GoalsChanged(Event):
     """A model's answer changed the goals by its markers (`core.markers`)."""
 
-    name: ClassVar[str] = "compact.goals_changed"
     changes: tuple[str, ...]
     """The markers that were heeded, as lines."""
     left_out: tuple[str, ...] = ()
     """The markers that were not, each with the reason."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TrustFaded(Event):
     """A session was compressed so often that a model of its size may have lost track."""
 
-    name: ClassVar[str] = "compact.trust_faded"
     window: int
     compressions: int
     score: float
