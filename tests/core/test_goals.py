@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from compact.core.goals import Artifact, Decision, Goal, Subtask, goals_message, open_tasks
-from compact.core.markers import TaskMarker, markers_in
+from compact.core.markers import markers_in
 from compact.core.own_text import keyed
 from compact.core.progress import (
     MOST_ARTIFACTS,
@@ -170,7 +170,7 @@ def test_markers_bring_a_goal_on():
 def test_what_is_meant_is_found_by_its_words(known, said, is_same):
     """FR-15: the same words, whatever their case, spaces and final marks; else another entry."""
     goal = ROOF.model_copy(update={"subtasks": (Subtask(text=known),)})
-    (found,) = progress((goal,), [TaskMarker(said, "completed")]).goals
+    (found,) = progress((goal,), [Subtask(text=said, status="completed")]).goals
     assert (len(found.subtasks) == 1) is is_same
     assert found.subtasks[0].status == ("completed" if is_same else "pending")
 

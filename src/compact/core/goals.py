@@ -12,12 +12,14 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from compact.core import clock_and_ids
-from compact.core.markers import Action, Priority, SubtaskStatus
 from compact.core.messages import Message, MessageMetadata
 from compact.core.own_text import OwnText
 from compact.errors import InvalidArgument
 
 GoalStatus = Literal["active", "paused", "done", "dropped"]
+SubtaskStatus = Literal["pending", "in_progress", "completed", "blocked"]
+Action = Literal["created", "modified", "deleted"]
+Priority = Literal["high", "medium", "low"]
 
 SHOWN_DONE, SHOWN_DECISIONS, SHOWN_ARTIFACTS, SHOWN_NEXT = 5, 12, 12, 3
 """How many of each kind a prompt shows of one goal, the newest; open subtasks are all shown."""

@@ -18,15 +18,12 @@ What a marker does to the goals lives in `core.progress`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, assert_never, cast
 
+from compact.core.characters import carried
+from compact.core.goals import Action, Artifact, Decision, Priority, Subtask, SubtaskStatus
 from compact.core.passages import own_lines
-
-SubtaskStatus = Literal["pending", "in_progress", "completed", "blocked"]
-Action = Literal["created", "modified", "deleted"]
-Priority = Literal["high", "medium", "low"]
 
 LONGEST = 300
 """Letters of a marker's line at most: a longer one is prose, and no marker."""
@@ -42,41 +39,10 @@ class GoalMarker:
 
 @dataclass(frozen=True, slots=True)
 class EndMarker:
-    """A goal was reached; without words, the newest."""
+    """A goal was reached, or has to wait; without words, the newest."""
 
     text: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class PauseMarker:
-    """The newest goal has to wait."""
-
-
-@dataclass(frozen=True, slots=True)
-class TaskMarker:
-    """A step towards a goal, and how far it is."""
-
-    text: str
-    status: SubtaskStatus = "pending"
-    note: str = ""
-    """What blocks it."""
-
-
-@dataclass(frozen=True, slots=True)
-class DecisionMarker:
-    """Something was decided; what is locked is not to be decided again."""
-
-    text: str
-    locked: bool = False
-    reason: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class ArtifactMarker:
-    """A file was made, changed or removed."""
-
-    path: str
-    action: Action
+    status: Literal["done", "paused"] = "done"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +52,8 @@ class NextMarker:
     text: str
 
 
-Marker: TypeAlias = (
-    GoalMarker | EndMarker | PauseMarker | TaskMarker | DecisionMarker | ArtifactMarker | NextMarker
-)
+Marker: TypeAlias = GoalMarker | EndMarker | NextMarker | Subtask | Decision | Artifact
+"""What a step, a decision or a file marks is what its goal holds of it."""
 
 _TAG = re.compile(r"\[(?i:goal|checkpoint|decision|artifact|next)\]")
 _WORDS = ("NEW_GOAL", "CHECKPOINT", "DECISION", "ARTIFACT", "GOAL_COMPLETE", "GOAL_PAUSE")
@@ -134,21 +99,14 @@ def marked_lines(text: str) -> list[tuple[str, Marker]]:
     """The lines of a text that are markers, each with its marker, in order."""
     if not _may_hold(text):
         return []
-    return [(line, marker) for line, marker in _lines(text) if marker is not None]
+    lines = ((line, _marker(line)) for line, is_own in own_lines(text) if is_own)
+    return [(line, marker) for line, marker in lines if marker is not None]
 
 
 def stands_in(line: str, text: str) -> bool:
     """Whether a text holds a marker's line, whatever stands around it."""
     words = " ".join(line.strip(" \t\r*_`#+-•").split())
     return _may_hold(text) and words in " ".join(text.split())
-
-
-def without_markers(text: str) -> str:
-    """The text as it is shown to a person: the lines that are markers left out."""
-    if not _may_hold(text):
-        return text
-    kept = [line for line, marker in _lines(text) if marker is None]
-    return re.sub(r"\n{3,}", "\n\n", "\n".join(kept)).strip("\n")
 
 
 def marker_line(marker: Marker) -> str:
@@ -158,18 +116,18 @@ def marker_line(marker: Marker) -> str:
             return f"[GOAL] {text}"
         case GoalMarker(text, priority):
             return f"NEW_GOAL: {text} | {priority}"
+        case EndMarker(status="paused"):
+            return "GOAL_PAUSE"
         case EndMarker(text):
             return f"GOAL_COMPLETE: {text}".strip()
-        case PauseMarker():
-            return "GOAL_PAUSE"
-        case TaskMarker(text, status, note):
+        case Subtask(text=text, status=status, note=note):
             why = f": {note}" if note else ""
             return f"[CHECKPOINT] {text} - {status.replace('_', '-').upper()}{why}"
-        case DecisionMarker(text, locked, reason) if reason:
+        case Decision(text=text, locked=locked, reason=reason) if reason:
             return f"DECISION{'_LOCKED' * locked}: {text} | {reason}"
-        case DecisionMarker(text, locked):
+        case Decision(text=text, locked=locked):
             return f"[DECISION] {text} - {'LOCKED' if locked else 'UNLOCKED'}"
-        case ArtifactMarker(path, action):
+        case Artifact(path=path, action=action):
             return f"[ARTIFACT] {action.capitalize()} {path}"
         case NextMarker(text):
             return f"[NEXT] {text}"
@@ -182,20 +140,14 @@ def _may_hold(text: str) -> bool:
     return _TAG.search(text) is not None or any(word in text for word in _WORDS)
 
 
-def _lines(text: str) -> Iterator[tuple[str, Marker | None]]:
-    """The lines of a text, each with the marker that it is."""
-    for line, is_own in own_lines(text):
-        yield line, _marker(line) if is_own else None
-
-
 def _marker(line: str) -> Marker | None:
-    found = _LINE.match(line) if len(line) <= LONGEST else None
+    found = _LINE.match(carried(line)) if len(line) <= LONGEST else None
     if found is None:
         return None
     if bare := found["bare"]:
         if found["rest"].strip(" \t\r*_`.:"):
             return None
-        return PauseMarker() if bare == "GOAL_PAUSE" else EndMarker()
+        return EndMarker(status="paused" if bare == "GOAL_PAUSE" else "done")
     rest = " ".join(found["rest"].split())
     around = found["around"]
     if around and not found["after"]:
@@ -215,12 +167,11 @@ def _tagged(tag: str, rest: str) -> Marker | None:
         case "checkpoint":
             return _task(rest)
         case "decision":
-            locked = _LOCK.fullmatch(rest)
-            if locked is None:
-                return DecisionMarker(rest)
-            return DecisionMarker(
-                locked["text"], not (locked["lock"] or locked["bare"]).lower().startswith("un")
-            )
+            found = _LOCK.fullmatch(rest)
+            if found is None:
+                return Decision(text=rest)
+            is_open = (found["lock"] or found["bare"]).lower().startswith("un")
+            return Decision(text=found["text"], locked=not is_open)
         case "artifact":
             return _artifact(rest)
         case _:
@@ -241,24 +192,24 @@ def _worded(word: str, rest: str) -> Marker | None:
         case "GOAL_COMPLETE":
             return EndMarker(rest)
         case _:
-            return DecisionMarker(text, word == "DECISION_LOCKED", more)
+            return Decision(text=text, locked=word == "DECISION_LOCKED", reason=more)
 
 
-def _task(rest: str) -> TaskMarker:
+def _task(rest: str) -> Subtask:
     found = _STATUS.fullmatch(rest) or _BARE_STATUS.fullmatch(rest)
     if found is None:
-        return TaskMarker(rest)
+        return Subtask(text=rest)
     named = found.groupdict()
     statuses: tuple[SubtaskStatus, ...] = ("completed", "in_progress", "pending", "blocked")
     status = next(each for each in statuses if named[each])
-    return TaskMarker(found["text"], status, named.get("note") or "")
+    return Subtask(text=found["text"], status=status, note=named.get("note") or "")
 
 
-def _artifact(rest: str) -> ArtifactMarker | None:
+def _artifact(rest: str) -> Artifact | None:
     found = _ACTION.fullmatch(rest)
     if found is None:
         return None
     path = found["path"].strip("`*\"' ")
     action = found["action"].lower()
     first = {"changed": "m", "removed": "d", "remove": "d"}.get(action, action[0])
-    return ArtifactMarker(path, _ACTIONS[first]) if path else None
+    return Artifact(path=path, action=_ACTIONS[first]) if path else None

@@ -14,17 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeVar, assert_never
 
 from compact.core.goals import Artifact, Decision, Goal, Subtask
-from compact.core.markers import (
-    ArtifactMarker,
-    DecisionMarker,
-    EndMarker,
-    GoalMarker,
-    Marker,
-    NextMarker,
-    PauseMarker,
-    TaskMarker,
-    marker_line,
-)
+from compact.core.markers import EndMarker, GoalMarker, Marker, NextMarker, marker_line
 
 MOST_MADE, MOST_ENDED = 5, 20
 """Active goals that a model set, and others of it that are kept."""
@@ -83,15 +73,13 @@ def apply(goals: tuple[Goal, ...], marker: Marker) -> tuple[Goal, ...]:
     match marker:
         case GoalMarker():
             return _set(goals, marker)
-        case EndMarker(text):
-            return _with(goals, _own(goals, text), status="done")
-        case PauseMarker():
-            return _with(goals, _own(goals, ""), status="paused")
-        case TaskMarker():
+        case EndMarker(text, status):
+            return _with(goals, _own(goals, text), status=status)
+        case Subtask():
             return _task(goals, marker)
-        case DecisionMarker():
+        case Decision():
             return _decided(goals, marker)
-        case ArtifactMarker():
+        case Artifact():
             return _touched(goals, marker)
         case NextMarker(text):
             at = _newest(goals)
@@ -163,7 +151,7 @@ def _size(goals: Sequence[Goal]) -> int:
 # --- what belongs to a goal -----------------------------------------------------------------------
 
 
-def _task(goals: tuple[Goal, ...], marker: TaskMarker) -> tuple[Goal, ...]:
+def _task(goals: tuple[Goal, ...], marker: Subtask) -> tuple[Goal, ...]:
     active = _active(goals)
     places = [(i, j) for i in active for j in range(len(goals[i].subtasks))]
     found = _found(marker.text, [goals[i].subtasks[j].text for i, j in places])
@@ -176,12 +164,12 @@ def _task(goals: tuple[Goal, ...], marker: TaskMarker) -> tuple[Goal, ...]:
         return _moved(goals, *places[found], marker)
     if named is not None and marker.status != "blocked":  # to do, or begun: as every active goal
         return goals
-    tasks = [*goals[at].subtasks, Subtask(**_fields(marker))]
+    tasks = [*goals[at].subtasks, marker]
     kept = _bounded(tasks, MOST_SUBTASKS, lambda task: task.status == "completed")
     return _with(goals, at, subtasks=kept)
 
 
-def _moved(goals: tuple[Goal, ...], at: int, number: int, marker: TaskMarker) -> tuple[Goal, ...]:
+def _moved(goals: tuple[Goal, ...], at: int, number: int, marker: Subtask) -> tuple[Goal, ...]:
     """The goals after what a marker says of a known subtask."""
     tasks = list(goals[at].subtasks)
     if marker.status == "pending":
@@ -193,11 +181,7 @@ def _moved(goals: tuple[Goal, ...], at: int, number: int, marker: TaskMarker) ->
     return _with(goals, at, subtasks=tuple(tasks))
 
 
-def _fields(marker: TaskMarker) -> dict[str, str]:
-    return {"text": marker.text, "status": marker.status, "note": marker.note}
-
-
-def _decided(goals: tuple[Goal, ...], marker: DecisionMarker) -> tuple[Goal, ...]:
+def _decided(goals: tuple[Goal, ...], marker: Decision) -> tuple[Goal, ...]:
     places = [(i, j) for i in _active(goals) for j in range(len(goals[i].decisions))]
     found = _found(marker.text, [goals[i].decisions[j].text for i, j in places])
     if found is not None:
@@ -211,22 +195,20 @@ def _decided(goals: tuple[Goal, ...], marker: DecisionMarker) -> tuple[Goal, ...
         decisions[number] = known.model_copy(update={"locked": locked, "reason": reason})
         return _with(goals, at, decisions=tuple(decisions))
     at = _newest(goals)
-    new = Decision(text=marker.text, locked=marker.locked, reason=marker.reason)
-    kept = _bounded([*goals[at].decisions, new], MOST_DECISIONS, lambda each: not each.locked)
+    kept = _bounded([*goals[at].decisions, marker], MOST_DECISIONS, lambda each: not each.locked)
     return _with(goals, at, decisions=kept)
 
 
-def _touched(goals: tuple[Goal, ...], marker: ArtifactMarker) -> tuple[Goal, ...]:
+def _touched(goals: tuple[Goal, ...], marker: Artifact) -> tuple[Goal, ...]:
     at = next(
         (i for i in _active(goals) if any(f.path == marker.path for f in goals[i].artifacts)),
         _newest(goals),
     )
     before = [file for file in goals[at].artifacts if file.path == marker.path]
-    new = Artifact(path=marker.path, action=marker.action)
-    if before and before[0].action == "created" and marker.action == "modified":
-        new = before[0]
+    is_new = before and before[0].action == "created" and marker.action == "modified"
     others = [file for file in goals[at].artifacts if file.path != marker.path]
-    return _with(goals, at, artifacts=(*others, new)[-MOST_ARTIFACTS:])
+    files = (*others, before[0] if is_new else marker)
+    return _with(goals, at, artifacts=files[-MOST_ARTIFACTS:])
 
 
 def _bounded(items: list[T], most: int, may_go: Callable[[T], bool]) -> tuple[T, ...]:
