@@ -10,7 +10,6 @@ from compact.core.provider_rules import (
     ANTHROPIC,
     OPENAI_CHAT,
     OPENAI_RESPONSES,
-    STRICT_TEMPLATE,
     violations,
 )
 from tests import checker, strategies
@@ -48,14 +47,6 @@ CASES = [
     ("an assistant first", [WORDS, TEXT], OPENAI_CHAT, True),
     ("an assistant first", [WORDS, TEXT], ANTHROPIC, False),
     ("two of a person", [TEXT, TEXT, WORDS], ANTHROPIC, True),
-    ("two of a person", [TEXT, TEXT, WORDS], STRICT_TEMPLATE, False),
-    ("in turns", [TEXT, WORDS, TEXT], STRICT_TEMPLATE, True),
-    (
-        "a system prompt between",
-        [TEXT, {"role": "system", "content": "x"}, WORDS],
-        STRICT_TEMPLATE,
-        True,
-    ),
 ]
 
 

@@ -12,52 +12,37 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Literal
 
 from compact.core.messages import SYSTEM_ROLES, Message, Thinking, ToolResult
 
 
 @dataclass(frozen=True, slots=True)
 class ProviderRules:
-    """One provider's demands.
+    """One provider's demands."""
 
-    `alternation`: `free` (any order of roles), `combined` (neighbours of one role are joined by the
-    provider), `strict` (refused). `first`: the role the first message after the system prompt must
-    have, or None. `results_adjacent`: results come directly after the message that called.
-    `results_lead`: within a message, results stand before other parts. `has_items`: calls, results
-    and reasoning are items of their own, and reasoning is followed by an item of the same reply.
-    """
-
-    name: str
-    alternation: Literal["free", "combined", "strict"]
-    first: Literal["user"] | None
-    results_adjacent: bool
-    results_lead: bool
+    results_adjacent: bool = True
+    """Results come directly after the message that called."""
+    has_turns: bool = False
+    """Neighbours of one role are joined to a turn; the user's is the first one, and in a turn
+    results stand before everything else."""
     has_items: bool = False
+    """Calls, results and reasoning are items of their own, and reasoning is followed by an item of
+    the same reply."""
 
 
-OPENAI_CHAT = ProviderRules("openai_chat", "free", None, results_adjacent=True, results_lead=False)
-OPENAI_RESPONSES = ProviderRules(
-    "openai_responses",
-    "free",
-    None,
-    results_adjacent=False,
-    results_lead=False,
-    has_items=True,
-)
-OLLAMA = ProviderRules("ollama", "free", None, results_adjacent=True, results_lead=False)
-ANTHROPIC = ProviderRules("anthropic", "combined", "user", results_adjacent=True, results_lead=True)
-STRICT_TEMPLATE = ProviderRules(
-    "strict_template", "strict", "user", results_adjacent=True, results_lead=False
-)
-"""Chat templates of several open models refuse two neighbours of one role."""
+OPENAI_CHAT = ProviderRules()
+"""Ollama's, too."""
+OPENAI_RESPONSES = ProviderRules(results_adjacent=False, has_items=True)
+ANTHROPIC = ProviderRules(has_turns=True)
 
 
 def violations(messages: Sequence[Message], rules: ProviderRules) -> list[str]:
     """Every demand of the provider that the list breaks, in words; empty when it may be sent."""
-    found = [*_pairing(messages, rules), *_order_of_roles(messages, rules)]
-    if rules.results_lead:
+    found = _pairing(messages, rules)
+    if rules.has_turns:
+        first = next(((i, m) for i, m in enumerate(messages) if m.role not in SYSTEM_ROLES), None)
+        if first and first[1].role != "user":
+            found.append(f"message {first[0]}: the first message must be the user's")
         found += [
             f"message {i}: a tool result stands after other content"
             for i, m in enumerate(messages)
@@ -94,18 +79,6 @@ def _late_result(message: Message) -> bool:
     return kinds != sorted(kinds, reverse=True)
 
 
-def _order_of_roles(messages: Sequence[Message], rules: ProviderRules) -> list[str]:
-    found: list[str] = []
-    talk = [(i, m) for i, m in enumerate(messages) if m.role not in SYSTEM_ROLES]
-    if rules.first and talk and talk[0][1].role != rules.first:
-        found.append(f"message {talk[0][0]}: the first message must be the {rules.first}'s")
-    if rules.alternation == "strict":
-        for (_, before), (i, m) in pairwise(talk):
-            if before.role == m.role and m.role != "tool":
-                found.append(f"message {i}: two neighbours have the role {m.role}")
-    return found
-
-
 def _pairing(messages: Sequence[Message], rules: ProviderRules) -> list[str]:
     found: list[str] = []
     waiting: list[tuple[str, int]] = []
@@ -117,7 +90,7 @@ def _pairing(messages: Sequence[Message], rules: ProviderRules) -> list[str]:
                 found.append(f"message {i}: tool result {result.call_id!r} answers no open call")
             else:
                 waiting.remove(answered)
-        same_turn = rules.alternation == "combined" and i and messages[i - 1].role == m.role
+        same_turn = rules.has_turns and i and messages[i - 1].role == m.role
         if waiting and rules.results_adjacent and not results and not same_turn:
             found += [f"message {c}: call {x!r} is not answered at once" for x, c in waiting]
             waiting.clear()

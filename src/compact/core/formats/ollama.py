@@ -38,7 +38,7 @@ from compact.core.messages import (
     ToolCall,
     ToolResult,
 )
-from compact.core.provider_rules import OLLAMA
+from compact.core.provider_rules import OPENAI_CHAT
 from compact.core.tokens import OLLAMA_FRAMING
 from compact.errors import InvalidMessage
 
@@ -54,7 +54,7 @@ class Ollama(WireFormat):
 
     name = NAME
     roles = ("user", "assistant", "system", "tool")
-    rules = OLLAMA
+    rules = OPENAI_CHAT
     framing = OLLAMA_FRAMING
     tokenizer = "chars"
 
