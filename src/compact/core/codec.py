@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import orjson
 
@@ -20,16 +20,10 @@ from compact.core.formats.known import format_named
 from compact.core.given import plain
 from compact.core.messages import (
     NO_METADATA,
-    Image,
     Message,
     MessageMetadata,
-    Opaque,
     Part,
     Raw,
-    Refusal,
-    Text,
-    Thinking,
-    ToolCall,
     ToolResult,
 )
 from compact.errors import InvalidMessage
@@ -51,14 +45,8 @@ _HERE = 0
 """Stands in a stored dictionary where its text was taken out: JSON's 0 is no content."""
 _PLACES = {"w": "", "x": "", "p": ".content", "c": ".content", "m": ".metadata"}
 """Key of a payload → where that stands in a message."""
-_PARTS: Mapping[str, type] = {
-    "text": Text,
-    "thinking": Thinking,
-    "image": Image,
-    "tool_call": ToolCall,
-    "tool_result": ToolResult,
-    "refusal": Refusal,
-    "opaque": Opaque,
+_PARTS: Mapping[str, type[Part]] = {
+    str(f.default): each for each in get_args(Part) for f in fields(each) if f.name == "type"
 }
 
 
@@ -105,18 +93,15 @@ def encode(message: Message, path: str = "message") -> Encoded:
 
 
 def _extras(message: Message) -> dict[str, Any]:
-    extras: dict[str, Any] = {}
-    if message.metadata is not NO_METADATA and message.metadata != NO_METADATA:
-        extras["m"] = message.metadata.model_dump(exclude_defaults=True)
-    if message.name is not None:
-        extras["n"] = message.name
-    if message.reply_id is not None:
-        extras["r"] = message.reply_id
-    if message.token_count is not None:
-        extras["t"] = message.token_count
-    if message.edited:
-        extras["e"] = True
-    return extras
+    is_plain = message.metadata is NO_METADATA or message.metadata == NO_METADATA
+    extras = {
+        "m": None if is_plain else message.metadata.model_dump(exclude_defaults=True),
+        "n": message.name,
+        "r": message.reply_id,
+        "t": message.token_count,
+        "e": message.edited or None,
+    }
+    return {k: v for k, v in extras.items() if v is not None}
 
 
 def _is_told_by_wire(message: Message) -> bool:
@@ -155,7 +140,7 @@ def decode(
 ) -> Message:
     """The message of what `encode` gave, and of what it left out."""
     body = load(payload)
-    wire, format_name = body.get("w"), body.get("f")
+    wire, format_name, metadata = body.get("w"), body.get("f"), body.get("m")
     said: str | tuple[Part, ...]
     if wire is not None:
         if content is not None:
@@ -175,17 +160,13 @@ def decode(
         timestamp=timestamp,
         token_count=body.get("t"),
         importance_score=importance_score,
-        metadata=_metadata_of(body.get("m")),
+        metadata=MessageMetadata.model_validate(metadata) if metadata else NO_METADATA,
         name=body.get("n"),
         reply_id=body.get("r"),
         wire=body.get("x") if wire is None else wire,
         wire_format=format_name,
         edited=body.get("e", False),
     )
-
-
-def _metadata_of(value: Mapping[str, Any] | None) -> MessageMetadata:
-    return NO_METADATA if value is None else MessageMetadata.model_validate(value)
 
 
 def encode_whole(message: Message) -> dict[str, Any]:

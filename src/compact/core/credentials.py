@@ -87,20 +87,15 @@ class Shape:
 
     def places(self, text: str, hint: str) -> Iterator[Place]:
         """Where such secrets stand that begin with the hint."""
+        group = 1 if self.pattern.groups else 0
         start = text.find(hint)
         while start >= 0:
             after = start + len(hint)
-            for place in self.place(text, start):
-                yield place
-                after = max(after, place.end)
+            found = self.pattern.match(text, max(0, start - self.lead))
+            if found and self.check(found[group]) and self._follows(text, start):
+                yield Place(found.start(group), found.end(group), self.kind)
+                after = max(after, found.end(group))
             start = text.find(hint, after)
-
-    def place(self, text: str, start: int) -> Iterator[Place]:
-        """Such a secret, if one stands where the hint does."""
-        found = self.pattern.match(text, max(0, start - self.lead))
-        group = 1 if self.pattern.groups else 0
-        if found and self.check(found[group]) and self._follows(text, start):
-            yield Place(found.start(group), found.end(group), self.kind)
 
     def _follows(self, text: str, start: int) -> bool:
         if not self.behind:

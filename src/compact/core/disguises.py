@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
 from compact.core.credentials import Place
-from compact.core.redaction import Known, Redacted, Secret, find_secrets
+from compact.core.redaction import Known, Redacted, Secret, find_secrets, without
 
 SHORTEST = 8
 """Letters and digits of a secret from which it is looked for between other marks."""
@@ -26,17 +26,11 @@ def undisguised(text: str, known: Mapping[str, str]) -> Redacted:
     `known` are secrets and their kinds (`redaction.secrets_of`); those that are told by their look
     are found in coded form as well.
     """
-    places = sorted((*_spelled(text, known), *_coded(text, known)))
-    pieces: list[str] = []
-    found: list[Secret] = []
-    end = 0
-    for place in places:
-        if place.start < end:
-            continue
-        pieces += text[end : place.start], f"[redacted: {place.kind}]"
-        found.append(Secret(place.kind, place.end - place.start))
-        end = place.end
-    return Redacted("".join((*pieces, text[end:])), tuple(found))
+    apart: list[Place] = []
+    for place in sorted((*_spelled(text, known), *_coded(text, known))):
+        if not apart or place.start >= apart[-1].end:
+            apart.append(place)
+    return Redacted(without(text, apart), tuple(map(Secret.at, apart)))
 
 
 def _spelled(text: str, known: Mapping[str, str]) -> Iterator[Place]:

@@ -25,23 +25,10 @@ MOST_TRIED = 50
 """Lines of one text that are tried as the beginning of JSON."""
 
 _OUTPUT = frozenset(
-    [
-        "output",
-        "outputs",
-        "result",
-        "results",
-        "response",
-        "responses",
-        "observation",
-        "observations",
-        "return",
-        "returns",
-        "returncode",
-        "stdout",
-        "stderr",
-        "error",
-        "errors",
-    ]
+    (  # noqa: SIM905
+        "output outputs result results response responses observation observations return returns "
+        "returncode stdout stderr error errors"
+    ).split()
 )
 """What tools give: a tag whose name ends so is a tool's."""
 _MAY_BE_OUTPUT = re.compile(r"tool|function|command|<\||" + "|".join(_OUTPUT), re.IGNORECASE)

@@ -32,6 +32,11 @@ class Secret(NamedTuple):
     kind: str
     length: int
 
+    @classmethod
+    def at(cls, place: Place) -> Secret:
+        """The one that stands there."""
+        return cls(place.kind, place.end - place.start)
+
 
 class Redacted(NamedTuple):
     """A text without its secrets, and what was taken out, in the order of the text."""
@@ -86,7 +91,7 @@ def redact(text: str, known: Mapping[str, str] | None = None) -> Redacted:
     for _ in range(8):  # once more after a find: its neighbours changed
         if not (places := find_secrets(text, known)):
             break
-        found += [Secret(place.kind, place.end - place.start) for place in places]
+        found += map(Secret.at, places)
         text = without(text, places)
     return Redacted(text, tuple(found))
 

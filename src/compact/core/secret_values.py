@@ -189,14 +189,14 @@ def is_random(value: str) -> bool:
     share = changes / len(value)
     if _HEX.fullmatch(value) or not _SMALL.search(value):
         return changes > 1 and share >= _UPPER_CHANGES
-    if not _DIGIT.search(value) or (_REFERENCE.fullmatch(value) and not _is_mixed(value)):
+    if not _DIGIT.search(value) or _is_name(value):
         return share >= _LETTER_CHANGES
     return changes >= _LEAST_CHANGES and share >= _CHANGES
 
 
-def _is_mixed(value: str) -> bool:
-    """Whether digits stand inside its words, as they do in no name in code."""
-    return _DIGIT_INSIDE.search(value) is not None
+def _is_name(value: str) -> bool:
+    """Whether it may be a name in code: no digits stand inside its words."""
+    return _REFERENCE.fullmatch(value) is not None and not _DIGIT_INSIDE.search(value)
 
 
 def is_key(value: str) -> bool:
@@ -224,10 +224,8 @@ def is_marked(value: str) -> bool:
 
 
 def _is_code(value: str) -> bool:
-    """Whether it may be a name in code."""
-    if _REFERENCE.fullmatch(value) and not _is_mixed(value):
-        return True
-    return _has_code_word(value)
+    """Whether it may be a name in code, or holds a word of one."""
+    return _is_name(value) or _has_code_word(value)
 
 
 def _has_code_word(value: str) -> bool:
@@ -282,7 +280,7 @@ def is_strong_password(value: str, *, is_glued: bool) -> bool:
     """Whether it can be nothing but a password, not a name with a number: where its own name may
     be the end of another word.
     """
-    if value.isdigit() or (_REFERENCE.fullmatch(value) and not _is_mixed(value)):
+    if value.isdigit() or _is_name(value):
         return False
     return not (is_glued and (_NUMBERED.fullmatch(value) or _COUNTED.search(value)))
 
