@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from compact import ContextManager, compress, wiring
 from compact.core.parameters import billions_in
-from compact.core.profiles import Profile, profile_of, shipped, window_of
+from compact.core.profiles import Profile, profile_of, shipped
 from compact.core.tool_support import ToolSupport
 from compact.errors import InvalidConfig, UnknownModel
 from compact.providers.tokenizers import NAMES, tokenizer_of_model
@@ -76,7 +76,7 @@ def test_a_model_has_its_window_and_its_tokenizer(model, window, tokenizer):
     """K-3, FR-14: as the providers' model pages say; a fine-tuned model is its base; a local one
     has what its server is told.
     """
-    assert (window_of(model), tokenizer_of_model(model)) == (window, tokenizer)
+    assert (shipped().window_of(model), tokenizer_of_model(model)) == (window, tokenizer)
 
 
 @pytest.mark.parametrize("model", ["nonesuch", "gtp-4o", "ft:davinci-002:o1::id", "", "ollama:"])
@@ -84,7 +84,7 @@ def test_of_the_others_nothing_is_guessed(model):
     """K-3: the errors name the ways out."""
     assert profile_of(model) is None
     with pytest.raises(UnknownModel, match="window="):
-        window_of(model)
+        shipped().window_of(model)
     with pytest.raises(UnknownModel, match="name a tokenizer"):
         tokenizer_of_model(model)
 
@@ -102,7 +102,7 @@ def test_a_window_that_its_server_decides_is_not_guessed(model, tokenizer):
     """K-3: the model is known; how somebody's server is set up is not."""
     assert tokenizer_of_model(model) == tokenizer
     with pytest.raises(UnknownModel, match="window="):
-        window_of(model)
+        shipped().window_of(model)
 
 
 # --- the file -------------------------------------------------------------------------------------
@@ -154,23 +154,22 @@ def test_importing_compact_does_not_read_the_file():
 # --- sizes ----------------------------------------------------------------------------------------
 
 SIZINGS = [
-    (None, 8192, 8192, 6963),
-    (8192, 8192, 8192, 6963),
-    (4096, 4096, 4096, 3482),
-    (1, 1, 4096, 3482),
-    (4097, 4097, 8192, 6963),
-    (20_000, 20_000, 32_768, 27_853),
-    (131_072, 131_072, 131_072, 111_411),
-    (500_000, 131_072, 131_072, 111_411),
+    (None, 8192, 6963),
+    (8192, 8192, 6963),
+    (4096, 4096, 3482),
+    (1, 4096, 3482),
+    (4097, 8192, 6963),
+    (20_000, 32_768, 27_853),
+    (131_072, 131_072, 111_411),
+    (500_000, 131_072, 111_411),
 ]
 
 
-@pytest.mark.parametrize(("wanted", "allowed", "size", "num_ctx"), SIZINGS)
-def test_a_wanted_size_is_looked_up(wanted, allowed, size, num_ctx):
+@pytest.mark.parametrize(("wanted", "size", "num_ctx"), SIZINGS)
+def test_a_wanted_size_is_looked_up(wanted, size, num_ctx):
     """FR-14: the exact size, else the next larger row, else the largest."""
     sizing = shipped().sizing("ollama:llama3.2:3b", wanted)
-    assert sizing.requested == (wanted or 8192)
-    assert (sizing.allowed, sizing.size, sizing.num_ctx) == (allowed, size, num_ctx)
+    assert (sizing.size, sizing.num_ctx) == (size, num_ctx)
     assert sizing.row is not None
     assert sizing.row.size == size
 
@@ -189,7 +188,7 @@ def test_a_model_of_a_provider_is_not_set_up_by_size():
     book = shipped()
     assert book.sizing("gpt-4o").num_ctx == 128_000
     small = book.sizing("gpt-4o", 8_000)
-    assert (small.allowed, small.num_ctx, small.row) == (8_000, 8_000, None)
+    assert (small.size, small.num_ctx, small.row) == (8_000, 8_000, None)
     assert book.sizing("gpt-4o", 999_999).num_ctx == 128_000
 
 
@@ -210,7 +209,7 @@ def test_an_own_entry_counts_field_by_field():
     assert mine is not None
     assert (mine.window, mine.reasoning, mine.name) == (27_853, True, "Qwen3 8B")
     assert mine.tools == ToolSupport(False, "user_confirmed")
-    assert window_of("ollama:qwen3:8b") == 6_963
+    assert shipped().window_of("ollama:qwen3:8b") == 6_963
     theirs = profile_of("ollama:qwen3:8b")
     assert theirs is not None
     assert theirs.tools == ToolSupport(True, "profile")

@@ -9,7 +9,7 @@ from compact import ContextManager, SQLiteManager, wiring
 from compact.core.budget import ContextWindow
 from compact.core.events import WindowCapped
 from compact.core.formats.known import format_named
-from compact.core.profiles import window_of
+from compact.core.profiles import shipped
 from compact.errors import InvalidArgument, InvalidConfig, UnknownModel
 from compact.managers.view import View
 from compact.storage.inmemory import InMemoryStore
@@ -227,7 +227,7 @@ def test_a_prompt_for_another_tokenizer_fits_by_that_one(
     """What fits by the session's counts may be far too large by the model's (FR-1, FR-3)."""
     ctx = ContextManager(**options)
     ctx.add_messages(said(turns))
-    usable = ContextWindow(size=window_of(model)).usable
+    usable = ContextWindow(size=shipped().window_of(model)).usable
     assert by_model(model, [m.wire for m in ctx.history]) > usable  # type: ignore[misc]
     assert by_model(model, ctx.get_context_for_model(model)) <= usable
     for _ in range(3):

@@ -141,12 +141,11 @@ class Profile(BaseModel):
         if most is None:
             return None
         usual = self.default_context or (DEFAULT_SIZE if rows else most)
-        requested = usual if wanted is None else wanted
-        allowed = min(requested, most)
+        allowed = min(usual if wanted is None else wanted, most)
         if not rows:
-            return Sizing(requested, allowed, allowed, None)
+            return Sizing(allowed, allowed, None)
         row = next((row for row in rows if row.size >= allowed), rows[-1])
-        return Sizing(requested, allowed, row.ollama_context_size, row)
+        return Sizing(row.size, row.ollama_context_size, row)
 
     def _holds(self, row: ContextRow) -> bool:
         most = self.max_context_window
@@ -171,18 +170,12 @@ class Profile(BaseModel):
 class Sizing:
     """What a wanted size comes to, in tokens."""
 
-    requested: int
-    allowed: int
-    """The requested size, as far as the model has it."""
+    size: int
+    """The size as a person names it: what decides the tier."""
     num_ctx: int
     """The window that every limit follows from, and what a local server is told."""
     row: ContextRow | None
     """The row it was read from; None for models that are not set up by size."""
-
-    @property
-    def size(self) -> int:
-        """The size as a person names it: what decides the tier."""
-        return self.row.size if self.row else self.allowed
 
 
 class ModelBook:
@@ -350,15 +343,6 @@ def shipped() -> ModelBook:
 def profile_of(model: str) -> Profile | None:
     """What the shipped book knows of a model key; None for nothing (`ModelBook.profile_of`)."""
     return shipped().profile_of(model)
-
-
-def window_of(model: str) -> int:
-    """The window of a model key by the shipped book, in tokens.
-
-    Raises:
-        UnknownModel: the text names `window=`.
-    """
-    return shipped().window_of(model)
 
 
 # --- names ----------------------------------------------------------------------------------------
