@@ -10,16 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from compact.core.calls import got
 from compact.errors import InvalidArgument
 
 
-class Ask(BaseModel):
+class Ask(BaseModel, frozen=True):
     """How an answer is wanted. What a server does not know is left out, never sent in vain."""
-
-    model_config = ConfigDict(frozen=True)
 
     max_tokens: int | None = Field(default=None, ge=1)
     """Tokens the answer may have at most."""
@@ -85,10 +83,8 @@ PATIENCE = Patience()
 """That of whoever says nothing of it."""
 
 
-class Abilities(BaseModel):
+class Abilities(BaseModel, frozen=True):
     """What a model and its server can do; None where it is not known before it was tried."""
-
-    model_config = ConfigDict(frozen=True)
 
     tools: bool | None = None
     """Whether it may call tools."""
@@ -98,10 +94,8 @@ class Abilities(BaseModel):
     """Whether the server counts the tokens of a prompt before it is sent."""
 
 
-class Limits(BaseModel):
+class Limits(BaseModel, frozen=True):
     """What a server says of a model's limits, in tokens; None where it does not say."""
-
-    model_config = ConfigDict(frozen=True)
 
     window: int | None = Field(default=None, ge=1)
     """What the server is set up for, and will not go beyond; None where a request sets it up."""

@@ -10,17 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pydantic import BaseModel, ConfigDict, Field, computed_field
+from pydantic import BaseModel, Field, computed_field
 
 WORDS_SHARE = 0.25
 """Share of the window: more keeps more of what a person said in view, and leaves less room for what
 is written of the rest (decision 033)."""
 
 
-class ContextBudget(BaseModel):
+class ContextBudget(BaseModel, frozen=True):
     """Tokens allowed, used and still available."""
-
-    model_config = ConfigDict(frozen=True)
 
     max_tokens: int = Field(ge=0)
     used_tokens: int = Field(default=0, ge=0)
@@ -32,10 +30,8 @@ class ContextBudget(BaseModel):
         return max(0, self.max_tokens - self.used_tokens)
 
 
-class ContextWindow(BaseModel):
+class ContextWindow(BaseModel, frozen=True):
     """The budget of one model's window, in tokens."""
-
-    model_config = ConfigDict(frozen=True)
 
     size: int = Field(gt=0)
     output_reserve: int = Field(default=0, ge=0)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from compact.core.overflow import OverflowRefusal
 
@@ -30,10 +30,8 @@ LEAST_LIMIT = 512
 is left of it beside the answer)."""
 
 
-class Calibration(BaseModel):
+class Calibration(BaseModel, frozen=True):
     """The learned ratio, and the limits that providers have shown to have."""
-
-    model_config = ConfigDict(frozen=True)
 
     ratio: float = Field(default=1.0, ge=LOWEST, le=HIGHEST)
     reports: int = 0

@@ -10,29 +10,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from compact.core.goals import Goal
 
-_FROZEN = ConfigDict(frozen=True, extra="forbid")
 
-
-class GoalsSet(BaseModel):
+class GoalsSet(BaseModel, frozen=True, extra="forbid"):
     """Somebody set the goals."""
-
-    model_config = _FROZEN
 
     kind: Literal["goals"] = "goals"
     goals: tuple[Goal, ...]
 
 
-class GoalsTracked(BaseModel):
+class GoalsTracked(BaseModel, frozen=True, extra="forbid"):
     """What the messages up to there say of the goals that were set, by a model's markers: it can be
     read from them again. Prompts show it from the next compression on: until then the markers are
     in view themselves, and what stands before them keeps its bytes.
     """
-
-    model_config = _FROZEN
 
     kind: Literal["tracked"] = "tracked"
     goals: tuple[Goal, ...]
@@ -40,39 +34,31 @@ class GoalsTracked(BaseModel):
     """The number of the entry that set them; 0 where nobody had set any."""
 
 
-class ModeSet(BaseModel):
+class ModeSet(BaseModel, frozen=True, extra="forbid"):
     """What the session is used for from now on."""
-
-    model_config = _FROZEN
 
     kind: Literal["mode"] = "mode"
     mode: str | None
     """None for the one that whoever opens the session gives."""
 
 
-class PinSet(BaseModel):
+class PinSet(BaseModel, frozen=True, extra="forbid"):
     """The message there stays word for word, or does no longer."""
-
-    model_config = _FROZEN
 
     kind: Literal["pin"] = "pin"
     is_pinned: bool
 
 
-class PutAside(BaseModel):
+class PutAside(BaseModel, frozen=True, extra="forbid"):
     """Of the message there no more than head and tail is shown."""
-
-    model_config = _FROZEN
 
     kind: Literal["aside"] = "aside"
     tokens: int
     """About how many are shown."""
 
 
-class SystemShown(BaseModel):
+class SystemShown(BaseModel, frozen=True, extra="forbid"):
     """Other words are shown in the place of so many leading system messages."""
-
-    model_config = _FROZEN
 
     kind: Literal["system"] = "system"
     of: str
@@ -90,10 +76,8 @@ KINDS = frozenset(each.model_fields["kind"].default for each in get_args(What))
 """How the entries are told apart where they are stored."""
 
 
-class Change(BaseModel):
+class Change(BaseModel, frozen=True, extra="forbid"):
     """An entry of a session's log that is no message."""
-
-    model_config = _FROZEN
 
     number: int = 0
     """Grows with each entry of a store, which gives it."""

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from compact.core import clock_and_ids
 from compact.core.messages import Message, MessageMetadata
@@ -25,10 +25,8 @@ Level = Literal["detailed", "moderate", "compact", "merged"]
 REFERENCE_LINE = "For reference only: a summary of earlier messages. The newest user message wins."
 
 
-class Span(BaseModel):
+class Span(BaseModel, frozen=True):
     """The messages a checkpoint stands in for: positions in the log, the last one included."""
-
-    model_config = ConfigDict(frozen=True)
 
     first: int = Field(ge=0)
     last: int = Field(ge=0)
@@ -38,10 +36,8 @@ class Span(BaseModel):
     """Their tokens, where they were counted."""
 
 
-class Summary(BaseModel):
+class Summary(BaseModel, frozen=True):
     """What a summarizer wrote."""
-
-    model_config = ConfigDict(frozen=True)
 
     text: str
     """The story alone: what happened and why. What code writes beside it is no part of it."""
@@ -56,10 +52,8 @@ class Summary(BaseModel):
     """What its maker wants to find again when the summary is carried on; not stored."""
 
 
-class SummaryRequest(BaseModel):
+class SummaryRequest(BaseModel, frozen=True):
     """What a summarizer is asked for."""
-
-    model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True)
 
     messages: Sequence[Message]
     """What is to be summarized, in order."""
@@ -96,10 +90,8 @@ class SummaryRequest(BaseModel):
     """The summary of what came before these messages, to be carried on."""
 
 
-class Verdict(BaseModel):
+class Verdict(BaseModel, frozen=True):
     """What the gate found by one of its rules."""
-
-    model_config = ConfigDict(frozen=True)
 
     rule: str
     passed: bool
@@ -109,10 +101,8 @@ class Verdict(BaseModel):
     """The share, 0 to 1, that a rule of shares has measured in what was written."""
 
 
-class Checkpoint(BaseModel):
+class Checkpoint(BaseModel, frozen=True):
     """A summary standing in for a span of history. Never changed: ageing makes another one."""
-
-    model_config = ConfigDict(frozen=True)
 
     id: str
     span: Span

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from compact.core.characters import carried
 from compact.core.checkpoints import Checkpoint
@@ -16,10 +16,8 @@ from compact.core.messages import Message, Text, Thinking
 from compact.errors import WrongLayer
 
 
-class ActiveContext(BaseModel):
+class ActiveContext(BaseModel, frozen=True):
     """Messages in the order of the log, a checkpoint standing at its span's start."""
-
-    model_config = ConfigDict(frozen=True)
 
     messages: tuple[Message, ...]
     tokens: int = Field(ge=0)

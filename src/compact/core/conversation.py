@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from compact.core import clock_and_ids
 from compact.core.importance import scored
@@ -14,10 +14,8 @@ from compact.core.messages import Message
 from compact.core.tokens import TokenCounter
 
 
-class Conversation(BaseModel):
+class Conversation(BaseModel, frozen=True):
     """A sequence of messages. Frozen: appending makes a new one."""
-
-    model_config = ConfigDict(frozen=True)
 
     messages: tuple[Message, ...] = ()
     id: str = Field(default_factory=clock_and_ids.new_id)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 from pydantic.alias_generators import to_snake
 
 from compact.core import clock_and_ids
@@ -17,10 +17,8 @@ Stage = Literal["identify", "prepare", "summarize", "checkpoint", "update", "val
 STAGES: tuple[Stage, ...] = ("identify", "prepare", "summarize", "checkpoint", "update", "validate")
 
 
-class Event(BaseModel):
+class Event(BaseModel, frozen=True, extra="forbid"):
     """What every event carries. Its name is that of its class, where it gives no other."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: ClassVar[str] = "compact.event"
     session_id: str = ""

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from compact.core import clock_and_ids
 from compact.core.messages import Message, MessageMetadata
@@ -34,10 +34,8 @@ _STATUS_WORDS: dict[SubtaskStatus, str] = {
 }
 
 
-class Subtask(BaseModel):
+class Subtask(BaseModel, frozen=True):
     """A step towards a goal."""
-
-    model_config = ConfigDict(frozen=True)
 
     text: str = Field(min_length=1)
     status: SubtaskStatus = "pending"
@@ -45,29 +43,23 @@ class Subtask(BaseModel):
     """What blocks it."""
 
 
-class Decision(BaseModel):
+class Decision(BaseModel, frozen=True):
     """Something that was decided for a goal; what is locked stays word for word."""
-
-    model_config = ConfigDict(frozen=True)
 
     text: str = Field(min_length=1)
     locked: bool = False
     reason: str = ""
 
 
-class Artifact(BaseModel):
+class Artifact(BaseModel, frozen=True):
     """A file that was worked on for a goal."""
-
-    model_config = ConfigDict(frozen=True)
 
     path: str = Field(min_length=1)
     action: Action
 
 
-class Goal(BaseModel):
+class Goal(BaseModel, frozen=True):
     """One goal of a session, and how far it is."""
-
-    model_config = ConfigDict(frozen=True)
 
     text: str = Field(min_length=1)
     id: str = Field(default_factory=clock_and_ids.new_id)

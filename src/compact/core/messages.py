@@ -17,7 +17,6 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import (
     BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     SkipValidation,
     ValidationError,
@@ -144,10 +143,8 @@ class PersonWords:
     call_id: str = ""
 
 
-class MessageMetadata(BaseModel):
+class MessageMetadata(BaseModel, frozen=True, extra="allow"):
     """What is known about a message beside its content. Unknown keys are kept."""
-
-    model_config = ConfigDict(frozen=True, extra="allow")
 
     source: str | None = None
     """Who really made it, where a reader knows: `person`, `injected`, `observation`,
@@ -173,10 +170,8 @@ def _no_content_is_empty(value: object) -> object:
     return "" if value is None else value
 
 
-class Message(BaseModel):
+class Message(BaseModel, frozen=True, extra="forbid"):
     """One message of a conversation. Frozen: a change makes a new one."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     role: Annotated[Role, BeforeValidator(_known_role)]
     content: Annotated[

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from compact.core.checkpoints import Checkpoint
 from compact.core.context import ActiveContext
@@ -36,12 +36,10 @@ _FORMS: Mapping[str, str] = {
 }
 
 
-class Rung(BaseModel):
+class Rung(BaseModel, frozen=True):
     """One step of the ladder: what it did, why, and the tokens it freed (negative if it added
     tokens).
     """
-
-    model_config = ConfigDict(frozen=True)
 
     name: RungName
     why: str
@@ -50,12 +48,10 @@ class Rung(BaseModel):
     """Tokens; None if the messages were not counted."""
 
 
-class Plan(BaseModel):
+class Plan(BaseModel, frozen=True):
     """Which messages stay, which are shortened, and which a checkpoint covers. The tokens freed by
     its rungs add up to the total freed.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     limit: int
     """Tokens the prompt may have."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, Field, field_validator
 
 from compact.core.checkpoints import Level
 from compact.core.messages import ROLES
@@ -19,10 +19,8 @@ file. `mask` masks and leaves a receipt for the rest; `off` is a sliding window:
 messages word for word, and the receipt."""
 
 
-class CompactPolicy(BaseModel):
+class CompactPolicy(BaseModel, frozen=True, extra="forbid"):
     """What is kept, and when and how far to compress. Ratios and shares are fractions of 1."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     trigger_ratio: float = Field(default=0.70, gt=0, le=1)
     """Share of the usable window from which a session is compressed."""

@@ -16,7 +16,6 @@ from typing import Annotated, Any, Self
 
 from pydantic import (
     BaseModel,
-    ConfigDict,
     Field,
     StrictBool,
     ValidationError,
@@ -48,10 +47,8 @@ OF_OTHERS = frozenset(
 Tokens = Annotated[int, Field(ge=1, strict=True)]
 
 
-class ContextRow(BaseModel):
+class ContextRow(BaseModel, frozen=True, extra="forbid"):
     """One size that a local model may be set up for."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     size: Tokens
     """Tokens of the window, as a person names it."""
@@ -62,10 +59,8 @@ class ContextRow(BaseModel):
     vram_estimate_gb: float | None = None
 
 
-class Profile(BaseModel):
+class Profile(BaseModel, frozen=True, extra="forbid"):
     """What is known of a model, or of a family of models."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     id: str = ""
     """The listed model's name; empty for a family."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from compact.core.messages import Message, MessageMetadata
 from compact.core.modes import Length, Mode
@@ -22,19 +22,15 @@ SMALL, MEDIUM = 500, 1_000
 the one takes the short texts, below the other the medium ones, else the long ones."""
 
 
-class Note(BaseModel):
+class Note(BaseModel, frozen=True, extra="forbid"):
     """A named text: a skill, what is to be known of a tool, a hook, an MCP prompt."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = Field(min_length=1)
     text: str = Field(min_length=1)
 
 
-class PromptParts(BaseModel):
+class PromptParts(BaseModel, frozen=True, extra="forbid"):
     """What a system prompt is assembled of, beside the mode's own text."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     mandates: str | None = None
     """Rules that hold in every mode; None for compact's own, an empty text for none."""

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from compact.core.arguments import read_json
 from compact.core.messages import Message, Role, ToolCall
@@ -24,10 +24,8 @@ RECALL, EXPAND = "recall", "expand"
 """Names of the tools."""
 
 
-class Recalled(BaseModel):
+class Recalled(BaseModel, frozen=True):
     """A message that a search brought back."""
-
-    model_config = ConfigDict(frozen=True)
 
     id: str
     position: int
@@ -38,12 +36,10 @@ class Recalled(BaseModel):
     score: float
 
 
-class Expansion(BaseModel):
+class Expansion(BaseModel, frozen=True):
     """A page of the original messages of a span: as many as fit, in order. Of one message that does
     not fit, as much of its text as fits.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     messages: tuple[Message, ...]
     tokens: int

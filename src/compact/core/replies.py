@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, TypeGuard
 
-from pydantic import BaseModel, ConfigDict, Field, InstanceOf
+from pydantic import BaseModel, Field, InstanceOf
 
 from compact.core.messages import Message
 
@@ -14,10 +14,8 @@ Finish = Literal["stop", "length", "tool_calls", "refusal", "unknown"]
 filter would not go on, or the provider does not say."""
 
 
-class Usage(BaseModel):
+class Usage(BaseModel, frozen=True):
     """Tokens as a provider reports them."""
-
-    model_config = ConfigDict(frozen=True)
 
     prompt_tokens: int = Field(ge=0)
     completion_tokens: int = Field(default=0, ge=0)
@@ -43,10 +41,8 @@ def is_tokens(value: object) -> TypeGuard[int]:
     return type(value) is int and value >= 0
 
 
-class Reply(BaseModel):
+class Reply(BaseModel, frozen=True):
     """A model's answer."""
-
-    model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True)
 
     message: InstanceOf[Message] | Mapping[str, Any]
     """As a message, or as the provider's dictionary."""
@@ -69,10 +65,8 @@ class Reply(BaseModel):
         return not (says or said.get("tool_calls"))
 
 
-class Delta(BaseModel):
+class Delta(BaseModel, frozen=True):
     """A piece of an answer as it is written; the last one carries the whole."""
-
-    model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True)
 
     text: str = ""
     reply: Reply | None = None

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from compact.core import clock_and_ids
 from compact.core.changes import Change
@@ -46,10 +46,8 @@ class Entry(NamedTuple):
     marks: int = 0
 
 
-class Branch(BaseModel):
+class Branch(BaseModel, frozen=True):
     """One line of a session's history."""
-
-    model_config = ConfigDict(frozen=True)
 
     id: str
     session_id: str
@@ -75,10 +73,8 @@ def free_branch_id(session_id: str, branches: int, is_taken: Callable[[str], boo
     return name
 
 
-class Session(BaseModel):
+class Session(BaseModel, frozen=True):
     """A conversation with an id."""
-
-    model_config = ConfigDict(frozen=True)
 
     id: str
     scope: str = DEFAULT_SCOPE
@@ -123,12 +119,10 @@ class CheckpointRef:
 Piece = Run | Shown | CheckpointRef
 
 
-class Projection(BaseModel):
+class Projection(BaseModel, frozen=True):
     """The recipe of an active context: what it consists of, in order. Messages from `at` on
     follow.
     """
-
-    model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True)
 
     id: str = Field(default_factory=clock_and_ids.new_id)
     window: int
@@ -163,10 +157,8 @@ class Destination(NamedTuple):
     """Entries of the session's log that are made with it."""
 
 
-class Step(BaseModel):
+class Step(BaseModel, frozen=True):
     """A change of what is in force, to be committed in one transaction or not at all."""
-
-    model_config = ConfigDict(frozen=True)
 
     kind: MoveKind
     session_id: str
@@ -190,10 +182,8 @@ class Step(BaseModel):
     """Notes of the session that end with it, such as the draft it was."""
 
 
-class Move(BaseModel):
+class Move(BaseModel, frozen=True):
     """A step that was committed."""
-
-    model_config = ConfigDict(frozen=True)
 
     number: int = Field(ge=1)
     """Grows with each move of a store."""
@@ -207,12 +197,10 @@ class Move(BaseModel):
     made_at: datetime = Field(default_factory=clock_and_ids.now)
 
 
-class Snapshot(BaseModel):
+class Snapshot(BaseModel, frozen=True):
     """A recovery point: a position in the log, and what was in force there. Never sent to a
     model.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     id: str = Field(default_factory=lambda: "sn-" + clock_and_ids.new_id()[:12])
     session_id: str

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, Field, field_validator
 
 from compact.core.policy import CompactPolicy
 
@@ -19,13 +19,11 @@ NUMBERS = (1, 2, 3, 4, 5)
 """The tiers, from the smallest windows to the largest."""
 
 
-class TierSettings(BaseModel):
+class TierSettings(BaseModel, frozen=True, extra="forbid"):
     """What a person sets for one tier; None leaves the setting of all tiers, or the tier's own.
 
     They count more than the same settings without a tier, wherever those come from.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     trigger_ratio: float | None = Field(default=None, gt=0, le=1)
     target_ratio: float | None = Field(default=None, gt=0, le=1)
