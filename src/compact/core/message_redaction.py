@@ -10,17 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from compact.core.messages import (
-    Image,
-    Message,
-    Opaque,
-    Part,
-    Refusal,
-    Text,
-    Thinking,
-    ToolCall,
-    ToolResult,
-)
+from compact.core.messages import Image, Message, Part, ToolCall, ToolResult
 from compact.core.redaction import Known, find_secrets, redact
 
 
@@ -54,24 +44,16 @@ def redact_message(message: Message, known: Known) -> Message:
 
 
 def _redact_part(part: Part, known: Known) -> Part:
-    match part:
-        case Text() | Refusal() | Thinking() | Opaque():
-            text = redact_text(part.text, known)
-            return part if text == part.text else replace(part, text=text, **_bare(part))
-        case ToolResult():
-            text = redact_text(part.text, known)
-            return part if text == part.text else replace(part, text=text, raw=_kind(part.raw))
-        case ToolCall():
-            text = redact_text(part.arguments, known)
-            if text == part.arguments:
-                return part
-            return replace(part, arguments=text, raw=_kind(part.raw))
-        case Image():
-            return part
-
-
-def _bare(part: Part) -> dict[str, Any]:
-    return {"raw": None} if hasattr(part, "raw") else {}
+    if isinstance(part, Image):
+        return part
+    field = "arguments" if isinstance(part, ToolCall) else "text"
+    said = getattr(part, field)
+    text = redact_text(said, known)
+    if text == said:
+        return part
+    raw = _kind(part.raw) if isinstance(part, ToolCall | ToolResult) else None
+    changed: dict[str, Any] = {field: text, "raw": raw}
+    return replace(part, **changed)
 
 
 def _kind(raw: Mapping[str, Any] | None) -> Mapping[str, Any] | None:

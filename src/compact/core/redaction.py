@@ -12,9 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import NamedTuple
 
+import re2
+
 from compact.core import credentials, named_credentials
 from compact.core.credentials import Place, SecretFinder
-from compact.core.occurring import Occurring
 from compact.core.secret_values import is_wordlike
 
 _KNOWN_LENGTH, _LONGEST_KNOWN = 8, 256
@@ -117,16 +118,23 @@ def secrets_of(texts: Iterable[str]) -> Known:
 
 
 @cache
-def _scans() -> list[tuple[Occurring, tuple[SecretFinder, ...]]]:
-    """A scan for each table: one automaton of both would be as large as their product."""
-    return [(Occurring(finder.hint for finder in table), table) for table in TABLES]
+def _scans() -> list[tuple[re2.Set, tuple[SecretFinder, ...]]]:
+    """A scan for each table, by RE2: one automaton of all its hints, linear in the text, about as
+    fast as a search for one word. One of both tables would be as large as their product.
+    """
+    scans = [(re2.Set.SearchSet(), table) for table in TABLES]
+    for scan, table in scans:
+        for finder in table:
+            scan.Add(finder.hint)
+        scan.Compile()
+    return scans
 
 
 def places_in(text: str) -> Iterator[Place]:
     """Where patterns find secrets, in no order."""
-    scanned = text.replace("\u0130", "I")  # `İ` has no small letter in RE2
-    for occurring, finders in _scans():
-        for number in occurring.places(scanned):
+    scanned = text.replace("\u0130", "I").encode(errors="replace")  # RE2 has no small `İ`
+    for scan, finders in _scans():
+        for number in sorted(scan.Match(scanned) or ()):
             yield from finders[number].places(text)
 
 

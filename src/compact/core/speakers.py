@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Literal
+from typing import Literal, get_args
 
 from compact.core.messages import Image, Message, Opaque, Text
 from compact.core.own_text import OwnText
@@ -30,12 +30,10 @@ from compact.core.passages import begins_as_typed, ends_in_call, own_words, said
 
 Speaker = Literal["system", "person", "assistant", "tool", "observation", "injected", "checkpoint"]
 
-_SOURCES: dict[str, Speaker] = {
-    "person": "person",
-    "injected": "injected",
-    "observation": "observation",
-    "checkpoint": "checkpoint",
+_SOURCES: dict[str | None, Speaker] = {
+    x: x for x in get_args(Speaker) if x not in ("system", "assistant", "tool")
 }
+"""Speakers whom a reader may name."""
 OURS = "ours"
 """The source of text of ours that is no checkpoint."""
 
@@ -60,7 +58,7 @@ _LEFT_OUT = re.compile(r"\s*\[… about [\d,]+ tokens left out; [^\n]*…\]\s*$"
 def speaker_of(message: Message) -> Speaker:
     """Who speaks in this message."""
     source = message.metadata.source
-    if source is not None and source in _SOURCES:
+    if source in _SOURCES:
         return _SOURCES[source]
     match message.role:
         case "system" | "developer":
@@ -106,13 +104,10 @@ def _speaker_of_user(message: Message) -> Speaker:
     if _LEFT_OUT.match(text):
         return "observation"
     if not spoken_text(text) and not any(isinstance(p, Image | Opaque) for p in message.parts):
-        return "tool" if message.tool_results else _speaker_of_passages(text)
+        if message.tool_results:
+            return "tool"
+        return "observation" if _without_injected(text) else "injected"
     return "person"
-
-
-def _speaker_of_passages(text: str) -> Speaker:
-    """Of a text in which nobody speaks."""
-    return "observation" if _without_injected(text) else "injected"
 
 
 def spoken_text(text: str) -> str:
