@@ -30,16 +30,12 @@ Invariant = Callable[[Log, int], bool]
 
 
 def results_follow_their_calls(history: Log, position: int) -> bool:
-    """A tool result is never parted from what stands before it: its call, or another result of the
-    same reply.
-    """
+    """A tool result is never parted from its call, or from another result of the same reply."""
     return not history[position].tool_results
 
 
 def words_before_a_late_result_stay_with_its_call(history: Log, position: int) -> bool:
-    """What was said while a call was waiting is never parted from that call, whose result comes
-    after it.
-    """
+    """What was said while a call was waiting is never parted from that call."""
     for late in range(position, min(position + MOST_BETWEEN, len(history) - 1)):
         between = history[late]
         if between.tool_calls or between.tool_results:
@@ -52,9 +48,7 @@ def words_before_a_late_result_stay_with_its_call(history: Log, position: int) -
 
 
 def replies_stay_whole(history: Log, position: int) -> bool:
-    """Pieces of one reply of the model stay together, also where results of parallel calls stand
-    between them.
-    """
+    """Pieces of one reply stay together, also where results of parallel calls stand between."""
     reply = history[position].reply_id
     if reply is None:
         return True

@@ -55,17 +55,12 @@ class Calibration(BaseModel, frozen=True):
     def after_overflow(
         self, counted: int, refusal: OverflowRefusal, *, size: int, exact: bool
     ) -> Calibration:
-        """What is known after a prompt for a window of that size was refused as too large.
-
-        The newest word on a window counts.
-        """
+        """What is known after a prompt for a window of that size was refused as too large."""
         known = self.after(counted, self._told(counted, refusal), exact=exact)
         return known if refusal.limit is None else known.after_word(refusal.limit, size=size)
 
     def after_word(self, limit: int, *, size: int) -> Calibration:
-        """What is known after a provider named its limit, where a window of that size was asked
-        for.
-        """
+        """What is known after a provider named its limit for a window of that size."""
         if limit < LEAST_LIMIT:
             return self
         limits = {asked: least for asked, least in self.limits.items() if asked != size}

@@ -25,6 +25,8 @@ SIZE = 16
 """Bytes of a hash."""
 _NOT_SAID = frozenset(("metadata", "id", "timestamp"))
 """Keys of a dictionary that are ours, or that clients add and drop."""
+_NOTHING: tuple[object, ...] = (None, "", [], {})
+"""Null and what is empty: clients turn the one into the other."""
 _MARKS = frozenset(("cache_control",))
 """Keys of a content block that say nothing: clients move them from one message to another."""
 
@@ -42,7 +44,7 @@ def _said(message: Message | Mapping[str, Any]) -> bytes:
             wires = FORMATS[message.wire_format or "chat_completions"].render((message,))
             wire = wires[0] if len(wires) == 1 else {"messages": wires}
         message = wire
-    plain = {k: v for k, v in message.items() if k not in _NOT_SAID and not _is_nothing(v)}
+    plain = {k: v for k, v in message.items() if k not in _NOT_SAID and v not in _NOTHING}
     if not isinstance(plain.get("content", ""), str):
         plain["content"] = _plain_content(plain["content"])
     try:
@@ -57,11 +59,6 @@ def _as_read(data: bytes) -> bytes:
         return orjson.dumps(load(data), option=orjson.OPT_SORT_KEYS)
     except TypeError:
         return data
-
-
-def _is_nothing(value: object) -> bool:
-    """Null and what is empty: clients turn the one into the other."""
-    return value is None or value in ("", [], {})
 
 
 def _plain_content(content: object) -> object:

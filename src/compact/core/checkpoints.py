@@ -162,9 +162,7 @@ def checkpoint_id(span: Span, source_ids: Sequence[str], summary: str) -> str:
 
 
 def record_message(text: str, *, messages: int, until: datetime, own: OwnText) -> Message:
-    """The standing record of a session, as of its first so many messages, as the message that
-    stands behind what is covered.
-    """
+    """A session's standing record, as of its first so many messages, as a message."""
     text = f"{REFERENCE_LINE}\n\n{text}"
     about = f"[Record · as of message {messages:,} · digest {own.digest(text)}]\n"
     return Message(

@@ -20,16 +20,8 @@ IdFactory = Callable[[], str]
 """A fresh identifier, unique in its session."""
 
 
-def _system_clock() -> datetime:
-    return datetime.now(UTC)
-
-
-def _random_id() -> str:
-    return uuid.uuid4().hex
-
-
-_clock: ContextVar[Clock] = ContextVar("compact_clock", default=_system_clock)
-_new_id: ContextVar[IdFactory] = ContextVar("compact_new_id", default=_random_id)
+_clock: ContextVar[Clock] = ContextVar("compact_clock", default=lambda: datetime.now(UTC))
+_new_id: ContextVar[IdFactory] = ContextVar("compact_new_id", default=lambda: uuid.uuid4().hex)
 
 
 def now() -> datetime:

@@ -65,9 +65,7 @@ def checks_in(script: str) -> Mapping[str, str]:
 
 
 def as_told(script: str) -> str:
-    """A command as it is told: on one line, without steps that only look, move and set up. Empty
-    where it has no other.
-    """
+    """A command's steps that do more than look, move and set up, on one line; may be empty."""
     steps = steps_of(script.partition("\n")[0])
     return " && ".join(step for step in steps if program_of(step) not in _LOOKS)
 

@@ -68,9 +68,7 @@ def sendable(value: object) -> ActiveContext:
 
 
 def render_text(messages: Sequence[Message]) -> str:
-    """Messages as plain text, each under its role; never more tokens than the messages are counted
-    as.
-    """
+    """Messages as plain text, each under its role; no more tokens than they are counted as."""
     return "\n".join(f"{m.role}:\n" + "\n".join(_visible(m)) for m in messages)
 
 

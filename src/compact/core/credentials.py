@@ -119,9 +119,7 @@ _MOST_PLAIN = 1
 
 
 def _are_arguments(between: str) -> bool:
-    """Whether between a command's name and an option stand that command's arguments: no other
-    command, and no sentence.
-    """
+    """Whether these are arguments of one command: no other command, and no sentence."""
     if not (between := re.sub("^[a-z-]{1,16}", "", between))[:1].isspace():
         return False
     before, plain = "", 0

@@ -57,9 +57,7 @@ def _coded(text: str, known: Mapping[str, str]) -> Iterator[Place]:
 
 
 def _decoded(run: str) -> Iterator[str]:
-    """What a run of letters and digits says as base64 and as hexadecimal digits, if it says
-    something.
-    """
+    """What a run of letters and digits says as base64, and as hexadecimal digits."""
     bare = run.rstrip("=").replace("-", "+").replace("_", "/")
     with suppress(ValueError):
         yield base64.b64decode(bare + "=" * (-len(bare) % 4)).decode("ascii")

@@ -163,9 +163,7 @@ class BreakerOpened(Event):
 
 
 class WindowCapped(Event):
-    """A window is smaller than was asked for, because a provider said so: now, or in an earlier
-    life of the session.
-    """
+    """A window is smaller than was asked for, because a provider said so, now or earlier."""
 
     asked: int
     size: int

@@ -261,9 +261,7 @@ def _of_oneself(read: _Read) -> bool:
 
 
 def _terms(words: Iterable[str]) -> frozenset[str]:
-    """The words that tell something, without a plural's s; of Chinese and Japanese each two
-    letters.
-    """
+    """The words that tell something, without a plural's s; of Chinese letters the pairs."""
     found: set[str] = set()
     for word in words:
         if word[0] >= "\u3040":

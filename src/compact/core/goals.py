@@ -117,9 +117,7 @@ def open_tasks(goals: Sequence[Goal]) -> tuple[str, ...]:
 
 
 def goals_message(goals: Sequence[Goal], own: OwnText) -> Message | None:
-    """The active goals as the message that ends the system prompt; None where there are none. The
-    same goals give the same bytes by the same key.
-    """
+    """The active goals as the message that ends the system prompt; None where there are none."""
     active = [goal for goal in goals if goal.is_active]
     if not active:
         return None

@@ -25,9 +25,7 @@ class Group:
 
 
 def groups_from_end(history: History, stop: int | None = None) -> Iterator[Group]:
-    """The groups before `stop` (a legal cut), newest first; reads no further than it is asked
-    to.
-    """
+    """The groups before `stop` (a legal cut), newest first, read as they are asked for."""
     end = len(history) if stop is None else stop
     while end > 0:
         start = end - 1

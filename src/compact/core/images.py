@@ -30,18 +30,14 @@ FileKind = Literal["image", "audio", "file"]
 
 @dataclass(frozen=True, slots=True)
 class Binary:
-    """Something inside a block that is no text: its kind, and its size in bytes (None where the
-    block only says where it is).
-    """
+    """What in a block is no text: its kind, and its size in bytes (None if only named)."""
 
     kind: FileKind
     size: int | None = None
 
 
 def size_of_data_url(url: str) -> tuple[int | None, int | None]:
-    """Width and height in pixels of an image in a `data:` URL; (None, None) where it cannot be
-    told.
-    """
+    """Width and height in pixels of an image in a `data:` URL; (None, None) if unknown."""
     if not url.startswith("data:") or ";base64," not in url[:100]:
         return None, None
     return size_of_base64(url[url.index(";base64,") + 8 :])
@@ -95,9 +91,7 @@ def is_picture(raw: Mapping[str, Any]) -> bool:
 
 
 def visible_json(raw: Mapping[str, Any]) -> str:
-    """An unknown block as the text it is counted as: its JSON without sealed or binary values, at
-    any depth.
-    """
+    """An unknown block as the text it is counted as: its JSON without sealed or binary values."""
     return json.dumps(_visible(raw), ensure_ascii=False, default=str)
 
 

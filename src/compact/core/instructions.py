@@ -85,9 +85,7 @@ _CODE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """A candidate: its words, how much it reads like an instruction (0 to 1), and where it was
-    said.
-    """
+    """A candidate: its words, how much it reads like an instruction (0 to 1), and its place."""
 
     text: str
     score: float

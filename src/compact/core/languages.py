@@ -146,7 +146,7 @@ _KANA_SHARE = 0.1
 
 def language_of(text: str) -> str | None:
     """The code of the language a text is written in, a key of `NAMES`; None where it is unknown."""
-    prose = _RUN.sub(_without_name, _NO_PROSE.sub(" ", text))
+    prose = _RUN.sub(lambda run: " " if _NAME.search(run[0]) else run[0], _NO_PROSE.sub(" ", text))
     words = [word.lower() for word in _LATIN.findall(prose)]
     if prose.isascii():
         return _latin(words)
@@ -169,10 +169,6 @@ def language_of(text: str) -> str | None:
         case "arabic":
             return _marked(prose, "پچژگ", "fa") or "ar"
     return script
-
-
-def _without_name(run: re.Match[str]) -> str:
-    return " " if _NAME.search(run[0]) else run[0]
 
 
 def _latin(words: list[str]) -> str | None:

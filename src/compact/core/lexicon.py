@@ -37,9 +37,7 @@ _MOST = 8
 
 
 def is_reply(text: str) -> bool:
-    """Whether a text is a bare reply: sentences of a handful of such words and nothing else, or no
-    word at all.
-    """
+    """Whether a text is a bare reply: short sentences of such words alone, or no word at all."""
     said = (_WORD.finditer(x) for x in _SENTENCE.split(text.lower().replace("’", "'")))
     return all(
         number <= _MOST and word[0] in _WORDS

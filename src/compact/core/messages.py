@@ -61,9 +61,7 @@ class Thinking:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """An image; width and height in pixels where they are known, `detail` as the provider names
-    it.
-    """
+    """An image; width and height in pixels if known, `detail` as the provider names it."""
 
     width: int | None = None
     height: int | None = None
@@ -74,9 +72,7 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A request to run a tool; `arguments` is JSON text as the model wrote it, or the free text of
-    a custom tool.
-    """
+    """A request to run a tool; `arguments` are JSON as the model wrote it, or free text."""
 
     id: str
     name: str
@@ -162,21 +158,15 @@ class MessageMetadata(BaseModel, frozen=True, extra="allow"):
 NO_METADATA = MessageMetadata()
 
 
-def _known_role(value: object) -> object:
-    return INPUT_ROLES.get(value, value) if isinstance(value, str) else value
-
-
-def _no_content_is_empty(value: object) -> object:
-    return "" if value is None else value
-
-
 class Message(BaseModel, frozen=True, extra="forbid"):
     """One message of a conversation. Frozen: a change makes a new one."""
 
-    role: Annotated[Role, BeforeValidator(_known_role)]
+    role: Annotated[
+        Role, BeforeValidator(lambda x: INPUT_ROLES.get(x, x) if isinstance(x, str) else x)
+    ]
     content: Annotated[
         str | tuple[Annotated[Part, Field(discriminator="type")], ...],
-        BeforeValidator(_no_content_is_empty),
+        BeforeValidator(lambda x: "" if x is None else x),
     ] = ""
     id: str = Field(default_factory=clock_and_ids.new_id)
     timestamp: datetime = Field(default_factory=clock_and_ids.now)
@@ -213,9 +203,7 @@ class Message(BaseModel, frozen=True, extra="forbid"):
 
     @classmethod
     def trusted(cls, **fields: object) -> Self:
-        """A message of fields that a parser has just checked: as validation would make it, five
-        times as fast.
-        """
+        """A message of fields that a parser has just checked, made five times as fast."""
         message = cls.__new__(cls)
         values, given = fields, _FIELDS
         if len(fields) < len(_FIELDS):

@@ -124,9 +124,7 @@ def parse_key(text: str) -> ModelKey:
 
 
 def format_for(model: str | None) -> str:
-    """The wire format of a session that names this model and no format: that of whoever makes it,
-    as far as its name tells.
-    """
+    """The wire format of a session that names this model and no format: its maker's, if known."""
     for each in PROVIDERS.values():
         if each.makes and re.search(each.makes, model or "", re.IGNORECASE):
             return each.format

@@ -79,9 +79,7 @@ class Mode:
 
 
 def emphasis_of(mode: str, strategy: str) -> Emphasis:
-    """What a checkpoint gives more room where nobody but code writes it, by mode and strategy; of
-    a name that is not known, what `assistant` and `task_state` give.
-    """
+    """What code gives more room by mode and strategy; unknown names are the first of each."""
     asked = next((_EMPHASIS[known] for known in MODES if known == mode), PLAIN)
     return asked.with_other(STRATEGIES.get(strategy, PLAIN))
 

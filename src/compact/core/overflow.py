@@ -105,9 +105,7 @@ class OverflowRefusal(NamedTuple):
 
 
 def refusal_of(error: object) -> OverflowRefusal | None:
-    """What an error says, given as an exception, a text or a provider's JSON; None where it is no
-    overflow.
-    """
+    """What an error, a text or a provider's JSON says; None where it is no overflow."""
     if not isinstance(error, ContextOverflow):
         return _read(_text_of(error))
     if error.tokens is None and error.limit is None:

@@ -43,9 +43,7 @@ class Partition:
 
 
 def turns(history: History) -> Iterator[range]:
-    """The turns of a history, newest first; what stands before the first person's words is the
-    oldest one.
-    """
+    """The turns, newest first; what stands before the first person's words is the oldest."""
     stop = len(history)
     for start in history.persons():
         yield range(start, stop)

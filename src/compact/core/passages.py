@@ -116,9 +116,7 @@ class Passage(NamedTuple):
 
 
 class _Tags:
-    """The tags of a text in pairs: each is closed by the first that balances it, and by any later
-    one that closes nothing else.
-    """
+    """A text's tags in pairs: each is closed by the first that balances it, or a spare one."""
 
     def __init__(self, text: str) -> None:
         self._last: dict[str, int] = {}
@@ -222,9 +220,7 @@ def begins_as_typed(text: str) -> bool:
 
 
 def ends_in_call(answer: str) -> bool:
-    """Whether a model's answer calls a tool in plain text: behind a label, or in a passage at its
-    end.
-    """
+    """Whether a model's answer calls a tool in plain text: behind a label, or at its end."""
     end = len(answer.rstrip())
     return bool(_ACTION.search(answer)) or any(
         passage.stop >= end for passage in passages(answer, is_answer=True)

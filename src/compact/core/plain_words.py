@@ -38,7 +38,8 @@ def sentence(event: Event) -> str:
         case ModelReplaced(model=model, by=other, reason=reason):
             return f"{other} is asked instead of {model}: {_line(reason)}"
         case SummaryReplaced(made_by=maker, reason=reason):
-            return f"The summary was not used, {_stand_in(maker)} is: {_line(reason)}"
+            other = "an extracted one" if maker == _EXTRACTIVE else f"one by {maker}"
+            return f"The summary was not used, {other} is: {_line(reason)}"
         case BreakerOpened(failures=failures, until=until):
             return (
                 f"The summarizer failed {failures} times in a row; until {until:%H:%M} UTC "
@@ -85,10 +86,6 @@ def _asked(event: StoryAsked) -> str:
     part = "" if event.parts == 1 else f", part {event.part} of {event.parts}"
     limit = "" if event.limit is None else f" of at most {event.limit:.0f}"
     return f"{event.model} writes{part}, after {event.elapsed:.0f}{limit} seconds"
-
-
-def _stand_in(maker: str) -> str:
-    return "an extracted one" if maker == _EXTRACTIVE else f"one by {maker}"
 
 
 def _line(text: str) -> str:

@@ -37,9 +37,7 @@ _FORMS: Mapping[str, str] = {
 
 
 class Rung(BaseModel, frozen=True):
-    """One step of the ladder: what it did, why, and the tokens it freed (negative if it added
-    tokens).
-    """
+    """One step of the ladder: what it did, why, and the tokens it freed (negative if it added)."""
 
     name: RungName
     why: str

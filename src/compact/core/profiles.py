@@ -114,9 +114,7 @@ class Profile(BaseModel, frozen=True, extra="forbid"):
 
     @property
     def window(self) -> int | None:
-        """Tokens of its window: of a local model as its server is set up by default; None where
-        nothing is known of it.
-        """
+        """Tokens of its window, of a local model as it is set up by default; None if unknown."""
         sizing = self.sizing()
         return sizing.num_ctx if sizing else None
 
@@ -365,9 +363,7 @@ def _after_address(key: str) -> str:
 
 
 def _bare_names(key: str) -> list[str]:
-    """The bare names a key may mean: what stands between its colons, its vendors left out; of a
-    fine-tuned model, its base.
-    """
+    """The bare names a key may mean, without vendors; of a fine-tuned model, its base."""
     pieces = _after_address(key).lower().rsplit("/", 1)[-1].split(":")
     if "ft" in pieces[:-1]:
         base = pieces.index("ft") + 1

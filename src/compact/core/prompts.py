@@ -98,9 +98,7 @@ def assemble(
 
 
 def prompt_message(prompt: SystemPrompt, own: OwnText) -> Message | None:
-    """The system prompt as the message that stands before all others, for formats without a field
-    for it; None where it says nothing.
-    """
+    """The system prompt as the first message, for formats without a field for it; None if empty."""
     if not prompt.text:
         return None
     return Message(

@@ -45,9 +45,7 @@ class TokenEstimator(Protocol):
 
     @property
     def exact(self) -> bool:
-        """Whether the counts are those of the real tokenizer (else they are an estimate with a
-        margin).
-        """
+        """Whether the counts are the real tokenizer's (else an estimate with a margin)."""
         ...
 
     def count(self, text: str) -> int:
@@ -113,9 +111,7 @@ class StorageAdapter(Protocol):
 
 @runtime_checkable
 class ChatModel(Protocol):
-    """Answers a prompt. Takes an active context and nothing else: neither a history nor a
-    snapshot can be sent.
-    """
+    """Answers a prompt: an active context and nothing else, no history and no snapshot."""
 
     @property
     def name(self) -> str:
@@ -179,9 +175,7 @@ class SessionIndex(Protocol):
         ...
 
     def delete_session(self, session_id: str) -> None:
-        """Remove a session for good: messages, branches, checkpoints, projections, snapshots,
-        notes and whatever was indexed.
-        """
+        """Remove a session for good, with whatever belongs to it and was indexed."""
         ...
 
 
@@ -299,9 +293,7 @@ class Finder(Protocol):
     """Search by words."""
 
     def search(self, branch_id: str, text: str, *, most: int) -> list[Found]:
-        """Messages of a branch, its ancestors' part included, that share words with the text; the
-        best first.
-        """
+        """Messages of a branch, ancestors' too, that share words with the text; best first."""
         ...
 
 

@@ -91,9 +91,7 @@ def asks(call: ToolCall) -> bool:
 
 
 def tools() -> list[dict[str, Any]]:
-    """The tools `recall` and `expand`, declared as chat completions have them
-    (`core.formats.tool_schemas` writes them for others).
-    """
+    """The tools `recall` and `expand`, declared as chat completions have them."""
     query = {"type": "string", "description": "What to look for."}
     name = {"type": "string", "description": "The id that stands in the checkpoint or the stub."}
     start = {"type": "integer", "description": "Where to go on, as the page before said; else 0."}

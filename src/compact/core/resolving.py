@@ -77,17 +77,13 @@ class Setting:
 
     @property
     def answer(self) -> int:
-        """Tokens that an answer of the model is given where a prompt leaves them; 0 where no model
-        is known.
-        """
+        """Tokens that the model's answer is given where a prompt leaves them; 0 without a model."""
         if self.model is None:
             return 0
         return (self.book.profile_of(self.model) or self.book.template).answer
 
     def reliability(self, compressions: int) -> Reliability | None:
-        """How far the context can be trusted after so many compressions; None where no model is
-        known.
-        """
+        """How far the context can be trusted after so many compressions; None without a model."""
         if self.model is None:
             return None
         return reliability_of(self.book.parameters_of(self.model).billions, compressions)

@@ -85,6 +85,7 @@ _UNUSUAL, _FEW_LETTERS = 3, 10
 takes one more."""
 _KNOTTED_WORD = re.compile(r"[A-Za-z](?:\d+[A-Za-z]|[A-Za-z]{2}\d|[!@#$%^*+=]+\w)")
 _WORDS = re.compile(r"[A-Za-z]{3,}(?:-[A-Za-z]{3,}){3,}-?\d+")
+"""Four words or more, and a number."""
 _NUMBERED = re.compile(r"[A-Za-z]+\d+")
 _LEAST_JUMBLED, _LEAST_KINDS, _TURNS, _MOST_WORDS = 8, 7, 0.36, 1 / 3
 _LONG, _LONG_KINDS, _LONG_SYMBOLS, _LONG_DIGITS = 32, 18, 4, 3
@@ -137,9 +138,7 @@ def is_wordlike(value: str) -> bool:
 
 
 def is_jumbled(value: str) -> bool:
-    """Whether letters, digits and other marks stand in turn, as in what a generator of passwords
-    makes, and in no word or code.
-    """
+    """Whether letters, digits and marks stand in turn, as in a generated password, and no code."""
     if len(value) < _LEAST_JUMBLED or len(set(value)) < _LEAST_KINDS:
         return False
     symbols = len(_SYMBOL.findall(value))
@@ -155,9 +154,7 @@ def is_jumbled(value: str) -> bool:
 
 
 def is_knotted(value: str) -> bool:
-    """Whether a value with brackets, bars or colons in it has a digit and both cases, as a password
-    that somebody made up, and is no code.
-    """
+    """Whether a value with a digit, both cases and any marks may be a made-up password."""
     if len(value) < _LEAST_JUMBLED or _CODE_MARKS.search(value) or _CALL.match(value):
         return False
     is_mixed = _DIGIT.search(value) and value != value.lower() and value != value.upper()
@@ -250,12 +247,9 @@ def is_bare_password(value: str) -> bool:
     judged = value.rstrip("?.,:;*") if _DIGIT.search(value) else value.rstrip("!?.,:;*")
     if not is_password(judged):
         return False
-    return is_generated(judged) or not _is_code(judged) or _is_dashed(judged)
-
-
-def _is_dashed(value: str) -> bool:
-    """Whether it is four words or more and a number."""
-    return _WORDS.fullmatch(value) is not None and not _has_code_word(value)
+    if is_generated(judged) or not _is_code(judged):
+        return True
+    return _WORDS.fullmatch(judged) is not None and not _has_code_word(judged)
 
 
 def is_set_password(value: str) -> bool:
@@ -277,9 +271,7 @@ def is_spaced_password(value: str) -> bool:
 
 
 def is_strong_password(value: str, *, is_glued: bool) -> bool:
-    """Whether it can be nothing but a password, not a name with a number: where its own name may
-    be the end of another word.
-    """
+    """Whether it can only be a password, and no name with a number, behind a weak name."""
     if value.isdigit() or _is_name(value):
         return False
     return not (is_glued and (_NUMBERED.fullmatch(value) or _COUNTED.search(value)))

@@ -109,9 +109,7 @@ _FILLER = re.compile(
 
 
 def lines_of(text: str) -> Iterator[str]:
-    """Lines of prose, without code fences and their contents, bullets and emphasis; long ones cut
-    into sentences.
-    """
+    """Lines of prose without code, bullets and emphasis; long ones cut into sentences."""
     fenced = False
     for line in text.splitlines():
         if _FENCE.match(line):

@@ -120,9 +120,7 @@ Piece = Run | Shown | CheckpointRef
 
 
 class Projection(BaseModel, frozen=True):
-    """The recipe of an active context: what it consists of, in order. Messages from `at` on
-    follow.
-    """
+    """The recipe of an active context: its pieces, in order. Messages from `at` on follow."""
 
     id: str = Field(default_factory=clock_and_ids.new_id)
     window: int
@@ -198,9 +196,7 @@ class Move(BaseModel, frozen=True):
 
 
 class Snapshot(BaseModel, frozen=True):
-    """A recovery point: a position in the log, and what was in force there. Never sent to a
-    model.
-    """
+    """A recovery point: a position, and what was in force there. Never sent to a model."""
 
     id: str = Field(default_factory=lambda: "sn-" + clock_and_ids.new_id()[:12])
     session_id: str

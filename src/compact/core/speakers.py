@@ -111,9 +111,7 @@ def _speaker_of_user(message: Message) -> Speaker:
 
 
 def spoken_text(text: str) -> str:
-    """The text without what tools inject into user messages or say there, stripped of outer white
-    space.
-    """
+    """The text without what tools inject into user messages or say there, stripped."""
     text = _without_injected(text)
     said = said_in(text)
     return "" if said is not text and not own_words(text).strip() else said.strip()

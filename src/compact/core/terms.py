@@ -74,9 +74,7 @@ def spaced(text: str) -> str:
 
 
 def looked_for(question: str) -> list[tuple[str, ...]]:
-    """The first names of a question, each as its pieces in lower case; stop words left out unless
-    there is nothing else.
-    """
+    """A question's first names, as pieces in lower case; stop words only where it has no others."""
     words = _NAME.findall(question)
     names = [name[:_LONGEST_NAME] for word in words for name in _names_in(word.lower()) if name]
     telling = [kept for name in names if (kept := _without_stop_words(name))]

@@ -72,7 +72,8 @@ class ChatCompletions(WireFormat):
     def written(self, message: Message, names: Mapping[str, str]) -> list[dict[str, Any]]:
         """One dictionary, and one for each result; none of what this format has no place for."""
         is_foreign = message.wire_format not in (NAME, None)
-        if is_foreign and message.parts and not any(map(_is_written, message.parts)):
+        has_none = message.parts and all(isinstance(p, Thinking | Opaque) for p in message.parts)
+        if is_foreign and has_none:
             return []
         results = [self._written_result(r, message) for r in message.tool_results]
         if results and all(isinstance(p, ToolResult) for p in message.parts):
@@ -141,10 +142,6 @@ class ChatCompletions(WireFormat):
             return {**own, "content": result.text} if message.edited else own
         named = {"name": result.name} if result.name else {}
         return {"role": "tool", "tool_call_id": result.call_id, **named, "content": result.text}
-
-
-def _is_written(part: Part) -> bool:
-    return not isinstance(part, Thinking | Opaque)
 
 
 def _time(value: object) -> datetime:

@@ -50,9 +50,7 @@ def format_named(name: str) -> WireFormat:
 
 
 def format_of(messages: Sequence[object]) -> WireFormat:
-    """The format a list of dictionaries is written in; what both could be is read as chat
-    completions.
-    """
+    """The format of a list of dictionaries; what several could be is read as chat completions."""
     ends = chain(islice(reversed(messages), LOOKED_AT), islice(messages, LOOKED_AT))
     for message in ends:
         if not isinstance(message, Mapping):

@@ -61,9 +61,7 @@ class Ollama(WireFormat):
     def parse(
         self, raw: Mapping[str, Any], position: int, before: Before = NOTHING_BEFORE
     ) -> Message:
-        """Read one dictionary. Of what stands before a result, the calls it may answer and their
-        other results are looked at.
-        """
+        """Read one dictionary; of a result also the calls before it that it may answer."""
         message = super().parse(raw, position, before)
         if isinstance(message.content, str):
             return message

@@ -100,9 +100,7 @@ class Responses(WireFormat):
         }
 
     def written(self, message: Message, names: Mapping[str, str]) -> list[dict[str, Any]]:
-        """An item with what was shortened in it; the items of a message that holds several, or that
-        is of another format.
-        """
+        """An item with what was shortened in it, or the items of a message that holds several."""
         if message.wire_format == NAME:
             if message.wire is not None:
                 return [self._changed(message, message.wire)]

@@ -46,9 +46,7 @@ NOTHING_BEFORE: Before = ()
 
 
 class WireFormat(ABC):
-    """One provider's way to write messages: its facts as data, how it says a message, and how one
-    of another format is written in it.
-    """
+    """One provider's way to write messages: its facts as data, how it reads and how it writes."""
 
     name: ClassVar[str]
     """For example `chat_completions`."""
@@ -201,14 +199,10 @@ class WireFormat(ABC):
 
     @abstractmethod
     def written(self, message: Message, names: Mapping[str, str]) -> list[dict[str, Any]]:
-        """The dictionaries of a message that is of another format, or was changed. `names` are
-        those of the tools, by the ids of their calls.
-        """
+        """A foreign or changed message as dictionaries; `names` are the tools' by call id."""
 
     def are_one(self, first: Message, second: Message) -> bool:
-        """Whether two neighbours of another format are one message in this one: pieces of one
-        reply, as calls are answered right after it.
-        """
+        """Whether two neighbours of another format are one message here: pieces of one reply."""
         return second.role == "assistant" and first.reply_id == second.reply_id is not None
 
     def joined(self, first: Raw, second: Raw) -> dict[str, Any]:

@@ -95,9 +95,7 @@ def served_item(raw: Raw) -> Served:
 
 
 def served_turn(raw: Raw) -> Served:
-    """A message of Anthropic's: there is always some content, and ids of calls are of letters,
-    digits, `_` and `-`.
-    """
+    """A message of Anthropic's, with some content, and ids of calls as it takes them."""
     content = raw.get("content") or ""
     if not isinstance(content, str):
         content = [_block(block) for block in content]
