@@ -12,40 +12,23 @@ import heapq
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from typing import Literal
 
-from compact.core.languages import CHARACTERS, FUNCTION_WORDS
+from compact.core.languages import CHARACTERS, FIRST_PERSON, FUNCTION_WORDS
 from compact.core.speakers import Speaker
 from compact.core.terms import STOP_WORDS
 
 EntityKind = Literal["name", "title", "money", "percent", "date", "time", "number", "id"]
 
-FIRST_PERSON: Mapping[str, str] = {
-    "en": "i my me mine myself we our us ours",
-    "de": "ich mein meine meinen meinem meiner meins mir mich wir uns unser unsere unserem unseren",
-    "fr": "je j moi mon ma mes me m nous notre nos",
-    "es": "yo mi mis me mí mío mía nosotros nuestro nuestra nuestros nuestras nos",
-    "it": "io mio mia miei mie mi me noi nostro nostra nostri ci",
-    "pt": "eu meu minha meus minhas me mim nós nosso nossa",
-    "nl": "ik mijn mij me wij we ons onze",
-    "pl": "ja mój moja moje mnie mi mam jestem my nasz nasza nasze nas",
-    "sv": "jag min mitt mina mig vi vår vårt våra oss",
-    "da": "jeg min mit mine mig vi vores os",
-    "tr": "ben benim bana beni biz bizim bize",
-    "cs": "já můj moje mě mi mám jsem my náš naše nás",
-    "id": "saya aku kami kita",
-    "vi": "tôi mình chúng",
-}
-"""The words of Latin letters by which people speak of themselves and theirs, by language."""
 _OWN_LETTERS = re.compile(
     r"[我俺咱私僕]|저는|저희|나는|우리|(?<!\w)(?:я|мне|меня|мо[йяёи]|мы|нас|наш[аеи]?)(?!\w)",
     re.IGNORECASE,
 )
-"""The same of other letters."""
+"""Words of other letters by which people speak of themselves and theirs."""
 
 _UPPER = "A-ZÀ-ÖØ-ÞĀĂĄĆČĎĐĒĘĚĞĢĪİĶŁŃŇŌŐŘŚŞŠŢŤŪŮŰŹŻŽΑ-ΩА-ЯЁІЇЄҐ"
 _CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af"
@@ -87,10 +70,7 @@ _GERMAN_NOUN = re.compile(
 )
 """Words after which a German capital is a noun's."""
 _FUNCTION = STOP_WORDS.union(*FUNCTION_WORDS.values())
-_FIRST: Mapping[str, frozenset[str]] = {
-    code: frozenset(words.split()) for code, words in FIRST_PERSON.items()
-}
-_ANY_FIRST = frozenset().union(*_FIRST.values())
+_ANY_FIRST = frozenset().union(*FIRST_PERSON.values())
 
 LONG_NUMBER = 7
 """Digits from which a number is an id: a phone's, an order's."""
@@ -257,7 +237,7 @@ def _of_oneself(read: _Read) -> bool:
     if _ANY_FIRST.isdisjoint(read.words):
         return not read.text.isascii() and bool(_OWN_LETTERS.search(read.text))
     language = max(FUNCTION_WORDS, key=lambda code: len(FUNCTION_WORDS[code] & read.words))
-    return not _FIRST[language].isdisjoint(read.words)
+    return not FIRST_PERSON[language].isdisjoint(read.words)
 
 
 def _terms(words: Iterable[str]) -> frozenset[str]:

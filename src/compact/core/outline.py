@@ -33,8 +33,6 @@ class Section:
     """Tokens that it may take however small the room is."""
     gives_way: int = 0
     """Which is left out first where room is short: the largest number first, 0 never."""
-    also: tuple[str, ...] = ()
-    """Other titles it is known by in what people and models write, in lower case."""
 
 
 GOAL, RULES, STATE, OPEN, NEXT = "Goal", "Rules", "State", "Open", "Next"
@@ -43,12 +41,7 @@ FILES, COMMANDS, NAMES = "Files", "Commands", "Names"
 
 OUTLINE: Sequence[Section] = (
     Section(
-        GOAL,
-        "record",
-        "what the person wants now, and what it is part of",
-        most=0.12,
-        least=60,
-        also=("goals", "task", "objective", "current task", "primary request and intent"),
+        GOAL, "record", "what the person wants now, and what it is part of", most=0.12, least=60
     ),
     Section(
         RULES,
@@ -56,7 +49,6 @@ OUTLINE: Sequence[Section] = (
         "what holds beyond the turn in which a person said it, word for word",
         most=0.35,
         least=80,
-        also=("instructions", "constraints", "requirements", "preferences", "user instructions"),
     ),
     Section(
         STATE,
@@ -64,23 +56,14 @@ OUTLINE: Sequence[Section] = (
         "what is true now: branch, commit, checks, what is not checked yet",
         most=0.16,
         least=100,
-        also=("now", "current state", "status", "current work", "where it stands"),
     ),
-    Section(
-        OPEN,
-        "record",
-        "work that was begun or promised and is not done",
-        most=0.15,
-        least=60,
-        also=("open work", "to do", "todo", "todos", "pending tasks", "plan"),
-    ),
+    Section(OPEN, "record", "work that was begun or promised and is not done", most=0.15, least=60),
     Section(
         NEXT,
         "record",
         "what was begun last, what was asked or offered last, what waits for an answer",
         most=0.12,
         least=60,
-        also=("next step", "next steps"),
     ),
     Section(
         DECISIONS,
@@ -88,7 +71,6 @@ OUTLINE: Sequence[Section] = (
         "questions with their answers, choices with their reasons, refusals with their words",
         most=0.20,
         gives_way=3,
-        also=("decided", "agreements", "choices"),
     ),
     Section(
         FACTS,
@@ -96,42 +78,38 @@ OUTLINE: Sequence[Section] = (
         "what was said of people, things, amounts and dates",
         most=0.30,
         gives_way=4,
-        also=("key facts", "details", "key details"),
     ),
-    Section(
-        STORY,
-        "story",
-        "what happened, in the order of time, and why",
-        most=1.0,
-        also=("summary", "what happened", "done", "progress", "history", "account"),
-    ),
+    Section(STORY, "story", "what happened, in the order of time, and why", most=1.0),
     Section(
         ERRORS,
         "record",
         "what a tool reported as wrong, and what became of it",
         most=0.12,
         gives_way=5,
-        also=("errors and fixes", "problems", "failures"),
     ),
     Section(
-        FILES,
-        "lists",
-        "files that were written, then files that were read",
-        most=0.4,
-        gives_way=2,
-        also=("files and code", "artifacts", "changes"),
+        FILES, "lists", "files that were written, then files that were read", most=0.4, gives_way=2
     ),
     Section(COMMANDS, "lists", "how things are run here", most=0.15, gives_way=6),
     Section(
-        NAMES,
-        "lists",
-        "other names that were used and stand nowhere above",
-        most=1.0,
-        gives_way=7,
-        also=("identifiers", "entities"),
+        NAMES, "lists", "other names that were used and stand nowhere above", most=1.0, gives_way=7
     ),
 )
 """In the order of a checkpoint."""
+_ALSO: Mapping[str, Sequence[str]] = {
+    GOAL: ("goals", "task", "objective", "current task", "primary request and intent"),
+    RULES: ("instructions", "constraints", "requirements", "preferences", "user instructions"),
+    STATE: ("now", "current state", "status", "current work", "where it stands"),
+    OPEN: ("open work", "to do", "todo", "todos", "pending tasks", "plan"),
+    NEXT: ("next step", "next steps"),
+    DECISIONS: ("decided", "agreements", "choices"),
+    FACTS: ("key facts", "details", "key details"),
+    STORY: ("summary", "what happened", "done", "progress", "history", "account"),
+    ERRORS: ("errors and fixes", "problems", "failures"),
+    FILES: ("files and code", "artifacts", "changes"),
+    NAMES: ("identifiers", "entities"),
+}
+"""Other titles that sections are known by in what people and models write, in lower case."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +186,9 @@ LISTS = frozenset(s.title for s in OUTLINE if s.part == "lists")
 """Sections that hold no sentences."""
 
 _BY_NAME: Mapping[str, Section] = {
-    name: section for section in OUTLINE for name in (section.title.lower(), *section.also)
+    name: section
+    for section in OUTLINE
+    for name in (section.title.lower(), *_ALSO.get(section.title, ()))
 }
 _HEADING = re.compile(r"^#{1,3} ([^\n#]{1,60})$", re.MULTILINE)
 
