@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from compact import Message
 from compact.compression.gate.rules import RULES, Judged, judge
 from compact.core.checkpoints import Summary, SummaryRequest
-from compact.core.outline import OUTLINE
+from compact.core.outline import ALSO, OUTLINE
 from compact.core.replies import Finish
 from compact.core.tokens import TokenCounter
 from compact.providers.tokenizers import tokenizer
@@ -229,7 +229,7 @@ def test_who_speaks_to_the_reader_tells_no_story(text: str):
     "heading",
     [
         *(f"## {s.title}" for s in OUTLINE if s.part != "story"),
-        *(f"# {s.also[0].capitalize()}" for s in OUTLINE if s.also and s.part != "story"),
+        *(f"# {others[0].capitalize()}" for title, others in ALSO.items() if title != "Story"),
         "  ### Rules:", "**Rules**", "**Rules:**", "__Open__:", "Rules\n=====", "- ## Rules",
         "[Checkpoint ck-0123456789ab · 3 of messages 1 to 3 · digest 012345678901234]",
         "[Record · digest 012345678901234]", "> [Goals · digest 012345678901234]",

@@ -96,7 +96,7 @@ OUTLINE: Sequence[Section] = (
     ),
 )
 """In the order of a checkpoint."""
-_ALSO: Mapping[str, Sequence[str]] = {
+ALSO: Mapping[str, Sequence[str]] = {
     GOAL: ("goals", "task", "objective", "current task", "primary request and intent"),
     RULES: ("instructions", "constraints", "requirements", "preferences", "user instructions"),
     STATE: ("now", "current state", "status", "current work", "where it stands"),
@@ -188,7 +188,7 @@ LISTS = frozenset(s.title for s in OUTLINE if s.part == "lists")
 _BY_NAME: Mapping[str, Section] = {
     name: section
     for section in OUTLINE
-    for name in (section.title.lower(), *_ALSO.get(section.title, ()))
+    for name in (section.title.lower(), *ALSO.get(section.title, ()))
 }
 _HEADING = re.compile(r"^#{1,3} ([^\n#]{1,60})$", re.MULTILINE)
 

@@ -28,13 +28,11 @@ from compact.core.messages import (
 from compact.core.provider_rules import ANTHROPIC
 from compact.core.tokens import ANTHROPIC_FRAMING
 
-NAME = "anthropic"
-
 
 class Anthropic(WireFormat):
     """The wire format of Anthropic's Messages API."""
 
-    name = NAME
+    name = "anthropic"
     roles = ("user", "assistant", "system")
     rules = ANTHROPIC
     framing = ANTHROPIC_FRAMING
@@ -73,7 +71,7 @@ class Anthropic(WireFormat):
 
     def written(self, message: Message, names: Mapping[str, str]) -> list[dict[str, Any]]:
         """One dictionary; none of what this format has no place for."""
-        is_foreign = message.wire_format not in (NAME, None)
+        is_foreign = message.wire_format not in (self.name, None)
         record = {**self.own_fields(message), "role": _role_for(message)}
         if isinstance(message.content, str):
             record["content"] = message.content

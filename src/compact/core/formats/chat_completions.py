@@ -41,13 +41,11 @@ from compact.core.messages import (
 from compact.core.provider_rules import OPENAI_CHAT
 from compact.core.tokens import OPENAI_FRAMING
 
-NAME = "chat_completions"
-
 
 class ChatCompletions(WireFormat):
     """The wire format of OpenAI's chat completions and of everything compatible with it."""
 
-    name = NAME
+    name = "chat_completions"
     roles = sorted(ROLES)
     rules = OPENAI_CHAT
     framing = OPENAI_FRAMING
@@ -71,7 +69,7 @@ class ChatCompletions(WireFormat):
 
     def written(self, message: Message, names: Mapping[str, str]) -> list[dict[str, Any]]:
         """One dictionary, and one for each result; none of what this format has no place for."""
-        is_foreign = message.wire_format not in (NAME, None)
+        is_foreign = message.wire_format not in (self.name, None)
         has_none = message.parts and all(isinstance(p, Thinking | Opaque) for p in message.parts)
         if is_foreign and has_none:
             return []
@@ -123,7 +121,7 @@ class ChatCompletions(WireFormat):
         return self.result(call_id, raw.get("content"), f"{path}.content", raw=raw, name=named)
 
     def _written_content(self, message: Message) -> str | list[dict[str, Any]] | None:
-        is_own = message.wire_format == NAME
+        is_own = message.wire_format == self.name
         spoken = [
             p
             for p in message.parts

@@ -42,7 +42,6 @@ from compact.core.provider_rules import OPENAI_CHAT
 from compact.core.tokens import OLLAMA_FRAMING
 from compact.errors import InvalidMessage
 
-NAME = "ollama"
 _MADE = re.compile(r"(?:call|result)-\d+(?:-\d+)?")
 """Ids made here. They are never sent."""
 _MEDIA = {"/9j/": "image/jpeg", "R0lGOD": "image/gif", "UklGR": "image/webp"}
@@ -52,7 +51,7 @@ _MEDIA = {"/9j/": "image/jpeg", "R0lGOD": "image/gif", "UklGR": "image/webp"}
 class Ollama(WireFormat):
     """The wire format of Ollama's `/api/chat`."""
 
-    name = NAME
+    name = "ollama"
     roles = ("user", "assistant", "system", "tool")
     rules = OPENAI_CHAT
     framing = OLLAMA_FRAMING

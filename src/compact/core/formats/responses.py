@@ -37,7 +37,6 @@ from compact.core.provider_rules import OPENAI_RESPONSES
 from compact.core.tokens import RESPONSES_FRAMING
 from compact.errors import ServerHeldState
 
-NAME = "responses"
 OUTPUT_OF: Mapping[str, str] = {
     "function_call": "function_call_output",
     "custom_tool_call": "custom_tool_call_output",
@@ -60,7 +59,7 @@ _HELD = ("previous_response_id", "conversation", "conversation_id", "auto_previo
 class Responses(WireFormat):
     """The wire format of the input of OpenAI's Responses API."""
 
-    name = NAME
+    name = "responses"
     roles = ("user", "assistant", "system", "developer")
     rules = OPENAI_RESPONSES
     framing = RESPONSES_FRAMING
@@ -101,7 +100,7 @@ class Responses(WireFormat):
 
     def written(self, message: Message, names: Mapping[str, str]) -> list[dict[str, Any]]:
         """An item with what was shortened in it, or the items of a message that holds several."""
-        if message.wire_format == NAME:
+        if message.wire_format == self.name:
             if message.wire is not None:
                 return [self._changed(message, message.wire)]
             kept = [(part, part.raw) for part in message.parts if part.raw is not None]
