@@ -63,9 +63,7 @@ _DECODER = json.JSONDecoder(parse_constant=_finite, parse_float=_finite)
 
 
 def arguments_of(text: str) -> dict[str, Any]:
-    """The object that a call's arguments are; what is none stands in one, under `arguments`, and
-    no text at all is the empty one.
-    """
+    """The object that a call's arguments are; what is none stands in one, under `arguments`."""
     try:
         read = read_json(text) if text else {}
     except ValueError:

@@ -23,19 +23,16 @@ class Ask(BaseModel, frozen=True):
     """Tokens the answer may have at most."""
     temperature: float | None = Field(default=None, ge=0)
     answer_schema: Mapping[str, Any] | None = None
-    """The JSON schema the answer must keep to, for models whose `Abilities.schemas` says that the
-    server enforces it."""
+    """The JSON schema the answer must keep to, for models with `Abilities.schemas`."""
     window: int | None = Field(default=None, ge=1)
-    """Tokens of the window the prompt was made for: servers that set theirs up by request (Ollama's
-    `num_ctx`) are told it."""
+    """Tokens of the window the prompt was made for: Ollama is told it as `num_ctx`."""
     refused_by: Mapping[str, int] | None = None
     """For a prompt that is not made smaller any more: the keys of the models that refused it as too
     large, each with the tokens it has for them. Of several models, only others are asked, and after
     a refusal only those whose window is known to hold it. Where this is None, a refusal goes back
     to whoever made the prompt."""
     waited: float = Field(default=0.0, ge=0)
-    """Seconds that whoever asks has waited for the model's server already, for this answer: they
-    count as time of it."""
+    """Seconds that were waited for the model's server already: they count as time of the answer."""
 
 
 ASK = Ask()

@@ -1,8 +1,6 @@
-"""Where a conversation may be cut: the intersection of named invariants, computed, never repaired
-afterwards.
+"""Where a conversation may be cut: where each of the named invariants says that one may.
 
-Each invariant says whether one may cut *before* a position. What lies between two neighbouring
-legal cuts is a group (`core.groups`).
+What lies between two neighbouring legal cuts is a group (`core.groups`).
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Budgets: how many tokens there are, and which of them are whose.
 
-Two budgets that are never mixed: a *ceiling* (`max_tokens` of `compress`) bounds the returned
-prompt and knows neither reserve nor trigger; a *window* is a model's limit, of which `usable =
-window − max(output reserve, hard-cap buffer)`, the buffer being min(1,500 tokens, an eighth of the
-window) (requirement C-7).
+A *ceiling* (`max_tokens` of `compress`) bounds the returned prompt and knows neither reserve nor
+trigger; a *window* is a model's limit, of which `usable = window − max(output reserve, hard-cap
+buffer)`, the buffer being min(1,500 tokens, an eighth of the window) (requirement C-7).
 """
 
 from __future__ import annotations
@@ -13,8 +12,7 @@ from collections.abc import Sequence
 from pydantic import BaseModel, Field, computed_field
 
 WORDS_SHARE = 0.25
-"""Share of the window: more keeps more of what a person said in view, and leaves less room for what
-is written of the rest (decision 033)."""
+"""Share of the window: more keeps more of a person's words, and less of the rest (decision 033)."""
 
 
 class ContextBudget(BaseModel, frozen=True):

@@ -79,10 +79,7 @@ def _blocks(content: object) -> Sequence[Block]:
 
 
 def _stable_ends(places: Sequence[_Place], checkpoints: Collection[str]) -> list[int | None]:
-    """The places worth a mark, those first that a mark saves most at: the newest message at every
-    turn, the system prompt and the checkpoint at every compression, the tools when the system
-    prompt changes.
-    """
+    """The places worth a mark, those first at which it saves most."""
     able = [i for i, place in enumerate(places) if _may_carry(place)]
     said = [i for i in able if places[i].field == "messages"]
     newest = said[-1] if said else None

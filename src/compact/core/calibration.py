@@ -4,8 +4,7 @@ that a window is smaller than was said.
 The ratio is reported / counted, and belongs to the tokenizer. A prompt that cost more than the
 ratio says raises it at once; one that cost less lowers it slowly, and never below 1 where the
 tokenizer is exact: a prompt that is too small costs little, one that is too large is lost. A limit
-belongs to the size of the window that was asked for: another window is another model, or another
-server.
+belongs to the size of the window that was asked for.
 """
 
 from __future__ import annotations
@@ -21,8 +20,7 @@ LEAST_PROMPT = 200
 SLOWLY = 0.1
 """Share of the way that one report of less can lower the ratio."""
 LOWEST, HIGHEST = 0.6, 4.0
-"""Bounds of the ratio: a report beyond them counts as the nearer one, so that a wrong report
-cannot make a window of any size useless."""
+"""Bounds of the ratio, so that a wrong report cannot make a window of any size useless."""
 UNSAID = 1.25
 """Factor for an overflow that does not say how many tokens there were."""
 LEAST_LIMIT = 512
@@ -36,8 +34,7 @@ class Calibration(BaseModel, frozen=True):
     ratio: float = Field(default=1.0, ge=LOWEST, le=HIGHEST)
     reports: int = 0
     limits: Mapping[int, int] = Field(default_factory=dict)
-    """Tokens of a provider's window, by the size that was asked for, where an error told that it is
-    smaller."""
+    """Tokens of windows that an error told to be smaller, by the size that was asked for."""
 
     def after(self, counted: int, reported: int, *, exact: bool) -> Calibration:
         """What is known after a prompt that we counted so, and the provider so."""

@@ -1,8 +1,7 @@
 """What a session's log says beside its messages: what was set, and from where on it holds.
 
 Each entry stands on a branch at a position, so that branches, undo and a look back find what held
-in their time. Nothing is set twice in one entry: of two writers that set something at once, neither
-undoes the other.
+in their time. It sets one thing: of two writers at once, neither undoes the other.
 """
 
 from __future__ import annotations

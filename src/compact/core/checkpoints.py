@@ -3,7 +3,6 @@
 A checkpoint stands at its span's start as a user-role message. Its first line carries an id and a
 digest of the text below (`core.own_text`); a text whose digest matches is ours when it comes back,
 and is never taken for something a person said. Whoever else writes such a heading does not match.
-(LangGraph's *checkpoint* is our snapshot.)
 """
 
 from __future__ import annotations
@@ -78,8 +77,7 @@ class SummaryRequest(BaseModel, frozen=True):
     goals: tuple[str, ...] = ()
     """The words of the open goals: no summary may call them done."""
     open_tasks: tuple[str, ...] = ()
-    """The words of what is still to do for them: no summary may drop what its messages say of
-    it."""
+    """The words of what is still to do for them: no summary may drop what is said of it."""
     record: str = ""
     """What code writes beside the story: the reader sees it, it need not be told again."""
     notes: Any = Field(default=None, exclude=True, repr=False)
@@ -109,8 +107,7 @@ class Checkpoint(BaseModel, frozen=True):
     summary: str
     level: Level = "detailed"
     number: int = Field(default=1, ge=1)
-    """The session's compression, counted from 1, that made it or what it was made of: its age
-    counts from there."""
+    """The session's compression, from 1, that its age counts from: it or its first source's."""
     kept: tuple[int, ...] = ()
     """Positions of the span that stayed in view when it was made."""
     released: tuple[int, ...] = ()

@@ -2,7 +2,6 @@
 
 The one place of the core that may reach the clock and randomness, and only through context
 variables: tests and reproducible runs set them (`with clock_and_ids.using(clock=…, new_id=…)`).
-Nothing else lives here.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""The active context: exactly what a model is sent. The only one of the three layers that may be
-handed to a model.
-"""
+"""The active context: exactly what a model is sent, and the only layer that may be sent."""
 
 from __future__ import annotations
 
@@ -21,12 +19,10 @@ class ActiveContext(BaseModel, frozen=True):
 
     messages: tuple[Message, ...]
     tokens: int = Field(ge=0)
-    """Tokens of the whole prompt: messages, framing, and what the caller said stands beside
-    them."""
+    """Tokens of the whole prompt: messages, framing, and what the caller put beside them."""
     checkpoints: tuple[Checkpoint, ...] = ()
     system: str | tuple[Mapping[str, Any], ...] | None = None
-    """A system prompt in a field of its own, as text or as the provider's blocks; system messages
-    stand among the messages."""
+    """A system prompt in a field of its own, beside the messages: text, or a provider's blocks."""
     tools: tuple[Mapping[str, Any], ...] = ()
     """Tool schemas that are sent along, as the caller's provider writes them."""
 

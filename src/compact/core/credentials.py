@@ -335,5 +335,4 @@ FINDERS: tuple[SecretFinder, ...] = (
     SecretFinder(_BEGIN, _private_keys),
     SecretFinder("ookie|OOKIE", _cookies),
 )
-"""Of everything that is a secret by its look; of two that begin together the first gives the
-kind."""
+"""Of all that is a secret by its look; of two that begin together the first gives the kind."""

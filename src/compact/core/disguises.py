@@ -21,10 +21,8 @@ _HEX = re.compile(r"(?:[0-9a-fA-F]{2})+")
 
 
 def undisguised(text: str, known: Mapping[str, str]) -> Redacted:
-    """The text without disguised secrets, `[redacted: kind]` in place of each.
-
-    `known` are secrets and their kinds (`redaction.secrets_of`); those that are told by their look
-    are found in coded form as well.
+    """The text without disguised secrets: of those in `known` (`redaction.secrets_of`), and coded
+    ones that are told by their look.
     """
     apart: list[Place] = []
     for place in sorted((*_spelled(text, known), *_coded(text, known))):

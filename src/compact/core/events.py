@@ -234,9 +234,7 @@ class ToolsWithdrawn(Event):
 
 
 class PromptOverBudget(Event):
-    """A part has no room in the system prompt of a window's tier: it is left out of the assembled
-    one; the caller's own words are sent whole.
-    """
+    """A part has no room in the system prompt; the caller's own words are sent whole even so."""
 
     window: int
     part: str

@@ -1,8 +1,7 @@
 """What can be known of images and files without decoding them: an image's size in pixels and how to
 name it elsewhere, a file's kind and size in bytes, and what is left of a block without them.
 
-Reads the headers of PNG, GIF, JPEG and WebP in base64 data. What images and files cost in tokens
-lives in `core.tokens`.
+Reads the headers of PNG, GIF, JPEG and WebP. What they cost in tokens lives in `core.tokens`.
 """
 
 from __future__ import annotations

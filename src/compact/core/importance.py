@@ -11,9 +11,8 @@ chatter (requirement C-4).
     code         .05 where code stands in fences
     recency      .15 × 2^(−age / 20), the age in messages
 
-The constants are a judgement, not a measurement; their order is what tests hold. A message that
-carries a score of its own keeps it; pinned and protected messages count 1, important ones at least
-.8. Deterministic.
+The constants are a judgement, not a measurement. A message that carries a score of its own keeps
+it; pinned and protected messages count 1, important ones at least .8.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The levels a checkpoint passes as it ages, and how many tokens each may have (FR-4).
 
-detailed → moderate → compact → merged. By schedule after 3, 6 and 10 compressions, earlier under
-pressure. Every level has a hard cap and all checkpoints together have one, so that the active
-context is bounded for ever.
+detailed → moderate → compact → merged, by schedule or earlier under pressure. Every level has a
+hard cap and all checkpoints together have one, so that the active context is bounded for ever.
 """
 
 from __future__ import annotations
@@ -21,15 +20,13 @@ SHARES: Mapping[Level, float] = {
     "compact": 0.01,
     "merged": 0.03,
 }
-"""Share of the usable window that one checkpoint of the level may take in any case; a new one takes
-more where the others leave it."""
+"""Share of the usable window for one checkpoint; a new one takes more where others leave it."""
 LEAST: Mapping[Level, int] = {"detailed": 400, "moderate": 240, "compact": 160, "merged": 400}
 """Tokens a level may take even of a small window: below that, little but the heading is left."""
 ALL_SHARE = 0.20
 """Largest share of the usable window that all checkpoints together may take."""
 RECORD_SHARE = 0.12
-"""Share of the usable window that the standing record may take in any case; it takes more where the
-target leaves it."""
+"""Share of the usable window for the standing record, and more where the target leaves it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,8 +143,7 @@ class MessageMetadata(BaseModel, frozen=True, extra="allow"):
     """What is known about a message beside its content. Unknown keys are kept."""
 
     source: str | None = None
-    """Who really made it, where a reader knows: `person`, `injected`, `observation`,
-    `checkpoint`."""
+    """Who made it, where a reader knows: `person`, `injected`, `observation`, `checkpoint`."""
     said: tuple[PersonWords, ...] = ()
     """What a person said inside its tool results, where a reader knows (`core.said_within`)."""
     recalled: tuple[str, ...] = ()

@@ -25,8 +25,7 @@ class Provider:
     format: str
     """The wire format of its prompts, which says how tokens are counted."""
     spoken: str | None = None
-    """What stands before the `+` of an address where a server of one's own speaks so; None for what
-    has no server."""
+    """What stands before the `+` of an address of one's own; None for what has no server."""
     makes: str | None = None
     """A pattern of the models that are asked for by bare names, where a profile knows them."""
     key: str = ""

@@ -79,8 +79,7 @@ _SPACED = re.compile(r"[bfru]?\\{0,3}([\"'`])([^\"'`\\\n]{8,64})\\{0,3}\1")
 _BARE = re.compile(
     r"((?:[A-Za-z0-9\u00b5-\u1fff+/_.~!#%^*$?-]|&(?![A-Za-z_-]{1,32}=)|@(?![A-Za-z0-9-]{1,63}[.:/])){6,}={0,2})"
 )
-"""Ends before the next parameter of a query, and before the host of a URL; at what assigns, so that
-no two names share one."""
+"""Ends before a query's next parameter, a URL's host, and what assigns to another name."""
 _WIDE = re.compile(
     r"((?:[^\s\"'`\\&;,@<=\u3000-\u303f\uff00-\uff0f\uff1a-\uff20]|&(?![A-Za-z_-]{1,32}=)|"
     r";(?![A-Za-z_ -]{1,32}=)|,(?![\w -]{1,32}[=:])|@(?![A-Za-z0-9-]{1,63}[.:/])|"
@@ -94,8 +93,7 @@ _PHRASE = re.compile(
     r"\\{0,3}[\"'`]([a-z]{2,12}(?:[ -][a-z]{2,12}){3,24})"
     r"|((?!the )[a-z]{3,12}(?:[ -](?!the )[a-z]{3,12}){3,24})[ \t]{0,8}(?:[\r\n]|\Z)"
 )
-"""Words in quotes, or all that there is to the line's end, without such short ones as a sentence
-has."""
+"""Words in quotes, or up to the line's end, without such short ones as a sentence has."""
 _FAMILIES: tuple[tuple[str, str, Check, Check], ...] = (
     ("secret", "secret", is_secret, is_secret),
     ("token", "token", is_token, is_token),

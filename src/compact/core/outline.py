@@ -117,8 +117,7 @@ class Emphasis:
     """What is given more room than else, by weights; 1 is as it is, 0 leaves a section out."""
 
     sections: Mapping[str, float] = field(default_factory=dict)
-    """By the title of a section: its share of the room, and what a line of the story counts that is
-    about the same (`ABOUT`)."""
+    """By title: of a section's share of the room, and of the story's lines about the same."""
     anchors: Mapping[AnchorKind, float] = field(default_factory=dict)
     """By the kind of a fact that is kept word for word: what it counts among names."""
     listed: float = 1.0
@@ -129,8 +128,7 @@ class Emphasis:
     """Whether all that failed is told: every line that says so, by what was tried, and what came of
     it; else only the newest line of what was checked."""
     said: frozenset[Topic] = frozenset()
-    """Topics of the assistant's own sentences that stand in the section that is about the same
-    (`ABOUT`)."""
+    """Topics of the assistant's own sentences that stand in their sections (`ABOUT`)."""
 
     def of(self, title: str) -> float:
         """The weight of a section."""

@@ -30,8 +30,7 @@ class Parameters:
 
     billions: float
     source: Literal["profile", "name", "provider", "assumed"]
-    """What is known of the model says it, or its name; or it is taken to be large, as providers'
-    models are; or to be small."""
+    """Its entry or its name says it; or it is taken for a provider's large one, or a small one."""
 
 
 def billions_in(text: str) -> float | None:

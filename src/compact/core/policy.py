@@ -53,8 +53,7 @@ class CompactPolicy(BaseModel, frozen=True, extra="forbid"):
     new_level: Level = "detailed"
     """The level of a new checkpoint."""
     level_share: float = Field(default=1.0, gt=0, le=1)
-    """Share of its level's cap that a new checkpoint may take: a small model writes badly at
-    length."""
+    """Share of its level's cap for a new checkpoint: a small model writes badly at length."""
     checkpoint_share: float = Field(default=0.20, gt=0, le=0.6)
     """Share of the budget a checkpoint may take, not counting the instructions in it."""
     instruction_share: float = Field(default=1 / 3, ge=0, le=0.6)

@@ -65,8 +65,7 @@ class Profile(BaseModel, frozen=True, extra="forbid"):
     id: str = ""
     """The listed model's name; empty for a family."""
     pattern: str = ""
-    """What the bare names of a family begin with, a regular expression; empty for a listed
-    model."""
+    """How the bare names of a family begin, a regular expression; empty for a listed model."""
     name: str = ""
     """What people call it."""
     vendor: str = ""
@@ -230,9 +229,7 @@ class ModelBook:
         return found
 
     def parameters_of(self, model: str) -> Parameters:
-        """How large a model is: as its entry says, else its name, else as providers' models are
-        (70 billion), else 7 billion.
-        """
+        """How large a model is, by its entry or its name; else 70 billion of a provider's, or 7."""
         profile = self.profile_of(model)
         known = billions_in(profile.parameters) if profile else None
         if known is not None:

@@ -1,10 +1,8 @@
 """What a model's markers do to the goals: pure, deterministic, and bounded (FR-7).
 
 A marker speaks of the entry that has its very words, whatever their case, spaces and final marks;
-what it does not find is added to the newest
-active goal: an entry too many is read past, one that is swallowed is lost. Counts are bounded, so
-that no model makes the floor of a prompt grow without end, and a model ends no goal that a person
-set. What was left out is said.
+what it does not find is added to the newest active goal. Counts are bounded, so that no model makes
+the floor of a prompt grow without end, and a model ends no goal that a person set.
 """
 
 from __future__ import annotations

@@ -49,9 +49,7 @@ class TokenEstimator(Protocol):
         ...
 
     def count(self, text: str) -> int:
-        """Tokens of the text; special tokens are plain text. Never negative; 0 for the empty
-        string.
-        """
+        """Tokens of the text, 0 of the empty one; special tokens are plain text."""
         ...
 
 
@@ -279,9 +277,7 @@ class ChangeLog(Protocol):
     def record(
         self, session_id: str, changes: Sequence[Change], *, instead_of: Collection[int] = ()
     ) -> None:
-        """Append changes, each with the next number, all or none, and remove the entries of these
-        numbers, which they make needless.
-        """
+        """Append changes with the next numbers, and remove these entries, all or nothing."""
         ...
 
     def changes(self, session_id: str, *, after: int = 0) -> list[Change]:

@@ -23,11 +23,9 @@ class ProviderRules:
     results_adjacent: bool = True
     """Results come directly after the message that called."""
     has_turns: bool = False
-    """Neighbours of one role are joined to a turn; the user's is the first one, and in a turn
-    results stand before everything else."""
+    """Neighbours of one role are a turn: the user's comes first, and in it results come first."""
     has_items: bool = False
-    """Calls, results and reasoning are items of their own, and reasoning is followed by an item of
-    the same reply."""
+    """Calls, results and reasoning are items; after reasoning comes an item of the same reply."""
 
 
 OPENAI_CHAT = ProviderRules()

@@ -37,9 +37,7 @@ class Recalled(BaseModel, frozen=True):
 
 
 class Expansion(BaseModel, frozen=True):
-    """A page of the original messages of a span: as many as fit, in order. Of one message that does
-    not fit, as much of its text as fits.
-    """
+    """A page of a span's original messages: as many as fit, or as much of one as fits."""
 
     messages: tuple[Message, ...]
     tokens: int
@@ -50,8 +48,7 @@ class Expansion(BaseModel, frozen=True):
     next: int | None = None
     """The `start` of the page that follows; None where this is the last one."""
     clipped: bool = False
-    """Whether the page's only message is not whole: a part of its text, or of one among several
-    head and tail, or left out."""
+    """Whether the page's only message is not whole: a part, head and tail, or left out."""
     unit: Literal["messages", "characters"] = "messages"
     """What `total`, `start` and `next` count."""
 

@@ -19,8 +19,7 @@ from compact.core.credentials import Place, SecretFinder
 from compact.core.secret_values import is_wordlike
 
 _KNOWN_LENGTH, _LONGEST_KNOWN = 8, 256
-"""Characters of a secret that is looked for without what gave it away: fewer are a common word,
-more are known by their look."""
+"""Characters of secrets looked for by themselves: fewer are a word, more are known by look."""
 _MOST_LENGTHS = 8
 """Lengths of known secrets that begin alike."""
 TABLES = (credentials.FINDERS, named_credentials.FINDERS)

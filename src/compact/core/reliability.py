@@ -32,8 +32,7 @@ GRADES: Sequence[tuple[float, Grade]] = (
 )
 """Scores from which on a name counts."""
 WARN_AFTER: Sequence[tuple[float, int]] = ((3, 3), (7, 5), (13, 7), (math.inf, 10))
-"""Whole billions up to which so many compressions are enough for a warning: what people call a 3B
-has 3.2, a 7B 7.6."""
+"""Whole billions (a 3B has 3.2) up to which so many compressions are enough for a warning."""
 
 
 @dataclass(frozen=True, slots=True)

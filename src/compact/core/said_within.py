@@ -49,10 +49,8 @@ _USER_NOTE = "user_note: "
 def words_within(
     message: Message, names: Mapping[str, str] | None = None
 ) -> tuple[PersonWords, ...]:
-    """A person's words inside the results of a message, each with its `call_id`, in order.
-
-    `names` maps call ids to tool names; without it a result's own name counts, and no answer is
-    found where there is none.
+    """A person's words inside the results of a message, each with its `call_id`, in order; `names`
+    maps call ids to tool names, beside those that results have themselves.
     """
     if not message.tool_results:
         return ()

@@ -81,8 +81,7 @@ _FOLLOWS = {
 }
 """A letter and those that follow it: 97 of 100 neighbours in words, 40 of those drawn by lot."""
 _UNUSUAL, _FEW_LETTERS = 3, 10
-"""Pairs of neighbours beyond that table from which a value is no word; below so many characters it
-takes one more."""
+"""Pairs beyond that table that make a value no word; of so few characters it takes one more."""
 _KNOTTED_WORD = re.compile(r"[A-Za-z](?:\d+[A-Za-z]|[A-Za-z]{2}\d|[!@#$%^*+=]+\w)")
 _WORDS = re.compile(r"[A-Za-z]{3,}(?:-[A-Za-z]{3,}){3,}-?\d+")
 """Four words or more, and a number."""

@@ -163,8 +163,7 @@ class Step(BaseModel, frozen=True):
     branch_id: str
     window: int
     base: int
-    """Number of the move it builds on, 0 for none: if another one came in between, it is
-    refused."""
+    """Number of the move it builds on, 0 for none; refused if another one came in between."""
     at: int
     """How many messages the branch had."""
     projection: Projection | None

@@ -1,9 +1,7 @@
-"""Tiers of windows: how much a system prompt may take, and thresholds that may differ by size
-(FR-11).
+"""Tiers of windows: how large a system prompt may be, and thresholds that differ by size (FR-11).
 
 The tier follows from a window's *size* as a person names it (8,192); every limit follows from what
-the server is told (`num_ctx`, 6,963). A tier holds nothing of a session: when a model with another
-window comes, only the numbers change.
+the server is told (`num_ctx`, 6,963).
 """
 
 from __future__ import annotations
@@ -48,8 +46,7 @@ class Tier:
     largest: int | None
     """Tokens of the largest window it holds; None for no limit."""
     prompt_tokens: int
-    """Tokens the assembled system prompt may take: a bound, not a reserve. What is over it is said,
-    never cut."""
+    """Tokens the assembled system prompt may take. What is over it is said, never cut."""
     settings: TierSettings = field(default_factory=TierSettings)
 
     def applied(self, policy: CompactPolicy) -> CompactPolicy:

@@ -1,8 +1,4 @@
-"""Tool schemas: how providers are told which functions a model may call.
-
-The same facts are written in three shapes. Calls and their results are messages: the wire formats
-beside this file.
-"""
+"""Tool schemas: the functions a model may call, written in the three shapes of providers."""
 
 from __future__ import annotations
 

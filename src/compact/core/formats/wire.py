@@ -1,8 +1,7 @@
 """What every wire format does alike, and what is checked of what is given.
 
 A format reads one provider dictionary into a `Message` and writes messages back. What was not
-changed is written back as the very dictionary it was read from. Files people keep conversations in
-are another matter: storage.transcripts.
+changed is written back as the very dictionary it was read from.
 """
 
 from __future__ import annotations
