@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 from compact.core.characters import carried
 from compact.core.checkpoints import Checkpoint
 from compact.core.copies import copied, copied_message
-from compact.core.messages import Message, Text, Thinking
+from compact.core.messages import Image, Message, ToolCall
 from compact.errors import WrongLayer
 
 
@@ -73,11 +73,10 @@ def _visible(message: Message) -> Iterator[str]:
         yield message.content
         return
     for part in message.content:
-        match part.type:
-            case "tool_call":
+        match part:
+            case ToolCall():
                 yield f"{part.name} {part.arguments}"
-            case "image":
+            case Image():
                 yield "[image]"
             case _:
-                assert isinstance(part, Text | Thinking) or hasattr(part, "text")
                 yield part.text

@@ -131,12 +131,12 @@ def select(items: Sequence[Said], budget: int, cost: Callable[[str], int]) -> li
     A word counts the more the fewer messages have it, and less once it was told; a sentence without
     a new word is left out. `cost` is what a sentence takes of the budget, in the budget's unit.
     """
-    rows = _rows(items)
+    rows, speech = [_row(item.text, item.speaker) for item in items], _speech(items)
     weights = _weights(items, rows)
     costs = [cost(item.text) for item in items]
     scale = [
-        row.worth / math.pow(max(_LEAST_COST, took), THRIFT)
-        for row, took in zip(rows, costs, strict=True)
+        row.worth * speech[item.speaker] / math.pow(max(_LEAST_COST, took), THRIFT)
+        for item, row, took in zip(items, rows, costs, strict=True)
     ]
     told: set[str] = set()
 
@@ -173,17 +173,13 @@ class _WeighedSentence:
     named: frozenset[str]
 
 
-def _rows(items: Sequence[Said]) -> list[_WeighedSentence]:
+def _speech(items: Sequence[Said]) -> dict[Speaker, float]:
+    """What the sentences of each speaker count, by their share of the talk."""
     length: Counter[Speaker] = Counter()
     for item in items:
         length[item.speaker] += len(item.text)
-    total = length.total()
-    rows: list[_WeighedSentence] = []
-    for item in items:
-        row = _row(item.text, item.speaker)
-        share = max(1, length[item.speaker]) / max(1, total)
-        rows.append(_WeighedSentence(row.worth * math.pow(share, -TALKATIVE), row.terms, row.named))
-    return rows
+    total = max(1, length.total())
+    return {who: math.pow(max(1, said) / total, -TALKATIVE) for who, said in length.items()}
 
 
 @lru_cache(maxsize=REMEMBERED)

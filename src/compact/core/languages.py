@@ -29,18 +29,18 @@ _KNOWN: Mapping[str, Mapping[str, str]] = json.loads(
 )
 
 
-def _words(kind: str) -> Mapping[str, frozenset[str]]:
+def words_of(kind: str) -> Mapping[str, frozenset[str]]:
     """Words of a kind by the codes of the languages that have them."""
     return {code: frozenset(row[kind].split()) for code, row in _KNOWN.items() if kind in row}
 
 
 NAMES: Mapping[str, str] = {code: row["name"] for code, row in _KNOWN.items()}
 """The languages that can be told, by their codes."""
-FUNCTION_WORDS = _words("function_words")
+FUNCTION_WORDS = words_of("function_words")
 """The words a language of Latin letters is held together by, in lower case."""
-ADDRESSES = _words("addresses")
+ADDRESSES = words_of("addresses")
 """Who is spoken to, in languages that say it with words of their own."""
-FIRST_PERSON = _words("first_person")
+FIRST_PERSON = words_of("first_person")
 """The words of Latin letters by which people speak of themselves and theirs."""
 CHARACTERS = frozenset(
     "的了在是不和有我你他她它这那就也都要会对及与为到并已未被把从将后个中上下以用所可等或"

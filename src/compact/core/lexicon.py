@@ -1,25 +1,16 @@
 """Words of closed classes, by language: what a word list may hold here, and nothing else.
 
 A reply is what people say to a proposal or in place of words: yes, no, thanks, go on. Such words
-are few in every language and no new ones are made.
+are few in every language, and no new ones are made.
 """
 
 from __future__ import annotations
 
 import re
 
-_REPLIES = {
-    "en": """a again agreed ahead all alright and appreciate assistance back be bye cool continue
-        course day do done everything exactly fine for go good goodbye great have hello help hey hi
-        i it leave let's lets looks lovely me more moving much needed next nice no nope now of ok
-        okay on one ouch perfect please proceed right same skip so sounds stop sure thank thanks
-        that that's the then this to today try very wait way welcome well with works wow yea yeah
-        yep yes you your yup""",
-    "de": """ja nein doch gut danke bitte weiter mach das so genau einverstanden klar passt super
-        moin hallo tschüss ok okay stimmt lass es""",
-    "zh": "好 好的 是 是的 不 可以 同意 谢谢 继续 对 行",
-}
-_WORDS = frozenset(word for words in _REPLIES.values() for word in words.split())
+from compact.core.languages import words_of
+
+_WORDS = frozenset().union(*words_of("replies").values())
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
 _CONCESSIONS = re.compile(
     r"(?:you(?:'re| are) (?:absolutely |completely |totally |quite )?(?:right|correct)"

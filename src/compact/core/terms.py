@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
+from compact.core.languages import words_of
 from compact.core.messages import Message, ToolCall, ToolResult
 from compact.core.recalls import asks
 
@@ -21,20 +22,7 @@ _LONGEST_NAME = 12
 """Pieces of the longest name that is looked for as one."""
 MOST_NAMES = 64
 """Names of a question that are looked for; the rest of a longer one is left out."""
-STOP_WORDS = frozenset(
-    """
-    a about after all also am an and any are as at be because been before being between but by can
-    could did do does doing down during each for from further had has have having he her here hers
-    him his how i if in into is it its itself just me more most my no nor not now of off on once
-    only or other our ours out over own same she should so some such than that the their theirs
-    them then there these they this those through to too under until up us very was we were what
-    when where which while who whom whose why will with would you your yours
-    aber als am an auch auf aus bei bin bis das dass dem den der des die dies doch durch ein eine
-    einem einen einer er es für hat hatte ich ihr im in ist ja mit nach nicht noch nur oder sich sie
-    sind so über um und uns unter vom von vor war was welche welchen welcher welches wenn wer wie
-    wir wird wo wurde zu zum zur
-    """.split()  # noqa: SIM905 - a table to read
-)
+STOP_WORDS = frozenset().union(*words_of("stop_words").values())
 _CJK_STOP = frozenset("的了吗呢是在有和与我你他她它们这那什么哪谁怎么样个")
 
 
