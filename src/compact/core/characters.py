@@ -6,7 +6,7 @@ surrogate pair: a history keeps it, and no request can be written with it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from pydantic_core import to_json
@@ -28,21 +28,20 @@ def all_carried(value: _Json) -> _Json:
     try:
         to_json(value)
     except ValueError:
-        walked: _Json = _walked(value)
-        return walked
+        made: _Json = with_texts(value, carried, keys=True)
+        return made
     return value
 
 
-def _walked(value: Any) -> Any:  # noqa: ANN401 - JSON has no narrower type
+def with_texts(value: Any, change: Callable[[str], str], *, keys: bool = False) -> Any:  # noqa: ANN401 - JSON has no narrower type
+    """A JSON value with every text in it changed; keys only where `keys` says so."""
     match value:
         case str():
-            return carried(value)
+            return change(value)
         case Mapping():
-            return {
-                carried(key) if isinstance(key, str) else key: _walked(inner)
-                for key, inner in value.items()
-            }
+            inner = {k: with_texts(x, change, keys=keys) for k, x in value.items()}
+            return {with_texts(k, change): x for k, x in inner.items()} if keys else inner
         case list() | tuple():
-            return [_walked(inner) for inner in value]
+            return [with_texts(x, change, keys=keys) for x in value]
         case _:
             return value

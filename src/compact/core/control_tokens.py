@@ -9,8 +9,9 @@ it for one; the history keeps what was said.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Any
+
+from compact.core.characters import with_texts
 
 _BEGINNING = re.compile(
     r"<(?=[|\uff5c])"
@@ -38,12 +39,4 @@ def defused(text: str) -> str:
 
 def all_defused(value: Any) -> Any:  # noqa: ANN401 - JSON has no narrower type
     """A JSON value with every text in it defused; keys stay as they are."""
-    match value:
-        case str():
-            return defused(value)
-        case Mapping():
-            return {key: all_defused(inner) for key, inner in value.items()}
-        case list() | tuple():
-            return [all_defused(inner) for inner in value]
-        case _:
-            return value
+    return with_texts(value, defused)

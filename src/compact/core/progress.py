@@ -139,11 +139,11 @@ def _no_next(goals: tuple[Goal, ...]) -> tuple[Goal, ...]:
 def _size(goals: Sequence[Goal]) -> int:
     """Letters of what a model can add to goals that are active; how far a subtask is adds none."""
     active = [goal for goal in goals if goal.is_active]
-    tasks = sum(len(t.text) + len(t.note) for goal in active for t in goal.subtasks)
-    decisions = sum(len(d.text) + len(d.reason) for goal in active for d in goal.decisions)
-    files = sum(len(file.path) for goal in active for file in goal.artifacts)
-    steps = sum(map(len, (step for goal in active for step in goal.next_steps)))
-    return tasks + decisions + files + steps + sum(len(goal.text) for goal in active)
+    said = [text for goal in active for text in (goal.text, *goal.next_steps)]
+    tasks = [task.text + task.note for goal in active for task in goal.subtasks]
+    decisions = [each.text + each.reason for goal in active for each in goal.decisions]
+    files = [file.path for goal in active for file in goal.artifacts]
+    return sum(map(len, (*said, *tasks, *decisions, *files)))
 
 
 # --- what belongs to a goal -----------------------------------------------------------------------
@@ -151,15 +151,15 @@ def _size(goals: Sequence[Goal]) -> int:
 
 def _task(goals: tuple[Goal, ...], marker: Subtask) -> tuple[Goal, ...]:
     active = _active(goals)
-    places = [(i, j) for i in active for j in range(len(goals[i].subtasks))]
-    found = _found(marker.text, [goals[i].subtasks[j].text for i, j in places])
+    entries = [(i, task) for i in active for task in goals[i].subtasks]
+    found = _found(marker.text, [task.text for _, task in entries])
     named = _found(marker.text, [goals[i].text for i in active])
     at = active[named] if named is not None else _newest(goals)
     is_over = named is not None and marker.status == "completed"
     if is_over and (found is None or goals[at].is_models):
         return _with(goals, _own(goals, marker.text), status="done")
     if found is not None:
-        return _moved(goals, *places[found], marker)
+        return _moved(goals, *entries[found], marker)
     if named is not None and marker.status != "blocked":  # to do, or begun: as every active goal
         return goals
     tasks = [*goals[at].subtasks, marker]
@@ -167,31 +167,26 @@ def _task(goals: tuple[Goal, ...], marker: Subtask) -> tuple[Goal, ...]:
     return _with(goals, at, subtasks=kept)
 
 
-def _moved(goals: tuple[Goal, ...], at: int, number: int, marker: Subtask) -> tuple[Goal, ...]:
+def _moved(goals: tuple[Goal, ...], at: int, known: Subtask, marker: Subtask) -> tuple[Goal, ...]:
     """The goals after what a marker says of a known subtask."""
-    tasks = list(goals[at].subtasks)
-    if marker.status == "pending":
-        if tasks[number].status != "pending":
-            raise _LeftOut("it is further along already")
-        return goals
-    changed = {"status": marker.status, "note": marker.note}
-    tasks[number] = tasks[number].model_copy(update=changed)
-    return _with(goals, at, subtasks=tuple(tasks))
+    if marker.status != "pending":
+        new = known.model_copy(update={"status": marker.status, "note": marker.note})
+        return _with(goals, at, subtasks=_replaced(goals[at].subtasks, known, new))
+    if known.status != "pending":
+        raise _LeftOut("it is further along already")
+    return goals
 
 
 def _decided(goals: tuple[Goal, ...], marker: Decision) -> tuple[Goal, ...]:
-    places = [(i, j) for i in _active(goals) for j in range(len(goals[i].decisions))]
-    found = _found(marker.text, [goals[i].decisions[j].text for i, j in places])
+    entries = [(i, known) for i in _active(goals) for known in goals[i].decisions]
+    found = _found(marker.text, [known.text for _, known in entries])
     if found is not None:
-        at, number = places[found]
-        decisions = list(goals[at].decisions)
-        known = decisions[number]
-        reason = marker.reason or known.reason
+        at, known = entries[found]
+        reason, locked = marker.reason or known.reason, known.locked or marker.locked
         if known.locked and known.reason and reason != known.reason:
             raise _LeftOut("it is decided for good, with another reason")
-        locked = known.locked or marker.locked
-        decisions[number] = known.model_copy(update={"locked": locked, "reason": reason})
-        return _with(goals, at, decisions=tuple(decisions))
+        new = known.model_copy(update={"locked": locked, "reason": reason})
+        return _with(goals, at, decisions=_replaced(goals[at].decisions, known, new))
     at = _newest(goals)
     kept = _bounded([*goals[at].decisions, marker], MOST_DECISIONS, lambda each: not each.locked)
     return _with(goals, at, decisions=kept)
@@ -207,6 +202,10 @@ def _touched(goals: tuple[Goal, ...], marker: Artifact) -> tuple[Goal, ...]:
     others = [file for file in goals[at].artifacts if file.path != marker.path]
     files = (*others, before[0] if is_new else marker)
     return _with(goals, at, artifacts=files[-MOST_ARTIFACTS:])
+
+
+def _replaced(items: Sequence[T], known: T, new: T) -> tuple[T, ...]:
+    return tuple(new if item is known else item for item in items)
 
 
 def _bounded(items: list[T], most: int, may_go: Callable[[T], bool]) -> tuple[T, ...]:
