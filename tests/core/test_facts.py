@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compact.core.facts import Said, entities, fact_worth, select
+from compact.core.facts import Said, entities, select, weighed
 
 LEAST_SHARE = 0.85
 
@@ -73,13 +73,13 @@ TALK = [
 @pytest.mark.parametrize("fact", FACTS)
 @pytest.mark.parametrize("talk", TALK)
 def test_what_one_says_of_oneself_outranks_questions_and_thanks(fact, talk):
-    assert fact_worth(fact, "person") > fact_worth(talk, "person")
-    assert fact_worth(fact, "person") > fact_worth(talk, "assistant")
+    assert weighed(fact, "person").worth > weighed(talk, "person").worth
+    assert weighed(fact, "person").worth > weighed(talk, "assistant").worth
 
 
 def test_what_a_person_says_of_himself_is_worth_more_than_what_an_assistant_says_of_itself():
     line = "I would start with my savings."
-    assert fact_worth(line, "person") > fact_worth(line, "assistant")
+    assert weighed(line, "person").worth > weighed(line, "assistant").worth
 
 
 def advice(number):
@@ -134,7 +134,7 @@ def test_nothing_is_chosen_of_nothing():
 @given(st.text())
 def test_any_text_is_read(text):
     assert all(entity.text in text for entity in entities(text))
-    assert 0.0 <= fact_worth(text, "person") <= 1.0
+    assert 0.0 <= weighed(text, "person").worth <= 1.0
 
 
 @given(

@@ -116,7 +116,6 @@ summaries = st.builds(
     anchors=st.lists(st.text(max_size=40), max_size=5).map(tuple),
     finish=st.sampled_from(FINISHES),
     prompt=st.text(max_size=80),
-    memo=st.one_of(st.none(), st.integers(), st.text(max_size=9), st.just(object())),
 )
 answers = st.lists(
     st.one_of(summaries, st.sampled_from(ERRORS), st.sampled_from((echoed, secretive))),

@@ -47,8 +47,6 @@ class Summary(BaseModel, frozen=True):
     """Why its maker stopped writing."""
     prompt: str = Field(default="", exclude=True, repr=False)
     """What a model was told beside the messages, so that it is recognized when it comes back."""
-    memo: Any = Field(default=None, exclude=True, repr=False)
-    """What its maker wants to find again when the summary is carried on; not stored."""
 
 
 class SummaryRequest(BaseModel, frozen=True):

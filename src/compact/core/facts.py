@@ -1,7 +1,7 @@
 """Facts of plain talk: what it names, how much a sentence tells, and which sentences fit a room.
 
-`entities` finds names, titles, amounts, dates and the like by their shape; `fact_worth` says how
-much one sentence tells that a later turn may ask for; `select` chooses the sentences that tell most
+`entities` finds names, titles, amounts, dates and the like by their shape; `weighed` says how much
+one sentence tells that a later turn may ask for; `select` chooses the sentences that tell most
 together. Few words are known: the function words of `core.languages`, and by which words people
 speak of themselves and to each other. Nothing here knows messages, or how a summary is written.
 """
@@ -116,22 +116,13 @@ def entities(text: str) -> tuple[Entity, ...]:
     return tuple(dict.fromkeys(_read(text).found))
 
 
-def fact_worth(sentence: str, speaker: Speaker) -> float:
-    """How much a sentence of plain talk tells that a later turn may ask for, 0 to 1.
-
-    What it names and its telling words count, and that a person speaks of himself and what is his;
-    a question counts less.
-    """
-    return _worth(_read(sentence), speaker)
-
-
 def select(items: Sequence[Said], budget: int, cost: Callable[[str], int]) -> list[Said]:
     """The sentences that tell most together within a budget, in the order in which they were given.
 
     A word counts the more the fewer messages have it, and less once it was told; a sentence without
     a new word is left out. `cost` is what a sentence takes of the budget, in the budget's unit.
     """
-    rows, speech = [_row(item.text, item.speaker) for item in items], _speech(items)
+    rows, speech = [weighed(item.text, item.speaker) for item in items], _speech(items)
     weights = _weights(items, rows)
     costs = [cost(item.text) for item in items]
     scale = [
@@ -165,12 +156,15 @@ def select(items: Sequence[Said], budget: int, cost: Callable[[str], int]) -> li
 
 
 @dataclass(frozen=True, slots=True)
-class _WeighedSentence:
-    """A sentence as `select` weighs it: `named` are the words that are part of a name."""
+class WeighedSentence:
+    """A sentence as `select` weighs it."""
 
     worth: float
+    """How much it tells that a later turn may ask for, 0 to 1: what it names and its telling words
+    count, and that a person speaks of himself and what is his; a question counts less."""
     terms: frozenset[str]
     named: frozenset[str]
+    """The words that are part of a name."""
 
 
 def _speech(items: Sequence[Said]) -> dict[Speaker, float]:
@@ -183,14 +177,14 @@ def _speech(items: Sequence[Said]) -> dict[Speaker, float]:
 
 
 @lru_cache(maxsize=REMEMBERED)
-def _row(text: str, speaker: Speaker) -> _WeighedSentence:
+def weighed(text: str, speaker: Speaker) -> WeighedSentence:
     """A sentence by itself. A session's sentences are weighed at each compression again."""
     read = _read(text)
     named = _terms(_WORD.findall(" ".join([entity.text for entity in read.found]).lower()))
-    return _WeighedSentence(_worth(read, speaker), read.terms, named)
+    return WeighedSentence(_worth(read, speaker), read.terms, named)
 
 
-def _weights(items: Sequence[Said], rows: Sequence[_WeighedSentence]) -> dict[str, float]:
+def _weights(items: Sequence[Said], rows: Sequence[WeighedSentence]) -> dict[str, float]:
     """What each word counts."""
     where: dict[str, set[int]] = {}
     named: set[str] = set()

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from typing import Literal
 
 Topic = Literal["decisions", "facts", "done", "open", "plan", "errors"]
-TOPICS: tuple[Topic, ...] = ("decisions", "facts", "done", "open", "plan", "errors")
 
 LONG_LINE = 320
 """Characters from which a line is cut into its sentences."""
