@@ -8,6 +8,7 @@ stores, the rules of what is searched in `core.terms`.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Literal
@@ -17,6 +18,7 @@ from pydantic import BaseModel
 from compact.core.arguments import read_json
 from compact.core.messages import Message, Role, ToolCall
 from compact.core.own_text import OwnText
+from compact.core.templates import template
 
 PAGE = 10
 """Messages on one page of a search."""
@@ -64,15 +66,6 @@ def told(title: str, lines: Sequence[str], own: OwnText) -> str:
     return f"[Recalled · {title} · digest {own.digest(body)}]\n{body}"
 
 
-_RECALL_WORDS = (
-    "Search the whole conversation, also what is no longer in view, by words: names, identifiers, "
-    "numbers, topics. Gives the messages that share most with the query, with their ids."
-)
-_EXPAND_WORDS = (
-    "Read original messages again, word for word: of a checkpoint (ck-…), of a message id, or of "
-    "a tool call whose output is masked. Where not all fit, it says how to go on: with the next "
-    "messages, or with the next characters of a long one."
-)
 _ARGUMENTS = {RECALL: {"query"}, EXPAND: {"id", "start"}}
 
 
@@ -89,16 +82,5 @@ def asks(call: ToolCall) -> bool:
 
 def tools() -> list[dict[str, Any]]:
     """The tools `recall` and `expand`, declared as chat completions have them."""
-    query = {"type": "string", "description": "What to look for."}
-    name = {"type": "string", "description": "The id that stands in the checkpoint or the stub."}
-    start = {"type": "integer", "description": "Where to go on, as the page before said; else 0."}
-    declared = [
-        (RECALL, _RECALL_WORDS, {"query": query}, ["query"]),
-        (EXPAND, _EXPAND_WORDS, {"id": name, "start": start}, ["id"]),
-    ]
-    found: list[dict[str, Any]] = []
-    for tool, words, properties, required in declared:
-        schema = {"type": "object", "properties": properties, "required": required}
-        function = {"name": tool, "description": words, "parameters": schema}
-        found.append({"type": "function", "function": function})
-    return found
+    declared: list[dict[str, Any]] = json.loads(template("system/recall.json"))
+    return declared
