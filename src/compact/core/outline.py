@@ -25,8 +25,6 @@ class Section:
 
     title: str
     part: Part
-    purpose: str
-    """What it tells, as the end of the sentence `This section says …`."""
     most: float
     """Largest share, 0 to 1, of its part's room that it may take while others want room."""
     least: int = 0
@@ -40,60 +38,30 @@ DECISIONS, FACTS, STORY, ERRORS = "Decisions", "Facts", "Story", "Errors"
 FILES, COMMANDS, NAMES = "Files", "Commands", "Names"
 
 OUTLINE: Sequence[Section] = (
-    Section(
-        GOAL, "record", "what the person wants now, and what it is part of", most=0.12, least=60
-    ),
-    Section(
-        RULES,
-        "record",
-        "what holds beyond the turn in which a person said it, word for word",
-        most=0.35,
-        least=80,
-    ),
-    Section(
-        STATE,
-        "record",
-        "what is true now: branch, commit, checks, what is not checked yet",
-        most=0.16,
-        least=100,
-    ),
-    Section(OPEN, "record", "work that was begun or promised and is not done", most=0.15, least=60),
-    Section(
-        NEXT,
-        "record",
-        "what was begun last, what was asked or offered last, what waits for an answer",
-        most=0.12,
-        least=60,
-    ),
-    Section(
-        DECISIONS,
-        "record",
-        "questions with their answers, choices with their reasons, refusals with their words",
-        most=0.20,
-        gives_way=3,
-    ),
-    Section(
-        FACTS,
-        "record",
-        "what was said of people, things, amounts and dates",
-        most=0.30,
-        gives_way=4,
-    ),
-    Section(STORY, "story", "what happened, in the order of time, and why", most=1.0),
-    Section(
-        ERRORS,
-        "record",
-        "what a tool reported as wrong, and what became of it",
-        most=0.12,
-        gives_way=5,
-    ),
-    Section(
-        FILES, "lists", "files that were written, then files that were read", most=0.4, gives_way=2
-    ),
-    Section(COMMANDS, "lists", "how things are run here", most=0.15, gives_way=6),
-    Section(
-        NAMES, "lists", "other names that were used and stand nowhere above", most=1.0, gives_way=7
-    ),
+    # what the person wants now, and what it is part of
+    Section(GOAL, "record", most=0.12, least=60),
+    # what holds beyond the turn in which a person said it, word for word
+    Section(RULES, "record", most=0.35, least=80),
+    # what is true now: branch, commit, checks, what is not checked yet
+    Section(STATE, "record", most=0.16, least=100),
+    # work that was begun or promised and is not done
+    Section(OPEN, "record", most=0.15, least=60),
+    # what was begun last, what was asked or offered last, what waits for an answer
+    Section(NEXT, "record", most=0.12, least=60),
+    # questions with their answers, choices with their reasons, refusals with their words
+    Section(DECISIONS, "record", most=0.20, gives_way=3),
+    # what was said of people, things, amounts and dates
+    Section(FACTS, "record", most=0.30, gives_way=4),
+    # what happened, in the order of time, and why
+    Section(STORY, "story", most=1.0),
+    # what a tool reported as wrong, and what became of it
+    Section(ERRORS, "record", most=0.12, gives_way=5),
+    # files that were written, then files that were read
+    Section(FILES, "lists", most=0.4, gives_way=2),
+    # how things are run here
+    Section(COMMANDS, "lists", most=0.15, gives_way=6),
+    # other names that were used and stand nowhere above
+    Section(NAMES, "lists", most=1.0, gives_way=7),
 )
 """In the order of a checkpoint."""
 ALSO: Mapping[str, Sequence[str]] = {
