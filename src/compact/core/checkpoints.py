@@ -128,7 +128,10 @@ class Checkpoint(BaseModel, frozen=True):
 
     def text(self, own: OwnText) -> str:
         """The heading line and the summary, as a model sees them."""
-        return heading(self.id, self.span, own.digest(self.summary)) + self.summary
+        span, digest = self.span, own.digest(self.summary)
+        size = "" if span.tokens is None else f", {span.tokens:,} tokens"
+        about = f"{span.messages:,} of messages {span.first:,} to {span.last:,}{size}"
+        return f"[Checkpoint {self.id} · {about} · digest {digest}]\n{self.summary}"
 
     def message(self, own: OwnText) -> Message:
         """The checkpoint as the message that stands at its span's start."""
@@ -140,13 +143,6 @@ class Checkpoint(BaseModel, frozen=True):
             timestamp=self.until,
             metadata=MessageMetadata(source="checkpoint"),
         )
-
-
-def heading(checkpoint_id: str, span: Span, digest: str) -> str:
-    """The heading line, line end included."""
-    size = "" if span.tokens is None else f", {span.tokens:,} tokens"
-    about = f"{span.messages:,} of messages {span.first:,} to {span.last:,}{size}"
-    return f"[Checkpoint {checkpoint_id} · {about} · digest {digest}]\n"
 
 
 def checkpoint_id(span: Span, source_ids: Sequence[str], summary: str) -> str:
