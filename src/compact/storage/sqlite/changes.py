@@ -8,7 +8,7 @@ from typing import Any
 import apsw
 
 from compact.core.changes import Change
-from compact.storage.sqlite import row_digests
+from compact.storage.sqlite import records
 from compact.storage.sqlite.rows import (
     Row,
     json_of,
@@ -37,14 +37,14 @@ def record(
 
 def _insert(db: apsw.Connection, session: int, change: Change) -> None:
     what = change.what.model_dump(mode="json")
-    row = (session, text(change.branch_id), change.at, what.pop("kind"), json_of(what))
-    row_digests.insert(db, "changes", row, "")
+    kind = what.pop("kind")
+    records.insert_value(db, "changes", change, session=session, kind=kind, what=json_of(what))
 
 
 def changes(db: apsw.Connection, session_id: str, *, after: int = 0) -> list[Change]:
     """The session's entries with greater numbers, in their order."""
     sql = f"""
-        SELECT number, {row_digests.columns("changes")} FROM changes
+        SELECT number, {records.columns("changes")} FROM changes
         WHERE session = (SELECT key FROM sessions WHERE id = ?) AND number > ? ORDER BY number
     """
     return [_change_of(row) for row in query(db, sql, (text(session_id), after))]
@@ -52,10 +52,11 @@ def changes(db: apsw.Connection, session_id: str, *, after: int = 0) -> list[Cha
 
 @reading
 def _change_of(row: Row) -> Change:
-    number, *rest = row
-    _, branch, at, kind, what = row_digests.checked("changes", tuple(rest))
+    number, *kept, kind, what, digest = row
     said = {"kind": kind, **value_of(what)}
-    return Change(number=number, branch_id=text_of(branch), at=at, what=said)
+    return records.value_in(
+        Change, "changes", (*kept, kind, what, digest), number=number, what=said
+    )
 
 
 # --- before there was the table -------------------------------------------------------------------

@@ -9,7 +9,7 @@ import apsw
 
 from compact.core import chain
 from compact.errors import CompactError, NotFound, StoreFailed
-from compact.storage.sqlite import branch_lineage, row_digests
+from compact.storage.sqlite import branch_lineage, records
 from compact.storage.sqlite.pool import Pool
 from compact.storage.sqlite.rows import (
     BITS,
@@ -189,8 +189,8 @@ def _of_references(db: apsw.Connection) -> Iterator[str]:
 
 
 def _of_digests(db: apsw.Connection) -> Iterator[str]:
-    for table in row_digests.COLUMNS:
-        for _, (_, name), _ in row_digests.altered(db, table):
+    for table in records.COLUMNS:
+        for _, (_, name), _ in records.altered(db, table):
             yield f"{table.removesuffix('s')} {_told(name)} is not the one that was stored"
 
 

@@ -14,7 +14,7 @@ from compact.core.messages import Message, MessageMetadata
 from compact.core.protocols import SessionStore
 from compact.core.sessions import Entry
 from compact.errors import CompactError
-from compact.storage.sqlite import checking, messages, row_digests
+from compact.storage.sqlite import checking, messages, records
 from compact.storage.sqlite.branch_lineage import Tail
 from compact.storage.sqlite.rows import (
     BITS,
@@ -316,7 +316,7 @@ def lost(db: apsw.Connection, hints: Hints) -> list[str]:
 def tidy(db: apsw.Connection) -> list[str]:
     """Leave out what tells of something that is lost; what that was, as sentences."""
     remarks: list[str] = []
-    for table in row_digests.COLUMNS:
+    for table in records.COLUMNS:
         remarks += _without_altered(db, table)
         broken = ["session NOT IN (SELECT key FROM sessions)"]
         broken += [each[1] for each in checking.REFERENCES if each[0] == table]
@@ -334,7 +334,7 @@ def _without_altered(db: apsw.Connection, table: str) -> list[str]:
     """Leave out rows that are not what was stored, as long as what they tell can be made again.
     What somebody set cannot: it stays as it reads, if it reads at all.
     """
-    altered = row_digests.altered(db, table)
+    altered = records.altered(db, table)
     for each in altered:
         if value := _SET.get(table):
             sql = f"UPDATE {table} SET digest = ? WHERE {each.where} AND json_valid({value})"
