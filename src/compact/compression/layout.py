@@ -104,9 +104,9 @@ class Layout:
         return sum(1 for position in self.held if position < self.cut)
 
     def covered(self) -> list[int]:
-        """Positions that the checkpoint stands in for, in order."""
-        found, start = list[int](), 0
-        for held in sorted(position for position in self.held if position < self.cut):
+        """Positions from `since` on that the checkpoint stands in for, in order."""
+        found, start = list[int](), self.since
+        for held in sorted(i for i in self.held if start <= i < self.cut):
             found.extend(range(start, held))
             start = held + 1
         found.extend(range(start, self.cut))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from compact.compression import preparing, reporting, stages
 from compact.compression.extraction.extractive import ExtractiveSummarizer
 from compact.compression.gate.rules import Judged, judge
-from compact.compression.standing import Standing
+from compact.compression.standing import ONE_CALL, Standing
 from compact.compression.values import Budget, Selection, Task
 from compact.core import clock_and_ids
 from compact.core.checkpoints import Checkpoint, Summary, Verdict
@@ -81,7 +81,7 @@ async def compress(
     budget: Budget,
     summarizer: Summarizer,
     emit: Emit,
-    standing: Standing | None = None,
+    standing: Standing = ONE_CALL,
 ) -> Proposal:
     """Fit the history into the budget. What fits comes back unchanged.
 
@@ -93,8 +93,8 @@ async def compress(
         SummaryRejected: the result broke an invariant.
         CompressionFailed: a stage broke. Each of them says at which stage; nothing was changed.
     """
-    at, number = len(history), (standing.number if standing else 0) + 1
-    if standing is None or not (standing.cut or standing.live):
+    at, number = len(history), standing.number + 1
+    if not (standing.cut or standing.live):
         total = (
             counted_until(history, budget.limit - budget.overhead_tokens) + budget.overhead_tokens
         )
@@ -219,8 +219,8 @@ def _estimate(history: History, budget: Budget, total: int) -> TokenEstimate:
 
 
 def _news(selection: Selection, plan: Plan) -> Iterator[Event]:
-    before = frozenset(c.id for c in (selection.standing.live if selection.standing else ()))
-    for checkpoint in _new(plan.context.checkpoints, before):
+    before = {c.id for c in selection.standing.live}
+    for checkpoint in (c for c in plan.context.checkpoints if c.id not in before):
         yield SummaryCreated(
             checkpoint_id=checkpoint.id,
             messages=checkpoint.span.messages,
@@ -236,7 +236,3 @@ def _news(selection: Selection, plan: Plan) -> Iterator[Event]:
         tokens_before=plan.tokens_before,
         tokens_after=plan.tokens_after,
     )
-
-
-def _new(checkpoints: Sequence[Checkpoint], before: frozenset[str]) -> list[Checkpoint]:
-    return [c for c in checkpoints if c.id not in before]

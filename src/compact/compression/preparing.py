@@ -40,11 +40,10 @@ SLACK = 12
 
 def prepare(selection: Selection) -> list[Task]:
     """The checkpoints to write: for what is newly covered, and for those that age."""
-    live = selection.standing.live if selection.standing else ()
+    live = selection.standing.live
     new = _newly_covered(selection)
     if not selection.policy.summarizes:
-        pressed = selection.standing is not None and selection.standing.pressure == "merge"
-        if not (new or (live and pressed)):
+        if not (new or (live and selection.standing.pressure == "merge")):
             return []
         return [Task("merged", None, None, sources=live, positions=new)]
     rewrites = selection.ageing.rewrites
@@ -61,11 +60,9 @@ def prepare(selection: Selection) -> list[Task]:
 
 def _newly_covered(selection: Selection) -> list[int]:
     """Positions that no checkpoint stands in for yet, and that leave the view, in order."""
-    layout, standing = selection.layout, selection.standing
-    if standing is None:
-        return layout.covered()
-    released = sorted(i for i in standing.kept if i not in layout.held)
-    return released + [i for i in range(standing.cut, layout.cut) if i not in layout.held]
+    layout = selection.layout
+    released = sorted(i for i in layout.spared if i not in layout.held)
+    return released + layout.covered()
 
 
 def counted(history: History, positions: Sequence[int]) -> int:
@@ -73,10 +70,9 @@ def counted(history: History, positions: Sequence[int]) -> int:
     return sum(map(history.tokens, positions))
 
 
-def composer_of(selection: Selection) -> Composer | None:
-    """What composes the record for what is in view; None where nothing is summarized."""
-    if selection.notes is None:
-        return None
+def composer_of(selection: Selection) -> Composer:
+    """What composes the record for what is in view."""
+    assert selection.notes is not None, "a summary is asked for"
     own = selection.history.own
     stays = [s.message(own) for s in selection.ageing.steps if isinstance(s, Checkpoint)]
     return Composer(
@@ -125,12 +121,12 @@ def _summaries_of_new(selection: Selection, new: list[int]) -> list[Task]:
     each level, within its cap; the newest may take what the others leave.
     """
     layout, history, standing = selection.layout, selection.history, selection.standing
-    if standing is None:
+    if not standing.is_session:
         return [_summary_of_call(selection, new)]
     parts = parts_of(history, standing, selection.policy, new)
     if len(parts) == 1:
         cap = _room_of_new(selection, _newest(history, new, MOST_READ)[1])
-        return [_summary_of_part(selection, new, new_level(selection), cap, None)]
+        return [_summary_of_part(selection, new, selection.policy.new_level, cap, None)]
     caps, heading = standing.caps, _heading_tokens(selection)
     room = layout.limit - layout.tokens - selection.ageing.tokens - selection.record
     room = min(room, caps.together)
@@ -148,7 +144,6 @@ def _summary_of_call(selection: Selection, new: list[int]) -> Task:
     """The one checkpoint of a single call."""
     layout, source = selection.layout, counted(selection.history, new)
     composer = composer_of(selection)
-    assert composer is not None, "a summary is asked for"
     room = _wanted(_room_of_new(selection, source), source, composer.emphasis)
     record, cap = composer.planned(room)
     request = _request(selection, new, record.text(), "detailed", cap, (0, layout.cut))
@@ -161,8 +156,6 @@ def _summary_of_part(
     """The checkpoint of a session's newly covered messages, or of a part of them."""
     standing, notes = selection.standing, selection.notes
     composer = composer_of(selection)
-    assert composer is not None, "a summary is asked for"
-    assert standing is not None, "only a session's is told in parts"
     read, source = _newest(selection.history, new, MOST_READ)
     cap = _wanted(cap, source, composer.emphasis)
     record = composer.record(selection.record).text()
@@ -215,10 +208,10 @@ def _room_of_new(selection: Selection, source: int) -> int:
     layout, standing = selection.layout, selection.standing
     heading = _heading_tokens(selection)
     room = layout.limit - layout.tokens - selection.ageing.tokens - selection.record - heading
-    if standing is not None:
-        others = standing.caps.together - selection.ageing.tokens
-        most = max(new_cap(standing, selection.policy), min(others, standing.caps.together // 2))
-        room = min(room, most - heading)
+    if standing.is_session:
+        caps = standing.caps
+        others = min(caps.together - selection.ageing.tokens, caps.together // 2)
+        room = min(room, max(caps.of(selection.policy.new_level), others) - heading)
     return max(24, min(room, source))
 
 
@@ -230,8 +223,8 @@ def _wishes(selection: Selection) -> dict[str, Any]:
         "strategy": policy.strategy,
         "mode": policy.mode,
         "guidance": redacted(policy.guidance),
-        "goals": tuple(map(redacted, standing.goals)) if standing else (),
-        "open_tasks": tuple(map(redacted, standing.open_tasks)) if standing else (),
+        "goals": tuple(map(redacted, standing.goals)),
+        "open_tasks": tuple(map(redacted, standing.open_tasks)),
     }
 
 
@@ -242,18 +235,6 @@ def _wanted(room: int, source: int, emphasis: Emphasis) -> int:
     if emphasis.room < 1:
         room = int(min(room, source * MOST_OF_SOURCE) * emphasis.room)
     return max(24, room)
-
-
-def new_level(selection: Selection) -> Level:
-    """The level that a new checkpoint begins at; a single call's has no levels."""
-    return selection.policy.new_level if selection.standing else "detailed"
-
-
-def new_cap(standing: Standing, policy: CompactPolicy) -> int:
-    """Tokens that a session's new checkpoint may take, its heading included; of a model that writes
-    badly at length less is asked.
-    """
-    return standing.caps.of(policy.new_level)
 
 
 def _newest(history: History, positions: list[int], most: int) -> tuple[list[int], int]:
@@ -270,7 +251,6 @@ def _rewrite(selection: Selection, rewrite: Rewrite, more: Sequence[int]) -> Tas
     the checkpoints themselves; and from the messages at `more`.
     """
     history, sources, standing = selection.history, rewrite.sources, selection.standing
-    assert standing is not None, "only a session has checkpoints that age"
     kept = _redacted_view(selection)  # first: what it gives away is known
     source = sum(c.span.tokens or 0 for c in sources)
     known = all(c.span.tokens is not None for c in sources)
@@ -314,7 +294,7 @@ def _answers(layout: Layout, history: History) -> dict[str, str]:
 
 
 def _heading_tokens(selection: Selection) -> int:
-    reference = REFERENCE_TOKENS if selection.standing else 0
+    reference = REFERENCE_TOKENS if selection.standing.is_session else 0
     return 40 + reference + selection.history.counter.framing.per_message + SLACK
 
 

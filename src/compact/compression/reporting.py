@@ -28,8 +28,8 @@ LONGEST_REASON = 200
 def report(selection: Selection, context: ActiveContext) -> Plan:
     """The plan that says what was done, rung by rung."""
     history, budget = selection.history, selection.budget
-    before = selection.standing.tokens if selection.standing else None
-    if not selection.standing and history.counted() == len(history):
+    before = selection.standing.tokens if selection.standing.is_session else None
+    if before is None and history.counted() == len(history):
         before = budget.overhead_tokens + history.total()
     rungs = list(_rungs(selection, context))
     if before is not None:
@@ -135,7 +135,7 @@ def _reasons(selection: Selection) -> dict[int, tuple[Reason, int]]:
 
 def _rungs(selection: Selection, context: ActiveContext) -> Iterator[Rung]:
     yield from _shortened(selection, "masked")
-    live = selection.standing.live if selection.standing else ()
+    live = selection.standing.live
     yield from _aged(context, live)
     known = {c.id for c in live}
     new = [c for c in context.checkpoints if c.id not in known]
@@ -202,7 +202,7 @@ def _recorded(selection: Selection, context: ActiveContext) -> Iterator[Rung]:
     """What the standing record takes more than the one before."""
     ours = (m for m in context.messages if m.metadata.source == "checkpoint")
     record = next((m for m in ours if headed(m.text) == "Record"), None)
-    before = selection.standing.record if selection.standing else None
+    before = selection.standing.record
     count = selection.history.counter.message
     tokens = count(record) if record else 0
     if freed := (count(before) if before else 0) - tokens:

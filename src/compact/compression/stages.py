@@ -18,7 +18,7 @@ from compact.compression.fold import pieces_of
 from compact.compression.gate.rules import Judged
 from compact.compression.ladder import CHECKPOINT_SHARE, LEAST_CHECKPOINT, Ladder
 from compact.compression.layout import Layout
-from compact.compression.preparing import SLACK, composer_of, counted, new_cap, parts_of
+from compact.compression.preparing import SLACK, composer_of, counted, parts_of
 from compact.compression.standing import Standing, left_by
 from compact.compression.values import Budget, Selection, Task, Update
 from compact.core.checkpoints import (
@@ -73,7 +73,7 @@ MOST_RECORD = 3
 
 
 def identify(
-    history: History, policy: CompactPolicy, budget: Budget, standing: Standing | None
+    history: History, policy: CompactPolicy, budget: Budget, standing: Standing
 ) -> Selection:
     """Choose what stays in view. What a session has covered stays covered. A limit that is below
     what may not be shortened is raised to `budget.hard`.
@@ -85,11 +85,11 @@ def identify(
     limit = budget.limit - budget.overhead_tokens
     hard = (budget.hard or budget.limit) - budget.overhead_tokens
     ageing, record = Ageing(()), 0
-    notes = notes_of(history, known=_record_in(standing)) if policy.summarizes else None
+    notes = notes_of(history, known=standing.record) if policy.summarizes else None
 
     def reserve(above: int) -> int:
         nonlocal ageing, record
-        if standing is None or notes is None:
+        if notes is None or not standing.is_session:
             most = max(LEAST_CHECKPOINT, int(above * CHECKPOINT_SHARE))
             is_talk = notes is not None and notes.is_plain_talk
             return min(_reserve(history, policy, limit, is_talk=is_talk), most)
@@ -108,9 +108,7 @@ def identify(
         record = min(standing.caps.record, wanted, int(above * RECORD_SHARE), left)
         return ageing.tokens + new + record
 
-    empty = Layout(limit)
-    if standing is not None:
-        empty = Layout(limit, since=standing.cut, spared=standing.kept)
+    empty = Layout(limit, since=standing.cut, spared=standing.kept)
     try:
         layout = ladder.lay_out(empty, reserve, hard=hard, words=budget.words)
     except CannotFit as error:
@@ -127,13 +125,7 @@ def _cap_of_new(history: History, policy: CompactPolicy, standing: Standing) -> 
     checkpoints.
     """
     levels = {level for level, _ in parts_of(history, standing, policy, range(len(history)))}
-    wanted = sum(map(standing.caps.of, levels)) if len(levels) > 1 else new_cap(standing, policy)
-    return min(wanted, standing.caps.together)
-
-
-def _record_in(standing: Standing | None) -> Message | None:
-    """The record that is in force."""
-    return standing.record if standing is not None else None
+    return min(sum(map(standing.caps.of, levels)), standing.caps.together)
 
 
 def _reserve(history: History, policy: CompactPolicy, limit: int, *, is_talk: bool) -> int:
@@ -181,13 +173,13 @@ def draft(selection: Selection, task: Task, judged: Judged) -> Checkpoint:
     span, kept, released = _reach(selection, task)
     number = _number(selection, task)
     source = [history[i].id for i in (span.first, span.last)]
-    if standing is not None:  # another recipe of the same words is another checkpoint
+    if standing.is_session:  # another recipe of the same words is another checkpoint
         source.append(f"{history.link(span.last + 1)} {number} {kept} {released}")
     made = Checkpoint(
         id=checkpoint_id(span, source, text),
         span=span,
         summary=text,
-        level=task.level if standing else "detailed",
+        level=task.level if standing.is_session else "detailed",
         number=number,
         kept=kept,
         released=released,
@@ -203,12 +195,11 @@ def draft(selection: Selection, task: Task, judged: Judged) -> Checkpoint:
 
 def _text_of(selection: Selection, task: Task, summary: Summary) -> str:
     """What a checkpoint says: its story; a single call's holds record and lists, too."""
-    composer = composer_of(selection)
-    if composer is None or task.request is None:
+    if task.request is None:
         return summary.text
-    if selection.standing is not None:
+    if selection.standing.is_session:
         return f"{REFERENCE_LINE}\n{summary.text}" if summary.text else REFERENCE_LINE
-    text = composer.written(summary.text, task.room)
+    text = composer_of(selection).written(summary.text, task.room)
     after = _after(selection)
     return "\n\n".join(filter(None, (REFERENCE_LINE + after, text)))
 
@@ -227,15 +218,14 @@ def _number(selection: Selection, task: Task) -> int:
     """The compression that the checkpoint's age counts from."""
     if task.sources:
         return max(c.number for c in task.sources)
-    return selection.standing.number + 1 if selection.standing else 1
+    return selection.standing.number + 1
 
 
 def _reach(selection: Selection, task: Task) -> tuple[Span, tuple[int, ...], tuple[int, ...]]:
     """What a checkpoint stands in for: its span, what of it stayed in view, and what before it."""
     layout, history, sources = selection.layout, selection.history, task.sources
     kept, cut = left_by(sources)
-    live = selection.standing.live if selection.standing else ()
-    start = layout.since if live else 0
+    start = layout.since if selection.standing.live else 0
     first = sources[0].span.first if sources else _span_start(selection, start)
     end = layout.cut
     if task.part is not None:
@@ -311,11 +301,10 @@ def _record(selection: Selection, checkpoints: Sequence[Checkpoint]) -> Message 
     """The standing record of a session: in the room that is set aside for it, and in what the
     target leaves beside what is in view.
     """
-    composer, standing = composer_of(selection), selection.standing
-    if composer is None or standing is None or not checkpoints:
+    standing = selection.standing
+    if not (selection.policy.summarizes and standing.is_session and checkpoints):
         return None
-    layout, history = selection.layout, selection.history
-    budget = selection.budget
+    layout, history, budget = selection.layout, selection.history, selection.budget
     taken = layout.tokens + sum(c.token_count for c in checkpoints) + SLACK
     free = layout.limit - taken
     raised = layout.limit - (budget.limit - budget.overhead_tokens)  # for a large group
@@ -323,7 +312,7 @@ def _record(selection: Selection, checkpoints: Sequence[Checkpoint]) -> Message 
     if min(room, free) < LEAST_RECORD:
         usable = (budget.hard or budget.limit) - budget.overhead_tokens
         room, free = LEAST_RECORD, max(free, usable - taken)
-    said = composer.standing(min(room, free) - RECORD_HEADING)
+    said = composer_of(selection).standing(min(room, free) - RECORD_HEADING)
     text = redact(said, history.secrets).text
     if not text:
         return None
@@ -335,7 +324,7 @@ def _live(selection: Selection, made: Sequence[Checkpoint]) -> list[Checkpoint]:
     """The live checkpoints afterwards, oldest span first."""
     replaced = {parent for c in made for parent in c.parents}
     stays = [s for s in selection.ageing.steps if isinstance(s, Checkpoint)]
-    if selection.standing and not selection.policy.summarizes:
+    if not selection.policy.summarizes:
         stays = list(selection.standing.live)
     rows = [c for c in stays if c.id not in replaced]
     return sorted((*rows, *made), key=lambda c: (c.span.first, c.span.last))

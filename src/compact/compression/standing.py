@@ -14,12 +14,15 @@ from compact.core.messages import Message
 from compact.core.own_text import headed
 from compact.core.sessions import Projection, Shown
 
+NO_CAPS = Caps(usable=0)
+"""Of a single call, which has one checkpoint that never ages; tokens."""
+
 
 @dataclass(frozen=True, slots=True)
 class Standing:
     """The state a session's next compression goes on from."""
 
-    caps: Caps
+    caps: Caps = NO_CAPS
     number: int = 0
     """How many compressions there were."""
     cut: int = 0
@@ -37,6 +40,15 @@ class Standing:
     """The words of the open goals: no summary may call them done."""
     open_tasks: tuple[str, ...] = ()
     """The words of what is still to do for them."""
+
+    @property
+    def is_session(self) -> bool:
+        """Whether there is a session: a single call has no caps and nothing behind it."""
+        return self.caps is not NO_CAPS
+
+
+ONE_CALL = Standing()
+"""Where a single call stands."""
 
 
 def standing_of(projection: Projection | None, caps: Caps, *, tokens: int) -> Standing:

@@ -69,7 +69,7 @@ class Selection:
     ladder: Ladder
     layout: Layout
     budget: Budget
-    standing: Standing | None
+    standing: Standing
     ageing: Ageing
     notes: Notes | None = None
     """What was taken down of the whole history; None where nothing is summarized."""
