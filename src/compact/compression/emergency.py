@@ -7,8 +7,8 @@ last one touches the system prompt, goals, pins or the newest message of a perso
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from compact.compression.aging import Pressure
 from compact.core.policy import CompactPolicy
@@ -23,10 +23,8 @@ class LadderRung:
 
     name: str
     pressure: Pressure
-    users: int | None = None
-    """Messages of a person that stay word for word, at most."""
-    turns: int | None = None
-    pairs: int | None = None
+    keep: Mapping[str, int] = field(default_factory=dict)
+    """Counts of the policy, and what each is lowered to."""
     tight: bool = False
     """Whether an oversized newest group is clipped to the limit."""
     rolls_over: bool = False
@@ -35,13 +33,7 @@ class LadderRung:
 
     def tightened(self, policy: CompactPolicy) -> CompactPolicy:
         """The policy as this rung has it."""
-        changes: dict[str, object] = {}
-        if self.users is not None:
-            changes["keep_user_messages"] = min(policy.keep_user_messages, self.users)
-        if self.turns is not None:
-            changes["keep_recent_turns"] = min(policy.keep_recent_turns, self.turns)
-        if self.pairs is not None:
-            changes["keep_tool_pairs"] = min(policy.keep_tool_pairs, self.pairs)
+        changes: dict[str, object] = {k: min(getattr(policy, k), n) for k, n in self.keep.items()}
         if self.rolls_over:
             changes["pin_first_request"] = False
         if self.bare:
@@ -49,14 +41,16 @@ class LadderRung:
         return policy.model_copy(update=changes)
 
 
+def _keep(users: int, turns: int, pairs: int) -> Mapping[str, int]:
+    return {"keep_user_messages": users, "keep_recent_turns": turns, "keep_tool_pairs": pairs}
+
+
 RUNGS: Sequence[LadderRung] = (
     LadderRung("lower checkpoints", "lower"),
     LadderRung("merge checkpoints", "merge"),
-    LadderRung("summarize user messages", "merge", users=1),
-    LadderRung("lower keep counts", "merge", users=1, turns=2, pairs=1),
-    LadderRung("clip", "merge", users=1, turns=1, pairs=0, tight=True),
-    LadderRung("roll over", "merge", users=3, turns=1, pairs=0, tight=True, rolls_over=True),
-    LadderRung(
-        "receipt", "merge", users=1, turns=1, pairs=0, tight=True, rolls_over=True, bare=True
-    ),
+    LadderRung("summarize user messages", "merge", {"keep_user_messages": 1}),
+    LadderRung("lower keep counts", "merge", _keep(1, 2, 1)),
+    LadderRung("clip", "merge", _keep(1, 1, 0), tight=True),
+    LadderRung("roll over", "merge", _keep(3, 1, 0), tight=True, rolls_over=True),
+    LadderRung("receipt", "merge", _keep(1, 1, 0), tight=True, rolls_over=True, bare=True),
 )

@@ -270,28 +270,28 @@ class Ladder:
 
     def _hold_first_request(self, layout: Layout, room: int) -> int:
         """Keep the session's first request unless it takes most of the room; the tokens it took."""
-        first = self._history.first_request() if self._policy.pin_first_request else None
-        if first is None or layout.is_gone(first):
+        first = self._request_to_hold(layout)
+        if first is None or self._history.tokens(first) > room * FIRST_REQUEST_SHARE:
             return 0
-        if first in layout.held:
-            layout.first_request = first
-        elif self._history.tokens(first) <= room * FIRST_REQUEST_SHARE:
-            layout.first_request = first
-            return self._hold(layout, first, "first request")
-        return 0
+        return self._hold(layout, first, "first request")
 
     def _hold_small_request(self, layout: Layout, above: int, kept: int) -> int:
         """Keep the first request where it is small beside all of the room, and nearly all of that
         is set aside for the checkpoint; the tokens it took.
         """
-        first = self._history.first_request() if self._policy.pin_first_request else None
-        if first is None or layout.is_gone(first) or first in layout.held:
+        first = self._request_to_hold(layout)
+        if first is None:
             return 0
         tokens = self._history.tokens(first)
         if tokens <= FIRST_REQUEST_SHARE * (above - kept):
             return 0
         is_small = tokens <= SMALL_REQUEST_SHARE * (above - LEAST_CHECKPOINT)
         return self._hold(layout, first, "first request") if is_small else 0
+
+    def _request_to_hold(self, layout: Layout) -> int | None:
+        """The session's first request, where the policy wants it and it is not in view yet."""
+        first = self._history.first_request() if self._policy.pin_first_request else None
+        return None if first in layout.held or first is None or layout.is_gone(first) else first
 
     def _hold_newest(self, layout: Layout, newest: Sequence[int], budget: int) -> int:
         """Keep as many of a person's newest messages as one of the steps allows; the tokens."""

@@ -62,7 +62,6 @@ class Layout:
     users_wanted: int = 0
     marked: list[int] = field(default_factory=list)
     """Positions that are marked important, and for which there was no room beside the tail."""
-    first_request: int | None = None
     tokens: int = 0
     """Tokens in view, the checkpoint left out."""
 
@@ -99,10 +98,6 @@ class Layout:
         """What is held beside the tail, each piece once."""
         return list({id(piece): piece for piece in self.held.values()}.values())
 
-    def held_before_cut(self) -> int:
-        """How many positions before the cut are held."""
-        return sum(1 for position in self.held if position < self.cut)
-
     def covered(self) -> list[int]:
         """Positions from `since` on that the checkpoint stands in for, in order."""
         found, start = list[int](), self.since
@@ -111,8 +106,3 @@ class Layout:
             start = held + 1
         found.extend(range(start, self.cut))
         return found
-
-    @property
-    def covers(self) -> int:
-        """How many messages the checkpoint stands in for."""
-        return self.cut - self.held_before_cut()

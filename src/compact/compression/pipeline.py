@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from compact.compression import preparing, reporting, stages
 from compact.compression.extraction.extractive import ExtractiveSummarizer
 from compact.compression.gate.rules import Judged, judge
+from compact.compression.reporting import STANDS_IN as STANDS_IN
 from compact.compression.standing import ONE_CALL, Standing
 from compact.compression.values import Budget, Selection, Task
 from compact.core import clock_and_ids
@@ -112,26 +113,22 @@ async def compress(
         rows = zip(tasks, texts, strict=True)
         drafts = [(task, _judged(task, text, selection, emit)) for task, text in rows]
     with _stage("update", emit):
-        update = stages.update(selection, drafts)
+        context, pieces = stages.update(selection, drafts)
     with _stage("validate", emit):
-        stages.validate(update.context, selection)
-        plan = reporting.report(selection, update.context)
+        stages.validate(context, selection)
+        plan = reporting.report(selection, context)
     return Proposal(
         plan,
         at,
         number,
         cut=selection.layout.cut,
         kept=tuple(sorted(i for i in selection.layout.held if i < selection.layout.cut)),
-        pieces=update.pieces,
+        pieces=pieces,
         asked=sum(1 for task in tasks if task.request is not None),
         replaced=sum(1 for _, x in drafts if _stands_in(x)),
         failed=sum(1 for _, x in drafts if _stands_in(x) and not _was_too_long(x)),
         news=tuple(_news(selection, plan)),
     )
-
-
-STANDS_IN = reporting.STANDS_IN
-"""The rule under which a checkpoint says that the extractive summary took another one's place."""
 
 
 def _stands_in(judged: Judged) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
+from typing import Any
 
 from compact.compression import shorten
 from compact.compression.layout import Layout
@@ -34,19 +35,27 @@ def report(selection: Selection, context: ActiveContext) -> Plan:
     rungs = list(_rungs(selection, context))
     if before is not None:
         rungs += _not_counted_by(rungs, before - context.tokens)
-    return Plan(
+    return _plan(
+        history,
+        context,
         limit=budget.limit,
         tokens_before=before,
-        tokens_after=context.tokens,
-        messages_before=len(history),
         floor=budget.floor(selection.layout.floor),
         rungs=tuple(rungs),
         fates=_fates(selection),
         reasons=_reasons(selection),
         parts=partition(history, selection.policy, since=selection.layout.cut).sizes(),
+    )
+
+
+def _plan(history: History, context: ActiveContext, **said: Any) -> Plan:  # noqa: ANN401 - fields
+    return Plan(
+        tokens_after=context.tokens,
+        messages_before=len(history),
         context=context,
         tokenizer=history.counter.estimator.name,
         exact=history.counter.exact,
+        **said,
     )
 
 
@@ -69,33 +78,20 @@ def unchanged(history: History, budget: Budget, total: int) -> Plan | None:
         return None
     why = "calls without a result were answered by a note, results without a call became one"
     closing = Rung(name="close", why=why, messages=notes, freed=before - total)
-    return Plan(
+    return _plan(
+        history,
+        ActiveContext(messages=tuple(messages), tokens=total),
         limit=budget.limit,
         tokens_before=before,
-        tokens_after=total,
-        messages_before=len(history),
         floor=budget.floor({}),
         rungs=(closing,) if notes else (),
-        context=ActiveContext(messages=tuple(messages), tokens=total),
         fates=dict.fromkeys(range(len(history)), "kept"),
-        tokenizer=history.counter.estimator.name,
-        exact=history.counter.exact,
     )
 
 
 def as_it_is(history: History, limit: int, context: ActiveContext, why: str) -> Plan:
     """The plan where nothing is done: the context is within the limit, or as `why` says."""
-    return Plan(
-        limit=limit,
-        tokens_before=context.tokens,
-        tokens_after=context.tokens,
-        messages_before=len(history),
-        floor={},
-        why=why,
-        context=context,
-        tokenizer=history.counter.estimator.name,
-        exact=history.counter.exact,
-    )
+    return _plan(history, context, limit=limit, tokens_before=context.tokens, floor={}, why=why)
 
 
 def weighed(plan: Plan, asked: int) -> Plan:
@@ -144,7 +140,8 @@ def _rungs(selection: Selection, context: ActiveContext) -> Iterator[Rung]:
     if made := receipts or made:
         yield _summarized(selection, made)
     yield from _recorded(selection, context)
-    yield from _lowered(selection)
+    for why, messages in (*_not_held(selection), *_fewer(selection)):
+        yield Rung(name="lower keep counts", why=why, messages=messages, freed=None)
     yield from _shortened(selection, "clipped")
 
 
@@ -222,56 +219,35 @@ def _not_counted_by(rungs: Sequence[Rung], freed: int) -> Iterator[Rung]:
         yield Rung(name="rest", why=why, messages=0, freed=rest)
 
 
-def _lowered(selection: Selection) -> Iterator[Rung]:
-    layout, policy = selection.layout, selection.policy
-    yield from _not_held(selection)
-    whole = _whole_turns(selection, policy.keep_recent_turns)
-    if layout.recent < layout.cut and whole < policy.keep_recent_turns:
-        yield Rung(
-            name="lower keep counts",
-            why=f"recent turns in view as a whole: {whole} instead of "
-            f"{policy.keep_recent_turns}; the turn before is cut between its groups",
-            messages=layout.cut - layout.recent,
-            freed=None,
-        )
+def _fewer(selection: Selection) -> Iterator[tuple[str, int]]:
+    """Why fewer turns and messages of a person are kept than the policy wants, and of how many
+    messages that is said.
+    """
+    layout, wanted = selection.layout, selection.policy.keep_recent_turns
+    newest = islice(turns(selection.history), wanted)
+    whole = sum(1 for turn in newest if turn.start >= layout.cut)
+    if layout.recent < layout.cut and whole < wanted:
+        why = f"recent turns in view as a whole: {whole} instead of {wanted}; "
+        why += "the turn before is cut between its groups"
+        yield why, layout.cut - layout.recent
     if layout.users_kept < layout.users_wanted:
-        yield Rung(
-            name="lower keep counts",
-            why=f"messages of a person kept word for word: {layout.users_kept} instead of "
-            f"{layout.users_wanted}",
-            messages=layout.users_wanted - layout.users_kept,
-            freed=None,
-        )
+        why = f"messages of a person kept word for word: {layout.users_kept} instead of "
+        yield f"{why}{layout.users_wanted}", layout.users_wanted - layout.users_kept
 
 
-def _not_held(selection: Selection) -> Iterator[Rung]:
+def _not_held(selection: Selection) -> Iterator[tuple[str, int]]:
     """What the policy or a mark keeps, and for which there was no room."""
     history, layout = selection.history, selection.layout
     first = history.first_request() if selection.policy.pin_first_request else None
     if first is not None and not layout.is_gone(first) and _is_covered(first, layout):
-        yield Rung(
-            name="lower keep counts",
-            why=f"the session's first request takes {history.tokens(first):,} tokens, more than "
-            "there is room for, and is covered",
-            messages=1,
-            freed=None,
-        )
+        why = f"the session's first request takes {history.tokens(first):,} tokens, more than "
+        yield f"{why}there is room for, and is covered", 1
     gone = [i for i in layout.marked if _is_covered(i, layout)]
     if gone:
         named = ", ".join(f"{i:,}" for i in sorted(gone)[:MOST_NAMED])
-        yield Rung(
-            name="lower keep counts",
-            why=f"{len(gone)} that are marked important are larger than the room for them, and "
-            f"covered: message {named}{', …' * (len(gone) > MOST_NAMED)}",
-            messages=len(gone),
-            freed=None,
-        )
+        why = f"{len(gone)} that are marked important are larger than the room for them, and "
+        yield f"{why}covered: message {named}{', …' * (len(gone) > MOST_NAMED)}", len(gone)
 
 
 def _is_covered(position: int, layout: Layout) -> bool:
     return position < layout.cut and position not in layout.held
-
-
-def _whole_turns(selection: Selection, most: int) -> int:
-    newest = islice(turns(selection.history), most)
-    return sum(1 for turn in newest if turn.start >= selection.layout.cut)

@@ -20,7 +20,7 @@ from compact.compression.ladder import CHECKPOINT_SHARE, LEAST_CHECKPOINT, Ladde
 from compact.compression.layout import Layout
 from compact.compression.preparing import SLACK, composer_of, counted, parts_of
 from compact.compression.standing import Standing, left_by
-from compact.compression.values import Budget, Selection, Task, Update
+from compact.compression.values import Budget, Selection, Task
 from compact.core.checkpoints import (
     REFERENCE_LINE,
     Checkpoint,
@@ -115,7 +115,7 @@ def identify(
         if budget.limit < (most := budget.hard or 0):
             return identify(history, policy, replace(budget, limit=most), standing)
         raise CannotFit(budget.floor(error.floor), budget.limit) from None
-    if not layout.covers:
+    if all(i in layout.held for i in range(layout.cut)):
         ladder.fill(layout, layout.limit - layout.tokens, clip=budget.fill)
     return Selection(history, policy, ladder, layout, budget, standing, ageing, notes, record)
 
@@ -268,9 +268,11 @@ def _span_start(selection: Selection, start: int) -> int:
 # --- update ---------------------------------------------------------------------------------------
 
 
-def update(selection: Selection, written: Sequence[tuple[Task, Judged]]) -> Update:
-    """The new context: each checkpoint at its span's start, what is in view, and spare room
-    used.
+def update(
+    selection: Selection, written: Sequence[tuple[Task, Judged]]
+) -> tuple[ActiveContext, tuple[Piece, ...]]:
+    """The new context: each checkpoint at its span's start, what is in view, and spare room used;
+    and the recipe to make it again.
     """
     layout = selection.layout
     checkpoints = _live(selection, [draft(selection, *row) for row in written])
@@ -294,7 +296,7 @@ def update(selection: Selection, written: Sequence[tuple[Task, Judged]]) -> Upda
     tokens = selection.budget.overhead_tokens + sum(count(message) for _, message in shown)
     messages = tuple(message for _, message in shown)
     context = ActiveContext(messages=messages, tokens=tokens, checkpoints=tuple(checkpoints))
-    return Update(context, pieces_of(shown, selection.history))
+    return context, pieces_of(shown, selection.history)
 
 
 def _record(selection: Selection, checkpoints: Sequence[Checkpoint]) -> Message | None:
@@ -378,8 +380,8 @@ def pieces_in_order(history: History, context: ActiveContext) -> tuple[Piece, ..
     return pieces_of(_placed(history, range(len(history)), context.messages), history)
 
 
-def validate(context: ActiveContext, selection: Selection) -> ActiveContext:
-    """The context itself, once it is proven to fit and to keep to the provider's rules.
+def validate(context: ActiveContext, selection: Selection) -> None:
+    """Prove that the context fits and keeps to the provider's rules.
 
     Raises:
         SummaryRejected: it does not; the context before stays as it was.
@@ -393,4 +395,3 @@ def validate(context: ActiveContext, selection: Selection) -> ActiveContext:
     pairing = [x for x in broken if "call" in x or "result" in x]
     if pairing:
         raise SummaryRejected(f"the new context would be refused: {pairing[0]}")
-    return context

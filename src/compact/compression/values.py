@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from compact.compression.aging import Ageing
@@ -12,10 +12,8 @@ from compact.compression.ladder import Ladder
 from compact.compression.layout import Layout
 from compact.compression.standing import Standing
 from compact.core.checkpoints import Checkpoint, Level, SummaryRequest
-from compact.core.context import ActiveContext
 from compact.core.history import History
 from compact.core.policy import CompactPolicy
-from compact.core.sessions import Piece
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +94,3 @@ class Task:
     """How many of them were left unread."""
     room: int = 0
     """Tokens that the checkpoint may take without its heading, where it holds the record, too."""
-
-
-@dataclass(slots=True)
-class Update:
-    """The new context, and the recipe to make it again."""
-
-    context: ActiveContext
-    pieces: tuple[Piece, ...] = field(default=())
