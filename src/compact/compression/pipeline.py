@@ -96,9 +96,9 @@ async def compress(
     """
     at, number = len(history), standing.number + 1
     if not (standing.cut or standing.live):
-        total = (
-            counted_until(history, budget.limit - budget.overhead_tokens) + budget.overhead_tokens
-        )
+        overhead = budget.overhead_tokens
+        _, counted = preparing.newest(history, range(at), budget.limit - overhead)
+        total = overhead + counted
         emit(_estimate(history, budget, total))
         if total <= budget.limit and (fits := reporting.unchanged(history, budget, total)):
             pieces = stages.pieces_in_order(history, fits.context)
@@ -117,6 +117,7 @@ async def compress(
     with _stage("validate", emit):
         stages.validate(context, selection)
         plan = reporting.report(selection, context)
+    stand_ins = [x for _, x in drafts if any(v.rule == STANDS_IN for v in x.verdicts)]
     return Proposal(
         plan,
         at,
@@ -125,18 +126,10 @@ async def compress(
         kept=tuple(sorted(i for i in selection.layout.held if i < selection.layout.cut)),
         pieces=pieces,
         asked=sum(1 for task in tasks if task.request is not None),
-        replaced=sum(1 for _, x in drafts if _stands_in(x)),
-        failed=sum(1 for _, x in drafts if _stands_in(x) and not _was_too_long(x)),
+        replaced=len(stand_ins),
+        failed=sum(1 for x in stand_ins if not (x.instead_of and x.instead_of.is_too_long)),
         news=tuple(_news(selection, plan)),
     )
-
-
-def _stands_in(judged: Judged) -> bool:
-    return any(verdict.rule == STANDS_IN for verdict in judged.verdicts)
-
-
-def _was_too_long(judged: Judged) -> bool:
-    return judged.instead_of is not None and judged.instead_of.is_too_long
 
 
 async def _written(
@@ -184,16 +177,6 @@ def _judged(
 def _failure(error: Exception) -> str:
     """Our errors are sentences; what others raise is told with its kind."""
     return str(error) if isinstance(error, CompactError) else f"{type(error).__name__}: {error}"
-
-
-def counted_until(history: History, limit: int) -> int:
-    """Tokens of all messages, or of the newest as soon as they exceed the limit."""
-    total = 0
-    for position in range(len(history) - 1, -1, -1):
-        total += history.tokens(position)
-        if total > limit:
-            break
-    return total
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 from compact.compression.aging import LEAST_CAP, Rewrite
 from compact.compression.composition import REFERENCE_TOKENS, Composer
@@ -24,6 +24,7 @@ from compact.core.outline import Emphasis
 from compact.core.policy import CompactPolicy
 from compact.core.speakers import own_words_of
 
+Indices = TypeVar("Indices", list[int], range)
 MOST_READ = 1_000_000
 """Tokens of a session that are read for one checkpoint, the newest ones; a session that was
 imported whole may have more. The summary says what was not read."""
@@ -125,7 +126,7 @@ def _summaries_of_new(selection: Selection, new: list[int]) -> list[Task]:
         return [_summary_of_call(selection, new)]
     parts = parts_of(history, standing, selection.policy, new)
     if len(parts) == 1:
-        cap = _room_of_new(selection, _newest(history, new, MOST_READ)[1])
+        cap = _room_of_new(selection, newest(history, new, MOST_READ)[1])
         return [_summary_of_part(selection, new, selection.policy.new_level, cap, None)]
     caps, heading = standing.caps, _heading_tokens(selection)
     room = layout.limit - layout.tokens - selection.ageing.tokens - selection.record
@@ -156,7 +157,7 @@ def _summary_of_part(
     """The checkpoint of a session's newly covered messages, or of a part of them."""
     standing, notes = selection.standing, selection.notes
     composer = composer_of(selection)
-    read, source = _newest(selection.history, new, MOST_READ)
+    read, source = newest(selection.history, new, MOST_READ)
     cap = _wanted(cap, source, composer.emphasis)
     record = composer.record(selection.record).text()
     reach = part or (standing.cut, selection.layout.cut)
@@ -237,8 +238,10 @@ def _wanted(room: int, source: int, emphasis: Emphasis) -> int:
     return max(24, room)
 
 
-def _newest(history: History, positions: list[int], most: int) -> tuple[list[int], int]:
-    """The newest of these positions within so many tokens, in order, and their tokens."""
+def newest(history: History, positions: Indices, most: int) -> tuple[Indices, int]:
+    """The newest of these positions up to the one that exceeds so many tokens, in order, and their
+    tokens.
+    """
     total, start = 0, len(positions)
     while start > 0 and total <= most:
         start -= 1

@@ -171,7 +171,7 @@ def draft(selection: Selection, task: Task, judged: Judged) -> Checkpoint:
     if task.unread:
         text += f"\n\n{task.unread:,} of the earliest messages were not read for this summary."
     span, kept, released = _reach(selection, task)
-    number = _number(selection, task)
+    number = max((c.number for c in task.sources), default=standing.number + 1)
     source = [history[i].id for i in (span.first, span.last)]
     if standing.is_session:  # another recipe of the same words is another checkpoint
         source.append(f"{history.link(span.last + 1)} {number} {kept} {released}")
@@ -214,19 +214,12 @@ def _after(selection: Selection) -> str:
     return f" Below it stand {alone}everything from message {layout.cut:,} on."
 
 
-def _number(selection: Selection, task: Task) -> int:
-    """The compression that the checkpoint's age counts from."""
-    if task.sources:
-        return max(c.number for c in task.sources)
-    return selection.standing.number + 1
-
-
 def _reach(selection: Selection, task: Task) -> tuple[Span, tuple[int, ...], tuple[int, ...]]:
     """What a checkpoint stands in for: its span, what of it stayed in view, and what before it."""
     layout, history, sources = selection.layout, selection.history, task.sources
     kept, cut = left_by(sources)
-    start = layout.since if selection.standing.live else 0
-    first = sources[0].span.first if sources else _span_start(selection, start)
+    since = layout.since if selection.standing.live else 0
+    first = sources[0].span.first if sources else since or _leading(selection)
     end = layout.cut
     if task.part is not None:
         first, end = max(first, task.part[0]), task.part[1]
@@ -251,18 +244,11 @@ def _reach(selection: Selection, task: Task) -> tuple[Span, tuple[int, ...], tup
     return span, tuple(sorted(kept)), tuple(sorted(released))
 
 
-def _span_start(selection: Selection, start: int) -> int:
-    """The first position from there on that is not a leading system message."""
+def _leading(selection: Selection) -> int:
+    """How many system messages the history begins with that stay in view."""
     layout, history = selection.layout, selection.history
-    first = start
-    while (
-        first < layout.cut
-        and first in layout.held
-        and start == 0
-        and history[first].role in SYSTEM_ROLES
-    ):
-        first += 1
-    return first
+    is_shown = (i in layout.held and history[i].role in SYSTEM_ROLES for i in range(layout.cut))
+    return sum(1 for _ in takewhile(bool, is_shown))
 
 
 # --- update ---------------------------------------------------------------------------------------
