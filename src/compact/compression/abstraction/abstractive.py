@@ -41,10 +41,6 @@ RESULT_SHARE, CHARACTERS, SHORTEST, LONGEST = 8, 4, 400, 12_000
 within these bounds in characters."""
 
 
-def _no_clock() -> float:
-    return 0.0
-
-
 @dataclass(frozen=True, slots=True)
 class Manner:
     """How a model is asked for stories, and who is told of it."""
@@ -54,8 +50,8 @@ class Manner:
     most_requests: int = MOST_REQUESTS
     """A story that would take more is not begun."""
     emit: Emit | None = None
-    clock: Callable[[], float] = _no_clock
-    """Says the time in seconds."""
+    clock: Callable[[], float] = float
+    """Says the time in seconds: none passes where nobody does."""
     limit: float | None = None
     """Seconds that one story may take: whoever waits gives it up then."""
 

@@ -12,6 +12,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from pydantic_core import from_json
+
 LONGEST_LINE, TOKENS_PER_LINE, FEWEST_LINES, MOST_LINES = 600, 20, 4, 80
 """Characters of a string that a server lets a model write; tokens of the cap for each, and how many
 there are at least and at most."""
@@ -31,7 +33,6 @@ _ANNOUNCEMENT = re.compile(
     re.IGNORECASE,
 )
 """A first line that only says what follows: a title of our words for it, or `Here is …:`."""
-_ESCAPES = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?\Z")
 
 
 def story_of(answer: str) -> str:
@@ -79,18 +80,26 @@ def read_json(text: str) -> list[str] | None:
     """
     if text[:1] not in ("{", "["):
         return None
-    for candidate in (text, closed(text)):
-        try:
-            value = json.loads(candidate, strict=False)
-        except (ValueError, RecursionError):
-            continue
-        return None if isinstance(value, dict) and _is_error(value) else list(_strings(value))
+    try:
+        value = json.loads(text, strict=False)
+    except (ValueError, RecursionError):
+        value = _cut_off(text)
+    return None if value is None or _is_error(value) else list(_strings(value))
+
+
+def _cut_off(text: str) -> Any:  # noqa: ANN401 - any JSON value
+    """The value of JSON that breaks off; None where it is something else."""
+    try:
+        from_json(text)
+    except ValueError as error:
+        if str(error).startswith("EOF"):
+            return from_json(text, allow_partial="trailing-strings")
     return None
 
 
-def _is_error(value: dict[str, Any]) -> bool:
+def _is_error(value: object) -> bool:
     """Whether it is what a server says when it fails."""
-    return "error" in value and "story" not in value
+    return isinstance(value, dict) and "error" in value and "story" not in value
 
 
 def _strings(value: object) -> Iterator[str]:
@@ -103,37 +112,6 @@ def _strings(value: object) -> Iterator[str]:
         case dict():
             for each in value.values():
                 yield from _strings(each)
-
-
-def closed(text: str) -> str:
-    """JSON that breaks off, with its string and its brackets closed."""
-    open_brackets, in_string, is_escaped = list[str](), False, False
-    for sign in text:
-        if in_string:
-            if is_escaped or sign == "\\":
-                is_escaped = not is_escaped
-            elif sign == '"':
-                in_string = False
-        elif sign == '"':
-            in_string = True
-        elif sign in "{[":
-            open_brackets.append("}" if sign == "{" else "]")
-        elif sign in "}]" and open_brackets:
-            open_brackets.pop()
-    if in_string:
-        text = _ESCAPES.sub("", text) + '"'
-    text = text.rstrip().rstrip(",")
-    if open_brackets and open_brackets[-1] == "}":
-        text = _with_value(text)
-    return text + "".join(reversed(open_brackets))
-
-
-def _with_value(text: str) -> str:
-    """An object that breaks off behind a key, with an empty value."""
-    if text.endswith(":"):
-        return f"{text}null"
-    key = re.search(r'[{,]\s*"(?:[^"\\]|\\.)*"\Z', text)
-    return f"{text}:null" if key else text
 
 
 def schema(tokens: int) -> dict[str, Any]:
