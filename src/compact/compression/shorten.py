@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from compact.compression.stubs import stub
-from compact.core.arguments import read_json
+from compact.core.arguments import leaves, read_json
 from compact.core.budget import even_share
 from compact.core.formats.known import format_named
 from compact.core.messages import (
@@ -142,7 +142,8 @@ def _fitted_call(call: ToolCall, max_tokens: int, counter: TokenCounter) -> Tool
     for _ in range(8):  # strings, the longest first
         excess = counter.part(call) - max_tokens
         arguments = _arguments(call)
-        longest = max(_strings_in(arguments), key=len, default="")
+        texts = (value for _, value in leaves(arguments) if isinstance(value, str))
+        longest = max(texts, key=len, default="")
         if excess <= 0 or len(longest) < LONG_ARGUMENT_CHARS // 2:
             break
         room = max(0, counter.text(longest) - excess - excess // 8)
@@ -163,14 +164,6 @@ def _arguments(call: ToolCall) -> dict[str, object] | None:
     except ValueError:
         return None
     return value if isinstance(value, dict) else None
-
-
-def _strings_in(value: object) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict | list):
-        for inner in value.values() if isinstance(value, dict) else value:
-            yield from _strings_in(inner)
 
 
 def _map_strings(value: object, change: Callable[[str], str]) -> object:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 from pydantic import ValidationError
 
@@ -112,10 +113,7 @@ def branch_off(state: SessionState, view: View, at: int) -> Branch:
     if not 0 <= at <= len(state.history):
         raise NotFound(f"session {state.id!r} has {len(state.history)} messages, not {at}")
 
-    def choose() -> Destination:
-        return forked(view, state.branch_id, at)
-
-    view.go("restore", choose)
+    view.go("restore", lambda: forked(view, state.branch_id, at))
     return state.store.branch(state.branch_id)
 
 
@@ -168,14 +166,7 @@ def undo(state: SessionState, view: View) -> Move:
     Raises:
         NotFound: there is nothing to undo.
     """
-
-    def choose() -> Destination:
-        done, _ = _places(state, view)
-        if len(done) < 2:
-            raise NotFound(_nothing("undo", state, view))
-        return _at(state, done[-2])
-
-    return view.go("undo", choose)
+    return view.go("undo", lambda: _there("undo", state, view))
 
 
 def redo(state: SessionState, view: View) -> Move:
@@ -184,14 +175,18 @@ def redo(state: SessionState, view: View) -> Move:
     Raises:
         NotFound: nothing was undone, or something else came since.
     """
+    return view.go("redo", lambda: _there("redo", state, view))
 
-    def choose() -> Destination:
-        _, undone = _places(state, view)
-        if not undone:
-            raise NotFound(_nothing("redo", state, view))
-        return _at(state, undone[-1])
 
-    return view.go("redo", choose)
+def _there(what: Literal["undo", "redo"], state: SessionState, view: View) -> Destination:
+    """Where an undo or a redo leads."""
+    done, undone = _places(state, view)
+    places = done[:-1] if what == "undo" else undone
+    if not places:
+        raise NotFound(_nothing(what, state, view))
+    branch_id, projection_id = places[-1]
+    at = state.store.branch(branch_id).messages
+    return Destination(branch_id, at, _projection(state, projection_id))
 
 
 def _nothing(what: str, state: SessionState, view: View) -> str:
@@ -204,13 +199,6 @@ def _nothing(what: str, state: SessionState, view: View) -> str:
 
 Place = tuple[str, str | None]
 """A branch and the projection in force on it."""
-
-
-def _at(state: SessionState, place: Place) -> Destination:
-    """The newest position of a place."""
-    branch_id, projection_id = place
-    at = state.store.branch(branch_id).messages
-    return Destination(branch_id, at, _projection(state, projection_id))
 
 
 def _places(state: SessionState, view: View) -> tuple[list[Place], list[Place]]:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from typing import Any
 
 from pydantic_core import from_json
+
+from compact.core.arguments import leaves
 
 LONGEST_LINE, TOKENS_PER_LINE, FEWEST_LINES, MOST_LINES = 600, 20, 4, 80
 """Characters of a string that a server lets a model write; tokens of the cap for each, and how many
@@ -84,7 +85,9 @@ def read_json(text: str) -> list[str] | None:
         value = json.loads(text, strict=False)
     except (ValueError, RecursionError):
         value = _cut_off(text)
-    return None if value is None or _is_error(value) else list(_strings(value))
+    if value is None or _is_error(value):
+        return None
+    return [each for _, each in leaves(value) if isinstance(each, str)]
 
 
 def _cut_off(text: str) -> Any:  # noqa: ANN401 - any JSON value
@@ -100,18 +103,6 @@ def _cut_off(text: str) -> Any:  # noqa: ANN401 - any JSON value
 def _is_error(value: object) -> bool:
     """Whether it is what a server says when it fails."""
     return isinstance(value, dict) and "error" in value and "story" not in value
-
-
-def _strings(value: object) -> Iterator[str]:
-    match value:
-        case str():
-            yield value
-        case list():
-            for each in value:
-                yield from _strings(each)
-        case dict():
-            for each in value.values():
-                yield from _strings(each)
 
 
 def schema(tokens: int) -> dict[str, Any]:
