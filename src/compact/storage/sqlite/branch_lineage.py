@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import apsw
 
-from compact.core import chain
+from compact.core.chain import START
 from compact.core.sessions import Branch
 from compact.errors import NotFound
 from compact.storage.sqlite.rows import (
@@ -147,10 +147,15 @@ def tail_at(db: apsw.Connection, branch_id: str, length: int) -> Tail:
     if length >= end.position:
         return end
     if length <= 0:
-        return Tail(end.key, 0, 0, chain.START)
+        return Tail(end.key, 0, 0, START)
     stretch = lineage(db, branch_id, low=length - 1, high=length)[-1]
     sql = "SELECT total_tokens, chain_hash FROM messages WHERE key = ?"
     row = first(db, sql, (stretch.last,))
     if row is None:
         raise Unreadable(f"message {length - 1} of branch {branch_id!r} is missing")
     return Tail(end.key, length, *row)
+
+
+def chain(db: apsw.Connection, branch_id: str, length: int) -> bytes:
+    """The chain's hash (`core.chain`) after so many messages."""
+    return tail_at(db, branch_id, length).chain

@@ -31,32 +31,18 @@ _PAGE = 500
 """Messages that are read at once."""
 LINKED = f"{MESSAGE}, total_tokens, chain_hash"
 """The columns that tell of a message's place in its branch, too."""
+NO_BRANCH = "branch NOT IN (SELECT key FROM branches)"
+"""Tells rows whose branch is missing."""
+_NO_CHECKPOINT = """
+    EXISTS (SELECT 1 FROM json_each(projections.checkpoints) c WHERE c.key NOT IN
+    (SELECT id FROM checkpoints k WHERE k.session = projections.session))
+"""
+_NO_PROJECTION = "projection IS NOT NULL AND projection NOT IN (SELECT id FROM projections)"
 REFERENCES: tuple[tuple[str, str, str, str], ...] = (
-    (
-        "sessions",
-        "branch NOT IN (SELECT key FROM branches)",
-        "id",
-        "session {}: the branch in force is missing",
-    ),
-    (
-        "projections",
-        "EXISTS (SELECT 1 FROM json_each(projections.checkpoints) c WHERE c.key NOT IN "
-        "(SELECT id FROM checkpoints k WHERE k.session = projections.session))",
-        "id",
-        "projection {}: a checkpoint is missing",
-    ),
-    (
-        "moves",
-        "projection IS NOT NULL AND projection NOT IN (SELECT id FROM projections)",
-        "projection",
-        "projection {} is missing",
-    ),
-    (
-        "moves",
-        "branch NOT IN (SELECT key FROM branches)",
-        "number",
-        "move {}: its branch is missing",
-    ),
+    ("sessions", NO_BRANCH, "id", "session {}: the branch in force is missing"),
+    ("projections", _NO_CHECKPOINT, "id", "projection {}: a checkpoint is missing"),
+    ("moves", _NO_PROJECTION, "projection", "projection {} is missing"),
+    ("moves", NO_BRANCH, "number", "move {}: its branch is missing"),
 )
 """Table, which of its rows tell of something that is not there, a column, and how that is said."""
 

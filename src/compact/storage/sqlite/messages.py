@@ -33,12 +33,27 @@ _INSERT = """
 """
 
 
-def append(db: apsw.Connection, end: Tail, entries: Sequence[Entry], expected: int | None) -> Tail:
-    """Append entries to the branch that ends there, within a transaction that writes; where it
-    ends then.
+def append(
+    db: apsw.Connection,
+    branch_id: str,
+    entries: Sequence[Entry],
+    *,
+    expected: int | None = None,
+) -> int:
+    """Append entries, durably and all or none; how many messages the branch has afterwards.
+
+    Raises:
+        Superseded: the branch does not have `expected` messages any more.
+        InvalidMessage: one holds something that cannot be stored.
     """
+    end = branch_lineage.tail(db, branch_id)
     if expected is not None and expected != end.position:
         raise Superseded(f"the branch has {end.position} messages, not {expected}")
+    return go_on(db, end, entries).position
+
+
+def go_on(db: apsw.Connection, end: Tail, entries: Sequence[Entry]) -> Tail:
+    """Append entries to the branch that ends there; where it ends then."""
     rows: list[Row] = []
     total, last = end.tokens, end.chain
     for position, entry in enumerate(entries, end.position):

@@ -182,7 +182,7 @@ def _free_name(db: apsw.Connection, table: str, name: str | None, key: int) -> s
 def _put_branches_in_force(db: apsw.Connection) -> list[str]:
     """Have every session go on with its newest branch where the one in force was lost."""
     newest = "(SELECT max(key) FROM branches WHERE session = sessions.key)"
-    lost = "branch NOT IN (SELECT key FROM branches)"
+    lost = checking.NO_BRANCH
     put = f"UPDATE sessions SET branch = {newest} WHERE {lost} AND {newest} RETURNING id"
     gone = f"DELETE FROM sessions WHERE {lost} RETURNING id"
     return [
@@ -286,7 +286,7 @@ class _Branch:
         self._write(entry)
 
     def _write(self, entry: Entry) -> None:
-        self._end = messages.append(self._db, self._end, [entry], None)
+        self._end = messages.go_on(self._db, self._end, [entry])
 
 
 def _entry(row: Row) -> Entry | None:

@@ -159,7 +159,7 @@ class SQLiteManager:
             if session_rows.session(db, session.id) is not None:
                 raise Superseded(f"there is a session {session.id!r}")
             session_rows.create(db, session)
-            messages.append(db, branch_lineage.tail(db, session.branch.id), entries, 0)
+            messages.append(db, session.branch.id, entries, expected=0)
             change_log.record(db, session_rows.key_of(db, session.id), changes)
             for name, value in notes.items():
                 session_metadata.note(db, session.id, name, value)
@@ -214,19 +214,7 @@ class SQLiteManager:
 
     # --- histories --------------------------------------------------------------------------------
 
-    def append(
-        self, branch_id: str, entries: Sequence[Entry], *, expected: int | None = None
-    ) -> int:
-        """Append entries, durably and all or none; how many messages the branch has afterwards.
-
-        Raises:
-            Superseded: the branch does not have `expected` messages any more.
-            InvalidMessage: one holds something that cannot be stored.
-        """
-        with self._pool.write() as db:
-            tail = branch_lineage.tail(db, branch_id)
-            return messages.append(db, tail, entries, expected).position
-
+    append = _in(Pool.write, messages.append)
     read = _in(Pool.read, messages.read)
     marked = _in(Pool.read, messages.marked)
     first_marked = _in(Pool.read, messages.first_marked)
@@ -238,10 +226,7 @@ class SQLiteManager:
     branch = _in(Pool.read, branch_lineage.branch)
     branches = _in(Pool.read, branch_lineage.branches)
 
-    def chain(self, branch_id: str, length: int) -> bytes:
-        """The chain's hash (`core.chain`) after so many messages."""
-        with self._pool.read() as db:
-            return branch_lineage.tail_at(db, branch_id, length).chain
+    chain = _in(Pool.read, branch_lineage.chain)
 
     # --- what is in force -------------------------------------------------------------------------
 
