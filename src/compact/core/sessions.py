@@ -178,6 +178,18 @@ class Step(BaseModel, frozen=True):
     forget: tuple[str, ...] = ()
     """Notes of the session that end with it, such as the draft it was."""
 
+    def move(self, number: int, before: str | None) -> Move:
+        """The move that it becomes, where a projection of that id was in force before."""
+        return Move(
+            number=number,
+            kind=self.kind,
+            branch_id=self.branch_id,
+            window=self.window,
+            at=self.at,
+            projection_id=self.projection.id if self.projection else None,
+            before=before,
+        )
+
 
 class Move(BaseModel, frozen=True):
     """A step that was committed."""

@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any
 
 from compact import forks
-from compact.core import chain, clock_and_ids, codec
+from compact.core import chain, codec
 from compact.core.changes import Change
 from compact.core.checkpoints import Checkpoint
 from compact.core.levels import at_level
@@ -265,16 +265,7 @@ class InMemoryStore:
             if step.projection is not None:
                 self._keep(step.session_id, step.projection)
             self._last_move += 1
-            move = Move(
-                number=self._last_move,
-                kind=step.kind,
-                branch_id=step.branch_id,
-                window=step.window,
-                at=step.at,
-                projection_id=step.projection.id if step.projection else None,
-                before=last[0].projection_id if last else None,
-                made_at=clock_and_ids.now(),
-            )
+            move = step.move(self._last_move, last[0].projection_id if last else None)
             self._moves[step.session_id].append(move)
             if step.kind != "compress":
                 branch = self._line(step.branch_id).branch

@@ -27,7 +27,7 @@ from compact.storage.sqlite.rows import (
     text_or_none,
 )
 
-_PAGE = 500
+PAGE = 500
 """Messages that are read at once."""
 LINKED = f"{MESSAGE}, total_tokens, chain_hash"
 """The columns that tell of a message's place in its branch, too."""
@@ -145,7 +145,7 @@ def linked_messages(
 
 
 def _messages_of(db: apsw.Connection, branch: int) -> Iterator[Row]:
-    sql = f"SELECT {LINKED} FROM messages WHERE key BETWEEN ? AND ? ORDER BY key LIMIT {_PAGE}"
+    sql = f"SELECT {LINKED} FROM messages WHERE key BETWEEN ? AND ? ORDER BY key LIMIT {PAGE}"
     low, high = branch << BITS, branch << BITS | LAST
     while rows := query(db, sql, (low, high)):
         yield from rows

@@ -29,13 +29,7 @@ _MOVE = f"""
 
 
 def commit(db: apsw.Connection, step: Step) -> Move:
-    """Store a step and put it in force, within a transaction that writes.
-
-    Raises:
-        Superseded: another move came in between, or another branch of that id.
-        NotFound: there is no such session, or it has no such branch.
-        InvalidInput: another session has a projection of that id.
-    """
+    """Store a step and put it in force, within a transaction that writes."""
     session = sessions.key_of(db, step.session_id)
     newest = "SELECT number, projection FROM moves WHERE session = ? AND window = ?"
     last = first(db, f"{newest} ORDER BY number DESC LIMIT 1", (session, step.window))
@@ -46,15 +40,7 @@ def commit(db: apsw.Connection, step: Step) -> Move:
     branch = _branch_key(db, session, step)
     if step.projection is not None:
         _keep(db, session, step.projection)
-    move = Move(
-        number=step.base + 1,  # until the row has one
-        kind=step.kind,
-        branch_id=step.branch_id,
-        window=step.window,
-        at=step.at,
-        projection_id=step.projection.id if step.projection else None,
-        before=last[1] if last else None,
-    )
+    move = step.move(step.base + 1, last[1] if last else None)  # until the row has a number
     records.insert_value(db, "moves", move, session=session, branch=branch)
     move = move.model_copy(update={"number": db.last_insert_rowid()})
     if step.kind != "compress":

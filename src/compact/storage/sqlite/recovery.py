@@ -35,8 +35,6 @@ from compact.storage.sqlite.salvage import Hints, Salvage
 
 LOST = "[message lost: the file was damaged]"
 """What a placeholder says."""
-_PAGE = 500
-"""Messages that are read at once."""
 SCOPE = "recovered"
 """Of sessions whose own scope was lost: nobody's, so that nobody sees what is another one's."""
 
@@ -68,8 +66,8 @@ def lost_in(store: SessionStore) -> dict[str, list[int]]:
     lost: dict[str, list[int]] = {}
     for session in store.sessions():
         for branch in store.branches(session.id):
-            for start in range(branch.fork, branch.messages, _PAGE):
-                entries = store.read(branch.id, start, min(start + _PAGE, branch.messages))
+            for start in range(branch.fork, branch.messages, checking.PAGE):
+                entries = store.read(branch.id, start, min(start + checking.PAGE, branch.messages))
                 for position, each in enumerate(entries, start):
                     source = each.message.metadata.source
                     if each.message.content == LOST and source == "injected":

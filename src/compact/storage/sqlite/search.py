@@ -33,8 +33,6 @@ from compact.storage.sqlite.rows import (
 
 BATCH = 500
 """Messages that are indexed in one transaction."""
-MOST_NAMES = 64
-"""Names of a question that are looked for; the rest of a longer one is left out."""
 MOST_SCANNED = 5_000
 """Messages that are looked through where there is no index; a word that stands in more of a store
 says little of any of them, and what it says costs a look at each."""
@@ -50,7 +48,7 @@ def search(pool: Pool, branch_id: str, question: str, most: int) -> list[Found]:
     Where the index lacks messages and cannot catch up, since the file is read-only or another
     process keeps it locked, the newest `MOST_SCANNED` messages are looked through instead.
     """
-    names = looked_for(question)[:MOST_NAMES]
+    names = looked_for(question)
     if not is_complete(pool, branch_id):
         return scan(pool, branch_id, question, most)
     if not names or most <= 0:
@@ -94,7 +92,7 @@ def scan(pool: Pool, branch_id: str, question: str, most: int) -> list[Found]:
     `MOST_SCANNED` are looked through. A message counts ln(1 + messages / messages with the name)
     for each name whose pieces it holds.
     """
-    names = looked_for(question)[:MOST_NAMES]
+    names = looked_for(question)
     with pool.read() as db:
         stop = branch_lineage.tail(db, branch_id).position
         stretches = branch_lineage.lineage(db, branch_id, low=max(0, stop - MOST_SCANNED))
