@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from compact.compression.fencing import is_fence_line
 from compact.compression.gate.summary_source import CJK, RuleResult, SummarySource, sentences
-from compact.core.checkpoints import Summary
 from compact.core.languages import ADDRESSES, language_of
 
 MOST_COPIED, LEAST_LETTERS = 0.5, 16
@@ -43,31 +42,30 @@ _PAST = re.compile(
 Gram = tuple[str, ...]
 
 
-def echo(story: Summary, source: SummarySource) -> RuleResult:
+def echo(source: SummarySource) -> RuleResult:
     """It is no copy of its source, and none of what its maker was told."""
-    share = copied(story.text, source.source)
-    told = recited(story.text, source.prompt, source.beside)
-    fences = sum(map(is_fence_line, story.text.split("\n")))
+    share = copied(source.story.text, source.source)
+    told = recited(source.story.text, source.story.prompt, source.beside)
+    fences = sum(map(is_fence_line, source.story.text.split("\n")))
     detail = f"{share:.0%} copied, {told:.0%} of it our own words, {fences:,} lines of our fence"
     passed = share <= MOST_COPIED and told <= MOST_RECITED and not fences
     return RuleResult(passed, detail, max(share, told))
 
 
-def loop(story: Summary, source: SummarySource) -> RuleResult:
+def loop(source: SummarySource) -> RuleResult:
     """It does not say the same again and again, unless its source does."""
-    share = looped(story.text, source.source)
+    share = looped(source.story.text, source.source)
     return RuleResult(share <= MOST_LOOPED, f"{share:.0%} said before", share)
 
 
-def told(story: Summary, source: SummarySource) -> RuleResult:
+def told(source: SummarySource) -> RuleResult:
     """It tells what others said and did, and speaks to nobody.
 
     A sentence speaks to its reader that says `you`, is no quotation, and, in English, tells of
     nothing past.
     """
-    del source
-    said = sentences(_QUOTED.sub(" ", story.text))
-    code = language_of(story.text) or "en"
+    said = sentences(_QUOTED.sub(" ", source.story.text))
+    code = language_of(source.story.text) or "en"
     address = ADDRESSES.get(code, ADDRESSES["en"])
     to_you = [each for each in said if address.intersection(_WORD.findall(each.lower()))]
     if code == "en":

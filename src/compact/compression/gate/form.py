@@ -7,7 +7,6 @@ from __future__ import annotations
 import re
 
 from compact.compression.gate.summary_source import CJK, RuleResult, SummarySource, sentences
-from compact.core.checkpoints import Summary
 from compact.core.control_tokens import defused
 from compact.core.disguises import undisguised
 from compact.core.languages import NAMES, language_of
@@ -44,22 +43,21 @@ _UNREADABLE = re.compile(
 _LATIN_WORD = re.compile(r"[A-Za-zÀ-ɏ]{2,}")
 
 
-def finished(story: Summary, source: SummarySource) -> RuleResult:
+def finished(source: SummarySource) -> RuleResult:
     """It was written to its end, and is an answer: no refusal, no error, no broken JSON."""
-    del source
-    text = story.text.strip()
+    text = source.story.text.strip()
     if not text:
         return RuleResult(False, "it is empty")
-    if story.finish in ("length", "refusal", "tool_calls"):
+    if source.story.finish in ("length", "refusal", "tool_calls"):
         how = {"length": "it was cut off", "refusal": "its maker refused to go on"}
-        return RuleResult(False, how.get(story.finish, "its maker called a tool"))
+        return RuleResult(False, how.get(source.story.finish, "its maker called a tool"))
     if _PAGE.match(text):
         return RuleResult(False, f"the text of an error, {len(text):,} characters")
     if text[0] == "{" or text[:2] in ("[{", '["'):
         return RuleResult(False, f"JSON and no story, {len(text):,} characters")
     if why := _broken_off(text):
         return RuleResult(False, f"it breaks off: {why}")
-    return RuleResult(True, f"ended by {story.finish!r}")
+    return RuleResult(True, f"ended by {source.story.finish!r}")
 
 
 def _broken_off(text: str) -> str:
@@ -80,14 +78,16 @@ def _broken_off(text: str) -> str:
     return ""
 
 
-def language(story: Summary, source: SummarySource) -> RuleResult:
+def language(source: SummarySource) -> RuleResult:
     """It is in a language of those who spoke, or of what was asked for, where that can be told."""
     spoken = {language_of(text) for text in source.samples if len(text) >= LEAST_SPOKEN}
-    written = language_of(story.text)
+    written = language_of(source.story.text)
     if not spoken or None in spoken:
         return RuleResult(True, "cannot be told of its source")
     if written is None:
-        words = len(_LATIN_WORD.findall(story.text)) + len(re.findall(f"[{CJK}]", story.text))
+        words = len(_LATIN_WORD.findall(source.story.text)) + len(
+            re.findall(f"[{CJK}]", source.story.text)
+        )
         if words < LEAST_TOLD:
             return RuleResult(True, "cannot be told")
         return RuleResult(False, "of no language that is known")
@@ -97,18 +97,18 @@ def language(story: Summary, source: SummarySource) -> RuleResult:
     return RuleResult(False, f"{NAMES[written]}, of a conversation in {theirs}")
 
 
-def cap(story: Summary, source: SummarySource) -> RuleResult:
+def cap(source: SummarySource) -> RuleResult:
     """It is within the tokens that were asked for, and no larger than its source."""
-    tokens = source.counter.text(story.text)
+    tokens = source.counter.text(source.story.text)
     most = min(source.request.max_tokens, max(SMALLEST, source.source_tokens))
     return RuleResult(tokens <= most, f"{tokens:,} of {most:,} tokens")
 
 
-def secrets(story: Summary, source: SummarySource) -> RuleResult:
+def secrets(source: SummarySource) -> RuleResult:
     """It holds no secret: neither one that is known by its look or name, nor one of the source,
     spelled or coded as it may be.
     """
-    texts = (story.text, *story.anchors)
+    texts = (source.story.text, *source.story.anchors)
     found = [
         secret
         for text in texts
@@ -121,12 +121,11 @@ def secrets(story: Summary, source: SummarySource) -> RuleResult:
     return RuleResult(not found, f"{len(found):,} found: {kinds}" if found else "none found")
 
 
-def headings(story: Summary, source: SummarySource) -> RuleResult:
+def headings(source: SummarySource) -> RuleResult:
     """It opens no part that code writes: no heading of ours, and no section of the record."""
-    del source
-    if found := _OUR_HEADING.search(story.text):
+    if found := _OUR_HEADING.search(source.story.text):
         return RuleResult(False, f"a heading of ours: {found[0].strip()}")
-    for title in _MARKDOWN_TITLE.finditer(_BLANKS.sub(" ", story.text)):
+    for title in _MARKDOWN_TITLE.finditer(_BLANKS.sub(" ", source.story.text)):
         words = next(filter(None, title.groups()))
         section = section_named(words)
         if section is not None and section.title != STORY:
@@ -134,15 +133,14 @@ def headings(story: Summary, source: SummarySource) -> RuleResult:
     return RuleResult(True, "none")
 
 
-def marks(story: Summary, source: SummarySource) -> RuleResult:
+def marks(source: SummarySource) -> RuleResult:
     """It holds no control token of a chat template, no letter that cannot be shown, and nothing
     that is fetched when it is shown.
     """
-    del source
-    if defused(story.text) != story.text:
+    if defused(source.story.text) != source.story.text:
         return RuleResult(False, "a control token of a chat template")
-    if _UNREADABLE.search(story.text):
+    if _UNREADABLE.search(source.story.text):
         return RuleResult(False, "characters that cannot be read")
-    if _PICTURE.search(story.text):
+    if _PICTURE.search(source.story.text):
         return RuleResult(False, "a picture that is fetched from elsewhere")
     return RuleResult(True, "none")

@@ -14,7 +14,6 @@ from compact.compression.gate.summary_source import (
     names_in,
     stems,
 )
-from compact.core.checkpoints import Summary
 
 SHORT_VOCABULARY, LEAST_KNOWN, MORE_KNOWN, MOST_KNOWN = 200, 0.22, 0.13, 0.66
 """The share of a story's telling words that its source must know: the second number where the
@@ -36,9 +35,9 @@ FEWEST_NAMES = 2
 """Names that such a piece must hold for stories to be compared by them."""
 
 
-def subject(story: Summary, source: SummarySource) -> RuleResult:
+def subject(source: SummarySource) -> RuleResult:
     """It is about its source, whatever its length: most of what its words tell is known there."""
-    words = set(stems(story.text))
+    words = set(stems(source.story.text))
     total = sum(map(source.weight, words))
     if not total:
         return RuleResult(True, "no word that tells anything")
@@ -50,9 +49,9 @@ def subject(story: Summary, source: SummarySource) -> RuleResult:
     return RuleResult(known >= least, detail, known)
 
 
-def invented(story: Summary, source: SummarySource) -> RuleResult:
+def invented(source: SummarySource) -> RuleResult:
     """It names little that nobody named."""
-    named = names_in(story.text)
+    named = names_in(source.story.text)
     known = source.said + "\n" + " ".join(message.id for message in source.request.messages)
     unknown = [name for name in named if not _is_known(name, known)]
     share = len(unknown) / max(1, len(named))
@@ -69,9 +68,9 @@ def _is_known(name: str, said: str) -> bool:
     return name in said or last in said or (name.isalpha() and name[: len(name) - 1] in said)
 
 
-def length(story: Summary, source: SummarySource) -> RuleResult:
+def length(source: SummarySource) -> RuleResult:
     """It is long enough for its source."""
-    tokens = source.counter.text(story.text)
+    tokens = source.counter.text(source.story.text)
     doublings = math.log2(max(1.0, source.source_tokens / SAID_AT_ONCE))
     least = int(min(TOKENS_PER_DOUBLING * doublings, source.request.max_tokens / LEAST_OF_CAP))
     return RuleResult(
@@ -80,7 +79,7 @@ def length(story: Summary, source: SummarySource) -> RuleResult:
     )
 
 
-def coverage(story: Summary, source: SummarySource) -> RuleResult:
+def coverage(source: SummarySource) -> RuleResult:
     """It covers no less of its source than the extracted story, length for length.
 
     Names, amounts, people and places count; what the reader sees anyway does not.
@@ -88,11 +87,11 @@ def coverage(story: Summary, source: SummarySource) -> RuleResult:
     other = source.extracted
     if other is None or not other.text.strip():
         return RuleResult(True, "nothing to compare it with")
-    pieces = _pieces(other.text, story.text, source)
+    pieces = _pieces(other.text, source.story.text, source)
     named = [covered(piece, source.names) for piece in pieces]
     if fmean(map(len, named)) < FEWEST_NAMES:
         return RuleResult(True, "the extracted story names hardly anything")
-    own = covered(story.text, source.names)
+    own = covered(source.story.text, source.names)
     share = _worth(own, source) / fmean(_worth(each, source) for each in named)
     detail = f"{share:.0%} of what as much of the extracted story covers"
     return RuleResult(share >= LEAST_COVERED, detail, share)

@@ -23,7 +23,7 @@ class Rule:
     """One rule of the gate."""
 
     name: str
-    check: Callable[[Summary, SummarySource], RuleResult]
+    check: Callable[[SummarySource], RuleResult]
     wish: str = ""
     """What its maker is asked for once more where it broke this rule; empty where asking does not
     help."""
@@ -53,12 +53,14 @@ class Judged:
 
     summary: Summary
     verdicts: tuple[Verdict, ...]
-    """One of each rule, in the order of `RULES`, up to the first that refuses what looks like no
-    story at all."""
-    rejected_by: tuple[str, ...] = ()
-    """The rules for which it may not stand in."""
+    """One of each rule, in the order of `RULES`."""
     instead_of: Judged | None = None
     """The story that it stands in for."""
+
+    @property
+    def rejected_by(self) -> tuple[str, ...]:
+        """The rules for which it may not stand in."""
+        return tuple(verdict.rule for verdict in self.verdicts if not verdict.passed)
 
     @property
     def accepted(self) -> bool:
@@ -76,8 +78,7 @@ class Judged:
     @property
     def reason(self) -> str:
         """Why it may not, in words; empty where it may."""
-        found = {verdict.rule: verdict.detail for verdict in self.verdicts}
-        return "; ".join(f"{rule}: {found[rule]}" for rule in self.rejected_by)
+        return "; ".join(f"{x.rule}: {x.detail}" for x in self.verdicts if not x.passed)
 
     @property
     def wishes(self) -> tuple[str, ...]:
@@ -99,15 +100,11 @@ def judge(
     `source_tokens` is the size of all it stands in for; `extracted` is the story by extraction that
     takes its place where it may not.
     """
-    source = SummarySource(request, counter, source_tokens, summary.prompt, extracted)
-    found = [(rule.name, rule.check(summary, source)) for rule in RULES]
-    verdicts = tuple(
-        Verdict(
-            rule=name,
-            passed=each.passed,
-            detail=each.detail,
-            share=None if each.share is None else round(each.share, 4),
-        )
-        for name, each in found
-    )
-    return Judged(summary, verdicts, tuple(name for name, each in found if not each.passed))
+    source = SummarySource(summary, request, counter, source_tokens, extracted)
+    return Judged(summary, tuple(_verdict(rule, source) for rule in RULES))
+
+
+def _verdict(rule: Rule, source: SummarySource) -> Verdict:
+    passed, detail, share = rule.check(source)
+    rounded = None if share is None else round(share, 4)
+    return Verdict(rule=rule.name, passed=passed, detail=detail, share=rounded)

@@ -77,13 +77,12 @@ def names_in(text: str) -> Counter[str]:
 
 @dataclass(frozen=True)
 class SummarySource:
-    """What a story is judged by."""
+    """A story, and what it is judged by."""
 
+    story: Summary
     request: SummaryRequest
     counter: TokenCounter
     source_tokens: int
-    prompt: str = ""
-    """What its maker was told beside the messages."""
     extracted: Summary | None = None
     """The story by extraction that would stand in for it."""
 
