@@ -83,9 +83,7 @@ class Block:
 
 
 def harmless(text: str) -> str:
-    """The text without invisible characters and lone surrogates, and with nothing in it that a
-    tokenizer takes for a control token, or a reader for our fence.
-    """
+    """The text without what is invisible, a tokenizer's control token, or like our fence."""
     text = _UNSEEN.sub("", carried(text).replace("\r\n", "\n").replace("\r", "\n"))
     return _FENCE.sub(lambda found: f"{found[0][0]} {found[0][1:]}", defused(text))
 
@@ -244,9 +242,7 @@ def _pieces(block: Block, room: int, size: Size) -> Iterator[Block]:
 
 
 def _middle(text: str) -> int:
-    """Where to cut a text in two: after the line end next to its middle, else after a space, if
-    there is one in its middle half; else in the middle.
-    """
+    """Where to cut a text in two: near its middle, behind a line end or else a space."""
     middle, least, most = len(text) // 2, len(text) // 4, len(text) * 3 // 4
     for sign in ("\n", " "):
         before = text.rfind(sign, least, middle) + 1

@@ -95,9 +95,7 @@ def as_it_is(history: History, limit: int, context: ActiveContext, why: str) -> 
 
 
 def weighed(plan: Plan, asked: int) -> Plan:
-    """The plan of a compression that somebody asked for; where more is left than so many tokens,
-    it says why.
-    """
+    """The plan of a compression somebody asked for; it says why more is left than asked."""
     if plan.why or plan.tokens_after <= asked:
         return plan
     return plan.model_copy(update={"why": why_no_more(plan.floor, plan.tokens_after)})

@@ -136,9 +136,7 @@ def _cut_head(value: str) -> str:
 
 
 def _fitted_call(call: ToolCall, max_tokens: int, counter: TokenCounter) -> ToolCall:
-    """The call with the longest strings of its arguments clipped until it has `max_tokens`, as far
-    as that goes.
-    """
+    """The call with its longest arguments clipped to `max_tokens`, as far as that goes."""
     for _ in range(8):  # strings, the longest first
         excess = counter.part(call) - max_tokens
         arguments = _arguments(call)
@@ -275,9 +273,7 @@ def clipped(
 
 
 def _clippable(part: Part, counter: TokenCounter) -> int:
-    """Tokens that clipping could free from the part, results counted double so that they go
-    first.
-    """
+    """Tokens that clipping could free; results count double so that they go first."""
     match part:
         case ToolResult():
             return 2 * counter.text(part.text)
@@ -355,9 +351,7 @@ def _in_whole_replies(messages: Sequence[Message]) -> list[Message]:
 
 
 def _place_at_call(message: Message, before: Sequence[Message]) -> int:
-    """Where results stand that came late: behind the others of the message that made their call; 0
-    where they came in time, or the call is not among these.
-    """
+    """Where late results stand: behind the others of their call; 0 if in time or not called."""
     answered = {result.call_id for result in message.tool_results}
     place = len(before)
     if not answered or message.text or not before:
@@ -398,9 +392,7 @@ def _results_first(message: Message) -> Message:
 
 
 def _is_closed(messages: Sequence[Message]) -> bool:
-    """Whether one message calls and those after it answer, each call once: by far the most frequent
-    group.
-    """
+    """Whether one message calls and those after it answer, each call once: the usual case."""
     calls = [call.id for call in messages[0].tool_calls] if messages else []
     results = [result.call_id for m in messages[1:] for result in m.tool_results]
     if any(m.tool_calls for m in messages[1:]) or (messages and messages[0].tool_results):
@@ -409,9 +401,7 @@ def _is_closed(messages: Sequence[Message]) -> bool:
 
 
 def answer(calls: Sequence[ToolCall], asked: Message) -> Message:
-    """A note in the place of results that never came; `asked` is the message that made the
-    calls.
-    """
+    """A note in the place of results that never came to these calls of the message `asked`."""
     role = format_named(asked.wire_format).results_role if asked.wire_format else "tool"
     return Message.trusted(
         role=role,
@@ -465,9 +455,7 @@ def _with_orphans_adopted(
 
 
 def _adopted(message: Message, due: Counter[str]) -> Message:
-    """Results that answer no call that is due become a user's note that says so; the others are no
-    longer due.
-    """
+    """Results that answer no call that is due become a note; the others are due no longer."""
     parts: list[Part] = []
     orphans = False
     for part in message.parts:

@@ -121,9 +121,7 @@ def identify(
 
 
 def _cap_of_new(history: History, policy: CompactPolicy, standing: Standing) -> int:
-    """Tokens that what is newly covered may take: a session that was loaded whole becomes several
-    checkpoints.
-    """
+    """Tokens that what is newly covered may take, of a session loaded whole in its parts."""
     levels = {level for level, _ in parts_of(history, standing, policy, range(len(history)))}
     return min(sum(map(standing.caps.of, levels)), standing.caps.together)
 
@@ -257,9 +255,7 @@ def _leading(selection: Selection) -> int:
 def update(
     selection: Selection, written: Sequence[tuple[Task, Judged]]
 ) -> tuple[ActiveContext, tuple[Piece, ...]]:
-    """The new context: each checkpoint at its span's start, what is in view, and spare room used;
-    and the recipe to make it again.
-    """
+    """The new context: checkpoints, what is in view, spare room used; and its recipe."""
     layout = selection.layout
     checkpoints = _live(selection, [draft(selection, *row) for row in written])
     record = _record(selection, checkpoints)
@@ -286,9 +282,7 @@ def update(
 
 
 def _record(selection: Selection, checkpoints: Sequence[Checkpoint]) -> Message | None:
-    """The standing record of a session: in the room that is set aside for it, and in what the
-    target leaves beside what is in view.
-    """
+    """The standing record of a session, in its room and in what the target leaves."""
     standing = selection.standing
     if not (selection.policy.summarizes and standing.is_session and checkpoints):
         return None
@@ -321,9 +315,7 @@ def _live(selection: Selection, made: Sequence[Checkpoint]) -> list[Checkpoint]:
 def _redrafted(
     selection: Selection, written: Sequence[tuple[Task, Judged]], before: Checkpoint
 ) -> list[Checkpoint]:
-    """The one checkpoint of a single call over what the layout covers now, hardly larger than it
-    was before.
-    """
+    """A single call's checkpoint over what is covered now, hardly larger than before."""
     ((task, judged),) = written
     covered = selection.layout.covered()
     if not covered:

@@ -18,9 +18,7 @@ _FOLDERS = re.compile(r"(?:[\w.@-]+/)+")
 
 
 def stub(result: ToolResult, call: ToolCall | None, tokens: int) -> str:
-    """What stands in for a tool's output: id, tool, target, outcome and size; how it begins, where
-    nothing else tells what it says.
-    """
+    """What stands in for a tool's output: id, tool, target, outcome or beginning, and size."""
     lines = result.text.strip().splitlines()
     name, target = call.name if call else result.name or "tool", target_of(call) if call else ""
     outcome = str(outcome_of(result, call) or "")

@@ -58,9 +58,7 @@ class Wanted(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What `identify` chose: the layout, the ladder that can still change it, and how the live
-    checkpoints age.
-    """
+    """What `identify` chose, and the ladder that can still change it."""
 
     history: History
     policy: CompactPolicy

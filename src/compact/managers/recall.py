@@ -70,9 +70,7 @@ def _search(state: SessionState, query: str, most: int) -> list[tuple[int, float
 
 
 def _around(text: str, query: str) -> str:
-    """The text, or of a long one the part in which most of the query's words stand. A word counts
-    the less, the more often it stands in the text.
-    """
+    """The text, or the part of a long one in which most of the query's rarer words stand."""
     if len(text) <= 3 * AROUND:
         return text
     lower = text.lower()
@@ -241,9 +239,7 @@ def find_checkpoint(state: SessionState, id: str) -> Checkpoint | None:
 
 
 def _history_of(state: SessionState, checkpoint: Checkpoint) -> SessionHistory:
-    """The branch of which the checkpoint tells: the one that is open, or another one where that
-    left it before the checkpoint's end.
-    """
+    """The branch that the checkpoint tells of: the open one, or one left before its end."""
     forks = [branch.fork for branch in state.store.branches(state.id) if branch.parent]
     if checkpoint.span.last < min(forks, default=checkpoint.span.last + 1):
         return state.history
@@ -263,9 +259,7 @@ def _history_of(state: SessionState, checkpoint: Checkpoint) -> SessionHistory:
 
 
 def _of_call(state: SessionState, call_id: str) -> list[int]:
-    """Where the results of a tool call stand, the newest first, and the calls themselves where they
-    are long or have no result.
-    """
+    """Where the results of a call stand, newest first; the calls if long or without result."""
     results: list[int] = []
     calls: dict[int, bool] = {}
     seen = 0

@@ -21,10 +21,7 @@ from compact.managers.view import View
 def take_snapshot(
     state: SessionState, view: View, *, purpose: Purpose = "recovery", note: str = ""
 ) -> Snapshot:
-    """Keep where the session stands: a position and ids, whatever the session's size.
-
-    An emergency that comes again and again at the same place is kept once.
-    """
+    """Keep where the session stands; of emergencies that come again at one place, the first."""
     projection = view.projection
     snapshot = Snapshot(
         session_id=state.id,
@@ -132,9 +129,7 @@ def context_at(view: View, length: int) -> ActiveContext:
 
 
 def forked(view: View, parent_id: str, at: int) -> Destination:
-    """A new branch that goes on from a position as it was then: its goals, and what was in force
-    for the window.
-    """
+    """A new branch from a position as it was then: its goals, and what was in force."""
     state = view.counted.state
     move = view.move_at(at)
     projection = _projection(state, move.projection_id if move else None)

@@ -295,9 +295,7 @@ class InMemoryStore:
                 )
 
     def _keep(self, session_id: str, projection: Projection) -> None:
-        """What is known by its id stays as it was first, but for a checkpoint's level, which each
-        projection knows.
-        """
+        """What is known by its id stays as it was; a projection knows its checkpoints' levels."""
         known = self._checkpoints[session_id]
         live = tuple(at_level(known.setdefault(c.id, c), c.level) for c in projection.checkpoints)
         kept = projection.model_copy(update={"checkpoints": live})

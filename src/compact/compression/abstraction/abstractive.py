@@ -139,9 +139,7 @@ class ModelSummarizer:
         return judge(summary, request, counter, extracted=extracted, source_tokens=source)
 
     async def _take_size(self) -> None:
-        """Take the window that the server says the model has. Where it says nothing now, it is
-        asked the next time; who writes instead of it is asked for no more than its window holds.
-        """
+        """Take the window that the server says the model has; one that says none is asked again."""
         try:
             limits = await self._writer.model.limits()
         except ModelFailed:

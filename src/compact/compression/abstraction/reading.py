@@ -76,9 +76,7 @@ def _without_reasoning(text: str) -> str:
 
 
 def read_json(text: str) -> list[str] | None:
-    """The strings of an answer in JSON, in their order, one that was cut off included; None where
-    it is something else.
-    """
+    """The strings of an answer in JSON, one that breaks off included; None for all else."""
     if text[:1] not in ("{", "["):
         return None
     try:

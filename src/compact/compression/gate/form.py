@@ -105,9 +105,7 @@ def cap(source: SummarySource) -> RuleResult:
 
 
 def secrets(source: SummarySource) -> RuleResult:
-    """It holds no secret: neither one that is known by its look or name, nor one of the source,
-    spelled or coded as it may be.
-    """
+    """It holds no secret: none by its look or name, none of the source however it is spelled."""
     texts = (source.story.text, *source.story.anchors)
     found = [
         secret
@@ -134,9 +132,7 @@ def headings(source: SummarySource) -> RuleResult:
 
 
 def marks(source: SummarySource) -> RuleResult:
-    """It holds no control token of a chat template, no letter that cannot be shown, and nothing
-    that is fetched when it is shown.
-    """
+    """It holds no control token, no letter that cannot be shown, nothing that is fetched."""
     if defused(source.story.text) != source.story.text:
         return RuleResult(False, "a control token of a chat template")
     if _UNREADABLE.search(source.story.text):

@@ -69,9 +69,7 @@ class Judged:
 
     @property
     def is_too_long(self) -> bool:
-        """Whether its maker wrote more than was asked for, and nothing is wrong about it for which
-        asking again would not help.
-        """
+        """Whether it is too long, and nothing is wrong for which no asking again would help."""
         is_over = "cap" in self.rejected_by or self.summary.finish == "length"
         return is_over and bool(self.wishes)
 

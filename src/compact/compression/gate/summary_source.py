@@ -125,9 +125,7 @@ class SummarySource:
 
     @cached_property
     def names(self) -> dict[str, float]:
-        """What the source names and the reader does not see beside the story, weighed by how often
-        it is named.
-        """
+        """What the source names and the reader does not see anyway, weighed by how often."""
         found: Counter[str] = Counter()
         for text in self.source:
             found.update(names_in(text))

@@ -26,9 +26,7 @@ def record(
     changes: Sequence[Change],
     instead_of: Collection[int] = (),
 ) -> None:
-    """Append changes to the log of the session with that key, and remove the entries that they make
-    needless.
-    """
+    """Append changes to a session's log, and remove the entries that they make needless."""
     for change in changes:
         _insert(db, session, change)
     for number in instead_of:
@@ -63,9 +61,7 @@ def _change_of(row: Row) -> Change:
 
 
 def take_over_notes(db: apsw.Connection) -> None:
-    """Make entries of the notes that stood for them in the first schema, whose names said what they
-    are, and take these out.
-    """
+    """Make entries of the notes that stood for them in the first schema."""
     for (session,) in query(db, "SELECT DISTINCT session FROM notes ORDER BY session"):
         sql = "SELECT name, value FROM notes WHERE session = ? AND json_valid(value)"
         notes = {text_of(name): value_of(value) for name, value in query(db, sql, (session,))}

@@ -42,9 +42,7 @@ _SAID: tuple[tuple[type[apsw.Error], str], ...] = (
 
 
 def said(error: Exception, file: str, *, waited: float | None = None) -> StoreFailed:
-    """The error to raise for one of `EXPECTED`: what happened, to which file, what to do; `waited`
-    are the seconds until it came.
-    """
+    """What is raised for one of `EXPECTED`, which came after `waited` seconds: what to do."""
     if isinstance(error, apsw.NotADBError):
         return StoreDamaged(
             f"{file} is no database at all (SQLite: {error}). Give the name of another file. If it "

@@ -69,9 +69,7 @@ def go_on(db: apsw.Connection, end: Tail, entries: Sequence[Entry]) -> Tail:
 
 
 def read(db: apsw.Connection, branch_id: str, start: int, stop: int) -> list[Entry]:
-    """The entries at these positions, in order; fewer where there are no more. A negative start
-    counts from the end.
-    """
+    """The entries at these positions that are there; a negative start counts from the end."""
     low, high = start, min(stop, LAST)
     if low < 0:
         low = max(0, branch_lineage.tail(db, branch_id).position + low)
@@ -134,9 +132,7 @@ def _with_mark(mark: int) -> str:
 
 
 def position_of(db: apsw.Connection, branch_id: str, message_id: str) -> int | None:
-    """Where the newest message of that id stands, or of the id that begins so; None where there is
-    none.
-    """
+    """Where the newest message of that id, or of one that begins so, stands; None for none."""
     key = _key_of_id(db, branch_id, message_id)
     if key is None and len(message_id) >= SHORTEST_ID:
         key = _key_of_beginning(db, branch_id, message_id)

@@ -166,9 +166,7 @@ class Pool:
         )
 
     def empty_log(self, *, wait: bool = True) -> None:
-        """Work off the log and cut it to nothing; where readers still need it, the next
-        transaction tries again.
-        """
+        """Work off the log and cut it; where readers need it, the next transaction does it."""
         with self._writing:
             db = self.writer
             db.set_busy_timeout(int(self._busy * 1000) if wait else 0)
@@ -347,9 +345,7 @@ def _is_writable(path: Path) -> bool:
 
 
 def _undo(db: apsw.Connection) -> None:
-    """End a transaction that is still open. SQLite has ended some by itself, and an error here
-    would hide the first one.
-    """
+    """End a transaction that is still open; an error here would hide the first one."""
     with suppress(apsw.Error):
         if db.in_transaction:
             db.execute("ROLLBACK")

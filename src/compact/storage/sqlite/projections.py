@@ -63,9 +63,7 @@ def _branch_key(db: apsw.Connection, session: int, step: Step) -> int:
 
 
 def _keep(db: apsw.Connection, session: int, projection: Projection) -> None:
-    """Store a projection and its checkpoints; what is known by its id stays as it was first, but
-    for a checkpoint's level, which each projection knows.
-    """
+    """Store a projection and its checkpoints; what is known by its id stays as it was."""
     for checkpoint in projection.checkpoints:
         records.insert_value(db, "checkpoints", checkpoint, records.ONCE, session=session)
     known = first(db, "SELECT session FROM projections WHERE id = ?", (projection.id,))

@@ -202,9 +202,7 @@ def _link(file: Path, name: Path) -> None:
 
 
 def _give_to_owner_of(old: Path, new: Path) -> None:
-    """Have whoever may use the one file use the other, and nobody else; its owner where this user
-    may give files away.
-    """
+    """Have whoever may use the old file use the new one, as far as this user may, and no other."""
     was = old.stat()
     if hasattr(os, "chown"):
         with suppress(OSError):

@@ -117,9 +117,7 @@ def salvage(copy: Path, db: apsw.Connection) -> Salvage:
 
 
 def _opened(copy: Path, db: apsw.Connection, remarks: list[str]) -> apsw.Connection:
-    """The copy with its log worked off, and with the head of the new database where its own makes
-    no sense.
-    """
+    """The copy with its log worked off, and with a new head where its own makes no sense."""
     source = apsw.Connection(str(copy))
     try:
         query(source, "SELECT count(*) FROM sqlite_schema")
@@ -146,9 +144,7 @@ def _of_unknown_length(head: bytes) -> bytes:
 
 
 def _sizes(copy: Path) -> tuple[int, int, int]:
-    """Bytes of a page, of the file, and of the file as its head says; the log may hold what is
-    beyond its end.
-    """
+    """Bytes of a page, of the file, and of the file as its head says."""
     with copy.open("rb") as file:
         head = file.read(32)
         length = file.seek(0, 2)

@@ -127,9 +127,7 @@ def _expression_of(name: Name) -> str:
 
 
 def is_complete(pool: Pool, branch_id: str) -> bool:
-    """Whether the index holds all of the branch, its ancestors' part included, once it has caught
-    up as far as it can.
-    """
+    """Whether the index holds all of the branch, once it has caught up as far as it can."""
     try:
         catch_up(pool, branch_id)
     except StoreDamaged:

@@ -104,9 +104,7 @@ class SQLiteManager:
 
     @property
     def db(self) -> apsw.Connection:
-        """The connection that writes, for what this class has no method for. Leave no transaction
-        open on it.
-        """
+        """The connection that writes, for what has no method. Leave no transaction open."""
         return self._pool.writer
 
     def close(self) -> None:

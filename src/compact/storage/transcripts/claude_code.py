@@ -242,9 +242,7 @@ class _Log(Collected):
         return bool(self._reply[-1][1]["message"].get("id") == message["id"])
 
     def _reopened(self, message: dict[str, Any]) -> bool:
-        """Whether the message belongs to the last reply, of which calls still wait for results;
-        that reply is at hand again then.
-        """
+        """Whether it goes on the last reply, whose calls still wait; that is at hand again then."""
         at = len(self.messages) - 1
         while at > 0 and self.messages[at].tool_results:
             at -= 1

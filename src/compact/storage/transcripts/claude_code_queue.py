@@ -87,9 +87,7 @@ class Queue:
                 return
 
     def repeat(self, text: str) -> None:
-        """Take prompts from the queue that a message of the person says; rows that say that one
-        left it can be missing.
-        """
+        """Take prompts from the queue that a message of the person says."""
         self._waiting = [p for p in self._waiting if not _says(text, p.text)]
 
     def placed(

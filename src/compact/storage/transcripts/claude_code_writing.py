@@ -152,9 +152,7 @@ class _File:
 
 
 def _edited(message: Message, rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
-    """The rows of a changed message: each with what is left of its blocks; rows with nothing left
-    are dropped.
-    """
+    """The rows of a changed message with what is left of their blocks; none where none is."""
     if isinstance(message.content, str):
         yield {**rows[0], "message": {**rows[0]["message"], "content": message.content}}
         return

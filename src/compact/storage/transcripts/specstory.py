@@ -222,9 +222,7 @@ def _blocks(body: str) -> Iterator[tuple[re.Match[str], str, str]]:
 
 
 def _whole_span(text: str) -> tuple[str, str] | None:
-    """What stands above a last line that is one span of code, and the span; None where it is
-    none.
-    """
+    """What stands above a last line that is one span of code, and the span; else None."""
     above, _, line = text.rstrip().rpartition("\n")
     line = line.lstrip()
     is_span = len(line) > 1 and line[0] == line[-1] == "`"

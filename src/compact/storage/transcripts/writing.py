@@ -16,9 +16,7 @@ from compact.storage.transcripts.transcript import Transcript, content_of
 
 
 def writable(transcript: Transcript) -> Transcript:
-    """The transcript as far as `write` can write it: what the written format has no place for is
-    left out, and a note says so.
-    """
+    """The transcript as far as it can be written; a note says what was left out."""
     if transcript.format == chat_json.NAME or transcript.wire != "chat_completions":
         return transcript
     messages: list[Message] = []
