@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from compact.storage.transcripts.choosing import choose
-from compact.storage.transcripts.documents import Document, rows_at
+from compact.storage.transcripts.documents import Document, choose, rows_at
 from compact.storage.transcripts.transcript import Transcript
 from evals.formats.agent_logs import AgentLog, json_list
 

@@ -12,8 +12,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from compact.storage.transcripts.choosing import choose
-from compact.storage.transcripts.documents import Document, json_object, rows_at
+from compact.storage.transcripts.documents import Document, choose, json_object, rows_at
 from compact.storage.transcripts.transcript import Transcript, time_of
 from evals.formats.agent_logs import AgentLog, is_row, json_list
 

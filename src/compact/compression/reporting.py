@@ -8,13 +8,13 @@ from typing import Any
 
 from compact.compression import shorten
 from compact.compression.layout import Layout
+from compact.compression.standing import record_in
 from compact.compression.values import Budget, Selection
 from compact.core.checkpoints import Checkpoint
 from compact.core.context import ActiveContext
 from compact.core.groups import groups_of
 from compact.core.history import History
 from compact.core.messages import Message
-from compact.core.own_text import headed
 from compact.core.partition import partition, turns
 from compact.core.plan import Fate, Plan, Reason, Rung
 
@@ -195,9 +195,7 @@ def _summarized(selection: Selection, made: Sequence[Checkpoint]) -> Rung:
 
 def _recorded(selection: Selection, context: ActiveContext) -> Iterator[Rung]:
     """What the standing record takes more than the one before."""
-    ours = (m for m in context.messages if m.metadata.source == "checkpoint")
-    record = next((m for m in ours if headed(m.text) == "Record"), None)
-    before = selection.standing.record
+    before, record = selection.standing.record, record_in(context.messages)
     count = selection.history.counter.message
     tokens = count(record) if record else 0
     if freed := (count(before) if before else 0) - tokens:

@@ -4,7 +4,7 @@ over of it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from compact.compression.aging import Pressure
@@ -55,21 +55,19 @@ def standing_of(projection: Projection | None, caps: Caps, *, tokens: int) -> St
     """Where a session stands that goes on from a projection; None is the bare history."""
     if projection is None:
         return Standing(caps, tokens=tokens)
-    return Standing(
-        caps,
-        number=projection.number,
-        cut=projection.cut,
-        kept=frozenset(projection.kept),
-        live=projection.checkpoints,
-        record=_record_of(projection),
-        tokens=tokens,
-    )
+    kept, record = frozenset(projection.kept), _record_of(projection)
+    live = projection.checkpoints
+    return Standing(caps, projection.number, projection.cut, kept, live, record, tokens)
 
 
 def _record_of(projection: Projection) -> Message | None:
     """The record that a projection shows."""
-    made = (piece.message for piece in projection.pieces if isinstance(piece, Shown))
-    ours = (m for m in made if m.metadata.source == "checkpoint")
+    return record_in(piece.message for piece in projection.pieces if isinstance(piece, Shown))
+
+
+def record_in(messages: Iterable[Message]) -> Message | None:
+    """The standing record among these messages."""
+    ours = (m for m in messages if m.metadata.source == "checkpoint")
     return next((m for m in ours if headed(m.text) == "Record"), None)
 
 

@@ -18,8 +18,7 @@ from compact.core.formats.known import FORMATS, format_of, told_by
 from compact.core.formats.wire import WireFormat
 from compact.core.messages import Message
 from compact.errors import InvalidTranscript
-from compact.storage.transcripts.choosing import choose
-from compact.storage.transcripts.documents import Document, JsonLines, JsonValue, write_json
+from compact.storage.transcripts.documents import Document, JsonLines, JsonValue, choose, write_json
 from compact.storage.transcripts.transcript import Collected, Container, Transcript
 
 NAME = "chat"

@@ -11,15 +11,17 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, NoReturn
+from typing import Any, BinaryIO, NoReturn, TypeVar
 
 import orjson
 
-from compact.errors import InvalidTranscript, unreadable
+from compact.core.calls import got, whole_number
+from compact.errors import InvalidArgument, InvalidTranscript, unreadable
 
+Item = TypeVar("Item")
 _HUGE_INTEGER = re.compile(rb"[:,\[\s]-?[0-9]{20}")
 _BOM = b"\xef\xbb\xbf"
 LARGEST_FILE = 500_000_000
@@ -78,6 +80,30 @@ def rows_at(value: object, key: str, *, source: str) -> list[Any]:
     if not isinstance(rows, list):
         raise InvalidTranscript(source, f"{key}: expected a list of messages")
     return rows
+
+
+def choose(items: Sequence[Item], number: int | None, *, source: str) -> Item:
+    """The conversation of that number, counted from 1; without a number, the only one.
+
+    Raises:
+        InvalidTranscript: none or several without a number, or no such number.
+        InvalidArgument: it is no number.
+    """
+    count = len(items)
+    if count == 0:
+        raise InvalidTranscript(source, "holds no conversation")
+    if number is None:
+        if count == 1:
+            return items[0]
+        raise InvalidTranscript(
+            source, f"holds {count:,} conversations: choose one with --conversation N, 1 to {count}"
+        )
+    if whole_number(number) is None:
+        raise InvalidArgument("conversation", f"conversation must be a number, got {got(number)}")
+    if not 1 <= number <= count:
+        held = "1 conversation" if count == 1 else f"{count:,} conversations, numbered from 1"
+        raise InvalidTranscript(source, f"there is no conversation {number}: the file holds {held}")
+    return items[number - 1]
 
 
 def load(data: bytes | str | Path, *, source: str | None = None) -> Document:
@@ -200,18 +226,20 @@ def _whole(body: bytes, name: str) -> object:
 
 def _parse(data: bytes, *, exact: bool) -> object:
     """One JSON value. `exact` keeps integers beyond 64 bits."""
-    if not exact:
-        try:
-            return orjson.loads(data)
-        except orjson.JSONDecodeError:
-            pass
+    place = 0
+    try:
+        value: object = orjson.loads(data)
+        if not exact:
+            return value
+    except orjson.JSONDecodeError as error:
+        place = error.pos
     text = data.decode("utf-8")
     try:
         return json.loads(text, parse_constant=_no_constant, parse_float=_finite)
     except RecursionError:
         raise ValueError("nested too deeply") from None
     except _NotANumber as error:
-        raise json.JSONDecodeError(str(error), text, _position_of_constant(text)) from None
+        raise json.JSONDecodeError(str(error), text, place) from None
 
 
 class _NotANumber(ValueError):
@@ -227,16 +255,6 @@ def _finite(literal: str) -> float:
     if math.isinf(number):
         raise _NotANumber(f"{literal} is too large a number")
     return number
-
-
-def _position_of_constant(text: str) -> int:
-    try:
-        orjson.loads(text)
-    except orjson.JSONDecodeError as error:
-        return error.pos
-    except UnicodeEncodeError:
-        pass
-    return 0
 
 
 def _refuse(name: str, error: ValueError, *, line: int | None) -> NoReturn:

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from compact.errors import InvalidTranscript
-from compact.storage.transcripts.choosing import choose
-from compact.storage.transcripts.documents import Document, PlainText, load
+from compact.storage.transcripts.documents import Document, PlainText, choose, load
 from compact.storage.transcripts.table import FORMATS, Format, by_name, recognized
 from compact.storage.transcripts.transcript import Transcript
 
