@@ -7,6 +7,9 @@ that end in an output block become calls too. Claude Code's own summary of an ea
 out where that part is in the file, and a checkpoint where it is not. What the export does not hold
 (arguments, outputs) cannot be restored; the notes count it. Cursor's export escapes HTML; its tool
 blocks are unescaped.
+
+Which lines are headings of turns, and which only look like them, is told last: code blocks and tool
+outputs are exported without escapes.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 from compact.core.messages import (
     MessageMetadata,
@@ -28,10 +32,17 @@ from compact.core.messages import (
 )
 from compact.errors import InvalidTranscript
 from compact.storage.transcripts.documents import Document, PlainText
-from compact.storage.transcripts.specstory_markdown import Head, MarkdownTurn, head_of, turns_of
 from compact.storage.transcripts.transcript import Collected, Transcript
 
 NAME = "specstory"
+_HEADING = re.compile(
+    r"_\*\*(?P<who>User|Agent)(?P<side> - sidechain)?"
+    r"(?: \((?P<model>[^()]*?) ?(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ)?\))?\*\*_"
+)
+_SESSION = re.compile(r"<!-- (?P<tool>[^<>]+?) Session (?P<id>\S+) \([^()]*\) -->")
+_TOOL_OPEN = re.compile(r"<tool-use data-tool-type=")
+_TOOL_CLOSE = re.compile(r"(?:</details>)?</tool-use>")
+_FENCE = re.compile(r"`{3,}(?P<info>[^`]*)$")
 _TOOL = re.compile(
     r'<tool-use data-tool-type="(?P<type>[^"]*)" data-tool-name="(?P<name>[^"]*)">\s*<details>\s*'
     r"<summary>Tool use: \*\*(?P<titled>[^\n]*?)</summary>\n?"
@@ -54,7 +65,7 @@ _SCRIPT = re.compile(r"(?P<description>[^\n]*)\n\n```(?:bash|sh|zsh)\n(?P<span>.
 
 def recognizes(document: Document) -> bool:
     """Whether the text has SpecStory's session comment at its head."""
-    return isinstance(document, PlainText) and head_of(document.data.decode()) is not None
+    return isinstance(document, PlainText) and _tool_of(document.data.decode()) is not None
 
 
 def read(
@@ -66,11 +77,10 @@ def read(
         InvalidTranscript: there is no turn.
     """
     text = document.data.decode()
-    head = head_of(text) or Head("", "", None)
-    turns = turns_of(text)
+    tool, turns = _tool_of(text) or "", _turns_of(text)
     if not turns:
         raise InvalidTranscript(document.source, 'no turn: no line like "_**User (time)**_"')
-    session = _Session(document.source, escaped=head.tool.startswith("Cursor"))
+    session = _Session(document.source, escaped=tool.startswith("Cursor"))
     for turn in turns:
         session.take(turn)
     session.finish()
@@ -79,10 +89,21 @@ def read(
         format=NAME,
         wire="chat_completions",
         messages=tuple(session.messages),
-        title=head.title,
+        title=_title_of(text),
         rows=session.rows,
         notes=session.notes(),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class MarkdownTurn:
+    """One heading and the text below it; `line` is the heading's, counted from 1."""
+
+    who: str
+    sidechain: bool
+    time: datetime | None
+    body: str
+    line: int
 
 
 @dataclass(slots=True)
@@ -242,3 +263,112 @@ def _arguments(summary: str, asked: str, kind: str) -> str:
     elif text.strip():
         values["input"] = text.strip()
     return json.dumps(values, ensure_ascii=False)
+
+
+# --- turns ----------------------------------------------------------------------------------------
+
+
+def _tool_of(text: str) -> str | None:
+    """The coding tool that a SpecStory file is of; None where the text is none."""
+    found = (_SESSION.match(line.strip()) for line in _head_of(text))
+    return next((match["tool"] for match in found if match), None)
+
+
+def _title_of(text: str) -> str | None:
+    return next((line[2:].strip() for line in _head_of(text) if line.startswith("# ")), None)
+
+
+def _head_of(text: str) -> list[str]:
+    return text[:4000].split("\n")[:12]
+
+
+def _turns_of(text: str) -> list[MarkdownTurn]:
+    """The turns in order. A heading stands alone between empty lines, outside of code and tools."""
+    lines = text.replace("\r\n", "\n").split("\n")
+    found = list(_headings(lines))
+    turns: list[MarkdownTurn] = []
+    for place, (index, match) in enumerate(found):
+        is_last = place + 1 == len(found)
+        end = len(lines) if is_last else found[place + 1][0]
+        body = "\n".join(lines[index + 1 : end]).strip("\n")
+        if not is_last and (body == "---" or body.endswith("\n---")):
+            body = body[:-3].rstrip("\n")
+        time = _time(match["time"])
+        turns.append(MarkdownTurn(match["who"], bool(match["side"]), time, body, index + 1))
+    return turns
+
+
+def _time(value: str | None) -> datetime | None:
+    if value is None:
+        return None
+    return datetime.strptime(value, "%Y-%m-%d %H:%M:%SZ").replace(tzinfo=UTC)
+
+
+def _headings(lines: list[str]) -> Iterator[tuple[int, re.Match[str]]]:
+    state = _Quoting(lines)
+    for index, line in enumerate(lines):
+        if line.startswith("_**") and (match := _HEADING.fullmatch(line.rstrip())):
+            if _alone(lines, index) and not state.quoted(index):
+                state.reset()
+                yield index, match
+        elif line.startswith(("<", "`")):
+            state.see(line)
+
+
+def _alone(lines: list[str], index: int) -> bool:
+    before = index == 0 or not lines[index - 1].strip()
+    return before and (index + 1 == len(lines) or not lines[index + 1].strip())
+
+
+class _Quoting:
+    """Whether a line stands inside a tool block or a code block, as far as that can be told."""
+
+    def __init__(self, lines: list[str]) -> None:
+        self._lines = lines
+        self.reset()
+
+    def reset(self) -> None:
+        """A turn begins."""
+        self._in_tool = False
+        self._depth = 0
+
+    def see(self, line: str) -> None:
+        """Take a line that may open or close a block. Code within tool blocks is not followed."""
+        if _TOOL_OPEN.match(line):
+            self._in_tool = True
+        elif _TOOL_CLOSE.match(line):
+            self._in_tool, self._depth = False, 0
+        elif not self._in_tool and (fence := _FENCE.match(line)):
+            opens = self._depth == 0 or bool(fence["info"].strip())
+            self._depth += 1 if opens else -1
+
+    def quoted(self, index: int) -> bool:
+        """Whether the heading at the index is only quoted by what stands around it."""
+        if self._in_tool:
+            return self._tool_closes_after(index)
+        return self._depth > 0 and self._code_closes_after(index)
+
+    def _tool_closes_after(self, index: int) -> bool:
+        for line in self._lines[index + 1 :]:
+            if _TOOL_CLOSE.match(line):
+                return True
+            if _TOOL_OPEN.match(line):
+                return False
+        return False
+
+    def _code_closes_after(self, index: int) -> bool:
+        """Whether the open code block closes below.
+
+        A person's text may open a block and never close it. Then the next fence opens a block of
+        its own: it has a language, or a partner before the next heading.
+        """
+        fences = 0
+        for line in self._lines[index + 1 :]:
+            fence = _FENCE.match(line)
+            if fence:
+                if fences == 0 and fence["info"].strip():
+                    return False
+                fences += 1
+            elif fences and line.startswith("_**") and _HEADING.fullmatch(line.rstrip()):
+                break
+        return fences % 2 == 1
