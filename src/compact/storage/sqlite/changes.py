@@ -1,4 +1,4 @@
-"""What sessions' logs say beside messages; and what that was before it had a table."""
+"""What sessions' logs say beside messages, and notes; and what that was before it had a table."""
 
 from __future__ import annotations
 
@@ -22,11 +22,15 @@ from compact.storage.sqlite.rows import (
 
 def record(
     db: apsw.Connection,
-    session: int,
+    session_id: str,
     changes: Sequence[Change],
+    *,
     instead_of: Collection[int] = (),
 ) -> None:
-    """Append changes to a session's log, and remove the entries that they make needless."""
+    """Append changes to a session's log, each with the next number, all or none, and remove the
+    entries of these numbers, which they make needless.
+    """
+    session = records.key_of(db, session_id)
     for change in changes:
         _insert(db, session, change)
     for number in instead_of:
@@ -43,7 +47,7 @@ def changes(db: apsw.Connection, session_id: str, *, after: int = 0) -> list[Cha
     """The session's entries with greater numbers, in their order."""
     sql = f"""
         SELECT number, {records.columns("changes")} FROM changes
-        WHERE session = (SELECT key FROM sessions WHERE id = ?) AND number > ? ORDER BY number
+        WHERE {records.OF_SESSION} AND number > ? ORDER BY number
     """
     return [_change_of(row) for row in query(db, sql, (text(session_id), after))]
 
@@ -55,6 +59,27 @@ def _change_of(row: Row) -> Change:
     return records.value_in(
         Change, "changes", (*kept, kind, what, digest), number=number, what=said
     )
+
+
+def note(db: apsw.Connection, session_id: str, name: str, value: Mapping[str, Any] | None) -> None:
+    """Keep a note in the place of the one of that name; None removes it."""
+    session = records.key_of(db, session_id)
+    if value is None:
+        db.execute("DELETE FROM notes WHERE session = ? AND name = ?", (session, text(name)))
+        return
+    instead = "ON CONFLICT DO UPDATE SET value = excluded.value, digest = excluded.digest"
+    records.insert(db, "notes", (session, text(name), json_of(value)), instead)
+
+
+def notes(db: apsw.Connection, session_id: str) -> dict[str, Mapping[str, Any]]:
+    """The session's notes by name."""
+    return dict(map(_note_of, records.of_session(db, "notes", session_id, order="name")))
+
+
+@reading
+def _note_of(row: Row) -> tuple[str, Mapping[str, Any]]:
+    _, name, value = records.checked("notes", row)
+    return text_of(name), value_of(value)
 
 
 # --- before there was the table -------------------------------------------------------------------

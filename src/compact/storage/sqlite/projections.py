@@ -1,4 +1,4 @@
-"""What is in force for a window and what was: projections, their checkpoints, and moves."""
+"""What is in force for a window and what was: projections, their checkpoints, moves, snapshots."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import apsw
 
 from compact.core.checkpoints import Checkpoint, Level
 from compact.core.levels import at_level
-from compact.core.sessions import Move, Projection, Step
+from compact.core.sessions import Move, Projection, Snapshot, Step
 from compact.errors import InvalidInput, NotFound, Superseded
-from compact.storage.sqlite import branch_lineage, changes, records, session_metadata, sessions
+from compact.storage.sqlite import branch_lineage, changes, records, sessions
 from compact.storage.sqlite.rows import (
     Column,
     Row,
@@ -30,7 +30,7 @@ _MOVE = f"""
 
 def commit(db: apsw.Connection, step: Step) -> Move:
     """Store a step and put it in force, within a transaction that writes."""
-    session = sessions.key_of(db, step.session_id)
+    session = records.key_of(db, step.session_id)
     newest = "SELECT number, projection FROM moves WHERE session = ? AND window = ?"
     last = first(db, f"{newest} ORDER BY number DESC LIMIT 1", (session, step.window))
     if (last[0] if last else 0) != step.base:
@@ -45,11 +45,11 @@ def commit(db: apsw.Connection, step: Step) -> Move:
     move = move.model_copy(update={"number": db.last_insert_rowid()})
     if step.kind != "compress":
         sessions.put_in_force(db, session, branch)
-    changes.record(db, session, step.changes)
+    changes.record(db, step.session_id, step.changes)
     for name, value in step.notes.items():
-        session_metadata.note(db, step.session_id, name, value)
+        changes.note(db, step.session_id, name, value)
     for name in step.forget:
-        db.execute("DELETE FROM notes WHERE session = ? AND name = ?", (session, text(name)))
+        changes.note(db, step.session_id, name, None)
     return move
 
 
@@ -79,7 +79,7 @@ def moves(
     db: apsw.Connection, session_id: str, window: int | None = None, *, most: int
 ) -> list[Move]:
     """The newest moves, for a window or for all, newest first."""
-    where = "WHERE moves.session = (SELECT key FROM sessions WHERE id = ?)"
+    where = f"WHERE moves.{records.OF_SESSION}"
     bindings: tuple[Column, ...] = (text(session_id),)
     if window is not None:
         where, bindings = f"{where} AND moves.window = ?", (*bindings, window)
@@ -123,6 +123,16 @@ def _checkpoint_of(row: Row) -> Checkpoint:
 
 def checkpoints(db: apsw.Connection, session_id: str) -> list[Checkpoint]:
     """All checkpoints that were ever committed, the oldest first."""
-    where = "WHERE session = (SELECT key FROM sessions WHERE id = ?) ORDER BY key"
-    rows = query(db, f"{_CHECKPOINT} {where}", (text(session_id),))
-    return [_checkpoint_of(row) for row in rows]
+    return list(map(_checkpoint_of, records.of_session(db, "checkpoints", session_id)))
+
+
+def save_snapshot(db: apsw.Connection, snapshot: Snapshot) -> None:
+    """Keep a snapshot; where there is one of its id, that one stays."""
+    session = records.key_of(db, snapshot.session_id)
+    records.insert_value(db, "snapshots", snapshot, records.ONCE, session=session)
+
+
+def snapshots(db: apsw.Connection, session_id: str) -> list[Snapshot]:
+    """The session's snapshots, the oldest first."""
+    rows = records.of_session(db, "snapshots", session_id)
+    return [records.value_in(Snapshot, "snapshots", row, session_id=session_id) for row in rows]

@@ -17,10 +17,12 @@ from pydantic import BaseModel
 
 from compact.core import codec
 from compact.core.sessions import CheckpointRef, Piece, Run, Shown
+from compact.errors import NotFound
 from compact.storage.sqlite.rows import (
     Column,
     Row,
     Unreadable,
+    first,
     json_of,
     query,
     reading,
@@ -54,6 +56,8 @@ _FIELDS = {
     "checkpoints": "checkpoint_ids",
 }
 """Column → the field of a value that it holds, where their names differ."""
+OF_SESSION = "session = (SELECT key FROM sessions WHERE id = ?)"
+"""Finds rows of a session by its id; where there is no such session, none."""
 ONCE = "ON CONFLICT DO NOTHING"
 """Where there is such a row already, that one stays."""
 Model = TypeVar("Model", bound=BaseModel)
@@ -143,6 +147,24 @@ def _column_of(value: BaseModel, column: str) -> Column:
     field = attrgetter(_FIELDS.get(column, column))(value)
     found: Column = _FORMS[column].write(field) if column in _FORMS else field
     return found
+
+
+def key_of(db: apsw.Connection, session_id: str) -> int:
+    """The session's key.
+
+    Raises:
+        NotFound: there is no such session.
+    """
+    row = first(db, "SELECT key FROM sessions WHERE id = ?", (text(session_id),))
+    if row is None:
+        raise NotFound(f"no session {session_id!r} in this store")
+    return int(row[0])
+
+
+def of_session(db: apsw.Connection, table: str, session_id: str, order: str = "key") -> list[Row]:
+    """A session's rows of a table, as `checked` takes them."""
+    sql = f"SELECT {columns(table)} FROM {table} WHERE {OF_SESSION} ORDER BY {order}"
+    return query(db, sql, (text(session_id),))
 
 
 def columns(table: str) -> str:

@@ -33,18 +33,6 @@ _SESSION = """
 """
 
 
-def key_of(db: apsw.Connection, session_id: str) -> int:
-    """The session's key.
-
-    Raises:
-        NotFound: there is no such session.
-    """
-    row = first(db, "SELECT key FROM sessions WHERE id = ?", (text(session_id),))
-    if row is None:
-        raise NotFound(f"no session {session_id!r} in this store")
-    return int(row[0])
-
-
 def session(db: apsw.Connection, session_id: str) -> Session | None:
     """The session of that id, as it stands."""
     row = first(db, _SESSION + "WHERE s.id = ?", (text(session_id),))
@@ -149,7 +137,7 @@ def fork(db: apsw.Connection, branch_id: str, at: int) -> Branch:
     own = len(branch_lineage.branches(db, session_id))
     name = free_branch_id(session_id, own, partial(_is_branch, db))
     begun = begin(db, Branch(id=name, session_id=session_id, parent=branch_id, fork=at))
-    put_in_force(db, key_of(db, session_id), begun)
+    put_in_force(db, records.key_of(db, session_id), begun)
     return branch_lineage.branch(db, name)
 
 
@@ -167,7 +155,7 @@ def begin(db: apsw.Connection, branch: Branch) -> int:
     if _is_branch(db, branch.id):
         raise Superseded(f"another branch {branch.id!r} came in between")
     tail = branch_lineage.tail_at(db, parent.id, at)
-    return _add_branch(db, key_of(db, parent.session_id), branch, tail)
+    return _add_branch(db, records.key_of(db, parent.session_id), branch, tail)
 
 
 def _is_branch(db: apsw.Connection, name: str) -> bool:
@@ -181,7 +169,7 @@ def delete(db: apsw.Connection, session_id: str) -> None:
     Raises:
         NotFound: there is no such session.
     """
-    session_key = key_of(db, session_id)
+    session_key = records.key_of(db, session_id)
     rows = query(db, "SELECT key FROM branches WHERE session = ?", (session_key,))
     indexed = [search.remove(db, row[0]) for row in rows]
     if any(indexed):

@@ -7,7 +7,7 @@ What a call stored is on the disk when it returns (`durability="full"`), all of 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from functools import wraps
 from pathlib import Path
@@ -33,7 +33,6 @@ from compact.storage.sqlite import (
     messages,
     projections,
     search,
-    session_metadata,
     sweeping,
 )
 from compact.storage.sqlite import changes as change_log
@@ -158,9 +157,9 @@ class SQLiteManager:
                 raise Superseded(f"there is a session {session.id!r}")
             session_rows.create(db, session)
             messages.append(db, session.branch.id, entries, expected=0)
-            change_log.record(db, session_rows.key_of(db, session.id), changes)
+            change_log.record(db, session.id, changes)
             for name, value in notes.items():
-                session_metadata.note(db, session.id, name, value)
+                change_log.note(db, session.id, name, value)
         return self.session(session.id)
 
     sessions = _in(Pool.read, session_rows.sessions)
@@ -250,23 +249,15 @@ class SQLiteManager:
 
     # --- changes ----------------------------------------------------------------------------------
 
-    def record(
-        self, session_id: str, changes: Sequence[Change], *, instead_of: Collection[int] = ()
-    ) -> None:
-        """Append changes to a session's log, each with the next number, all or none, and remove the
-        entries of these numbers, which they make needless.
-        """
-        with self._pool.write() as db:
-            change_log.record(db, session_rows.key_of(db, session_id), changes, instead_of)
-
+    record = _in(Pool.write, change_log.record)
     changes = _in(Pool.read, change_log.changes)
 
     # --- snapshots and notes ----------------------------------------------------------------------
 
-    save_snapshot = _in(Pool.write, session_metadata.save_snapshot)
-    snapshots = _in(Pool.read, session_metadata.snapshots)
-    note = _in(Pool.write, session_metadata.note)
-    notes = _in(Pool.read, session_metadata.notes)
+    save_snapshot = _in(Pool.write, projections.save_snapshot)
+    snapshots = _in(Pool.read, projections.snapshots)
+    note = _in(Pool.write, change_log.note)
+    notes = _in(Pool.read, change_log.notes)
 
     # --- search -----------------------------------------------------------------------------------
 
