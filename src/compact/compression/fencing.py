@@ -216,7 +216,9 @@ def chunked(blocks: Iterable[Block], room: int, size: Size) -> list[list[Block]]
     left = 0
     for _, group in groupby(blocks, key=lambda block: block.message):
         whole = list(group)
-        units = [whole] if sum(map(size, whole)) <= room else _split(whole, room, size)
+        units = [whole]
+        if sum(map(size, whole)) > room:
+            units = [[piece] for block in whole for piece in _pieces(block, room, size)]
         for unit in units:
             needed = sum(map(size, unit))
             if not chunks or needed > left:
@@ -225,10 +227,6 @@ def chunked(blocks: Iterable[Block], room: int, size: Size) -> list[list[Block]]
             chunks[-1].extend(unit)
             left -= needed
     return chunks
-
-
-def _split(blocks: Iterable[Block], room: int, size: Size) -> list[list[Block]]:
-    return [[piece] for block in blocks for piece in _pieces(block, room, size)]
 
 
 def _pieces(block: Block, room: int, size: Size) -> Iterator[Block]:

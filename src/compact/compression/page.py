@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from compact.core.outline import TITLES
@@ -52,12 +52,9 @@ class Page:
 
     def text(self, titles: Collection[str] = TITLES) -> str:
         """The sections of these titles, in the order of the outline, lines in their order."""
-        return "\n\n".join(
-            f"## {title}\n{_body(self.sections[title])}"
-            for title in TITLES
-            if title in titles and title in self.sections
-        )
-
-
-def _body(rows: Sequence[Row]) -> str:
-    return "\n".join(row.text for row in sorted(rows, key=lambda row: row.order))
+        sections: list[str] = []
+        for title in TITLES:
+            if title in titles and title in self.sections:
+                rows = sorted(self.sections[title], key=lambda row: row.order)
+                sections.append("\n".join((f"## {title}", *(row.text for row in rows))))
+        return "\n\n".join(sections)

@@ -113,7 +113,9 @@ class ModelSummarizer:
         if judged.wishes and judged.summary.finish != "refusal":
             judged = await self._mended(judged, writing)
         if judged.accepted:
-            self._remember(key, judged.summary)
+            self._remembered[key] = judged.summary
+            if len(self._remembered) > REMEMBERED:
+                self._remembered.popitem(last=False)
         return judged.summary
 
     async def _mended(self, judged: Judged, writing: StoryInProgress) -> Judged:
@@ -163,11 +165,6 @@ class ModelSummarizer:
                 )
 
         return tell
-
-    def _remember(self, key: str, summary: Summary) -> None:
-        self._remembered[key] = summary
-        if len(self._remembered) > REMEMBERED:
-            self._remembered.popitem(last=False)
 
 
 def shown(request: SummaryRequest, *, longest: int) -> list[Block]:

@@ -246,9 +246,9 @@ class StoryInProgress:
     async def _within(self, blocks: Sequence[Block], words: Words, room: int) -> ModelAnswer:
         """The story, no request having more than `room` tokens of data."""
         chunks, marker = self._cut(blocks, room, words)
+        self._wording = words.whole
         if len(chunks) <= 1:
             self.progress(1, 1)
-            return await self._whole(words.whole, chunks, marker)
         cap = max(LEAST_PART, min(self.cap, room // PART_SHARE))
         tokens = min(self.answer, math.ceil(cap * self._slack))
         level = 0
@@ -272,16 +272,10 @@ class StoryInProgress:
                     f"the stories of {before:,} parts by {self.writer.model.name} are together no "
                     f"smaller: they fill {len(chunks):,} requests"
                 )
+            self._wording = partial(words.reduction, total=len(chunks[0]) if chunks else 0)
             self.progress(before + 1, before + 1)
-        wording = partial(words.reduction, total=len(chunks[0]) if chunks else 0)
-        return await self._whole(wording, chunks, marker)
-
-    async def _whole(
-        self, wording: Wording, chunks: Sequence[list[Block]], marker: str
-    ) -> ModelAnswer:
-        self._wording = wording
         blocks = chunks[0] if chunks else []
-        return await self._asked(wording(self.cap), blocks, marker, self.answer)
+        return await self._asked(self._wording(self.cap), blocks, marker, self.answer)
 
     def _check(self, more: int) -> None:
         if self.sent + more + 1 > self.writer.most_requests:

@@ -84,12 +84,10 @@ def moves(
     if window is not None:
         where, bindings = f"{where} AND moves.window = ?", (*bindings, window)
     sql = f"{_MOVE} {where} ORDER BY moves.number DESC LIMIT ?"
-    return [_move_of(row) for row in query(db, sql, (*bindings, max(0, most)))]
-
-
-def _move_of(row: Row) -> Move:
-    *kept, number, branch = row
-    return records.value_in(Move, "moves", tuple(kept), number=number, branch_id=text_of(branch))
+    return [
+        records.value_in(Move, "moves", tuple(kept), number=number, branch_id=text_of(branch))
+        for *kept, number, branch in query(db, sql, (*bindings, max(0, most)))
+    ]
 
 
 def projection(db: apsw.Connection, projection_id: str) -> Projection:

@@ -64,7 +64,7 @@ def _matching(db: apsw.Connection, branch_id: str, names: list[Name], most: int)
         SELECT -bm25(words), rowid FROM words WHERE words MATCH ? AND rowid BETWEEN ? AND ?
         ORDER BY bm25(words), rowid DESC LIMIT ?
     """
-    wanted = _expression(names)
+    wanted = " OR ".join(map(_expression_of, names))
     rows = [
         row
         for stretch in branch_lineage.lineage(db, branch_id)
@@ -110,12 +110,8 @@ def scan(pool: Pool, branch_id: str, question: str, most: int) -> list[Found]:
     return [Found(position, score) for position, score in best[: max(0, most)]]
 
 
-def _expression(names: list[Name]) -> str:
-    """The question in the index's language; pieces hold letters and digits only."""
-    return " OR ".join(_expression_of(name) for name in names)
-
-
 def _expression_of(name: Name) -> str:
+    """A name in the index's language; pieces hold letters and digits only."""
     phrase = '"' + " ".join(name) + '"'
     if len(name) == 1 or any(spaced(piece) != piece for piece in name):
         return phrase  # Chinese letters that stand apart make other words

@@ -124,7 +124,7 @@ def _transcript(document: Document, items: list[Item], container: Container) -> 
         format=NAME,
         wire=wire.name,
         messages=tuple(found.messages),
-        title=_text(fields.get("title")),
+        title=title if isinstance(title := fields.get("title"), str) else None,
         tools=_tools(fields.get("tools"), document.source),
         rows=found.rows,
         notes=document.notes,
@@ -137,10 +137,6 @@ def _format_of(raws: Sequence[Any], has_system: bool) -> WireFormat:
     """The format of the messages. Where none of them tells, a system prompt beside them does."""
     is_told = any(isinstance(raw, dict) and told_by(raw) for raw in raws)
     return FORMATS["anthropic"] if has_system and not is_told else format_of(raws)
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None
 
 
 def _tools(value: object, source: str) -> tuple[Mapping[str, Any], ...]:

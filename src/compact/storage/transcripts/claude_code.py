@@ -25,7 +25,7 @@ Writing lives in `claude_code_writing`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -91,7 +91,7 @@ def read(
         rows=log.rows,
         notes=notes,
         container=Container(
-            fields=_fields(rows),
+            fields={"last_uuid": _last_uuid(rows)},
             original=None if start else document.data,
         ),
     )
@@ -133,12 +133,10 @@ def _title(rows: list[tuple[int, dict[str, Any]]]) -> str | None:
     return title
 
 
-def _fields(rows: list[tuple[int, dict[str, Any]]]) -> Mapping[str, Any]:
-    """What a writer needs beside the kept rows: the uuid of the last row."""
-    last = next(
-        (row["uuid"] for _, row in reversed(rows) if isinstance(row.get("uuid"), str)), None
-    )
-    return {"last_uuid": last}
+def _last_uuid(rows: list[tuple[int, dict[str, Any]]]) -> str | None:
+    """What a writer needs beside the kept rows."""
+    found = (row.get("uuid") for _, row in reversed(rows))
+    return next((uuid for uuid in found if isinstance(uuid, str)), None)
 
 
 @dataclass(slots=True)

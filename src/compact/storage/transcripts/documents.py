@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, TypeVar
@@ -169,7 +169,8 @@ def all_of(stream: BinaryIO, name: str) -> bytes:
 
 def _objects(content: bytes, body: bytes, name: str) -> Document:
     """One object, or one a line: the latter where the first line is complete and others follow."""
-    lines = list(_lines(body))
+    numbered = enumerate(body.split(b"\n"), 1)
+    lines = [(n, line) for n, line in numbered if line and not line.isspace()]
     if len(lines) == 1:
         return JsonValue(name, content, [(1, _whole(body, name))])
     exact = _HUGE_INTEGER.search(body) is not None
@@ -195,10 +196,6 @@ def _is_object(line: bytes) -> bool:
         return isinstance(_parse(line, exact=False), dict)
     except ValueError:
         return False
-
-
-def _lines(body: bytes) -> Iterator[tuple[int, bytes]]:
-    return ((n, x) for n, x in enumerate(body.split(b"\n"), 1) if x and not x.isspace())
 
 
 def _is_cut(line: bytes, error: ValueError) -> bool:

@@ -71,10 +71,6 @@ def _estimate(messages: Sequence[Message]) -> int:
         if message.token_count is not None:
             total += message.token_count
         else:
-            characters = sum(_characters(part) for part in message.parts)
-            total += characters // 4
+            texts = (getattr(p, "text", "") or getattr(p, "arguments", "") for p in message.parts)
+            total += sum(map(len, texts)) // 4
     return total
-
-
-def _characters(part: object) -> int:
-    return len(getattr(part, "text", "") or getattr(part, "arguments", ""))
