@@ -52,7 +52,7 @@ def changes(db: apsw.Connection, session_id: str, *, after: int = 0) -> list[Cha
     return [_change_of(row) for row in query(db, sql, (text(session_id), after))]
 
 
-@reading
+@reading()
 def _change_of(row: Row) -> Change:
     number, *kept, kind, what, digest = row
     said = {"kind": kind, **value_of(what)}
@@ -76,7 +76,7 @@ def notes(db: apsw.Connection, session_id: str) -> dict[str, Mapping[str, Any]]:
     return dict(map(_note_of, records.of_session(db, "notes", session_id, order="name")))
 
 
-@reading
+@reading()
 def _note_of(row: Row) -> tuple[str, Mapping[str, Any]]:
     _, name, value = records.checked("notes", row)
     return text_of(name), value_of(value)

@@ -95,8 +95,8 @@ class Pool:
             StoreDamaged: it does not hold what was written.
         """
         with self._writing:
-            db, since = self.writer, time.monotonic()
-            try:
+            with self._telling():
+                db = self.writer
                 db.execute("BEGIN IMMEDIATE")
                 try:
                     self._check_place()
@@ -105,8 +105,6 @@ class Pool:
                 except BaseException:
                     _undo(db)
                     raise
-            except EXPECTED as error:
-                raise self._said(error, since) from error
             if self._log_is_full:
                 self.empty_log(wait=False)
 
@@ -117,8 +115,7 @@ class Pool:
             with self.write() as db:
                 yield db
             return
-        since = time.monotonic()
-        try:
+        with self._telling():
             db = self._take()
             try:
                 db.execute("BEGIN")
@@ -126,26 +123,22 @@ class Pool:
                 yield db
             finally:
                 self._give_back(db)
-        except EXPECTED as error:
-            raise self._said(error, since) from error
 
     @contextmanager
     def alone(self) -> Iterator[apsw.Connection]:
         """The writing connection outside of any transaction."""
-        with self._writing:
-            since = time.monotonic()
-            try:
-                yield self.writer
-            except EXPECTED as error:
-                raise self._said(error, since) from error
+        with self._writing, self._telling():
+            yield self.writer
 
-    def _said(self, error: Exception, since: float) -> StoreFailed:
-        """The error to raise for one of SQLite's, in a transaction that began then."""
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        """Raise ours for SQLite's errors; that the file is gone explains any other one."""
+        since = time.monotonic()
         try:
+            yield
+        except EXPECTED as error:
             self._check_place()
-        except StoreFailed as gone:  # which explains the other one
-            return gone
-        return said(error, self.path, waited=time.monotonic() - since)
+            raise said(error, self.path, waited=time.monotonic() - since) from error
 
     def _check_place(self) -> None:
         """Whether the file still stands where it was opened: to one without a name SQLite writes on

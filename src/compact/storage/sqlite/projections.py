@@ -103,7 +103,7 @@ def projection(db: apsw.Connection, projection_id: str) -> Projection:
     return _projection_of(db, row)
 
 
-@reading
+@reading()
 def _projection_of(db: apsw.Connection, row: Row) -> Projection:
     kept = records.checked("projections", row)
     columns = dict(zip(records.COLUMNS["projections"], kept, strict=True))

@@ -184,7 +184,7 @@ def checked(table: str, row: Row) -> Row:
     return tuple(values)
 
 
-@reading
+@reading()
 def value_in(model: type[Model], table: str, row: Row, **given: object) -> Model:
     """The value of a row of `columns`; the fields that are `given` are not in it."""
     said: dict[str, Any] = {}

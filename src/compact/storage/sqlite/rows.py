@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta, timezone
-from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 import apsw
 
@@ -27,25 +27,17 @@ WRONG = (ValueError, LookupError, TypeError, AttributeError, OverflowError)
 """What reading a row that nobody wrote comes to."""
 
 
-_Given = ParamSpec("_Given")
-_Made = TypeVar("_Made")
-
-
 class Unreadable(Exception):
     """A row does not hold what `columns_of` gives: its page was overwritten."""
 
 
-def reading(make: Callable[_Given, _Made]) -> Callable[_Given, _Made]:
-    """Has what makes a value of a row raise `Unreadable` where the row makes none."""
-
-    @wraps(make)
-    def made(*given: _Given.args, **named: _Given.kwargs) -> _Made:
-        try:
-            return make(*given, **named)
-        except WRONG as error:
-            raise Unreadable(f"a row makes no sense: {error}") from error
-
-    return made
+@contextmanager
+def reading() -> Iterator[None]:
+    """Raise `Unreadable` where a row does not make the value that is made of it."""
+    try:
+        yield
+    except WRONG as error:
+        raise Unreadable(f"a row makes no sense: {error}") from error
 
 
 def query(db: apsw.Connection, sql: str, bindings: Sequence[Column] = ()) -> list[Row]:

@@ -47,7 +47,7 @@ def sessions(db: apsw.Connection, *, scope: str | None = None) -> list[Session]:
     return sorted(found, key=lambda each: codec.instant(each.updated_at), reverse=True)
 
 
-@reading
+@reading()
 def _session_of(db: apsw.Connection, row: Row) -> Session:
     *named, created_at, updated_at, metadata, branch_id, branch_key = row
     session_id, scope, title, model, mode, wire, tokenizer = named
