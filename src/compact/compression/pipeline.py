@@ -52,8 +52,7 @@ class Proposal:
     asked: int = 0
     """Summaries that the summarizer was asked for."""
     replaced: int = 0
-    """Summaries that never came, or that the gate refused, and that the extractive one stands in
-    for."""
+    """Summaries that the extractive one stands in for: none came, or the gate refused it."""
     failed: int = 0
     """Those among them that were not just too long."""
     news: tuple[Event, ...] = ()

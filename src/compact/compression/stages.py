@@ -52,8 +52,7 @@ SMALL_LIMIT = (3_000, 8_000)
 TALK_SHARE = 0.7
 """The share of a checkpoint of plain talk."""
 SESSION_SHARE, RECORD_SHARE = 0.4, 0.4
-"""Largest shares of what lies above the floor that a session's checkpoints may take together, and
-its record."""
+"""Largest shares of what lies above the floor, of a session's checkpoints and its record."""
 RECORD_HEADING = 60
 """Tokens of what stands above a record's first section, at most."""
 LEAST_RECORD = 160

@@ -22,16 +22,14 @@ class Budget:
 
     limit: int
     overhead: Mapping[str, int]
-    """By part: tool schemas, a system prompt in a field of its own, goals, the priming of the
-    reply."""
+    """By part: tool schemas, a system prompt beside the messages, goals, the reply's priming."""
     hard: int | None = None
     """What the prompt may grow to for the sake of its newest group; None where the limit is all
     there is. A session aims at a limit below: it will grow again, so that there is no need to use
     the limit up either."""
 
     words: int = 0
-    """What the newest messages of a person may take before everything else; 0 where they have no
-    such claim."""
+    """What the newest messages of a person may take before everything else, if anything."""
 
     @property
     def overhead_tokens(self) -> int:

@@ -34,8 +34,7 @@ CHARS_PER_TOKEN, FULL, MOST_TRIES = 8, 0.95, 8
 """Characters of a token, at most, by which a page is tried first; the share of its tokens from
 which a page is full; and tries to make room for a heading."""
 MOST_HITS = (2 * PAGE, 20 * PAGE, 200 * PAGE, 2_000 * PAGE)
-"""Messages that name a tool call's id, among which the call itself is looked for: more, where it is
-not among the first."""
+"""Messages that name a call's id, among which it is looked for: more each time."""
 
 
 def recall(state: SessionState, query: str, *, limit: int = PAGE) -> list[Recalled]:

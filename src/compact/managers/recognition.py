@@ -51,8 +51,7 @@ class Recognized(NamedTuple):
     ours: int
     """Messages of compact's own making that were in it, and are not stored."""
     system: tuple[Given, ...] = ()
-    """The system prompt that takes the place of the one shown until now; none where it is the
-    same."""
+    """The system prompt that takes the place of the one shown; none where it is the same."""
     own_system: str | None = None
     """The client's own words in it, where it says others around them; None: all of it."""
     is_lost: bool = False

@@ -34,8 +34,7 @@ WORDS_PER_TOKEN, FEWEST_WORDS = 0.6, 20
 """Words that a model is allowed for each token of the cap (names take more tokens than prose), and
 at least: a smaller number would ask for no sentence."""
 Form = Literal["full", "plain", "short", "shortest"]
-"""How much the rules say: with an example, without it, or what small models and windows have room
-for."""
+"""How much the rules say: with an example, without, or what small models have room for."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,8 +27,7 @@ from compact.core.tokens import TokenCounter
 from compact.errors import ContextOverflow, ModelFailed, ModelUnavailable, SummaryRejected
 
 TEMPERATURE = 0.2
-"""The sampling temperature of every request: a higher one lets two summaries of the same differ
-more."""
+"""The sampling temperature: with a higher one two summaries of the same differ more."""
 MARGIN = 0.10
 """Share of the window that is left free where tokens are only estimated."""
 ANSWER_SLACK, SCHEMA_SLACK, ANSWER_MORE = 1.25, 1.6, 16
@@ -43,8 +42,7 @@ BESIDE_SHARE, CHARACTERS = 8, 3
 COUNTED_MORE = 1.05
 """A prompt that the server has counted may count so much more beside other data."""
 PART_SHARE = 4
-"""A part's summary takes at most the fourth part of the room for data, so that four are put
-together at once."""
+"""A part's summary takes at most this part of the room for data: four are put together."""
 LEAST_PART = 48
 """Tokens that a part's summary may take however small that fourth is: with fewer it says little."""
 LEAST_ROOM = 96

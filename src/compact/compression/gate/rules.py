@@ -25,8 +25,7 @@ class Rule:
     name: str
     check: Callable[[SummarySource], RuleResult]
     wish: str = ""
-    """What its maker is asked for once more where it broke this rule; empty where asking does not
-    help."""
+    """What its maker is asked for where it broke this rule; empty where asking is no help."""
 
 
 RULES: Sequence[Rule] = (

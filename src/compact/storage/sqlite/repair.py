@@ -46,8 +46,7 @@ class RepairReport:
     remarks: tuple[str, ...] = ()
     """What could not be read, and what was done about it, as sentences."""
     is_whole: bool = True
-    """Whether all messages could be looked for. Where not, even a whole session may be lost without
-    a trace."""
+    """Whether all messages could be looked for; else whole sessions may be lost untold."""
 
     @property
     def is_complete(self) -> bool:

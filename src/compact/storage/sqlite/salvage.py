@@ -32,9 +32,7 @@ _TABLES: dict[str, str] = {
     "changes": f"kind IN {tuple(sorted(KINDS))}",
     "notes": "true",
 }
-"""Table → what tells its rows from those of other tables, where the types of its columns do not:
-the new table takes no others.
-"""
+"""Table → what tells its rows from others', where the types of its columns do not."""
 _OLDER = "no such table: changes"
 """Says of a file only that it is of the first schema."""
 _SMALLEST_ROW = 50
@@ -196,9 +194,7 @@ class _Table(NamedTuple):
     keys: Sequence[str]
     """The columns of its primary key."""
     selected: str
-    """Its columns, to be selected. Texts come as bytes: a damaged one may not be UTF-8, which is no
-    reason to lose the row.
-    """
+    """Its columns, to be selected; texts as bytes: a damaged one may not be UTF-8."""
 
 
 def _table(db: apsw.Connection, name: str) -> _Table:
