@@ -209,7 +209,9 @@ def _reads_the_same(store: SessionStore, branch: Branch, wire: WireFormat) -> bo
 
 
 def format_of_all(state: SessionState, given: Sequence[Message | Mapping[str, Any]]) -> str | None:
-    """The first format among these that is not the session's, if all before reads so; or None."""
+    """The format that the first of these is in that cannot be in the session's, where everything
+    before reads the same in that one; None where there is none.
+    """
     told = (format_instead(m, state.wire.name) for m in given if not isinstance(m, Message))
     other = next(filter(None, told), None)
     if other is None:
