@@ -120,8 +120,6 @@ def _is_told_by_wire(message: Message) -> bool:
 
 def is_storable(text: str) -> bool:
     """Whether a text is Unicode that a database can hold: no lone surrogate, no NUL."""
-    if text.isascii():
-        return "\x00" not in text
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -20,7 +20,7 @@ from typing import Literal
 
 from compact.core.languages import CHARACTERS, FIRST_PERSON, FUNCTION_WORDS
 from compact.core.speakers import Speaker
-from compact.core.terms import STOP_WORDS
+from compact.core.terms import CJK, STOP_WORDS
 
 EntityKind = Literal["name", "title", "money", "percent", "date", "time", "number", "id"]
 
@@ -31,9 +31,8 @@ _OWN_LETTERS = re.compile(
 """Words of other letters by which people speak of themselves and theirs."""
 
 _UPPER = "A-ZÀ-ÖØ-ÞĀĂĄĆČĎĐĒĘĚĞĢĪİĶŁŃŇŌŐŘŚŞŠŢŤŪŮŰŹŻŽΑ-ΩА-ЯЁІЇЄҐ"
-_CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af"
-_LETTER = rf"[^\W\d_{_CJK}]"
-_CAPITAL = rf"[{_UPPER}][^\W_{_CJK}]{{1,40}}(?:['’&.-][^\W_{_CJK}]{{1,40}}){{0,3}}"
+_LETTER = rf"[^\W\d_{CJK}]"
+_CAPITAL = rf"[{_UPPER}][^\W_{CJK}]{{1,40}}(?:['’&.-][^\W_{CJK}]{{1,40}}){{0,3}}"
 _CURRENCY = "$€£¥₹₩₽"
 _HAN_NUMBER = "二两三四五六七八九十百千万亿"
 _ENTITY = re.compile(
@@ -41,8 +40,8 @@ _ENTITY = re.compile(
     (?P<title> ["“„«][^"”“»\n]{{2,70}}["”“»] | (?<!\w)['\u2018][^'\u2018’\n]{{3,70}}['’](?!\w)
       | [「『《][^」』》\n]{{1,70}}[」』》] )
   | (?P<number> (?<!\w)[{_CURRENCY}]?\s?\d[\d.,:/]{{0,20}}(?:[-–\s]\d[\d.,:/]{{0,20}}){{0,4}}
-        (?:\s?[%\uff05{_CURRENCY}] | [{_CJK}]{{1,2}} | [\s-]?(?:(?:of|de)\s)?{_LETTER}{{1,20}} )?
-      | [\d{_HAN_NUMBER}]{{1,8}}[{_CJK}] )
+        (?:\s?[%\uff05{_CURRENCY}] | [{CJK}]{{1,2}} | [\s-]?(?:(?:of|de)\s)?{_LETTER}{{1,20}} )?
+      | [\d{_HAN_NUMBER}]{{1,8}}[{CJK}] )
   | (?P<name> (?<!\w){_CAPITAL}
         (?:\s(?:(?:of|the|and|de|del|la|le|du|di|da|von|van|der|den|zu|al|bin|&)\s)?
            (?:{_CAPITAL}|[{_UPPER}]\.)){{0,5}}
@@ -62,7 +61,7 @@ _TIME = re.compile(r"\d\d?:\d\d|\d\s?(?:[ap]\.?m\b|uhr\b|[点點時时])", re.IG
 _START = re.compile(r"(?:^|[.!?…:\n\"“(*•>-])\s*$")
 _BEFORE = 12
 """Characters before a capital that are looked at."""
-_WORD = re.compile(rf"{_LETTER}+|\d+|[{_CJK}]+")
+_WORD = re.compile(rf"{_LETTER}+|\d+|[{CJK}]+")
 
 
 _GERMAN_NOUN = re.compile(

@@ -14,10 +14,10 @@ from compact.core.languages import words_of
 from compact.core.messages import Message, ToolCall, ToolResult
 from compact.core.recalls import asks
 
-_CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af"
-_EACH = re.compile(rf"([{_CJK}])")
-_PIECE = re.compile(rf"[{_CJK}]|[^\W_{_CJK}]+")
-_NAME = re.compile(rf"[{_CJK}]+|[^\s{_CJK}]+")
+CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af"
+_EACH = re.compile(rf"([{CJK}])")
+_PIECE = re.compile(rf"[{CJK}]|[^\W_{CJK}]+")
+_NAME = re.compile(rf"[{CJK}]+|[^\s{CJK}]+")
 _LONGEST_NAME = 12
 """Pieces of the longest name that is looked for as one."""
 MOST_NAMES = 64
