@@ -14,7 +14,7 @@ from compact import ContextManager, compress, plan
 from compact.compression.abstraction.reading import story_of
 from compact.compression.gate.rules import judge
 from compact.core.checkpoints import Summary, SummaryRequest
-from compact.core.disguises import undisguised
+from compact.core.disguises import disguised
 from compact.core.messages import Message
 from compact.core.redaction import redact, secrets_of
 from compact.core.tokens import TokenCounter
@@ -120,7 +120,7 @@ def judged(text: str) -> object:
 
 
 def unmasked(text: str) -> object:
-    return undisguised(redact(text).text, secrets_of([text, "password=hun" + "ter2xy"]))
+    return disguised(redact(text).text, secrets_of([text, "password=hun" + "ter2xy"]))
 
 
 SPECSTORY = "<!-- Claude Code Session 1 (2025-01-01 00:00:00Z) -->\n\n_**User**_\n\ngo\n\n---\n\n"

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
 from compact.core.credentials import Place
-from compact.core.redaction import Known, Redacted, Secret, find_secrets, without
+from compact.core.redaction import Known, find_secrets
 
 SHORTEST = 8
 """Letters and digits of a secret from which it is looked for between other marks."""
@@ -20,15 +20,15 @@ _CODED = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{12,}={0,2}")
 _HEX = re.compile(r"(?:[0-9a-fA-F]{2})+")
 
 
-def undisguised(text: str, known: Mapping[str, str]) -> Redacted:
-    """The text without disguised secrets: of those in `known` (`redaction.secrets_of`), and coded
-    ones that are told by their look.
+def disguised(text: str, known: Mapping[str, str]) -> list[Place]:
+    """Where secrets stand in disguise, in order and apart: those in `known`
+    (`redaction.secrets_of`), and coded ones that are told by their look.
     """
     apart: list[Place] = []
     for place in sorted((*_spelled(text, known), *_coded(text, known))):
         if not apart or place.start >= apart[-1].end:
             apart.append(place)
-    return Redacted(without(text, apart), tuple(map(Secret.at, apart)))
+    return apart
 
 
 def _spelled(text: str, known: Mapping[str, str]) -> Iterator[Place]:

@@ -64,7 +64,6 @@ class Mode:
     """What a session is used for."""
 
     name: ModeName
-    title: str
     focus: str
     """What a summary must preserve, as the end of the sentence `Keep first: …`."""
     weights: Emphasis = PLAIN
@@ -93,7 +92,7 @@ def mode_named(name: str) -> Mode:
     for known in MODES:
         if known == name:
             focus = template(f"modes/{_template_of(known)}.focus.md")
-            return Mode(known, known.capitalize(), focus, _EMPHASIS[known])
+            return Mode(known, focus, _EMPHASIS[known])
     raise InvalidConfig(
         "mode", f"no mode {without_credentials(name)!r}; there are {', '.join(MODES)}"
     )
@@ -108,7 +107,7 @@ def user_mode(text: str) -> Mode:
     said = text[: heading.start()] if heading else text
     focus = text[heading.end() :].strip() if heading else ""
     plain = mode_named("user")
-    return Mode("user", plain.title, focus or plain.focus, plain.weights, said.strip())
+    return Mode("user", focus or plain.focus, plain.weights, said.strip())
 
 
 def _template_of(name: ModeName) -> ModeName:

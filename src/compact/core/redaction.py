@@ -26,23 +26,11 @@ TABLES = (credentials.FINDERS, named_credentials.FINDERS)
 _WORD_START = re.compile(r"(?<![A-Za-z0-9])\S")
 
 
-class Secret(NamedTuple):
-    """What was found: its kind and its length in characters, never itself."""
-
-    kind: str
-    length: int
-
-    @classmethod
-    def at(cls, place: Place) -> Secret:
-        """The one that stands there."""
-        return cls(place.kind, place.end - place.start)
-
-
 class Redacted(NamedTuple):
-    """A text without its secrets, and what was taken out, in the order of the text."""
+    """A text without its secrets, and the kinds of those that were taken out, in its order."""
 
     text: str
-    found: tuple[Secret, ...]
+    found: tuple[str, ...]
 
 
 class Known(dict[str, str]):
@@ -87,11 +75,11 @@ def redact(text: str, known: Mapping[str, str] | None = None) -> Redacted:
     `known` are secrets that were found elsewhere and their kinds (`secrets_of`): they are taken out
     wherever they stand by themselves, also without the name that gave them away.
     """
-    found: list[Secret] = []
+    found: list[str] = []
     for _ in range(8):  # once more after a find: its neighbours changed
         if not (places := find_secrets(text, known)):
             break
-        found += map(Secret.at, places)
+        found += (place.kind for place in places)
         text = without(text, places)
     return Redacted(text, tuple(found))
 

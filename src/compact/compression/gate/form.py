@@ -8,7 +8,7 @@ import re
 
 from compact.compression.gate.summary_source import CJK, RuleResult, SummarySource, sentences
 from compact.core.control_tokens import defused
-from compact.core.disguises import undisguised
+from compact.core.disguises import disguised
 from compact.core.languages import NAMES, language_of
 from compact.core.outline import STORY, section_named
 from compact.core.redaction import redact
@@ -106,16 +106,11 @@ def cap(source: SummarySource) -> RuleResult:
 
 def secrets(source: SummarySource) -> RuleResult:
     """It holds no secret: none by its look or name, none of the source however it is spelled."""
-    texts = (source.story.text, *source.story.anchors)
-    found = [
-        secret
-        for text in texts
-        for secret in (
-            *redact(text, source.secrets).found,
-            *undisguised(text, source.secrets).found,
-        )
-    ]
-    kinds = ", ".join(dict.fromkeys(secret.kind for secret in found))
+    found: list[str] = []
+    for text in (source.story.text, *source.story.anchors):
+        found += redact(text, source.secrets).found
+        found += (place.kind for place in disguised(text, source.secrets))
+    kinds = ", ".join(dict.fromkeys(found))
     return RuleResult(not found, f"{len(found):,} found: {kinds}" if found else "none found")
 
 
