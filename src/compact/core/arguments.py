@@ -33,6 +33,14 @@ def read_json(text: str) -> Any:  # noqa: ANN401 - JSON has no narrower type
     return _DECODER.decode(text)
 
 
+def json_or(text: str, otherwise: Any = None) -> Any:  # noqa: ANN401 - JSON has no narrower type
+    """The value of a JSON text that a model wrote; another one where `read_json` refuses it."""
+    try:
+        return read_json(text)
+    except ValueError:
+        return otherwise
+
+
 def leaves(value: object, key: str = "") -> Iterator[tuple[str, object]]:
     """Every value of JSON that holds no others, with the key under which it stands."""
     if isinstance(value, Mapping):
@@ -64,10 +72,7 @@ _DECODER = json.JSONDecoder(parse_constant=_finite, parse_float=_finite)
 
 def arguments_of(text: str) -> dict[str, Any]:
     """The object that a call's arguments are; what is none stands in one, under `arguments`."""
-    try:
-        read = read_json(text) if text else {}
-    except ValueError:
-        read = text
+    read = json_or(text, text) if text else {}
     return read if isinstance(read, dict) else {"arguments": read}
 
 
@@ -76,10 +81,7 @@ def readable_arguments(text: str) -> str:
     object, else as `arguments_of` reads them. llama.cpp answers 500 to every prompt with a call in
     it that it cannot read.
     """
-    try:
-        read = read_json(text)
-    except ValueError:
-        read = None
+    read = json_or(text)
     if isinstance(read, dict) and ("\\u" not in text or all_carried(read) is read):
         return text
     return json.dumps(arguments_of(text), ensure_ascii=False)

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
-from compact.core.arguments import read_json
+from compact.core.arguments import json_or
 from compact.core.messages import Message, Role, ToolCall
 from compact.core.own_text import OwnText
 from compact.core.templates import template
@@ -71,12 +71,7 @@ _ARGUMENTS = {RECALL: {"query"}, EXPAND: {"id", "start"}}
 
 def asks(call: ToolCall) -> bool:
     """Whether a model asks for what was said before with this call, and says nothing itself."""
-    if call.name not in _ARGUMENTS:
-        return False
-    try:
-        given = read_json(call.arguments)
-    except ValueError:
-        return False
+    given = json_or(call.arguments) if call.name in _ARGUMENTS else None
     return isinstance(given, dict) and given.keys() <= _ARGUMENTS[call.name]
 
 

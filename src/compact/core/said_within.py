@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Literal
 
-from compact.core.arguments import read_json
+from compact.core.arguments import json_or
 from compact.core.messages import Message, PersonWords, ToolResult
 
 ASKING = frozenset(("askuserquestion", "requestuserinput", "question"))
@@ -155,10 +155,7 @@ def _listed(text: str) -> Iterator[PersonWords]:
 def _answers(text: str) -> Iterator[PersonWords]:
     """The wrapped answers in the result of a tool that asks: as JSON, as `"question"="answer"`."""
     if text.startswith("{"):
-        try:
-            value = read_json(text)
-        except ValueError:
-            value = None
+        value = json_or(text)
         if isinstance(value, Mapping) and "answers" in value:
             yield from said_of(value["answers"])
             return
