@@ -4,7 +4,7 @@ from itertools import combinations
 
 import pytest
 
-from compact.core.modes import MODES, mode_named, user_mode
+from compact.core.modes import MODES, emphasis_of, mode_named, user_mode
 from compact.core.outline import PLAIN
 from compact.errors import InvalidConfig
 
@@ -19,7 +19,7 @@ def test_every_mode_says_what_it_is_and_what_a_summary_keeps(name):
     assert len(mode.focus.split()) >= 10
     assert "\n" not in mode.focus, "it is the end of a sentence"
     plain = name in ("assistant", "user")
-    assert (mode.weights == PLAIN) is plain, "the others weigh by themselves"
+    assert (emphasis_of(name, "task_state") == PLAIN) is plain, "the others weigh by themselves"
 
 
 def test_modes_differ():

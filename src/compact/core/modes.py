@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from compact.core.outline import (
     COMMANDS,
@@ -29,14 +29,14 @@ from compact.core.templates import template
 from compact.errors import InvalidConfig
 
 ModeName = Literal["assistant", "developer", "planning", "debugger", "user"]
-MODES: tuple[ModeName, ...] = ("assistant", "developer", "planning", "debugger", "user")
+MODES: tuple[ModeName, ...] = get_args(ModeName)
 Length = Literal["short", "medium", "long"]
 
 _SUMMARIES = re.compile(r"^#{1,6}[ \t]*summaries[ \t]*:?[ \t]*$", re.IGNORECASE | re.MULTILINE)
 """The heading in a person's file below which it says what a summary keeps."""
 
 
-_EMPHASIS: Mapping[ModeName, Emphasis] = {
+_EMPHASIS: Mapping[str, Emphasis] = {
     "assistant": PLAIN,
     "developer": Emphasis(
         sections={FILES: 1.5},
@@ -63,10 +63,9 @@ _EMPHASIS: Mapping[ModeName, Emphasis] = {
 class Mode:
     """What a session is used for."""
 
-    name: ModeName
+    name: str
     focus: str
     """What a summary must preserve, as the end of the sentence `Keep first: …`."""
-    weights: Emphasis = PLAIN
     own_text: str = ""
     """What a person's file says in place of a template."""
 
@@ -79,8 +78,7 @@ class Mode:
 
 def emphasis_of(mode: str, strategy: str) -> Emphasis:
     """What code gives more room by mode and strategy; unknown names are the first of each."""
-    asked = next((_EMPHASIS[known] for known in MODES if known == mode), PLAIN)
-    return asked.with_other(STRATEGIES.get(strategy, PLAIN))
+    return _EMPHASIS.get(mode, PLAIN).with_other(STRATEGIES.get(strategy, PLAIN))
 
 
 def mode_named(name: str) -> Mode:
@@ -89,13 +87,10 @@ def mode_named(name: str) -> Mode:
     Raises:
         InvalidConfig: there is no such mode; names those there are.
     """
-    for known in MODES:
-        if known == name:
-            focus = template(f"modes/{_template_of(known)}.focus.md")
-            return Mode(known, focus, _EMPHASIS[known])
-    raise InvalidConfig(
-        "mode", f"no mode {without_credentials(name)!r}; there are {', '.join(MODES)}"
-    )
+    if name not in _EMPHASIS:
+        reason = f"no mode {without_credentials(name)!r}; there are {', '.join(MODES)}"
+        raise InvalidConfig("mode", reason)
+    return Mode(name, template(f"modes/{_template_of(name)}.focus.md"))
 
 
 def user_mode(text: str) -> Mode:
@@ -106,9 +101,8 @@ def user_mode(text: str) -> Mode:
     heading = _SUMMARIES.search(text)
     said = text[: heading.start()] if heading else text
     focus = text[heading.end() :].strip() if heading else ""
-    plain = mode_named("user")
-    return Mode("user", focus or plain.focus, plain.weights, said.strip())
+    return Mode("user", focus or mode_named("user").focus, said.strip())
 
 
-def _template_of(name: ModeName) -> ModeName:
+def _template_of(name: str) -> str:
     return "assistant" if name == "user" else name
