@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from compact.compression.stubs import stub
-from compact.core.arguments import leaves, read_json
+from compact.core.arguments import json_or, leaves
 from compact.core.budget import even_share
+from compact.core.characters import with_texts
 from compact.core.formats.known import format_named
 from compact.core.messages import (
     Message,
@@ -124,7 +125,7 @@ def _masked_part(
 def _clipped_call(call: ToolCall) -> ToolCall:
     """The call with every long string of its arguments cut to its head."""
     arguments = _arguments(call)
-    short = _map_strings(arguments, _cut_head) if arguments else arguments
+    short = with_texts(arguments, _cut_head) if arguments else arguments
     return call if short == arguments else _call_with(call, short)
 
 
@@ -153,25 +154,12 @@ def _fitted_call(call: ToolCall, max_tokens: int, counter: TokenCounter) -> Tool
 
 
 def _replaced(arguments: object, old: str, new: str) -> object:
-    return _map_strings(arguments, lambda value: new if value == old else value)
+    return with_texts(arguments, lambda value: new if value == old else value)
 
 
 def _arguments(call: ToolCall) -> dict[str, object] | None:
-    try:
-        value = read_json(call.arguments)
-    except ValueError:
-        return None
+    value = json_or(call.arguments)
     return value if isinstance(value, dict) else None
-
-
-def _map_strings(value: object, change: Callable[[str], str]) -> object:
-    if isinstance(value, str):
-        return change(value)
-    if isinstance(value, dict):
-        return {k: _map_strings(v, change) for k, v in value.items()}
-    if isinstance(value, list):
-        return [_map_strings(v, change) for v in value]
-    return value
 
 
 def _call_with(call: ToolCall, arguments: object) -> ToolCall:
