@@ -45,8 +45,9 @@ class OwnText:
         found = _HEADING.match(text)
         if found is None:
             return None
-        words = text[found.end() :]
-        return found["kind"] if any(_matches(found, key, words) for key in self._all()) else None
+        words, given = text[found.end() :], found["digest"]
+        is_ours = any(hmac.compare_digest(given, _digest(key, words)) for key in self._all())
+        return found["kind"] if is_ours else None
 
     def without(self, text: str, kinds: Collection[str]) -> str:
         """The text without what of these kinds of ours stands in it word for word, wherever; the
@@ -106,10 +107,6 @@ def _digest(key: bytes, words: str) -> str:
 
 def _shown(digest: hmac.HMAC) -> str:
     return f"{int.from_bytes(digest.digest()) % 10**_DIGITS:0{_DIGITS}}"
-
-
-def _matches(heading: re.Match[str], key: bytes, words: str) -> bool:
-    return hmac.compare_digest(heading["digest"], _digest(key, words))
 
 
 def _end(text: str, heading: re.Match[str], stop: int, key: bytes) -> int | None:
