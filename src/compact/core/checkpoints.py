@@ -128,10 +128,10 @@ class Checkpoint(BaseModel, frozen=True):
 
     def text(self, own: OwnText) -> str:
         """The heading line and the summary, as a model sees them."""
-        span, digest = self.span, own.digest(self.summary)
+        span = self.span
         size = "" if span.tokens is None else f", {span.tokens:,} tokens"
         about = f"{span.messages:,} of messages {span.first:,} to {span.last:,}{size}"
-        return f"[Checkpoint {self.id} · {about} · digest {digest}]\n{self.summary}"
+        return own.under(f"Checkpoint {self.id} · {about}", self.summary)
 
     def message(self, own: OwnText) -> Message:
         """The checkpoint as the message that stands at its span's start."""
@@ -154,12 +154,11 @@ def checkpoint_id(span: Span, source_ids: Sequence[str], summary: str) -> str:
 
 def record_message(text: str, *, messages: int, until: datetime, own: OwnText) -> Message:
     """A session's standing record, as of its first so many messages, as a message."""
-    text = f"{REFERENCE_LINE}\n\n{text}"
-    about = f"[Record · as of message {messages:,} · digest {own.digest(text)}]\n"
+    whole = own.under(f"Record · as of message {messages:,}", f"{REFERENCE_LINE}\n\n{text}")
     return Message(
         role="user",
-        content=about + text,
-        id=f"rc-{own.digest(about + text)}",
+        content=whole,
+        id=f"rc-{own.digest(whole)}",
         timestamp=until,
         metadata=MessageMetadata(source="checkpoint"),
     )

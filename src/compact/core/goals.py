@@ -122,11 +122,10 @@ def goals_message(goals: Sequence[Goal], own: OwnText) -> Message | None:
     if not active:
         return None
     body = "\n".join(line for goal in active for line in _lines(goal))
-    named = own.digest(body)
     return Message(
         role="system",
-        content=f"[Goals · digest {named}]\n{body}",
-        id=f"goals-{named}",
+        content=own.under("Goals", body),
+        id=f"goals-{own.digest(body)}",
         timestamp=max(goal.created_at for goal in active),
         metadata=MessageMetadata(source="goals"),
     )

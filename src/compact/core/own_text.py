@@ -40,6 +40,10 @@ class OwnText:
             self._keys = self._load() or (self._make(),)
         return _digest(self._keys[0], words)
 
+    def under(self, title: str, words: str) -> str:
+        """The words under their heading, which opens with one of the kinds."""
+        return f"[{title} · digest {self.digest(words)}]\n{words}"
+
     def kind_of(self, text: str) -> str | None:
         """Its kind where the text is one of ours, such as `Checkpoint`, else None."""
         found = _HEADING.match(text)

@@ -103,16 +103,11 @@ def prompt_message(prompt: SystemPrompt, own: OwnText) -> Message | None:
         return None
     return Message(
         role="system",
-        content=heading(prompt.text, own) + prompt.text,
+        content=own.under("Prompt", prompt.text),
         id=f"prompt-{own.digest(prompt.text)}",
         timestamp=datetime.fromtimestamp(0, UTC),
         metadata=MessageMetadata(source="prompt"),
     )
-
-
-def heading(text: str, own: OwnText) -> str:
-    """The line by which the message is recognized when it comes back, line end included."""
-    return f"[Prompt · digest {own.digest(text)}]\n"
 
 
 def how_to_mark() -> str:

@@ -62,8 +62,7 @@ class Expansion(BaseModel, frozen=True):
 
 def told(title: str, lines: Sequence[str], own: OwnText) -> str:
     """Recalled text as a model reads it, under its heading."""
-    body = "\n".join(lines)
-    return f"[Recalled · {title} · digest {own.digest(body)}]\n{body}"
+    return own.under(f"Recalled · {title}", "\n".join(lines))
 
 
 _ARGUMENTS = {RECALL: {"query"}, EXPAND: {"id", "start"}}

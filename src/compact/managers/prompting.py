@@ -19,7 +19,7 @@ from compact.core.history import NOBODYS
 from compact.core.messages import Message
 from compact.core.modes import Mode, mode_named, user_mode
 from compact.core.policy import CompactPolicy
-from compact.core.prompts import PromptParts, SystemPrompt, assemble, heading, prompt_message
+from compact.core.prompts import PromptParts, SystemPrompt, assemble, prompt_message
 from compact.core.tiers import TierSettings, tier_of
 from compact.core.tokens import TokenCounter
 from compact.errors import InvalidConfig, unreadable
@@ -127,7 +127,7 @@ class Prompting:
         self, counter: TokenCounter, parts: PromptParts, given: Preamble, mode: str, budget: int
     ) -> Preamble:
         count = counter.text
-        own = 0 if self._wire.has_system_field else count(heading("", self.own))
+        own = 0 if self._wire.has_system_field else count(self.own.under("Prompt", ""))
         prompt = assemble(
             parts, mode=self.mode(mode), tier_budget=budget, count=lambda text: count(text) + own
         )
