@@ -9,15 +9,7 @@ import apsw
 
 from compact.core.changes import Change
 from compact.storage.sqlite import records
-from compact.storage.sqlite.rows import (
-    Row,
-    json_of,
-    query,
-    reading,
-    text,
-    text_of,
-    value_of,
-)
+from compact.storage.sqlite.rows import Row, json_of, query, reading, text, text_of, value_of
 
 
 def record(

@@ -34,11 +34,7 @@ _INSERT = """
 
 
 def append(
-    db: apsw.Connection,
-    branch_id: str,
-    entries: Sequence[Entry],
-    *,
-    expected: int | None = None,
+    db: apsw.Connection, branch_id: str, entries: Sequence[Entry], *, expected: int | None = None
 ) -> int:
     """Append entries, durably and all or none; how many messages the branch has afterwards.
 

@@ -19,22 +19,9 @@ from compact.core.calls import checked_methods
 from compact.core.changes import Change
 from compact.core.codec import is_storable
 from compact.core.conversation import Conversation
-from compact.core.sessions import (
-    Entry,
-    Found,
-    Move,
-    Session,
-    Step,
-)
+from compact.core.sessions import Entry, Found, Move, Session, Step
 from compact.errors import InvalidInput, NotFound, StoreFailed, Superseded
-from compact.storage.sqlite import (
-    branch_lineage,
-    checking,
-    messages,
-    projections,
-    search,
-    sweeping,
-)
+from compact.storage.sqlite import branch_lineage, checking, messages, projections, search, sweeping
 from compact.storage.sqlite import changes as change_log
 from compact.storage.sqlite import sessions as session_rows
 from compact.storage.sqlite.pool import MEMORY, Durability, Pool

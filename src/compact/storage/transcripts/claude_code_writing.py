@@ -45,7 +45,7 @@ def render(transcript: Transcript, messages: Sequence[Message], *, pre_tokens: i
     """
     checkpoints = [m for m in messages if m.metadata.source == "checkpoint"]
     kept = [m for m in messages if m.metadata.source != "checkpoint"]
-    file = _File(transcript, _template(transcript, kept or checkpoints))
+    file = _File(transcript, *_template(transcript, kept or checkpoints))
     if checkpoints:
         file.add_boundary(checkpoints, pre_tokens)
     for message in kept:
@@ -53,16 +53,14 @@ def render(transcript: Transcript, messages: Sequence[Message], *, pre_tokens: i
     return "".join(write_json(row) + "\n" for row in file.written)
 
 
-def _template(transcript: Transcript, kept: Sequence[Message]) -> dict[str, Any]:
+def _template(transcript: Transcript, kept: Sequence[Message]) -> tuple[Row, str]:
     """What every row of a session has in common, and the time, from the last kept row."""
     for message in reversed(kept):
         rows = transcript.rows.get(message.id)
         if rows:
             common = {k: rows[-1][k] for k in COMMON if k in rows[-1]}
-            common = {**_DEFAULTS, **common}
-            return {**common, "timestamp": rows[-1].get("timestamp") or _moment(message)}
-    time = _moment(kept[-1]) if kept else "1970-01-01T00:00:00.000Z"
-    return {**_DEFAULTS, "timestamp": time}
+            return {**_DEFAULTS, **common}, rows[-1].get("timestamp") or _moment(message)
+    return _DEFAULTS, _moment(kept[-1]) if kept else "1970-01-01T00:00:00.000Z"
 
 
 def _moment(message: Message) -> str:
@@ -74,23 +72,23 @@ class _File:
     """The rows written so far, each the child of the one before."""
 
     transcript: Transcript
-    template: dict[str, Any]
+    template: Row
+    time: str
     written: list[dict[str, Any]] = field(default_factory=list)
     uuids: set[str] = field(default_factory=set)
 
     def add_boundary(self, checkpoints: Sequence[Message], pre_tokens: int) -> None:
         """The boundary row and its summary row."""
-        template = {k: v for k, v in self.template.items() if k != "timestamp"}
         text = "\n\n".join(m.text for m in checkpoints)
         boundary = {
             "parentUuid": None,
             "logicalParentUuid": self.transcript.container.fields.get("last_uuid"),
-            **template,
+            **self.template,
             "type": "system",
             "subtype": "compact_boundary",
             "content": "Conversation compacted",
             "isMeta": False,
-            "timestamp": self.template["timestamp"],
+            "timestamp": self.time,
             "uuid": self._new_uuid("boundary", text),
             "level": "info",
             "compactMetadata": {"trigger": "manual", "preTokens": pre_tokens},
@@ -103,13 +101,13 @@ class _File:
         self._append(
             {
                 "parentUuid": boundary["uuid"],
-                **template,
+                **self.template,
                 "type": "user",
                 "message": {"role": "user", "content": text},
                 "isVisibleInTranscriptOnly": True,
                 "isCompactSummary": True,
                 "uuid": self._new_uuid("summary", text),
-                "timestamp": self.template["timestamp"],
+                "timestamp": self.time,
             }
         )
 
@@ -130,7 +128,7 @@ class _File:
         wire = _WRITER.render([message])[0]
         row = {
             "parentUuid": self.written[-1]["uuid"] if self.written else None,
-            **{k: v for k, v in self.template.items() if k != "timestamp"},
+            **self.template,
             "type": "assistant" if message.role == "assistant" else "user",
             "message": wire,
             "uuid": self._new_uuid("row", write_json(wire)),

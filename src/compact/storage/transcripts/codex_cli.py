@@ -23,13 +23,7 @@ from compact.core.formats.responses import Responses
 from compact.core.messages import MessageMetadata
 from compact.errors import InvalidTranscript
 from compact.storage.transcripts.documents import Document
-from compact.storage.transcripts.transcript import (
-    NO_BOUNDARY,
-    Collected,
-    Row,
-    Transcript,
-    time_of,
-)
+from compact.storage.transcripts.transcript import NO_BOUNDARY, Collected, Row, Transcript, time_of
 
 NAME = "codex_cli"
 _TYPES = ("session_meta", "turn_context", "response_item", "event_msg", "compacted")

@@ -22,14 +22,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from compact.core.messages import (
-    MessageMetadata,
-    Part,
-    Text,
-    Thinking,
-    ToolCall,
-    ToolResult,
-)
+from compact.core.messages import MessageMetadata, Part, Text, Thinking, ToolCall, ToolResult
 from compact.errors import InvalidTranscript
 from compact.storage.transcripts.documents import Document, PlainText
 from compact.storage.transcripts.transcript import Collected, Transcript
