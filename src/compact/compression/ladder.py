@@ -23,7 +23,7 @@ Reads from the end of the log and stops at the cut: costs follow the window.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice, takewhile
 
@@ -127,16 +127,10 @@ class Ladder:
         """Tokens of half of a person's newest messages, which come before what is marked; of no
         more than these may take.
         """
-        _, tokens = self._newest(self._persons(layout), KEEP_STEPS[1], layout)
+        count = max(1, round(self._policy.keep_user_messages * KEEP_STEPS[1]))
+        newest = [p for p in islice(self._persons(layout), count) if p not in layout.held]
+        tokens = sum(map(self._history.tokens, newest))
         return tokens if tokens <= most else 0
-
-    def _newest(self, persons: Iterable[int], step: float, layout: Layout) -> tuple[list[int], int]:
-        """Of these messages those that are not held yet, within this share of as many as the policy
-        names; their tokens.
-        """
-        count = max(1, round(self._policy.keep_user_messages * step))
-        newest = [p for p in islice(persons, count) if p not in layout.held]
-        return newest, sum(map(self._history.tokens, newest))
 
     def _last_words(self, layout: Layout, room: int) -> int:
         """Tokens of the newest group where it is words alone, and no more than a share of the
@@ -235,7 +229,10 @@ class Ladder:
         free = max(0, above - self.unseen(layout))
         for step, share, spare in zip(KEEP_STEPS, WORDS_SHARES, (0, self._spare), strict=False):
             rest = max(above - int(share * free), LEAST_CHECKPOINT)
-            chosen, tokens = self._newest(self._persons(layout), step, layout)
+            count = max(1, round(self._policy.keep_user_messages * step))
+            newest = islice(self._persons(layout), count)
+            chosen = [p for p in newest if p not in layout.held]
+            tokens = sum(map(self._history.tokens, chosen))
             more = max(0, tokens + rest - above)
             if tokens <= most and more <= spare:
                 layout.limit += more
@@ -299,8 +296,9 @@ class Ladder:
     def _hold_newest(self, layout: Layout, newest: Sequence[int], budget: int) -> int:
         """Keep as many of a person's newest messages as one of the steps allows; the tokens."""
         for step in KEEP_STEPS:
-            chosen, tokens = self._newest(newest, step, layout)
-            if tokens <= budget:
+            count = max(1, round(self._policy.keep_user_messages * step))
+            chosen = [p for p in newest[:count] if p not in layout.held]
+            if sum(map(self._history.tokens, chosen)) <= budget:
                 return sum(self._hold(layout, position, "words") for position in chosen)
         return 0
 
