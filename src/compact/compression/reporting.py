@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any
 
 from compact.compression import shorten
-from compact.compression.layout import Layout
+from compact.compression.layout import Form, Layout
 from compact.compression.standing import record_in
 from compact.compression.values import Budget, Selection
 from compact.core.checkpoints import Checkpoint
@@ -16,7 +16,7 @@ from compact.core.groups import groups_of
 from compact.core.history import History
 from compact.core.messages import Message
 from compact.core.partition import partition, turns
-from compact.core.plan import Fate, Plan, Reason, Rung
+from compact.core.plan import Fate, Plan, Reason, Rung, RungName
 
 MOST_NAMED = 10
 """Positions that one line of a plan names."""
@@ -128,7 +128,8 @@ def _reasons(selection: Selection) -> dict[int, tuple[Reason, int]]:
 
 
 def _rungs(selection: Selection, context: ActiveContext) -> Iterator[Rung]:
-    yield from _shortened(selection, "masked")
+    why = "tool output that is not among the newest became stubs"
+    yield from _shortened(selection, "masked", "mask", why)
     live = selection.standing.live
     yield from _aged(context, live)
     known = {c.id for c in live}
@@ -140,7 +141,8 @@ def _rungs(selection: Selection, context: ActiveContext) -> Iterator[Rung]:
     yield from _recorded(selection, context)
     for why, messages in (*_not_held(selection), *_fewer(selection)):
         yield Rung(name="lower keep counts", why=why, messages=messages, freed=None)
-    yield from _shortened(selection, "clipped")
+    why = "an oversized group kept of its head and tail what there was room for"
+    yield from _shortened(selection, "clipped", "clip", why)
 
 
 def _aged(context: ActiveContext, live: Sequence[Checkpoint]) -> Iterator[Rung]:
@@ -161,15 +163,12 @@ def _aged(context: ActiveContext, live: Sequence[Checkpoint]) -> Iterator[Rung]:
         )
 
 
-def _shortened(selection: Selection, form: str) -> Iterator[Rung]:
+def _shortened(selection: Selection, form: Form, name: RungName, why: str) -> Iterator[Rung]:
     pieces = [p for p in selection.layout.pieces() if p.form == form]
     if pieces:
-        masked = form == "masked"
         yield Rung(
-            name="mask" if masked else "clip",
-            why="tool output that is not among the newest became stubs"
-            if masked
-            else "an oversized group kept of its head and tail what there was room for",
+            name=name,
+            why=why,
             messages=sum(len(p.messages) for p in pieces),
             freed=sum(p.whole - p.tokens for p in pieces),
         )

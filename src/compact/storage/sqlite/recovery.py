@@ -4,8 +4,8 @@ missing is marked, and hashes and sums are made anew.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 
 import apsw
 
@@ -199,12 +199,35 @@ def settle(db: apsw.Connection, saved: Salvage) -> list[SavedBranch]:
         SELECT b.key, b.id, p.id, b.fork, b.fork_hash, s.id, b.created_at FROM branches b
         JOIN sessions s ON s.key = b.session LEFT JOIN branches p ON p.key = b.parent ORDER BY b.key
     """
-    return [
-        _Branch(db, row, saved.most).settled(
-            _least_lengths(db, saved.hints, row[0]), has_end=saved.knows_end_of(row[0])
-        )
-        for row in query(db, sql)
-    ]
+    return [_settled(db, row, saved) for row in query(db, sql)]
+
+
+def _settled(db: apsw.Connection, row: Row, saved: Salvage) -> SavedBranch:
+    key, name, parent, fork, link, session, created_at = row
+    tokens, now = checking.before_fork(db, text_or_none(parent), fork) or (0, chain.START)
+    sql = "UPDATE branches SET fork_tokens = ?, fork_hash = ?, indexed = fork WHERE key = ?"
+    db.execute(sql, (tokens, now, key))
+    branch = _Branch(db, Tail(key, fork, tokens, now), time_of(created_at))
+    low, most = key << BITS, fork + saved.most
+    db.execute("DELETE FROM messages WHERE key >= ? AND key < ?", (low, low | fork))
+    before = {link} if link or not fork else set()  # empty where the chain at the fork is lost
+    for each in checking.linked_messages(db, key, fork, before):
+        entry = _entry(each.row)
+        db.execute("DELETE FROM messages WHERE key = ?", (low | each.position,))
+        if entry is not None and each.position < most:
+            branch.fill(each.position)
+            branch.take(each, entry)
+    least = _least_lengths(db, saved.hints, key)
+    branch.fill(max((each for each in least if each <= most), default=0))
+    return SavedBranch(
+        session_id=text_of(session),
+        branch_id=text_of(name),
+        saved=branch.end.position - fork - len(branch.missing),
+        lost=len(branch.missing) if saved.knows_end_of(key) else None,
+        missing=tuple(branch.missing),
+        altered=tuple(branch.altered),
+        unproven=tuple(branch.unproven),
+    )
 
 
 def _least_lengths(db: apsw.Connection, hints: Hints, branch: int) -> list[int]:
@@ -212,79 +235,49 @@ def _least_lengths(db: apsw.Connection, hints: Hints, branch: int) -> list[int]:
     sql = """
         SELECT at FROM moves WHERE branch = ?1
         UNION SELECT fork FROM branches WHERE parent = ?1
-        UNION SELECT indexed FROM branches WHERE key = ?1
     """
     return [*(row[0] for row in query(db, sql, (branch,))), *hints.lengths.get(branch, ())]
 
 
+@dataclass(slots=True)
 class _Branch:
     """A branch on its way to be whole again."""
 
-    def __init__(self, db: apsw.Connection, row: Row, most: int) -> None:
-        key, name, parent, fork, link, session, created_at = row
-        self._db, self._fork, self._most = db, fork, fork + most
-        self._name, self._session = text_of(name), text_of(session)
-        self._before: set[bytes] = {link} if link or not fork else set()
-        """What the chain was at the fork; empty where that is lost."""
-        tokens, now = checking.before_fork(db, text_or_none(parent), fork) or (0, chain.START)
-        self._end = Tail(key, fork, tokens, now)
-        self._at = time_of(created_at)
-        self._missing: list[int] = []
-        self._altered: list[int] = []
-        self._unproven: list[int] = []
-        db.execute(
-            "UPDATE branches SET fork_tokens = ?, fork_hash = ?, indexed = fork WHERE key = ?",
-            (tokens, now, key),
-        )
+    db: apsw.Connection
+    end: Tail
+    at: datetime
+    """The time of the last message that is left."""
+    missing: list[int] = field(default_factory=list)
+    altered: list[int] = field(default_factory=list)
+    unproven: list[int] = field(default_factory=list)
 
-    def settled(self, least: Sequence[int], *, has_end: bool) -> SavedBranch:
-        key = self._end.key
-        low = key << BITS
-        self._db.execute("DELETE FROM messages WHERE key >= ? AND key < ?", (low, low | self._fork))
-        for each in checking.linked_messages(self._db, key, self._fork, self._before):
-            entry = _entry(each.row)
-            self._db.execute("DELETE FROM messages WHERE key = ?", (low | each.position,))
-            if entry is not None and each.position < self._most:
-                self._fill(each.position)
-                self._take(each, entry)
-        self._fill(max((each for each in least if each <= self._most), default=0))
-        return SavedBranch(
-            session_id=self._session,
-            branch_id=self._name,
-            saved=self._end.position - self._fork - len(self._missing),
-            lost=len(self._missing) if has_end else None,
-            missing=tuple(self._missing),
-            altered=tuple(self._altered),
-            unproven=tuple(self._unproven),
-        )
-
-    def _fill(self, stop: int) -> None:
+    def fill(self, stop: int) -> None:
         """Put placeholders where messages are missing."""
-        for position in range(self._end.position, stop):
-            self._missing.append(position)
+        for position in range(self.end.position, stop):
+            self.missing.append(position)
             message = Message(
                 role="assistant",
                 content=LOST,
                 id=f"m{position}",
-                timestamp=self._at,
+                timestamp=self.at,
                 metadata=MessageMetadata(source="injected"),
             )
             self._write(Entry(message))
 
-    def _take(self, found: checking.Linked, entry: Entry) -> None:
+    def take(self, found: checking.Linked, entry: Entry) -> None:
         """Go on with a message that is left."""
-        self._at = entry.message.timestamp
+        self.at = entry.message.timestamp
         if not found.is_proven:
-            self._unproven.append(found.position)
+            self.unproven.append(found.position)
         if found.is_altered:
-            self._altered.append(found.position)
+            self.altered.append(found.position)
             old = entry.message.metadata
             metadata = old.model_copy(update={"tags": (*old.tags, "damaged")})
             entry = entry._replace(message=entry.message.model_copy(update={"metadata": metadata}))
         self._write(entry)
 
     def _write(self, entry: Entry) -> None:
-        self._end = messages.go_on(self._db, self._end, [entry])
+        self.end = messages.go_on(self.db, self.end, [entry])
 
 
 def _entry(row: Row) -> Entry | None:
