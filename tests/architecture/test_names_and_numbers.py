@@ -17,11 +17,11 @@ from bench.structure import classes, modules, numbers, patterns
 ROOMS: dict[str, tuple[int, int, int]] = {
     ".": (0, 6, 0),
     "apps": (8, 27, 0),
-    "compression": (52, 206, 0),
+    "compression": (51, 206, 0),
     "core": (203, 120, 0),
     "managers": (1, 41, 0),
     "providers": (15, 12, 0),
-    "storage": (16, 15, 0),
+    "storage": (16, 13, 0),
     "telemetry": (0, 2, 0),
     "testing": (0, 0, 0),
 }
