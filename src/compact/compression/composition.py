@@ -18,10 +18,12 @@ from compact.compression.extraction.turns import Turn
 from compact.compression.extraction.work import Attempt
 from compact.compression.listing import Listing
 from compact.compression.page import HEADING_TOKENS, LINE_TOKENS, Page, Row
+from compact.compression.seen import NOTHING, Seen
 from compact.core import anchors
+from compact.core.anchors import NameUse
 from compact.core.cached import cached_property
 from compact.core.instructions import Instruction
-from compact.core.messages import Message, short_id
+from compact.core.messages import short_id
 from compact.core.modes import emphasis_of
 from compact.core.outline import (
     DECISIONS,
@@ -88,11 +90,11 @@ class Composer:
 
     notes: Notes
     counter: TokenCounter
-    seen: str = ""
+    seen: Seen = NOTHING
     """What the reader sees beside it."""
     mode: str = "assistant"
-    shortened: Sequence[Message] = ()
-    """The originals of what the reader sees shortened: what it lost may be worth naming."""
+    shortened: Iterable[NameUse] = ()
+    """The uses of names in what the reader sees shortened: what it lost may be worth naming."""
     strategy: str = "task_state"
 
     @cached_property

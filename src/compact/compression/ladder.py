@@ -28,10 +28,11 @@ from dataclasses import replace
 from itertools import islice, takewhile
 
 from compact.compression import shorten
+from compact.compression.forms import GroupForms, Shape, forms_of, masked, may_shorten, whole
 from compact.compression.layout import Layout, Piece
 from compact.core.boundaries import may_cut_before
 from compact.core.budget import even_share
-from compact.core.groups import Group, group_at, groups_from_end
+from compact.core.groups import Group, group_at
 from compact.core.history import History
 from compact.core.messages import SYSTEM_ROLES, Message
 from compact.core.partition import recent_from
@@ -87,6 +88,7 @@ class Ladder:
         self._history = history
         self._policy = policy
         self._counter = history.counter
+        self._forms = forms_of(history)
         self._turn = 0
         """Where the newest turn starts. Its reasoning stays: a provider wants it with its calls."""
         self._spare = 0
@@ -191,8 +193,7 @@ class Ladder:
         """Keep a message word for word, with whatever cannot be parted from it; the tokens that
         took.
         """
-        group = self._inseparable(position)
-        piece = self._piece(group, layout)
+        piece = self._piece(self._forms.of(self._inseparable(position)), layout)
         if not piece.positions:
             return 0
         piece.why, piece.held = why, position
@@ -313,7 +314,7 @@ class Ladder:
         within = (*layout.spared, *range(max(layout.since, end - MOST_LOOKED_AT), end))
         marked = [p for p in within if self._history.is_important(p)]
         for position in sorted(marked, key=lambda p: (-self._history.importance(p), -p)):
-            piece = self._piece(self._inseparable(position), layout)
+            piece = self._piece(self._forms.of(self._inseparable(position)), layout)
             if position not in layout.held and piece.tokens <= left:
                 left -= self._hold(layout, position, "important")
         layout.marked = [position for position in marked if position not in layout.held]
@@ -364,34 +365,28 @@ class Ladder:
 
     def _pieces(self, layout: Layout, stop: int | None = None) -> Iterator[Piece]:
         """The groups before `stop` from the end, word for word, without what is held."""
-        return (self._piece(group, layout) for group in groups_from_end(self._history, stop))
+        return (self._piece(forms, layout) for forms in self._forms.from_end(stop))
 
-    def _piece(self, group: Group, layout: Layout) -> Piece:
+    def _piece(self, forms: GroupForms, layout: Layout) -> Piece:
         """What of a group is not held yet, word for word."""
-        history = self._history
+        group, history = forms.group, self._history
         positions = tuple(i for i in group if i not in layout.held)
-        messages = [history.shown(i) for i in positions]
-        shown = messages if _is_plain(messages) else shorten.closed(messages)
-        if shown == messages:
-            tokens = sum(map(history.tokens, positions))
-        else:
-            tokens = sum(map(self._counter.message, shown))
-        pairs = sum(len(m.tool_results) for m in shown)
-        return Piece(positions, group.start, shown, tokens, tokens, pairs)
+        if len(positions) == group.stop - group.start:
+            shape = forms.whole
+            return Piece(positions, group.start, shape, shape, forms.pairs, forms=forms)
+        shape = whole(history, positions, [history.shown(i) for i in positions])
+        pairs = sum(len(m.tool_results) for m in shape.messages)
+        return Piece(positions, group.start, shape, shape, pairs)
 
     def _mask(self, piece: Piece) -> None:
         """Show tool output as stubs."""
-        calls = {call.id: call for m in piece.messages for call in m.tool_calls}
-        known, reasoning = self._history.masked, piece.start > self._turn
-        shorter = [
-            shorten.masked(m, calls, self._counter, known=known, reasoning=reasoning)
-            if _may_shorten(m, piece)
-            else m
-            for m in piece.messages
-        ]
-        tokens = sum(map(self._counter.message, shorter))
-        if tokens < piece.tokens:
-            piece.show(shorter, tokens, "masked")
+        reasoning = piece.start > self._turn
+        if piece.forms is not None and piece.spared is None and piece.form == "verbatim":
+            shape = piece.forms.masked(reasoning=reasoning)
+        else:
+            shape = masked(self._history, piece.shape, reasoning=reasoning, spared=piece.spared)
+        if shape.tokens < piece.tokens:
+            piece.show(shape, "masked")
 
     def _clip(self, piece: Piece, room: int) -> bool:
         """Drop reasoning, then shorten the longest texts until the group fits; whether it did."""
@@ -401,7 +396,7 @@ class Ladder:
         messages = list(piece.messages)
         if not reasoning:
             messages = list(map(shorten.without_reasoning, messages))
-        chosen = [i for i, m in enumerate(piece.messages) if _may_shorten(m, piece)]
+        chosen = [i for i, m in enumerate(piece.messages) if may_shorten(m, piece.spared)]
         sizes = [self._counter.message(m) for m in messages]
         excess = sum(sizes) - room
         results = [i for i in chosen if messages[i].tool_results]
@@ -413,7 +408,7 @@ class Ladder:
         excess = sum(sizes) - room
         for _ in range(2 * len(messages)):
             if excess <= 0:
-                piece.show(messages, sum(sizes), "clipped")
+                piece.show(Shape(messages, sum(sizes)), "clipped")
                 return True
             longest = max(
                 chosen, key=lambda i: _worth_clipping(messages[i], sizes[i]), default=None
@@ -441,8 +436,8 @@ class Ladder:
         most = layout.tokens + room
         short = [p for p in (*layout.tail, *layout.beside()) if p.form != "verbatim"]
         for piece in short:
-            if layout.tokens + piece.whole - piece.tokens <= most:
-                layout.reshape(piece, self._verbatim(piece), piece.whole, "verbatim")
+            if layout.tokens + piece.whole.tokens - piece.tokens <= most:
+                layout.reshape(piece, piece.whole, "verbatim")
         for piece in short if clip else [p for p in layout.tail[:1] if p in short]:
             if most - layout.tokens < FILL_LEAST:
                 break
@@ -452,12 +447,9 @@ class Ladder:
 
     def _clip_again(self, layout: Layout, piece: Piece, room: int) -> None:
         """Show more of a shortened piece: the original clipped to what it has and the room."""
-        other = replace(piece, messages=self._verbatim(piece), tokens=piece.whole, form="verbatim")
+        other = replace(piece, shape=piece.whole, form="verbatim")
         if self._clip(other, piece.tokens + room) and other.tokens >= piece.tokens:
-            layout.reshape(piece, other.messages, other.tokens, "clipped")
-
-    def _verbatim(self, piece: Piece) -> list[Message]:
-        return shorten.closed([self._history.shown(i) for i in piece.positions])
+            layout.reshape(piece, other.shape, "clipped")
 
     def extend(self, layout: Layout, room: int) -> int:
         """Take groups at the cut into the view while they fit, the last one clipped; step over what
@@ -476,21 +468,6 @@ class Ladder:
                 else:
                     layout.hold(piece)
         return room
-
-
-def _is_plain(messages: Sequence[Message]) -> bool:
-    """Whether no message has parts: nothing could be open or orphaned."""
-    return all(isinstance(m.content, str) for m in messages)
-
-
-def _may_shorten(message: Message, piece: Piece) -> bool:
-    """Whether the message may be shortened: not a checkpoint, whose digest would no longer match,
-    and not what is spared and holds nothing else than results.
-    """
-    spared = piece.spared
-    if spared is not None and message.id == spared.id and not spared.text:
-        return False  # also where it is text by now, since its call is not in view
-    return message.role != "user" or speaker_of(message) != "checkpoint"
 
 
 def _worth_clipping(message: Message, tokens: int) -> int:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from compact.compression.extraction.notes import names_used
+from compact.compression.forms import GroupForms, Shape
+from compact.core.anchors import Ledger, NameUse
+from compact.core.history import History
 from compact.core.messages import Message
 from compact.core.plan import Reason
 
@@ -19,10 +24,10 @@ class Piece:
     """Where they stand in the history; the group's other messages are in a piece of their own."""
     start: int
     """Where the group starts."""
-    messages: list[Message]
-    tokens: int
-    whole: int
-    """Tokens of the messages word for word."""
+    shape: Shape
+    """How they are shown."""
+    whole: Shape
+    """The messages word for word."""
     pairs: int = 0
     """Tool results among them."""
     form: Form = "verbatim"
@@ -32,10 +37,28 @@ class Piece:
     """Why it is in view."""
     held: int | None = None
     """The position that it is held for; the others cannot be parted from it."""
+    forms: GroupForms | None = None
+    """What is known of it where it is the whole group."""
 
-    def show(self, messages: list[Message], tokens: int, form: Form) -> None:
+    @property
+    def messages(self) -> Sequence[Message]:
+        """The messages as they are shown."""
+        return self.shape.messages
+
+    @property
+    def tokens(self) -> int:
+        """Their tokens."""
+        return self.shape.tokens
+
+    def uses(self, history: History, ledger: Ledger) -> Sequence[NameUse]:
+        """The uses of names in its originals."""
+        if self.forms is not None:
+            return self.forms.uses(ledger)
+        return names_used(map(history.redacted, self.positions), ledger)
+
+    def show(self, shape: Shape, form: Form) -> None:
         """Take another form."""
-        self.messages, self.tokens, self.form = messages, tokens, form
+        self.shape, self.form = shape, form
 
 
 @dataclass(slots=True)
@@ -80,19 +103,19 @@ class Layout:
         self.tokens += piece.tokens
         self.cut = piece.start
 
-    def reshape(self, piece: Piece, messages: list[Message], tokens: int, form: Form) -> None:
+    def reshape(self, piece: Piece, shape: Shape, form: Form) -> None:
         """Give a piece in view another form."""
-        self.tokens += tokens - piece.tokens
-        piece.show(messages, tokens, form)
+        self.tokens += shape.tokens - piece.tokens
+        piece.show(shape, form)
 
     def pieces(self) -> list[Piece]:
         """Everything in view, in the order of the log."""
         rows = [p for p in (*self.beside(), *self.tail) if p.positions]
         return sorted(rows, key=lambda piece: piece.positions[0])
 
-    def shortened(self) -> list[int]:
-        """Positions of what is in view masked or clipped, in the order of the log."""
-        return [i for p in self.pieces() if p.form != "verbatim" for i in p.positions]
+    def shortened(self) -> list[Piece]:
+        """What is in view masked or clipped, in the order of the log."""
+        return [piece for piece in self.pieces() if piece.form != "verbatim"]
 
     def beside(self) -> list[Piece]:
         """What is held beside the tail, each piece once."""

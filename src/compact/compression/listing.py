@@ -10,13 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from compact.compression.extraction.notes import Notes, note_all
+from compact.compression.extraction.notes import Notes
 from compact.compression.page import HEADING_TOKENS, Page, Row
-from compact.core import anchors
-from compact.core.anchors import Ledger
+from compact.compression.seen import Seen, names_in
+from compact.core.anchors import NameUse, weights_at_once
 from compact.core.cached import cached_property
 from compact.core.commands import as_told
-from compact.core.messages import Message
 from compact.core.outline import COMMANDS, FILES, NAMES, OUTLINE, Emphasis
 from compact.core.tokens import TokenCounter
 
@@ -47,11 +46,11 @@ class Listing:
 
     notes: Notes
     counter: TokenCounter
-    seen: str
+    seen: Seen
     """What the reader sees beside the page."""
     emphasis: Emphasis
-    shortened: Sequence[Message]
-    """The originals of what the reader sees shortened: what it lost may be worth naming."""
+    shortened: Iterable[NameUse]
+    """The uses of names in what the reader sees shortened: what it lost may be worth naming."""
 
     def put(self, page: Page, room: int) -> None:
         """Put files, commands and names that stand nowhere else in view into a page, as many as
@@ -59,7 +58,7 @@ class Listing:
         """
         left = 0 if self.notes.is_plain_talk else min(room, page.left)
         told = page.text()
-        known = self._seen_names | _names_in(told)
+        known = self.seen.names | names_in(told)
         floor = page.left - int(self._most(COMMANDS) * left)
         untold = [command for command in self._commands if command not in told]
         for order, command in enumerate(untold[:MOST_COMMANDS]):
@@ -85,11 +84,6 @@ class Listing:
     def _most(self, title: str) -> float:
         """The largest share of the lists' room that one of them may take."""
         return _MOST[title] * self.emphasis.of(title)
-
-    @cached_property
-    def _seen_names(self) -> set[str]:
-        """The names that the reader sees beside the page."""
-        return _names_in(self.seen)
 
     @cached_property
     def _files(self) -> tuple[str, dict[str, int], dict[str, int], dict[str, str]]:
@@ -135,16 +129,13 @@ class Listing:
 
     @cached_property
     def _likeliest(self) -> list[str]:
-        """Names by their weight for their room, those of messages that are shown shortened among
-        them; the emphasis says which kinds weigh more.
+        """Names that the reader does not see, by their weight for their room, those of messages
+        that are shown shortened among them; the emphasis says which kinds weigh more.
         """
-        rows = {text: (use, weight) for text, use, weight in self.notes.ranked()}
-        if self.shortened:
-            extra = Ledger(self.notes.ledger)
-            note_all(extra, self.shortened, self.notes.position)
-            for text, use, weight in extra.ranked(self.notes.position):
-                known = rows.get(text, (use, 0.0))
-                rows[text] = (known[0], known[1] + weight)
+        rows = {text: (use.kind, weight) for text, use, weight in self.notes.ranked()}
+        for text, (kind, weight) in weights_at_once(self.shortened).items():
+            known = rows.get(text, (kind, 0.0))
+            rows[text] = (known[0], known[1] + weight)
 
         turns = self.notes.turns.rows
         touched = turns[-1].touched if turns else {}
@@ -153,11 +144,12 @@ class Listing:
         count, kinds = self.counter.text, self.emphasis.anchors
 
         def value(text: str) -> tuple[float, str]:
-            use, weight = rows[text]
-            weight *= kinds.get(use.kind, 1.0) * (AT_HAND if text in now else 1.0)
+            kind, weight = rows[text]
+            weight *= kinds.get(kind, 1.0) * (AT_HAND if text in now else 1.0)
             return -weight / (count(" " + text) + 1) ** THRIFT, text
 
-        return sorted(rows, key=value)
+        seen = self.seen.names
+        return sorted([text for text in rows if text not in seen], key=value)
 
     @cached_property
     def _commands(self) -> list[str]:
@@ -171,12 +163,6 @@ class Listing:
                 worth[said] = worth.get(said, 0.0) + sum(runs)
         rows = sorted(worth, key=lambda command: -worth[command])
         return [command for command in rows if len(command) < LONGEST_COMMAND]
-
-
-def _names_in(text: str) -> set[str]:
-    """The names in a text, of paths their last parts, too."""
-    names = anchors.texts_of(anchors.find_all(text))
-    return names | {path.rsplit("/", 1)[1] for path in names if "/" in path}
 
 
 def _beside(

@@ -12,13 +12,14 @@ from typing import Any, TypeVar
 from compact.compression.aging import LEAST_CAP, Rewrite
 from compact.compression.composition import REFERENCE_TOKENS, Composer
 from compact.compression.layout import Layout
+from compact.compression.seen import InView, Seen, Visible
 from compact.compression.standing import Standing
 from compact.compression.values import Selection, Task
 from compact.core.checkpoints import Checkpoint, Level, SummaryRequest
 from compact.core.history import History
 from compact.core.levels import LEAST, LEVELS, level_at, older
 from compact.core.message_redaction import redact_message, redact_text
-from compact.core.messages import Message, visible_texts
+from compact.core.messages import Message
 from compact.core.modes import emphasis_of
 from compact.core.outline import Emphasis
 from compact.core.policy import CompactPolicy
@@ -74,16 +75,22 @@ def counted(history: History, positions: Sequence[int]) -> int:
 def composer_of(selection: Selection) -> Composer:
     """What composes the record for what is in view."""
     assert selection.notes is not None, "a summary is asked for"
-    own = selection.history.own
-    stays = [s.message(own) for s in selection.ageing.steps if isinstance(s, Checkpoint)]
+    history, ledger, layout = selection.history, selection.notes.ledger, selection.layout
+    pieces = layout.pieces()
     return Composer(
         selection.notes,
-        selection.history.counter,
-        "\n".join(visible_texts([*stays, *in_view(selection)])),
+        history.counter,
+        Seen([Visible.of(_staying(selection)), *(piece.shape.visible for piece in pieces)]),
         selection.policy.mode,
-        tuple(map(selection.history.redacted, selection.layout.shortened())),
+        [x for p in pieces if p.form != "verbatim" for x in p.uses(history, ledger)],
         selection.policy.strategy,
     )
+
+
+def _staying(selection: Selection) -> list[Message]:
+    """The checkpoints that stay as they are."""
+    own = selection.history.own
+    return [s.message(own) for s in selection.ageing.steps if isinstance(s, Checkpoint)]
 
 
 def parts_of(
@@ -179,16 +186,17 @@ def _request(
     reach: tuple[int, int],
 ) -> SummaryRequest:
     layout, history = selection.layout, selection.history
-    stays = [s.message(history.own) for s in selection.ageing.steps if isinstance(s, Checkpoint)]
-    return SummaryRequest(
+    stays = [redact_message(m, history.secrets) for m in _staying(selection)]
+    shortened = (i for piece in layout.shortened() for i in piece.positions)
+    return SummaryRequest.model_construct(
         # first: what it gives away is known
-        kept=[*(redact_message(m, history.secrets) for m in stays), *_redacted_view(selection)],
+        kept=_redacted_view(selection, stays),
         messages=[history.redacted(i) for i in read],
         record=record,
         notes=selection.notes,
         reach=reach,
         answers=_answers(layout, history),
-        shortened=[history.redacted(i) for i in layout.shortened()],
+        shortened=[history.redacted(i) for i in shortened],
         max_tokens=max(1, _asked_of_model(selection, cap)),
         stand_in_tokens=max(1, cap),
         level=level,
@@ -269,7 +277,7 @@ def _rewrite(selection: Selection, rewrite: Rewrite, more: Sequence[int]) -> Tas
     notes = selection.notes
     if notes is not None and notes.turns.detailed_from > first:
         notes = None  # it has forgotten too much of them: they are read again
-    request = SummaryRequest(
+    request = SummaryRequest.model_construct(
         kept=kept,
         messages=messages,
         notes=notes,
@@ -301,16 +309,9 @@ def _heading_tokens(selection: Selection) -> int:
     return 40 + reference + selection.history.counter.framing.per_message + SLACK
 
 
-def _redacted_view(selection: Selection) -> list[Message]:
-    """What is in view without secrets, as it may be told of."""
-    history = selection.history
-    as_said = {id(history[i]): i for piece in selection.layout.pieces() for i in piece.positions}
-    return [
-        history.redacted(as_said[id(m)]) if id(m) in as_said else redact_message(m, history.secrets)
-        for m in in_view(selection)
-    ]
-
-
-def in_view(selection: Selection) -> list[Message]:
-    """The messages in view, in the order of the log; no checkpoint among them."""
-    return [m for piece in selection.layout.pieces() for m in piece.messages]
+def _redacted_view(selection: Selection, before: Sequence[Message] = ()) -> InView:
+    """These messages and behind them what is in view, without secrets, as it may be told of."""
+    history, pieces = selection.history, selection.layout.pieces()
+    shapes = [piece.shape.told(history, piece.positions) for piece in pieces]
+    rows = ((shape.messages, shape.visible) for shape in shapes)
+    return InView([(before, Visible.of(before)), *rows])

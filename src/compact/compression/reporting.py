@@ -170,7 +170,7 @@ def _shortened(selection: Selection, form: Form, name: RungName, why: str) -> It
             name=name,
             why=why,
             messages=sum(len(p.messages) for p in pieces),
-            freed=sum(p.whole - p.tokens for p in pieces),
+            freed=sum(p.whole.tokens - p.tokens for p in pieces),
         )
 
 

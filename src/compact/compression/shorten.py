@@ -47,16 +47,11 @@ NO_RESULT = (
 )
 
 
-Masks = dict[int, tuple[Message, Message]]
-"""Originals and their masked forms, by the identity of the original: made once a session."""
-
-
 def masked(
     message: Message,
     calls: Mapping[str, ToolCall],
     counter: TokenCounter,
     *,
-    known: Masks,
     reasoning: bool = False,
 ) -> Message:
     """The message with its long tool output as stubs, long call arguments clipped, and without
@@ -66,17 +61,6 @@ def masked(
     """
     if isinstance(message.content, str):
         return message
-    if reasoning:
-        return _masked(message, calls, counter, reasoning=True)
-    found = known.get(id(message))
-    if found is None:
-        found = known[id(message)] = (message, _masked(message, calls, counter, reasoning=False))
-    return found[1]
-
-
-def _masked(
-    message: Message, calls: Mapping[str, ToolCall], counter: TokenCounter, *, reasoning: bool
-) -> Message:
     names = {call_id: call.name for call_id, call in calls.items()}
     said = {words.call_id for words in words_within(message, names)}
     parts: list[Part | None] = [

@@ -126,6 +126,14 @@ class Anchor(NamedTuple):
     kind: AnchorKind
 
 
+class NameUse(NamedTuple):
+    """One use of an anchor: what it adds to the anchor's weight."""
+
+    text: str
+    kind: AnchorKind
+    gain: float
+
+
 def find(text: str) -> Counter[Anchor]:
     """The anchors of a text and how often each occurs; of a very long text, only of its both
     ends.
@@ -280,11 +288,10 @@ class Ledger:
     e^(−age / FADE))`, the age in messages, times `KIND_WEIGHT`.
     """
 
-    def __init__(self, beside: Ledger | None = None) -> None:
+    def __init__(self) -> None:
         self.uses: dict[str, Use] = {}
-        self._found: dict[str, Counter[Anchor]] = beside._found if beside else {}
-        """What the newest results hold: it is asked again where they are shown shortened, by a
-        ledger that is made beside this one."""
+        self._found: dict[str, Counter[Anchor]] = {}
+        """What the newest results hold: it is asked again where they are shown shortened."""
 
     def edited(self, text: str) -> None:
         """Note that a file was written to, under the name it was given by."""
@@ -294,20 +301,22 @@ class Ledger:
 
     def note(self, text: str, origin: Origin, position: int) -> Counter[Anchor]:
         """Note the anchors of a text of the message at `position`, and return them."""
-        weight = ORIGIN_WEIGHT[origin]
-        prose = origin in ("person", "assistant")
-        found = self._found_in_result(text) if origin == "result" else find(text)
-        for anchor, times in found.items():
-            if prose and anchor.kind == "pair" and f"`{anchor.text}" not in text:
-                continue
-            use = self.uses.get(anchor.text)
+        found = self._found_in(text, origin)
+        for name, kind, gain in _uses(found, text, origin):
+            use = self.uses.get(name)
             if use is None:
-                use = self.uses[anchor.text] = Use(anchor.kind)
-            gain = weight * math.log1p(times)
+                use = self.uses[name] = Use(kind)
             use.near = use.near * math.exp((use.position - position) / FADE) + gain
             use.lasting += gain
             use.position = position
         return found
+
+    def uses_in(self, text: str, origin: Origin) -> list[NameUse]:
+        """The uses that noting a text would add; nothing is noted."""
+        return _uses(self._found_in(text, origin), text, origin)
+
+    def _found_in(self, text: str, origin: Origin) -> Counter[Anchor]:
+        return self._found_in_result(text) if origin == "result" else find(text)
 
     def _found_in_result(self, text: str) -> Counter[Anchor]:
         found = self._found.get(text)
@@ -341,6 +350,31 @@ class Ledger:
             del self._found[text]
         if len(self.uses) > most * 5 // 4:
             self.uses = {text: use for text, use, _ in self.ranked(position, most)}
+
+
+def _uses(found: Counter[Anchor], text: str, origin: Origin) -> list[NameUse]:
+    """The uses that anchors of a text are, by who made it."""
+    weight, prose = ORIGIN_WEIGHT[origin], origin in ("person", "assistant")
+    return [
+        NameUse(anchor.text, anchor.kind, weight * math.log1p(times))
+        for anchor, times in found.items()
+        if not (prose and anchor.kind == "pair" and f"`{anchor.text}" not in text)
+    ]
+
+
+def weights_at_once(uses: Iterable[NameUse]) -> dict[str, tuple[AnchorKind, float]]:
+    """The kinds and weights of anchors that are all used at one position, as of that position, as
+    `Ledger.ranked` says them.
+    """
+    found: dict[str, tuple[AnchorKind, float]] = {}
+    known = found.get
+    for text, kind, gain in uses:
+        before = known(text)
+        found[text] = (kind, gain) if before is None else (before[0], before[1] + gain)
+    return {
+        text: (kind, KIND_WEIGHT[kind] * (gain + OLD_SHARE * gain))
+        for text, (kind, gain) in found.items()
+    }
 
 
 def texts_of(anchors: Iterable[Anchor]) -> set[str]:

@@ -11,7 +11,7 @@ import bisect
 import math
 import reprlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, overload
+from typing import Any, Protocol, overload
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -35,6 +35,14 @@ FLAGS = ("pinned", "protected")
 _BOOL = TypeAdapter(bool)
 GAP = 256
 """New messages from which on persons are looked for from the end again, not from where one was."""
+
+
+class Forgetting(Protocol):
+    """What is kept of messages as long as they are in view."""
+
+    def forget(self, before: int, keep: Collection[int]) -> None:
+        """Forget what stands before a position, but for some positions."""
+        ...
 
 
 class History:
@@ -61,8 +69,8 @@ class History:
         self._messages: dict[int, Message] = {}
         self._tokens: dict[int, int] = {}
         self._total = 0
-        self.masked: dict[int, tuple[Message, Message]] = {}
-        """Masked forms of messages, made once a session (`compression.shorten`)."""
+        self.forms: Forgetting | None = None
+        """How its groups can stand in view, kept as long as they do (`compression.forms`)."""
         self.notes: object = None
         """What was taken down of its first messages, to go on with (`compression.extraction`)."""
         self.secrets = Known()

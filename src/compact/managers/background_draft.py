@@ -33,6 +33,11 @@ class Drafting(Protocol):
     size: int
 
     @property
+    def cut(self) -> int:
+        """Where what is in view begins, but for some messages before it."""
+        ...
+
+    @property
     def tokens_now(self) -> int:
         """Tokens of the prompt as it is."""
         ...
@@ -71,7 +76,7 @@ class BackgroundDraft:
         if share >= 1 or not int(trigger * share) <= tokens <= trigger:
             return
         if policy.summarizes:
-            self._state.reading.begin(self._state.history)
+            self._state.reading.begin(self._state.history, self._view.cut)
         if not self._state.waits or self._is_at_work or self._breaker.is_open:
             return
         if tokens >= self._next_at and self._standing() is None:

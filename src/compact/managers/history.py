@@ -220,7 +220,8 @@ class SessionHistory(History):
                 for position in gone:
                     del kept[position]
             for column in self._columns.values():
-                column.masked.clear()
+                if column.forms is not None:
+                    column.forms.forget(before, keep)
             if len(self._person_positions) > 2 * MOST_PERSONS:
                 del self._person_positions[:-MOST_PERSONS]
                 self._persons_from = self._person_positions[0]
@@ -284,6 +285,7 @@ class SessionHistory(History):
             self._tokens.clear()
             self._instructions.clear()
             self._aside.clear()
+            self.forms = None
 
     def counted(self) -> int:
         """How many messages have been counted: all, as the store keeps their sums."""
@@ -376,13 +378,13 @@ class SessionHistory(History):
 class _CountedHistory(SessionHistory):
     """A history as another tokenizer counts it: the same messages, and counts of its own."""
 
-    __slots__ = ("_aside", "_counts", "_instructions", "_tokens", "counter", "masked")
+    __slots__ = ("_aside", "_counts", "_instructions", "_tokens", "counter", "forms")
 
     def __init__(self, history: SessionHistory, counter: TokenCounter) -> None:
         self.__dict__ = history.__dict__  # what has no slot is the history's own
         self.counter = counter
         self._counts = False
-        self._tokens, self._instructions, self._aside, self.masked = {}, {}, {}, {}
+        self._tokens, self._instructions, self._aside, self.forms = {}, {}, {}, None
 
 
 class Record(SessionHistory):

@@ -11,6 +11,7 @@ from threading import Thread
 from weakref import WeakSet
 
 from compact.compression.extraction.notes import FEW_MESSAGES, notes_of
+from compact.compression.forms import forms_of
 from compact.core.history import History
 from compact.errors import CompactError
 
@@ -23,9 +24,9 @@ class ReadingAhead:
         self._stops = False
         self._compressing = 0
 
-    def begin(self, history: History) -> None:
-        """Read what the history holds now, unless something is being read. For whoever holds the
-        session's lock.
+    def begin(self, history: History, since: int) -> None:
+        """Read what the history holds now, unless something is being read, and make the forms of
+        what stands in view from `since` on. For whoever holds the session's lock.
 
         The first reading of a long history is left to the compression, which knows the record that
         it may begin with.
@@ -34,7 +35,7 @@ class ReadingAhead:
             return
         if history.notes is not None or len(history) <= FEW_MESSAGES:
             self._stops = False
-            read = history, len(history)
+            read = history, since, len(history)
             self._thread = Thread(target=self._read, args=read, name="compact-reading", daemon=True)
             _READERS.add(self)
             self._thread.start()
@@ -58,11 +59,14 @@ class ReadingAhead:
         if (thread := self._thread) is not None:
             thread.join()
 
-    def _read(self, history: History, until: int) -> None:
+    def _read(self, history: History, since: int, until: int) -> None:
         read = 0
         with suppress(CompactError):  # it is read again at the compression, which says what failed
             while read < until and not self._stops:  # asked after every 32 messages
                 read = notes_of(history, until=min(read + 32, until)).position
+            for _ in forms_of(history).ahead(since, read):
+                if self._stops:
+                    break
 
 
 _READERS: WeakSet[ReadingAhead] = WeakSet()

@@ -97,6 +97,11 @@ class View:
         return self._fold.tokens + sum(map(history.tokens, range(self._fold.seen, len(history))))
 
     @property
+    def cut(self) -> int:
+        """Where what is in view begins, but for some messages before it."""
+        return self.projection.cut if self.projection is not None else 0
+
+    @property
     def overhead_tokens(self) -> int:
         """Tokens of what stands beside the messages of the history."""
         return self._fold.overhead_tokens

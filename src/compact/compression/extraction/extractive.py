@@ -9,8 +9,8 @@ from __future__ import annotations
 from compact.compression.extraction.notes import Notes, weights_of
 from compact.compression.extraction.outlined import outlined
 from compact.compression.extraction.story import FADE_TURNS, TOLD, Teller
+from compact.compression.seen import InView, Seen, Visible
 from compact.core.checkpoints import Summary, SummaryRequest
-from compact.core.messages import visible_texts
 from compact.core.modes import emphasis_of
 from compact.core.tokens import TokenCounter
 
@@ -33,13 +33,14 @@ class ExtractiveSummarizer:
         notes = request.notes
         if not isinstance(notes, Notes):
             notes = Notes().read(request.messages)
-        beside = "\n".join((*visible_texts(request.kept), request.record))
+        kept = request.kept
+        shown = kept.parts if isinstance(kept, InView) else [Visible.of(kept)]
         emphasis = emphasis_of(request.mode, request.strategy)
         teller = Teller(
             notes,
             self._counter,
             *request.reach,
-            seen=beside,
+            seen=Seen([*shown, request.record]),
             weights=weights_of(notes.ranked(), emphasis.anchors),
             fade=FADE_TURNS[request.level],
             emphasis=emphasis,

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from compact.compression.extraction.turns import LONGEST_QUESTION, Statement, Turns, statements
 from compact.compression.extraction.work import EDIT_KEYS, WorkLog
 from compact.core import anchors
-from compact.core.anchors import Anchor, AnchorKind, Ledger, Use
+from compact.core.anchors import Anchor, AnchorKind, Ledger, NameUse, Use
 from compact.core.checkpoints import REFERENCE_LINE, summary_of
 from compact.core.history import History
 from compact.core.instructions import Instruction, find_instructions, score_of
@@ -310,12 +310,15 @@ def note_call(ledger: Ledger, call: ToolCall, position: int) -> list[Anchor]:
     return written
 
 
-def note_all(ledger: Ledger, messages: Iterable[Message], position: int) -> None:
-    """Note every anchor of messages that a reader sees shortened only, as of one position."""
+def names_used(messages: Iterable[Message], ledger: Ledger) -> list[NameUse]:
+    """Every use of a name in messages, in order; the ledger may know of them."""
+    uses: list[NameUse] = []
     for message in messages:
-        ledger.note(message.text, "person" if message.role == "user" else "assistant", position)
+        uses += ledger.uses_in(message.text, "person" if message.role == "user" else "assistant")
         for call in message.tool_calls:
-            note_call(ledger, call, position)
+            for key, value in anchors.strings_of(call.arguments) if not asks(call) else ():
+                uses += ledger.uses_in(value, "edit" if key in EDIT_KEYS else "arguments")
         for result in message.tool_results:
             if result.call_id not in message.metadata.recalled:
-                ledger.note(result.text, "result", position)
+                uses += ledger.uses_in(result.text, "result")
+    return uses

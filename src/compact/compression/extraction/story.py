@@ -19,6 +19,7 @@ from typing import Literal, NamedTuple
 
 from compact.compression.extraction.notes import Notes
 from compact.compression.extraction.turns import NAMED, Statement, Turn
+from compact.compression.seen import NOTHING, Seen
 from compact.core.checkpoints import Level
 from compact.core.facts import Said, select
 from compact.core.messages import short_id
@@ -123,7 +124,7 @@ class Teller:
     counter: TokenCounter
     first: int = 0
     last: int = 1 << 60
-    seen: str = ""
+    seen: Seen = NOTHING
     """What the reader sees beside the story."""
     weights: Mapping[str, float] = field(default_factory=dict)
     """What a name counts, about 1 for a typical one."""

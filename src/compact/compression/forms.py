@@ -1,0 +1,194 @@
+"""Forms: the groups of a history as they can stand in view, kept from compression to compression.
+
+A group that is complete never changes: how it is shown word for word and masked, what each of these
+costs and says, and which names are in it, is worked out once, mostly between turns
+(`managers.reading_ahead`). A compression looks it up. Whatever a group was made of is compared with
+what is there, so that nothing stale is shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+from compact.compression import shorten
+from compact.compression.extraction.notes import Notes, names_used
+from compact.compression.seen import Visible
+from compact.core.anchors import Ledger, NameUse
+from compact.core.boundaries import MOST_BETWEEN
+from compact.core.cached import cached_property
+from compact.core.groups import Group, groups_from_end
+from compact.core.history import History
+from compact.core.message_redaction import redact_message
+from compact.core.messages import Message
+from compact.core.speakers import speaker_of
+
+
+class Shape:
+    """Messages as they can stand in view, closed as providers accept them."""
+
+    def __init__(self, messages: Sequence[Message], tokens: int) -> None:
+        self.messages, self.tokens = messages, tokens
+        self._told: tuple[int, Shape] = (-1, self)
+
+    @cached_property
+    def visible(self) -> Visible:
+        """What they say."""
+        return Visible.of(self.messages)
+
+    def told(self, history: History, positions: Iterable[int]) -> Shape:
+        """The same without secrets, as it may be told of; the messages stand at these positions."""
+        known = history.secrets
+        if self._told[0] < len(known):
+            as_said = {id(history[i]): i for i in positions}
+            told = [
+                history.redacted(as_said[id(m)]) if id(m) in as_said else redact_message(m, known)
+                for m in self.messages
+            ]
+            same = all(map(_same, told, self.messages))
+            self._told = len(known), self if same else Shape(told, self.tokens)
+        return self._told[1]
+
+
+class GroupForms:
+    """One group in its forms, each made when it is asked for."""
+
+    def __init__(self, history: History, group: Group, said: Sequence[Message]) -> None:
+        self.group, self.said, self._history = group, said, history
+        self._masked: dict[bool, Shape] = {}
+        self._uses: tuple[Sequence[Message], Sequence[NameUse]] | None = None
+
+    def is_of(self, said: Sequence[Message]) -> bool:
+        """Whether it was made of these very messages."""
+        return len(said) == len(self.said) and all(map(_same, said, self.said))
+
+    @cached_property
+    def whole(self) -> Shape:
+        """Word for word."""
+        return whole(self._history, self.group, self.said)
+
+    @cached_property
+    def pairs(self) -> int:
+        """Tool results among its messages."""
+        return sum(len(m.tool_results) for m in self.whole.messages)
+
+    def masked(self, *, reasoning: bool) -> Shape:
+        """With stubs in the place of long tool output, with or without its reasoning."""
+        found = self._masked.get(reasoning)
+        if found is None:
+            found = masked(self._history, self.whole, reasoning=reasoning)
+            self._masked[reasoning] = found
+        return found
+
+    def uses(self, ledger: Ledger) -> Sequence[NameUse]:
+        """The uses of names in what was said, as it may be told of."""
+        told = [self._history.redacted(i) for i in self.group]
+        if self._uses is None or not all(map(_same, told, self._uses[0])):
+            self._uses = told, names_used(told, ledger)
+        return self._uses[1]
+
+
+class Forms:
+    """The forms of a history's groups."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+        self._groups: dict[tuple[int, int], GroupForms] = {}
+        self._starts: dict[int, int] = {}
+        """Where the group before a cut starts, where nothing that comes can change that."""
+        self._ready = 0
+        """Where the groups end that were made ahead."""
+
+    def of(self, group: Group) -> GroupForms:
+        """The forms of these messages, which stand in view together."""
+        said = [self._history.shown(i) for i in group]
+        key = group.start, group.stop
+        found = self._groups.get(key)
+        if found is None or not found.is_of(said):
+            found = self._groups[key] = GroupForms(self._history, group, said)
+        return found
+
+    def from_end(self, stop: int | None = None) -> Iterator[GroupForms]:
+        """The groups before a legal cut, newest first (`core.groups`)."""
+        end = len(self._history) if stop is None else stop
+        while end > 0:
+            start = self._starts.get(end)
+            if start is None:
+                start = next(groups_from_end(self._history, end)).start
+                if end + MOST_BETWEEN < len(self._history):
+                    self._starts[end] = start
+            yield self.of(Group(start, end))
+            end = start
+
+    def ahead(self, since: int, until: int) -> Iterator[None]:
+        """Make what compressions will ask for of the complete groups from `since` to `until`, the
+        newest first, one at each step.
+        """
+        notes = self._history.notes
+        if not isinstance(notes, Notes):
+            return
+        begin, newest = max(since, self._ready), next(self._history.persons(), -1)
+        for forms in self.from_end():
+            if forms.group.stop <= begin:
+                break
+            if forms.group.stop + MOST_BETWEEN < until:
+                self._ready = max(self._ready, forms.group.stop)
+                short = forms.masked(reasoning=forms.group.start > newest)
+                for shape in (forms.whole, short):
+                    said = shape.told(self._history, forms.group).visible
+                    _ = said.names, said.chunks
+                forms.uses(notes.ledger)
+                yield
+
+    def forget(self, before: int, keep: Collection[int]) -> None:
+        """Forget the groups that stand before a position, but for some positions."""
+        held = {k: v for k, v in list(self._groups.items()) if k[1] > before or k[0] in keep}
+        self._groups = held
+        self._starts = {k: v for k, v in list(self._starts.items()) if k > before}
+
+
+def forms_of(history: History) -> Forms:
+    """The forms of a history, by its counts; kept with it."""
+    if not isinstance(history.forms, Forms):
+        history.forms = Forms(history)
+    return history.forms
+
+
+def whole(history: History, positions: Iterable[int], said: Sequence[Message]) -> Shape:
+    """Messages of one group word for word, closed."""
+    plain = all(isinstance(m.content, str) for m in said)  # nothing could be open or orphaned
+    shown = said if plain else shorten.closed(said)
+    if shown == said:
+        return Shape(shown, sum(map(history.tokens, positions)))
+    return Shape(shown, sum(map(history.counter.message, shown)))
+
+
+def masked(
+    history: History, shape: Shape, *, reasoning: bool, spared: Message | None = None
+) -> Shape:
+    """Messages of one group with tool output as stubs; `spared` keeps its words. The same shape
+    where that makes none shorter.
+    """
+    messages = shape.messages
+    calls = {call.id: call for m in messages for call in m.tool_calls}
+    shorter = [
+        shorten.masked(m, calls, history.counter, reasoning=reasoning)
+        if may_shorten(m, spared)
+        else m
+        for m in messages
+    ]
+    if all(map(_same, shorter, messages)):
+        return shape
+    return Shape(shorter, sum(map(history.counter.message, shorter)))
+
+
+def may_shorten(message: Message, spared: Message | None) -> bool:
+    """Whether the message may be shortened: not a checkpoint, whose digest would no longer match,
+    and not what is spared and holds nothing else than results.
+    """
+    if spared is not None and message.id == spared.id and not spared.text:
+        return False  # also where it is text by now, since its call is not in view
+    return message.role != "user" or speaker_of(message) != "checkpoint"
+
+
+def _same(one: object, other: object) -> bool:
+    return one is other
