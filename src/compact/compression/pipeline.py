@@ -68,11 +68,6 @@ class Proposal:
         """The live checkpoints, oldest span first."""
         return self.plan.context.checkpoints
 
-    def owned(self) -> Proposal:
-        """The same with a plan that somebody else may have: what is in it is its own."""
-        context = self.plan.context.owned()
-        return replace(self, plan=self.plan.model_copy(update={"context": context}))
-
 
 async def compress(
     history: History,

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from compact.compression.aging import LEAST_CAP, Rewrite
 from compact.compression.composition import REFERENCE_TOKENS, Composer
 from compact.compression.layout import Layout
-from compact.compression.seen import InView, Seen, Visible
+from compact.compression.seen import InView, Seen, Visible, WhenAsked
 from compact.compression.standing import Standing
 from compact.compression.values import Selection, Task
 from compact.core.checkpoints import Checkpoint, Level, SummaryRequest
@@ -75,16 +75,27 @@ def counted(history: History, positions: Sequence[int]) -> int:
 def composer_of(selection: Selection) -> Composer:
     """What composes the record for what is in view."""
     assert selection.notes is not None, "a summary is asked for"
-    history, ledger, layout = selection.history, selection.notes.ledger, selection.layout
-    pieces = layout.pieces()
-    return Composer(
-        selection.notes,
-        history.counter,
-        Seen([Visible.of(_staying(selection)), *(piece.shape.visible for piece in pieces)]),
-        selection.policy.mode,
-        [x for p in pieces if p.form != "verbatim" for x in p.uses(history, ledger)],
-        selection.policy.strategy,
-    )
+    history, ledger = selection.history, selection.notes.ledger
+    seen = _seen(selection)
+    if selection.composed is None or selection.composed[0] is not seen:
+        composer = Composer(
+            selection.notes,
+            history.counter,
+            Seen([Visible.of(_staying(selection))], beside=seen),
+            selection.policy.mode,
+            [x for p in selection.layout.shortened() for x in p.uses(history, ledger)],
+            selection.policy.strategy,
+        )
+        selection.composed = seen, composer
+    return selection.composed[1]
+
+
+def _seen(selection: Selection) -> Seen:
+    """What a reader sees of the history now."""
+    shapes = [piece.shape for piece in selection.layout.pieces()]
+    if selection.seen is None or selection.seen[0] != shapes:
+        selection.seen = shapes, Seen([shape.visible for shape in shapes])
+    return selection.seen[1]
 
 
 def _staying(selection: Selection) -> list[Message]:
@@ -187,21 +198,32 @@ def _request(
 ) -> SummaryRequest:
     layout, history = selection.layout, selection.history
     stays = [redact_message(m, history.secrets) for m in _staying(selection)]
-    shortened = (i for piece in layout.shortened() for i in piece.positions)
+    shortened = [i for piece in layout.shortened() for i in piece.positions]
     return SummaryRequest.model_construct(
         # first: what it gives away is known
         kept=_redacted_view(selection, stays),
-        messages=[history.redacted(i) for i in read],
+        messages=_originals(selection, read),
         record=record,
         notes=selection.notes,
         reach=reach,
         answers=_answers(layout, history),
-        shortened=[history.redacted(i) for i in shortened],
+        shortened=_originals(selection, shortened),
         max_tokens=max(1, _asked_of_model(selection, cap)),
         stand_in_tokens=max(1, cap),
         level=level,
         **_wishes(selection),
     )
+
+
+def _originals(selection: Selection, positions: Sequence[int]) -> Sequence[Message]:
+    """The messages at these positions as they may be told of. What notes were taken of gives
+    nothing away that is not known; so it is read again only where somebody looks.
+    """
+    history, notes = selection.history, selection.notes
+    messages = WhenAsked(lambda: [history.redacted(i) for i in positions])
+    if notes is None or any(i < notes.since for i in positions):
+        len(messages)
+    return messages
 
 
 def _asked_of_model(selection: Selection, cap: int) -> int:
@@ -266,11 +288,12 @@ def _rewrite(selection: Selection, rewrite: Rewrite, more: Sequence[int]) -> Tas
     source = sum(c.span.tokens or 0 for c in sources)
     known = all(c.span.tokens is not None for c in sources)
     if known and source <= REBUILD * standing.caps.usable:
-        messages = [history.redacted(i) for c in sources for i in c.covered()]
+        covered = [i for c in sources for i in c.covered()]
+        messages = _originals(selection, [*covered, *more])
     else:
-        messages = [c.message(history.own) for c in sources]
+        told = [c.message(history.own) for c in sources]
+        messages = [*told, *_originals(selection, more)]
         source = sum(c.token_count for c in sources)
-    messages += [history.redacted(i) for i in more]
     emphasis = emphasis_of(selection.policy.mode, selection.policy.strategy)
     cap = _wanted(rewrite.cap - _heading_tokens(selection), source, emphasis)
     first = min(c.span.first for c in sources)
@@ -312,6 +335,8 @@ def _heading_tokens(selection: Selection) -> int:
 def _redacted_view(selection: Selection, before: Sequence[Message] = ()) -> InView:
     """These messages and behind them what is in view, without secrets, as it may be told of."""
     history, pieces = selection.history, selection.layout.pieces()
-    shapes = [piece.shape.told(history, piece.positions) for piece in pieces]
-    rows = ((shape.messages, shape.visible) for shape in shapes)
-    return InView([(before, Visible.of(before)), *rows])
+    told = [piece.shape.told(history, piece.positions) for piece in pieces]
+    same = all(shape is piece.shape for shape, piece in zip(told, pieces, strict=True))
+    view = _seen(selection) if same else Seen([shape.visible for shape in told])
+    messages = [*before, *(message for shape in told for message in shape.messages)]
+    return InView(messages, Seen([Visible.of(before)], beside=view))

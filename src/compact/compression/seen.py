@@ -6,7 +6,7 @@ chunks of a few characters, by which nearly every question is answered without a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import overload
 
 from compact.core import anchors
@@ -51,38 +51,47 @@ class Seen:
     words, which stand in one line.
     """
 
-    def __init__(self, parts: Iterable[Visible | str] = ()) -> None:
+    def __init__(self, parts: Iterable[Visible | str] = (), beside: Seen | None = None) -> None:
+        self._beside = beside
         self._parts = [Visible((x,)) if isinstance(x, str) else x for x in parts]
 
     @cached_property
-    def _chunks(self) -> set[str]:
-        return set[str]().union(*(part.chunks for part in self._parts))
+    def _places(self) -> dict[str, Visible]:
+        """A part in which each chunk stands."""
+        places: dict[str, Visible] = {}
+        for part in self._parts:
+            places.update(dict.fromkeys(part.chunks, part))
+        return places
 
     @cached_property
     def names(self) -> set[str]:
         """The names in it, of paths their last parts, too."""
-        return set[str]().union(*(part.names for part in self._parts))
+        beside = self._beside.names if self._beside is not None else set[str]()
+        return beside.union(*(part.names for part in self._parts))
 
     def __contains__(self, said: str) -> bool:
+        if self._beside is not None and said in self._beside:
+            return True
         if len(said) < 2 * CHUNK:
             return not said or any(said in part.text for part in self._parts)
-        chunks = {said[i : i + CHUNK] for i in range(CHUNK)}
-        if chunks.isdisjoint(self._chunks):
-            return False
-        return any(said in part.text for part in self._with(chunks))
+        places = self._places
+        hits = [x for i in range(CHUNK) if (x := said[i : i + CHUNK]) in places]
+        if any(said in places[chunk].text for chunk in hits):
+            return True
+        return bool(hits) and any(
+            said in part.text for part in self._parts if not part.chunks.isdisjoint(hits)
+        )
 
-    def _with(self, chunks: set[str]) -> Iterator[Visible]:
-        """The parts that have one of these chunks."""
-        return (part for part in self._parts if not part.chunks.isdisjoint(chunks))
 
+class WhenAsked(Sequence[Message]):
+    """Messages that are put together when somebody looks at them."""
 
-class InView(Sequence[Message]):
-    """Messages in view, with what is known of what they say."""
+    def __init__(self, make: Callable[[], list[Message]]) -> None:
+        self._make = make
 
-    def __init__(self, rows: Iterable[tuple[Sequence[Message], Visible]]) -> None:
-        rows = list(rows)
-        self._messages = [message for messages, _ in rows for message in messages]
-        self.parts = [visible for _, visible in rows]
+    @cached_property
+    def _messages(self) -> list[Message]:
+        return self._make()
 
     def __len__(self) -> int:
         return len(self._messages)
@@ -95,6 +104,14 @@ class InView(Sequence[Message]):
 
     def __getitem__(self, place: int | slice) -> Message | list[Message]:
         return self._messages[place]
+
+
+class InView(WhenAsked):
+    """Messages in view, with what is known of what they say."""
+
+    def __init__(self, messages: list[Message], seen: Seen) -> None:
+        super().__init__(lambda: messages)
+        self.seen = seen
 
 
 NOTHING = Seen()

@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from compact.compression.aging import Ageing
+from compact.compression.composition import Composer
 from compact.compression.extraction.notes import Notes
+from compact.compression.forms import Shape
 from compact.compression.ladder import Ladder
 from compact.compression.layout import Layout
+from compact.compression.seen import Seen
 from compact.compression.standing import Standing
 from compact.core.checkpoints import Checkpoint, Level, SummaryRequest
 from compact.core.history import History
@@ -54,7 +57,7 @@ class Wanted(NamedTuple):
     """Why no less is wanted, where that is all there is."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Selection:
     """What `identify` chose, and the ladder that can still change it."""
 
@@ -69,6 +72,10 @@ class Selection:
     """What was taken down of the whole history; None where nothing is summarized."""
     record: int = 0
     """Tokens that are set aside for the record of a session."""
+    seen: tuple[list[Shape], Seen] | None = None
+    """What was in view when somebody asked last, and what a reader saw then."""
+    composed: tuple[Seen, Composer] | None = None
+    """What composes the record beside that."""
 
 
 @dataclass(frozen=True, slots=True)

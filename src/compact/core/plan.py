@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Literal, Self
 
 from pydantic import BaseModel, Field
 
@@ -72,6 +72,10 @@ class Plan(BaseModel, frozen=True):
     context: ActiveContext
     tokenizer: str
     exact: bool
+
+    def owned(self) -> Self:
+        """The same for somebody else: what is in its context is its own."""
+        return self.model_copy(update={"context": self.context.owned()})
 
     @property
     def unchanged(self) -> bool:

@@ -35,7 +35,7 @@ async def make_fit(state: SessionState, view: View, error: CompactError) -> Plan
             continue
         if draft is not None:
             view.commit(draft)
-            return draft.proposal.plan
+            return draft.proposal.plan.owned()
     raise error
 
 

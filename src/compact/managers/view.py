@@ -60,8 +60,9 @@ class View:
         self.window = counted.window(size)
         if self.window.size < size:
             state.emit(WindowCapped(asked=size, size=self.window.size))
-        self.plan: Plan | None = None
-        """What the last compression did."""
+        self._plan: Plan | None = None
+        self._given: Plan | None = None
+        """What the last compression did, and the same as somebody was given it."""
         self.projection: Projection | None = None
         """What the view goes on from; None for the bare history."""
         self._state = state
@@ -82,6 +83,13 @@ class View:
         self.reload()
 
     # --- what is in view --------------------------------------------------------------------------
+
+    @property
+    def plan(self) -> Plan | None:
+        """What the last compression did, to be given away."""
+        if self._given is None and self._plan is not None:
+            self._given = self._plan.owned()
+        return self._given
 
     @property
     def tokens(self) -> int:
@@ -261,7 +269,7 @@ class View:
                     if before <= wanted and reason == ASKED:
                         return plan or self._as_it_is(wanted, why)
                 try:
-                    plan = await self._compress(wanted, before, reason, guidance)
+                    plan = (await self._compress(wanted, before, reason, guidance)).owned()
                 except Superseded:
                     continue  # the other one's result counts, where it is enough
                 except CompactError as error:
@@ -401,7 +409,7 @@ class View:
         except BaseException:
             drafts.end_draft(state, self.size)
             raise
-        return Draft(proposal.owned(), ground, overhead_tokens)
+        return Draft(proposal, ground, overhead_tokens)
 
     def ground(self) -> DraftBase:
         """What a draft that is made now stands on."""
@@ -434,7 +442,7 @@ class View:
             except CompactError:
                 drafts.end_draft(state, self.size)
                 raise
-            self.plan, self._base = proposal.plan, move.number
+            self._plan, self._given, self._base = proposal.plan, None, move.number
             self._take(projection)
             state.history.forget(proposal.cut, frozenset(proposal.kept))
             self.follow()

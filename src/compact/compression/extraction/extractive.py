@@ -34,13 +34,13 @@ class ExtractiveSummarizer:
         if not isinstance(notes, Notes):
             notes = Notes().read(request.messages)
         kept = request.kept
-        shown = kept.parts if isinstance(kept, InView) else [Visible.of(kept)]
+        beside = kept.seen if isinstance(kept, InView) else Seen([Visible.of(kept)])
         emphasis = emphasis_of(request.mode, request.strategy)
         teller = Teller(
             notes,
             self._counter,
             *request.reach,
-            seen=Seen([*shown, request.record]),
+            seen=Seen([request.record], beside),
             weights=weights_of(notes.ranked(), emphasis.anchors),
             fade=FADE_TURNS[request.level],
             emphasis=emphasis,

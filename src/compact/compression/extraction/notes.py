@@ -72,6 +72,8 @@ class Notes:
 
     position: int = 0
     """Where in the log the next message stands."""
+    since: int = 0
+    """Where in the log the first one stood that was read."""
     ledger: Ledger = field(default_factory=Ledger)
     turns: Turns = field(default_factory=Turns)
     work: WorkLog = field(default_factory=WorkLog)
@@ -277,6 +279,7 @@ def notes_of(history: History, *, known: Message | None = None, until: int | Non
         if start and known is not None:
             notes.read([known])
             notes.position = start
+        notes.since = start
     stop = len(history) if until is None else until
     notes.read(history.redacted(i) for i in range(notes.position, stop))
     history.notes = notes

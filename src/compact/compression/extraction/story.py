@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
-from itertools import groupby
+from itertools import chain, groupby, repeat
 from typing import Literal, NamedTuple
 
 from compact.compression.extraction.notes import Notes
@@ -113,7 +113,23 @@ class Told:
     """What leads to lines that are told."""
     words: list[set[str]] = field(default_factory=list)
     """The words of what was told, so that nothing is told twice."""
+    where: dict[str, list[int]] = field(default_factory=dict)
+    """In which of these each word stands."""
     names: set[str] = field(default_factory=set)
+
+    def take(self, text: str) -> None:
+        """Take down the words of what is told."""
+        words = set(text.lower().split())
+        for word in words:
+            self.where.setdefault(word, []).append(len(self.words))
+        self.words.append(words)
+
+    def alike(self, words: set[str]) -> Iterator[set[str]]:
+        """The words of what was told that is much the same."""
+        common = Counter(chain.from_iterable(map(self.where.get, words, repeat(()))))
+        for told, count in common.items():
+            if count > ALIKE * min(len(words), len(self.words[told])):
+                yield self.words[told]
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,10 +197,8 @@ class Teller:
         if not line.text:
             return True
         words = set(line.text.lower().split())
-        return line.text not in self.seen and not any(
-            len(words & other) > ALIKE * min(len(words), len(other))
-            and not any(map(_NUMBER.search, words - other))
-            for other in told.words
+        return line.text not in self.seen and all(
+            any(map(_NUMBER.search, words - other)) for other in told.alike(words)
         )
 
     def _worth(self, line: Line, told: Told) -> float:
@@ -332,11 +346,11 @@ class Teller:
         told.left -= cost
         if head:
             told.heads[line.turn] = head
-            told.words.append(set(head.lower().split()))
+            told.take(head)
         if line.text:
             told.led.add((line.turn, line.under))
             told.lines.append(line)
-            told.words.append(set(line.text.lower().split()))
+            told.take(line.text)
         told.names.update(line.names)
         return True
 
