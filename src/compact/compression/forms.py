@@ -19,8 +19,9 @@ from compact.core.cached import cached_property
 from compact.core.groups import Group, groups_from_end
 from compact.core.history import History
 from compact.core.message_redaction import redact_message
-from compact.core.messages import Message
+from compact.core.messages import Message, Thinking
 from compact.core.speakers import speaker_of
+from compact.core.tokens import TokenCounter
 
 
 class Shape:
@@ -28,12 +29,19 @@ class Shape:
 
     def __init__(self, messages: Sequence[Message], tokens: int) -> None:
         self.messages, self.tokens = messages, tokens
+        self._sent: int | None = None
         self._told: tuple[int, Shape] = (-1, self)
 
     @cached_property
     def visible(self) -> Visible:
         """What they say."""
         return Visible.of(self.messages)
+
+    def sent(self, counter: TokenCounter) -> int:
+        """Tokens of the messages as they are here, by a counter; always the same one."""
+        if self._sent is None:
+            self._sent = sum(map(counter.message, self.messages))
+        return self._sent
 
     def told(self, history: History, positions: Iterable[int]) -> Shape:
         """The same without secrets, as it may be told of; the messages stand at these positions."""
@@ -73,6 +81,7 @@ class GroupForms:
 
     def masked(self, *, reasoning: bool) -> Shape:
         """With stubs in the place of long tool output, with or without its reasoning."""
+        reasoning = reasoning and any(map(_has_reasoning, self.said))
         found = self._masked.get(reasoning)
         if found is None:
             found = masked(self._history, self.whole, reasoning=reasoning)
@@ -134,6 +143,7 @@ class Forms:
                 self._ready = max(self._ready, forms.group.stop)
                 short = forms.masked(reasoning=forms.group.start > newest)
                 for shape in (forms.whole, short):
+                    shape.sent(self._history.counter)
                     said = shape.told(self._history, forms.group).visible
                     _ = said.names, said.chunks
                 forms.uses(notes.ledger)
@@ -188,6 +198,11 @@ def may_shorten(message: Message, spared: Message | None) -> bool:
     if spared is not None and message.id == spared.id and not spared.text:
         return False  # also where it is text by now, since its call is not in view
     return message.role != "user" or speaker_of(message) != "checkpoint"
+
+
+def _has_reasoning(message: Message) -> bool:
+    content = message.content
+    return not isinstance(content, str) and any(isinstance(p, Thinking) for p in content)
 
 
 def _same(one: object, other: object) -> bool:

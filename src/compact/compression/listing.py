@@ -6,8 +6,9 @@ They are for whoever looks something up. A name is listed once, by its weight fo
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from itertools import islice
 
 from compact.compression.extraction.notes import Notes
@@ -128,7 +129,7 @@ class Listing:
         return taken
 
     @cached_property
-    def _likeliest(self) -> list[str]:
+    def _likeliest(self) -> Likeliest:
         """Names that the reader does not see, by their weight for their room, those of messages
         that are shown shortened among them; the emphasis says which kinds weigh more.
         """
@@ -141,15 +142,13 @@ class Listing:
         touched = turns[-1].touched if turns else {}
         now = {name for file, it in touched.items() for name in (file, *it.names)}
 
-        count, kinds = self.counter.text, self.emphasis.anchors
-
-        def value(text: str) -> tuple[float, str]:
-            kind, weight = rows[text]
-            weight *= kinds.get(kind, 1.0) * (AT_HAND if text in now else 1.0)
-            return -weight / (count(" " + text) + 1) ** THRIFT, text
-
-        seen = self.seen.names
-        return sorted([text for text in rows if text not in seen], key=value)
+        kinds, seen = self.emphasis.anchors, self.seen.names
+        weights = {
+            text: weight * (kinds.get(kind, 1.0) * (AT_HAND if text in now else 1.0))
+            for text, (kind, weight) in rows.items()
+            if text not in seen
+        }
+        return Likeliest(weights, self.counter)
 
     @cached_property
     def _commands(self) -> list[str]:
@@ -163,6 +162,36 @@ class Listing:
                 worth[said] = worth.get(said, 0.0) + sum(runs)
         rows = sorted(worth, key=lambda command: -worth[command])
         return [command for command in rows if len(command) < LONGEST_COMMAND]
+
+
+class Likeliest:
+    """Names by their weight for their room, those of the same by themselves. How long a name is is
+    looked at only where it may come next: none takes less than two tokens.
+    """
+
+    def __init__(self, weights: Mapping[str, float], counter: TokenCounter) -> None:
+        self._left = sorted([(weight, text) for text, weight in weights.items()])
+        self._heap: list[tuple[float, str]] = []
+        self._found: list[str] = []
+        self._counter = counter
+
+    def __iter__(self) -> Iterator[str]:
+        place = 0
+        while place < len(self._found) or self._find():
+            yield self._found[place]
+            place += 1
+
+    def _find(self) -> bool:
+        """Find the next one; whether there is one."""
+        left, heap = self._left, self._heap
+        while left and not (heap and heap[0][0] < -left[-1][0] / 2**THRIFT):
+            weight, text = left.pop()
+            tokens = self._counter.text(" " + text) + 1
+            heappush(heap, (-weight / tokens**THRIFT, text))
+        if heap:
+            self._found.append(heappop(heap)[1])
+            return True
+        return False
 
 
 def _beside(

@@ -274,7 +274,10 @@ def update(
             selection.ladder.fill(layout, layout.limit - layout.tokens, clip=fill)
     shown = _shown(selection, checkpoints, record)
     count = selection.history.counter.message
-    tokens = selection.budget.overhead_tokens + sum(count(message) for _, message in shown)
+    made = (c.message(selection.history.own) for c in checkpoints)
+    tokens = selection.budget.overhead_tokens + sum(map(count, made))
+    tokens += count(record) if record is not None else 0
+    tokens += sum(p.shape.sent(selection.history.counter) for p in layout.pieces())
     messages = tuple(message for _, message in shown)
     context = ActiveContext(messages=messages, tokens=tokens, checkpoints=tuple(checkpoints))
     return context, pieces_of(shown, selection.history)

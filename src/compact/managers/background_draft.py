@@ -22,6 +22,9 @@ from compact.managers.state import SessionState
 
 AGAIN_SHARE = 0.05
 """Share of the usable window by which a prompt has to grow before a draft is tried again."""
+UNREAD_SHARE = 0.05
+"""Share of the trigger by which a prompt grows before its new messages are read ahead; near the
+trigger they are read at every turn."""
 PATIENCE = 5.0
 """Seconds that whoever closes a session waits for the writer to let go."""
 
@@ -66,6 +69,8 @@ class BackgroundDraft:
         self._draft: Draft | None = None
         self._next_at = 0
         """Tokens of the prompt below which none is begun, because one was begun just now."""
+        self._read_at = 0
+        """Tokens of the prompt when it was read ahead last."""
 
     def consider(self, tokens: int, trigger: int) -> None:
         """Where the prompt is large enough, read ahead, and begin a draft if a model would write it
@@ -73,10 +78,13 @@ class BackgroundDraft:
         """
         policy = self._state.policy_for(self._view.size)
         share = policy.draft_ratio / policy.trigger_ratio
-        if share >= 1 or not int(trigger * share) <= tokens <= trigger:
-            return
-        if policy.summarizes:
+        is_near = share < 1 and int(trigger * share) <= tokens <= trigger
+        much = abs(tokens - self._read_at) >= UNREAD_SHARE * trigger
+        if policy.summarizes and share < 1 and (is_near or much):
+            self._read_at = tokens
             self._state.reading.begin(self._state.history, self._view.cut)
+        if not is_near:
+            return
         if not self._state.waits or self._is_at_work or self._breaker.is_open:
             return
         if tokens >= self._next_at and self._standing() is None:

@@ -58,6 +58,8 @@ class TiktokenEstimator:
         """Tokens of the text. A lone surrogate counts as the replacement character it is sent
         as.
         """
+        if len(text) <= CHUNK and text.isascii():
+            return self._count(text)
         if not text.isascii():
             text = text[:1] + text[1:]  # a copy: the original would keep its UTF-8 form with it
         try:

@@ -113,6 +113,8 @@ class Told:
     """What leads to lines that are told."""
     words: list[set[str]] = field(default_factory=list)
     """The words of what was told, so that nothing is told twice."""
+    sizes: list[int] = field(default_factory=list)
+    """How many they are."""
     where: dict[str, list[int]] = field(default_factory=dict)
     """In which of these each word stands."""
     names: set[str] = field(default_factory=set)
@@ -123,13 +125,17 @@ class Told:
         for word in words:
             self.where.setdefault(word, []).append(len(self.words))
         self.words.append(words)
+        self.sizes.append(len(words))
 
-    def alike(self, words: set[str]) -> Iterator[set[str]]:
+    def alike(self, words: set[str]) -> list[set[str]]:
         """The words of what was told that is much the same."""
         common = Counter(chain.from_iterable(map(self.where.get, words, repeat(()))))
-        for told, count in common.items():
-            if count > ALIKE * min(len(words), len(self.words[told])):
-                yield self.words[told]
+        sizes, most = self.sizes, len(words)
+        return [
+            self.words[told]
+            for told, count in common.items()
+            if count > ALIKE * (size if (size := sizes[told]) < most else most)
+        ]
 
 
 @dataclass(frozen=True, slots=True)
