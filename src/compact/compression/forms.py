@@ -106,6 +106,8 @@ class Forms:
         """Where the group before a cut starts, where nothing that comes can change that."""
         self._ready = 0
         """Where the groups end that were made ahead."""
+        self._newest = -1
+        """The newest message of a person then."""
 
     def of(self, group: Group) -> GroupForms:
         """The forms of these messages, which stand in view together."""
@@ -135,17 +137,19 @@ class Forms:
         notes = self._history.notes
         if not isinstance(notes, Notes):
             return
-        begin, newest = max(since, self._ready), next(self._history.persons(), -1)
+        newest = next(self._history.persons(), -1)
+        begin = max(since, self._ready) if newest == self._newest else since
+        self._newest = newest  # it says whose reasoning stays
         for forms in self.from_end():
             if forms.group.stop <= begin:
                 break
-            if forms.group.stop + MOST_BETWEEN < until:
+            if forms.group.stop < until:
                 self._ready = max(self._ready, forms.group.stop)
                 short = forms.masked(reasoning=forms.group.start > newest)
                 for shape in (forms.whole, short):
                     shape.sent(self._history.counter)
-                    said = shape.told(self._history, forms.group).visible
-                    _ = said.names, said.chunks
+                    for each in {shape, shape.told(self._history, forms.group)}:
+                        _ = each.visible.names, each.visible.chunks
                 forms.uses(notes.ledger)
                 yield
 
