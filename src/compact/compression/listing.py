@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from heapq import heappop, heappush
-from itertools import islice
+from itertools import chain, islice
 
 from compact.compression.extraction.notes import Notes
+from compact.compression.extraction.work import MOST_KEPT
 from compact.compression.page import HEADING_TOKENS, Page, Row
 from compact.compression.seen import Seen, names_in
 from compact.core.anchors import NameUse, weights_at_once
@@ -102,17 +104,18 @@ class Listing:
         rows = [(file, it) for turn in self.notes.turns.rows for file, it in turn.touched.items()]
         homes = {name: file for file, it in rows for name in it.names}
         homes |= {name: file for file, it in rows for name in it.defined}
-        below = {file: _below(file, root) for file in set(homes.values())}
-        longest = {x: next((f for f in files if f.endswith(f"/{x}")), x) for x in below.values()}
-        return {name: longest[below[file]] for name, file in homes.items()}
+        known = _ByLastPart(files)
+        longest = {file: known.longer(_below(file, root)) for file in set(homes.values())}
+        return {name: longest[file] for name, file in homes.items()}
 
     def _cost(self, names: Iterable[str]) -> int:
         return sum(self.counter.text(" " + name) + 1 for name in names)
 
     def _is_told_file(self, name: str, known: set[str], root: str) -> bool:
         """Whether a name is a file that stands there under a shorter name."""
-        short = _below(name, root)
-        return "/" in name and (short in known or name.rsplit("/", 1)[-1] in known)
+        if "/" not in name:
+            return False
+        return name.rsplit("/", 1)[-1] in known or _below(name, root) in known
 
     def _taken(self, names: Iterable[str], known: set[str], room: int) -> list[str]:
         """The first of these that are not known yet and find room; they are known then."""
@@ -120,8 +123,7 @@ class Listing:
         for name in names:
             if room < LEAST_NAME:
                 break
-            cost = self._cost([name])
-            if name in known or cost > room:
+            if name in known or (cost := self.counter.text(" " + name) + 1) > room:
                 continue
             taken.append(name)
             room -= cost
@@ -230,16 +232,19 @@ def _root_of(files: Sequence[str]) -> str:
     """The folder that most of the absolute paths have in common, its slash included; empty where
     there is none.
     """
-    folders = Counter(
-        "/".join(parts[:depth])
-        for file in files
-        if file.startswith("/")
-        for parts in (file.split("/"),)
-        for depth in range(3, len(parts))
-    )
+    folders = Counter(chain.from_iterable(map(_folders_of, files)))
     total = sum(file.startswith("/") for file in files)
     common = [folder for folder, n in folders.items() if n > 1 and n >= ROOT_SHARE * total]
     return max(common, key=len) + "/" if common else ""
+
+
+@lru_cache(maxsize=4 * MOST_KEPT)
+def _folders_of(file: str) -> tuple[str, ...]:
+    """The folders that an absolute path is in, none where it is another one; each compression asks
+    it of the same ones.
+    """
+    parts = file.split("/") if file.startswith("/") else []
+    return tuple("/".join(parts[:depth]) for depth in range(3, len(parts)))
 
 
 def _below(name: str, root: str) -> str:
@@ -258,8 +263,28 @@ def _ends(root: str, parts: Sequence[str]) -> bool:
 def _relative(files: Mapping[str, int], root: str) -> dict[str, int]:
     """Files by their names below the root, each once, with how often they were written."""
     found: dict[str, int] = {}
+    known = _ByLastPart(())
     for file, times in files.items():
-        name = _below(file, root)
-        longer = next((known for known in found if known.endswith(f"/{name}")), name)
+        longer = known.longer(_below(file, root))
+        if longer not in found:
+            known.take(longer)
         found[longer] = found.get(longer, 0) + times
     return found
+
+
+class _ByLastPart:
+    """Files by the last parts of their names."""
+
+    def __init__(self, files: Iterable[str]) -> None:
+        self._files: dict[str, list[str]] = {}
+        for file in files:
+            self.take(file)
+
+    def take(self, file: str) -> None:
+        """Take one more."""
+        self._files.setdefault(file.rsplit("/", 1)[-1], []).append(file)
+
+    def longer(self, name: str) -> str:
+        """The first file of that name that is named from a folder above, too; else the name."""
+        alike = self._files.get(name.rsplit("/", 1)[-1], ())
+        return next((file for file in alike if file.endswith(f"/{name}")), name)
