@@ -8,6 +8,7 @@ what is there, so that nothing stale is shown.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from compact.compression import shorten
@@ -102,8 +103,9 @@ class Forms:
     def __init__(self, history: History) -> None:
         self._history = history
         self._groups: dict[tuple[int, int], GroupForms] = {}
-        self._starts: dict[int, int] = {}
-        """Where the group before a cut starts, where nothing that comes can change that."""
+        self._starts: dict[int, tuple[int, int]] = {}
+        """Where the group before a cut starts, and in a history of how many messages that holds:
+        of any number, where nothing that comes can change it."""
         self._ready = 0
         """Where the groups end that were made ahead."""
         self._newest = -1
@@ -122,13 +124,18 @@ class Forms:
         """The groups before a legal cut, newest first (`core.groups`)."""
         end = len(self._history) if stop is None else stop
         while end > 0:
-            start = self._starts.get(end)
-            if start is None:
-                start = next(groups_from_end(self._history, end)).start
-                if end + MOST_BETWEEN < len(self._history):
-                    self._starts[end] = start
-            yield self.of(Group(start, end))
+            yield self.of(Group(start := self._start(end), end))
             end = start
+
+    def _start(self, end: int) -> int:
+        """Where the group before a cut starts."""
+        length = len(self._history)
+        start, until = self._starts.get(end, (0, -1))
+        if until not in (length, sys.maxsize):
+            start = next(groups_from_end(self._history, end)).start
+            settled = end + MOST_BETWEEN < length
+            self._starts[end] = start, sys.maxsize if settled else length
+        return start
 
     def ahead(self, since: int, until: int) -> Iterator[None]:
         """Make what compressions will ask for of the complete groups from `since` to `until`, the

@@ -6,7 +6,7 @@ They are for whoever looks something up. A name is listed once, by its weight fo
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
 from heapq import heappop, heappush
@@ -72,10 +72,11 @@ class Listing:
         files = self._taken(list(written)[:MOST_FILES], known, most)
         files += self._taken(list(read)[:MOST_FILES], known, most - self._cost(files))
         left -= self._cost(files)
-        unknown = (x for x in self._likeliest if x not in known)
-        likely = (x for x in unknown if not self._is_told_file(x, known, root))
+        told_by_now = frozenset(known)
+        unknown = (x for x in self._likeliest if x not in told_by_now)
+        likely = (x for x in unknown if not self._is_told_file(x, told_by_now, root))
         most = int(MOST_NAMES * max(1.0, self.emphasis.listed)) if self._most(NAMES) else 0
-        names = self._taken(list(islice(likely, most)), known, left)
+        names = self._taken(islice(likely, most), known, left)
         beside, others = _beside(names, homes, files)
         rows = _file_rows(beside, written)
         for row in [Row(f"- all under {root}", -1), *rows] if root and rows else rows:
@@ -111,7 +112,7 @@ class Listing:
     def _cost(self, names: Iterable[str]) -> int:
         return sum(self.counter.text(" " + name) + 1 for name in names)
 
-    def _is_told_file(self, name: str, known: set[str], root: str) -> bool:
+    def _is_told_file(self, name: str, known: Set[str], root: str) -> bool:
         """Whether a name is a file that stands there under a shorter name."""
         if "/" not in name:
             return False
