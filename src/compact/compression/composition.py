@@ -220,13 +220,13 @@ class Composer:
         """The page's text, composed for less where it would take more than the room."""
         for less in range(0, max(1, room), max(8, room // 50)):  # joined, lines may take more
             text = self._page(story, room - less).text()
-            if self.counter.text(text) <= room:
+            if self.counter.composed(text) <= room:
                 return text
         return ""
 
     def _page(self, story: str, room: int) -> Page:
         """A page with the story; without one the record comes before the lists."""
-        told = self.counter.text(story) + HEADING_TOKENS + LINE_TOKENS if story else 0
+        told = self.counter.composed(story) + HEADING_TOKENS + LINE_TOKENS if story else 0
         lists = self._lists_need(room if story else int(room * RECORD_LISTS))
         page, kept = self._laid(max(0, room - told - lists))
         page.left = room - told - self.record_tokens(page) - kept
@@ -247,7 +247,7 @@ class Composer:
 
     def record_tokens(self, page: Page) -> int:
         """Tokens of a record as it is written."""
-        return self.counter.text(page.text())
+        return self.counter.composed(page.text())
 
     # --- sections ---------------------------------------------------------------------------------
 

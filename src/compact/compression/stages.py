@@ -186,7 +186,9 @@ def draft(selection: Selection, task: Task, judged: Judged) -> Checkpoint:
         verdicts=judged.verdicts,
         until=history[span.last].timestamp,
     )
-    size = history.counter.message(made.message(history.own))
+    message = made.message(history.own)
+    history.counter.composed(message.text)
+    size = history.counter.message(message)
     return made.model_copy(update={"token_count": size})
 
 
@@ -301,7 +303,9 @@ def _record(selection: Selection, checkpoints: Sequence[Checkpoint]) -> Message 
     if not text:
         return None
     until = history[len(history) - 1].timestamp
-    return record_message(text, messages=len(history), until=until, own=history.own)
+    record = record_message(text, messages=len(history), until=until, own=history.own)
+    history.counter.composed(record.text)
+    return record
 
 
 def _live(selection: Selection, made: Sequence[Checkpoint]) -> list[Checkpoint]:

@@ -54,6 +54,15 @@ class TokenEstimator(Protocol):
 
 
 @runtime_checkable
+class CutsLines(Protocol):
+    """An estimator that knows where a text can be cut between lines and counts the same."""
+
+    def lines(self, text: str) -> list[str]:
+        """The text in pieces of a line or more; their tokens add up to those of the text."""
+        ...
+
+
+@runtime_checkable
 class Summarizer(Protocol):
     """Writes the summary that stands in for a span of history."""
 

@@ -41,7 +41,7 @@ from compact.core.messages import (
     ToolCall,
     ToolResult,
 )
-from compact.core.protocols import TokenEstimator
+from compact.core.protocols import CutsLines, TokenEstimator
 
 CACHE_ENTRIES = 200_000
 """Texts whose count is remembered; with more, memory grows, with fewer, texts are counted again."""
@@ -142,6 +142,16 @@ class TokenCounter:
                 self._known.clear()
             known = self._known[key] = self._count(text)
         return known
+
+    def composed(self, text: str) -> int:
+        """Tokens of a text that was put together from lines: each of them is counted once, in
+        whatever texts it stands, where the estimator knows how to cut between them.
+        """
+        key = (hash(text), len(text))
+        if key not in self._known and isinstance(self.estimator, CutsLines):
+            tokens = sum(map(self.text, self.estimator.lines(text)))
+            self._known[key] = tokens
+        return self.text(text)
 
     def message(self, message: Message) -> int:
         """Tokens of a message as sent, framing included."""

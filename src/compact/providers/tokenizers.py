@@ -68,6 +68,22 @@ class TiktokenEstimator:
             return self._count(carried(text))
 
 
+    @staticmethod
+    def lines(text: str) -> list[str]:
+        """The text in pieces that count the same. A line begins one unless it is blank, or begins
+        with a slash: OpenAI's vocabularies take line ends together with those.
+        """
+        first, *rest = text.split("\n")
+        pieces = [first]
+        for line in rest:
+            pieces[-1] += "\n"
+            if line.startswith("/") or not line.strip():
+                pieces[-1] += line
+            else:
+                pieces.append(line)
+        return pieces
+
+
 _SAME_COUNT = re.compile(r"[a-z](?= [a-z])|\n(?=[A-Za-z])")
 """Where a text can be cut and OpenAI's vocabularies count its parts as they count the whole: each
 begins a word anew there."""

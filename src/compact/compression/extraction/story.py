@@ -170,7 +170,7 @@ class Teller:
             lines += [x for x in said if self.first <= x.place[0] < self.last and x.is_telling]
         while lines := self._choose(told, lines, turns):
             text = "\n".join(self._written(told, turns))
-            spare = cap - self.counter.text(text)
+            spare = cap - self.counter.composed(text)
             if spare < told.left + LEAST_TOKENS:
                 return text
             told.left = spare  # joined, the lines take less than one by one
