@@ -13,10 +13,12 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from compact.compression import shorten
 from compact.compression.extraction.notes import Notes, names_used
+from compact.compression.extraction.story import count_ahead
 from compact.compression.seen import Visible
 from compact.core.anchors import Ledger, NameUse
 from compact.core.boundaries import MOST_BETWEEN
 from compact.core.cached import cached_property
+from compact.core.checkpoints import Checkpoint
 from compact.core.groups import Group, groups_from_end
 from compact.core.history import History
 from compact.core.message_redaction import redact_message
@@ -106,6 +108,8 @@ class Forms:
         self._starts: dict[int, tuple[int, int]] = {}
         """Where the group before a cut starts, and in a history of how many messages that holds:
         of any number, where nothing that comes can change it."""
+        self._standing: dict[str, tuple[tuple[str, int], Shape]] = {}
+        """Checkpoints as they stand in view, by their ids, with what they are recognized by."""
         self._ready = 0
         """Where the groups end that were made ahead."""
         self._newest = -1
@@ -144,6 +148,7 @@ class Forms:
         notes = self._history.notes
         if not isinstance(notes, Notes):
             return
+        count_ahead(notes, self._history.counter, max(since, self._ready))
         newest = next(self._history.persons(), -1)
         begin = max(since, self._ready) if newest == self._newest else since
         self._newest = newest  # it says whose reasoning stays
@@ -159,6 +164,18 @@ class Forms:
                         _ = each.visible.names, each.visible.chunks
                 forms.uses(notes.ledger)
                 yield
+
+    def standing(self, checkpoints: Sequence[Checkpoint]) -> list[Shape]:
+        """Checkpoints as they stand in view; kept until others are asked for."""
+        known, own = self._standing, self._history.own
+        self._standing = {}
+        for each in checkpoints:
+            mark = each.summary, each.token_count
+            before, shape = known.get(each.id, (None, None))
+            if shape is None or before != mark:
+                shape = Shape([each.message(own)], each.token_count)
+            self._standing[each.id] = mark, shape
+        return [shape for _, shape in self._standing.values()]
 
     def forget(self, before: int, keep: Collection[int]) -> None:
         """Forget the groups that stand before a position, but for some positions."""

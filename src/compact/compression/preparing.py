@@ -11,14 +11,15 @@ from typing import Any, TypeVar
 
 from compact.compression.aging import LEAST_CAP, Rewrite
 from compact.compression.composition import REFERENCE_TOKENS, Composer
+from compact.compression.forms import Shape, forms_of
 from compact.compression.layout import Layout
-from compact.compression.seen import InView, Seen, Visible, WhenAsked
+from compact.compression.seen import InView, Seen, WhenAsked
 from compact.compression.standing import Standing
 from compact.compression.values import Selection, Task
 from compact.core.checkpoints import Checkpoint, Level, SummaryRequest
 from compact.core.history import History
 from compact.core.levels import LEAST, LEVELS, level_at, older
-from compact.core.message_redaction import redact_message, redact_text
+from compact.core.message_redaction import redact_text
 from compact.core.messages import Message
 from compact.core.modes import emphasis_of
 from compact.core.outline import Emphasis
@@ -81,7 +82,7 @@ def composer_of(selection: Selection) -> Composer:
         composer = Composer(
             selection.notes,
             history.counter,
-            Seen([Visible.of(_staying(selection))], beside=seen),
+            Seen([shape.visible for shape in _staying(selection)], beside=seen),
             selection.policy.mode,
             [x for p in selection.layout.shortened() for x in p.uses(history, ledger)],
             selection.policy.strategy,
@@ -98,10 +99,10 @@ def _seen(selection: Selection) -> Seen:
     return selection.seen[1]
 
 
-def _staying(selection: Selection) -> list[Message]:
+def _staying(selection: Selection) -> list[Shape]:
     """The checkpoints that stay as they are."""
-    own = selection.history.own
-    return [s.message(own) for s in selection.ageing.steps if isinstance(s, Checkpoint)]
+    stays = [step for step in selection.ageing.steps if isinstance(step, Checkpoint)]
+    return forms_of(selection.history).standing(stays)
 
 
 def parts_of(
@@ -197,7 +198,7 @@ def _request(
     reach: tuple[int, int],
 ) -> SummaryRequest:
     layout, history = selection.layout, selection.history
-    stays = [redact_message(m, history.secrets) for m in _staying(selection)]
+    stays = [shape.told(history, ()) for shape in _staying(selection)]
     shortened = [i for piece in layout.shortened() for i in piece.positions]
     return SummaryRequest.model_construct(
         # first: what it gives away is known
@@ -332,11 +333,11 @@ def _heading_tokens(selection: Selection) -> int:
     return 40 + reference + selection.history.counter.framing.per_message + SLACK
 
 
-def _redacted_view(selection: Selection, before: Sequence[Message] = ()) -> InView:
-    """These messages and behind them what is in view, without secrets, as it may be told of."""
+def _redacted_view(selection: Selection, before: Sequence[Shape] = ()) -> InView:
+    """These checkpoints and behind them what is in view, without secrets, as it may be told of."""
     history, pieces = selection.history, selection.layout.pieces()
     told = [piece.shape.told(history, piece.positions) for piece in pieces]
     same = all(shape is piece.shape for shape, piece in zip(told, pieces, strict=True))
     view = _seen(selection) if same else Seen([shape.visible for shape in told])
-    messages = [*before, *(message for shape in told for message in shape.messages)]
-    return InView(messages, Seen([Visible.of(before)], beside=view))
+    messages = [message for shape in (*before, *told) for message in shape.messages]
+    return InView(messages, Seen([shape.visible for shape in before], beside=view))

@@ -379,6 +379,16 @@ class Teller:
                 yield f"  {under}: {said}" if under else f"  {said}"
 
 
+def count_ahead(notes: Notes, counter: TokenCounter, since: int) -> None:
+    """Count the statements from a position on that a story may be told of."""
+    for turn in reversed(notes.turns.rows):
+        if turn.last < since:
+            break
+        said = [s.text for s in (*turn.narration, *turn.closing, *turn.outcomes)]
+        for text in (*said, turn.said, *(f"“{s.text}”" for s in turn.words)):
+            counter.text(text)
+
+
 def _untold(turn: Turn, rows: Iterable[Line]) -> Counter[str]:
     """How many statements below each heading, or line that leads to them, are not told."""
     said = Counter(s.under for s in (*turn.narration, *turn.closing) if s.under)
