@@ -126,12 +126,8 @@ class Anchor(NamedTuple):
     kind: AnchorKind
 
 
-class NameUse(NamedTuple):
-    """One use of an anchor: what it adds to the anchor's weight."""
-
-    text: str
-    kind: AnchorKind
-    gain: float
+NameUse = tuple[str, AnchorKind, float]
+"""One use of an anchor: its text and kind, and what the use adds to its weight."""
 
 
 def find(text: str) -> Counter[Anchor]:
@@ -356,7 +352,7 @@ def _uses(found: Counter[Anchor], text: str, origin: Origin) -> list[NameUse]:
     """The uses that anchors of a text are, by who made it."""
     weight, prose = ORIGIN_WEIGHT[origin], origin in ("person", "assistant")
     return [
-        NameUse(anchor.text, anchor.kind, weight * math.log1p(times))
+        (anchor.text, anchor.kind, weight * math.log1p(times))
         for anchor, times in found.items()
         if not (prose and anchor.kind == "pair" and f"`{anchor.text}" not in text)
     ]
