@@ -7,6 +7,7 @@ from compact import Message
 from compact.compression.composition import Composer
 from compact.compression.extraction.notes import Notes, weights_of
 from compact.compression.extraction.story import Teller
+from compact.compression.seen import Seen
 from compact.core.messages import MessageMetadata, PersonWords
 from compact.core.tokens import TokenCounter
 from compact.providers.tokenizers import tokenizer
@@ -54,15 +55,17 @@ def notes_of(messages: list[Message]) -> Notes:
     return Notes().read(messages)
 
 
-def story(messages: list[Message], cap: int = 600, **more: object) -> str:
+def story(messages: list[Message], cap: int = 600, seen: str = "", **more: object) -> str:
     notes = notes_of(messages)
     weights = weights_of(notes.ranked(), {})
-    return Teller(notes, COUNTER, weights=weights, **more).tell(cap)  # type: ignore[arg-type]
+    beside = Seen([seen])
+    return Teller(notes, COUNTER, seen=beside, weights=weights, **more).tell(cap)  # type: ignore[arg-type]
 
 
-def composed(messages: list[Message], room: int = 900, **more: object) -> str:
+def composed(messages: list[Message], room: int = 900, seen: str = "", **more: object) -> str:
     """Record and lists as one call writes them, without a story."""
-    return Composer(notes_of(messages), COUNTER, **more).written("", room)  # type: ignore[arg-type]
+    composer = Composer(notes_of(messages), COUNTER, Seen([seen]), **more)  # type: ignore[arg-type]
+    return composer.written("", room)
 
 
 def section(text: str, title: str) -> str:

@@ -5,6 +5,8 @@ import re
 import pytest
 
 from compact.compression.composition import LISTS_SHARE, Composer
+from compact.compression.extraction.notes import names_used
+from compact.core.anchors import Ledger
 from compact.core.checkpoints import record_message
 from compact.core.history import NOBODYS
 from compact.core.outline import LISTS, TITLES
@@ -147,7 +149,7 @@ def test_names_of_what_is_shown_shortened_are_listed() -> None:
     """A clipped message lost names that may be needed next."""
     lost = (result("c9", "def recently_clipped_name(): pass\n" * 3),)
     assert "recently_clipped_name" not in composed(WORK)
-    assert "recently_clipped_name" in composed(WORK, shortened=lost)
+    assert "recently_clipped_name" in composed(WORK, shortened=names_used(lost, Ledger()))
 
 
 def test_commands_are_whole_or_not_there() -> None:

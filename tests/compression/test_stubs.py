@@ -72,7 +72,7 @@ def test_a_stub_is_one_short_line():
 def shown(text: str, *, is_error: bool = False, name: str = "Bash", **metadata: object) -> str:
     result = ToolResult("a", text, is_error=is_error)
     message = Message(role="user", content=(result,), metadata=MessageMetadata(**metadata))
-    (part,) = masked(message, {"a": call(name)}, COUNTER, known={}).tool_results
+    (part,) = masked(message, {"a": call(name)}, COUNTER).tool_results
     return part.text
 
 
@@ -94,7 +94,7 @@ def test_what_a_stub_would_not_shorten_stays():
     result = ToolResult("toolu_" + "0Z" * 120, " ".join(["bed"] * 60))
     message = Message(role="user", content=(result,))
     assert COUNTER.text(result.text) > STUB_TOKENS
-    assert masked(message, {}, COUNTER, known={}) is message
+    assert masked(message, {}, COUNTER) is message
 
 
 def test_their_words_are_in_view_where_other_output_is_masked():

@@ -106,7 +106,7 @@ reading_ahead.notes_of = reads
 reader = reading_ahead.ReadingAhead()
 wire = format_named("chat_completions")
 talk = [{"role": "user", "content": "word"}]
-reader.begin(History(talk, wire, TokenCounter(tokenizer("o200k"))))
+reader.begin(History(talk, wire, TokenCounter(tokenizer("o200k"))), 0)
 begun.wait()
 """
 

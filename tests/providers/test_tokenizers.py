@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from compact.core.tokens import TokenCounter
 from compact.errors import UnknownModel
 from compact.providers import tokenizers
 from compact.testing import SAMPLES, check_token_estimator
@@ -113,6 +114,17 @@ def test_slices_count_what_the_whole_counts(name: str, parts: list[str]) -> None
         patch.setattr(tokenizers, "CHUNK", 1)
         assert "".join(tokenizers.slices(text)) == text
         assert estimator.count(text) == whole
+
+
+@pytest.mark.parametrize("name", tokenizers.VOCABULARIES)
+@given(parts=st.lists(st.sampled_from((*PIECES, "- ", "## ", "\n  ", ".\n")), max_size=40))
+def test_lines_count_what_the_whole_counts(name: str, parts: list[str]) -> None:
+    """So that a line is counted once, in whatever text it stands (FR-1)."""
+    text, estimator = "".join(parts), tokenizers.TiktokenEstimator(name)
+    lines = estimator.lines(text)
+    assert "".join(lines) == text
+    assert sum(map(estimator.count, lines)) == estimator.count(text)
+    assert TokenCounter(estimator).composed(text) == estimator.count(text)
 
 
 def test_a_long_text_is_counted_in_slices() -> None:

@@ -67,7 +67,6 @@ class TiktokenEstimator:
         except UnicodeEncodeError:
             return self._count(carried(text))
 
-
     @staticmethod
     def lines(text: str) -> list[str]:
         """The text in pieces that count the same. A line begins one unless it is blank, or begins
