@@ -27,13 +27,13 @@ from compact.core.speakers import speaker_of
 from compact.core.tokens import TokenCounter
 
 
-class Shape:
+class ClosedMessages:
     """Messages as they can stand in view, closed as providers accept them."""
 
     def __init__(self, messages: Sequence[Message], tokens: int) -> None:
         self.messages, self.tokens = messages, tokens
         self._sent: int | None = None
-        self._told: tuple[int, Shape] = (-1, self)
+        self._told: tuple[int, ClosedMessages] = (-1, self)
 
     @cached_property
     def visible(self) -> Visible:
@@ -46,7 +46,7 @@ class Shape:
             self._sent = sum(map(counter.message, self.messages))
         return self._sent
 
-    def told(self, history: History, positions: Iterable[int]) -> Shape:
+    def told(self, history: History, positions: Iterable[int]) -> ClosedMessages:
         """The same without secrets, as it may be told of; the messages stand at these positions."""
         known = history.secrets
         if self._told[0] < len(known):
@@ -56,7 +56,7 @@ class Shape:
                 for m in self.messages
             ]
             same = all(map(_same, told, self.messages))
-            self._told = len(known), self if same else Shape(told, self.tokens)
+            self._told = len(known), self if same else ClosedMessages(told, self.tokens)
         return self._told[1]
 
 
@@ -65,7 +65,7 @@ class GroupForms:
 
     def __init__(self, history: History, group: Group, said: Sequence[Message]) -> None:
         self.group, self.said, self._history = group, said, history
-        self._masked: dict[bool, Shape] = {}
+        self._masked: dict[bool, ClosedMessages] = {}
         self._uses: tuple[Sequence[Message], Sequence[NameUse]] | None = None
 
     def is_of(self, said: Sequence[Message]) -> bool:
@@ -73,7 +73,7 @@ class GroupForms:
         return len(said) == len(self.said) and all(map(_same, said, self.said))
 
     @cached_property
-    def whole(self) -> Shape:
+    def whole(self) -> ClosedMessages:
         """Word for word."""
         return whole(self._history, self.group, self.said)
 
@@ -82,7 +82,7 @@ class GroupForms:
         """Tool results among its messages."""
         return sum(len(m.tool_results) for m in self.whole.messages)
 
-    def masked(self, *, reasoning: bool) -> Shape:
+    def masked(self, *, reasoning: bool) -> ClosedMessages:
         """With stubs in the place of long tool output, with or without its reasoning."""
         reasoning = reasoning and any(map(_has_reasoning, self.said))
         found = self._masked.get(reasoning)
@@ -108,7 +108,7 @@ class Forms:
         self._starts: dict[int, tuple[int, int]] = {}
         """Where the group before a cut starts, and in a history of how many messages that holds:
         of any number, where nothing that comes can change it."""
-        self._standing: dict[str, tuple[tuple[str, int], Shape]] = {}
+        self._standing: dict[str, tuple[tuple[str, int], ClosedMessages]] = {}
         """Checkpoints as they stand in view, by their ids, with what they are recognized by."""
         self._ready = 0
         """Where the groups end that were made ahead."""
@@ -165,7 +165,7 @@ class Forms:
                 forms.uses(notes.ledger)
                 yield
 
-    def standing(self, checkpoints: Sequence[Checkpoint]) -> list[Shape]:
+    def standing(self, checkpoints: Sequence[Checkpoint]) -> list[ClosedMessages]:
         """Checkpoints as they stand in view; kept until others are asked for."""
         known, own = self._standing, self._history.own
         self._standing = {}
@@ -173,7 +173,7 @@ class Forms:
             mark = each.summary, each.token_count
             before, shape = known.get(each.id, (None, None))
             if shape is None or before != mark:
-                shape = Shape([each.message(own)], each.token_count)
+                shape = ClosedMessages([each.message(own)], each.token_count)
             self._standing[each.id] = mark, shape
         return [shape for _, shape in self._standing.values()]
 
@@ -191,18 +191,18 @@ def forms_of(history: History) -> Forms:
     return history.forms
 
 
-def whole(history: History, positions: Iterable[int], said: Sequence[Message]) -> Shape:
+def whole(history: History, positions: Iterable[int], said: Sequence[Message]) -> ClosedMessages:
     """Messages of one group word for word, closed."""
     plain = all(isinstance(m.content, str) for m in said)  # nothing could be open or orphaned
     shown = said if plain else shorten.closed(said)
     if shown == said:
-        return Shape(shown, sum(map(history.tokens, positions)))
-    return Shape(shown, sum(map(history.counter.message, shown)))
+        return ClosedMessages(shown, sum(map(history.tokens, positions)))
+    return ClosedMessages(shown, sum(map(history.counter.message, shown)))
 
 
 def masked(
-    history: History, shape: Shape, *, reasoning: bool, spared: Message | None = None
-) -> Shape:
+    history: History, shape: ClosedMessages, *, reasoning: bool, spared: Message | None = None
+) -> ClosedMessages:
     """Messages of one group with tool output as stubs; `spared` keeps its words. The same shape
     where that makes none shorter.
     """
@@ -216,7 +216,7 @@ def masked(
     ]
     if all(map(_same, shorter, messages)):
         return shape
-    return Shape(shorter, sum(map(history.counter.message, shorter)))
+    return ClosedMessages(shorter, sum(map(history.counter.message, shorter)))
 
 
 def may_shorten(message: Message, spared: Message | None) -> bool:

@@ -28,7 +28,7 @@ from dataclasses import replace
 from itertools import islice, takewhile
 
 from compact.compression import shorten
-from compact.compression.forms import GroupForms, Shape, forms_of, masked, may_shorten, whole
+from compact.compression.forms import GroupForms, ClosedMessages, forms_of, masked, may_shorten, whole
 from compact.compression.layout import Layout, Piece
 from compact.core.boundaries import may_cut_before
 from compact.core.budget import even_share
@@ -408,7 +408,7 @@ class Ladder:
         excess = sum(sizes) - room
         for _ in range(2 * len(messages)):
             if excess <= 0:
-                piece.show(Shape(messages, sum(sizes)), "clipped")
+                piece.show(ClosedMessages(messages, sum(sizes)), "clipped")
                 return True
             longest = max(
                 chosen, key=lambda i: _worth_clipping(messages[i], sizes[i]), default=None

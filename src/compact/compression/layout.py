@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from compact.compression.extraction.notes import names_used
-from compact.compression.forms import GroupForms, Shape
+from compact.compression.forms import GroupForms, ClosedMessages
 from compact.core.anchors import Ledger, NameUse
 from compact.core.history import History
 from compact.core.messages import Message
@@ -24,9 +24,9 @@ class Piece:
     """Where they stand in the history; the group's other messages are in a piece of their own."""
     start: int
     """Where the group starts."""
-    shape: Shape
+    shape: ClosedMessages
     """How they are shown."""
-    whole: Shape
+    whole: ClosedMessages
     """The messages word for word."""
     pairs: int = 0
     """Tool results among them."""
@@ -56,7 +56,7 @@ class Piece:
             return self.forms.uses(ledger)
         return names_used(map(history.redacted, self.positions), ledger)
 
-    def show(self, shape: Shape, form: Form) -> None:
+    def show(self, shape: ClosedMessages, form: Form) -> None:
         """Take another form."""
         self.shape, self.form = shape, form
 
@@ -103,7 +103,7 @@ class Layout:
         self.tokens += piece.tokens
         self.cut = piece.start
 
-    def reshape(self, piece: Piece, shape: Shape, form: Form) -> None:
+    def reshape(self, piece: Piece, shape: ClosedMessages, form: Form) -> None:
         """Give a piece in view another form."""
         self.tokens += shape.tokens - piece.tokens
         piece.show(shape, form)

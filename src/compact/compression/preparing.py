@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from compact.compression.aging import LEAST_CAP, Rewrite
 from compact.compression.composition import REFERENCE_TOKENS, Composer
-from compact.compression.forms import Shape, forms_of
+from compact.compression.forms import ClosedMessages, forms_of
 from compact.compression.layout import Layout
 from compact.compression.seen import InView, Seen, WhenAsked
 from compact.compression.standing import Standing
@@ -99,7 +99,7 @@ def _seen(selection: Selection) -> Seen:
     return selection.seen[1]
 
 
-def _staying(selection: Selection) -> list[Shape]:
+def _staying(selection: Selection) -> list[ClosedMessages]:
     """The checkpoints that stay as they are."""
     stays = [step for step in selection.ageing.steps if isinstance(step, Checkpoint)]
     return forms_of(selection.history).standing(stays)
@@ -333,7 +333,7 @@ def _heading_tokens(selection: Selection) -> int:
     return 40 + reference + selection.history.counter.framing.per_message + SLACK
 
 
-def _redacted_view(selection: Selection, before: Sequence[Shape] = ()) -> InView:
+def _redacted_view(selection: Selection, before: Sequence[ClosedMessages] = ()) -> InView:
     """These checkpoints and behind them what is in view, without secrets, as it may be told of."""
     history, pieces = selection.history, selection.layout.pieces()
     told = [piece.shape.told(history, piece.positions) for piece in pieces]

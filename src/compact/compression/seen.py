@@ -12,10 +12,11 @@ from typing import overload
 from compact.core import anchors
 from compact.core.cached import cached_property
 from compact.core.messages import Message, visible_texts
+from compact.core.sentences import SHORTEST
 
-CHUNK = 16
-"""Characters of a chunk. Smaller ones take more memory, larger ones answer fewer questions: only
-words of twice as many characters have a whole chunk in them wherever they stand."""
+CHUNK = SHORTEST // 2
+"""Characters of a chunk: every statement has a whole one in it, wherever it stands. Larger ones
+would take less memory, and answer for fewer statements."""
 
 
 class Visible:

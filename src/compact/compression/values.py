@@ -9,7 +9,7 @@ from typing import NamedTuple
 from compact.compression.aging import Ageing
 from compact.compression.composition import Composer
 from compact.compression.extraction.notes import Notes
-from compact.compression.forms import Shape
+from compact.compression.forms import ClosedMessages
 from compact.compression.ladder import Ladder
 from compact.compression.layout import Layout
 from compact.compression.seen import Seen
@@ -72,7 +72,7 @@ class Selection:
     """What was taken down of the whole history; None where nothing is summarized."""
     record: int = 0
     """Tokens that are set aside for the record of a session."""
-    seen: tuple[list[Shape], Seen] | None = None
+    seen: tuple[list[ClosedMessages], Seen] | None = None
     """What was in view when somebody asked last, and what a reader saw then."""
     composed: tuple[Seen, Composer] | None = None
     """What composes the record beside that."""

@@ -21,10 +21,8 @@ from compact.managers.off_loop import off_loop
 from compact.managers.state import SessionState
 
 AGAIN_SHARE = 0.05
-"""Share of the usable window by which a prompt has to grow before a draft is tried again."""
-UNREAD_SHARE = 0.05
-"""Share of the trigger by which a prompt grows before its new messages are read ahead; near the
-trigger they are read at every turn."""
+"""Share of the usable window by which a prompt has to grow before a draft is tried again, or its new
+messages are read ahead; near the trigger they are read at every turn."""
 PATIENCE = 5.0
 """Seconds that whoever closes a session waits for the writer to let go."""
 
@@ -79,7 +77,7 @@ class BackgroundDraft:
         policy = self._state.policy_for(self._view.size)
         share = policy.draft_ratio / policy.trigger_ratio
         is_near = share < 1 and int(trigger * share) <= tokens <= trigger
-        much = abs(tokens - self._read_at) >= UNREAD_SHARE * trigger
+        much = abs(tokens - self._read_at) >= AGAIN_SHARE * self._view.window.usable
         if policy.summarizes and share < 1 and (is_near or much):
             self._read_at = tokens
             self._state.reading.begin(self._state.history, self._view.cut)
