@@ -28,7 +28,14 @@ from dataclasses import replace
 from itertools import islice, takewhile
 
 from compact.compression import shorten
-from compact.compression.forms import GroupForms, ClosedMessages, forms_of, masked, may_shorten, whole
+from compact.compression.forms import (
+    ClosedMessages,
+    GroupForms,
+    forms_of,
+    masked,
+    may_shorten,
+    whole,
+)
 from compact.compression.layout import Layout, Piece
 from compact.core.boundaries import may_cut_before
 from compact.core.budget import even_share

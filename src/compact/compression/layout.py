@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from compact.compression.extraction.notes import names_used
-from compact.compression.forms import GroupForms, ClosedMessages
+from compact.compression.forms import ClosedMessages, GroupForms
 from compact.core.anchors import Ledger, NameUse
 from compact.core.history import History
 from compact.core.messages import Message

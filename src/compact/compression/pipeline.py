@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from compact.compression import preparing, reporting, stages
 from compact.compression.extraction.extractive import ExtractiveSummarizer

@@ -21,8 +21,8 @@ from compact.managers.off_loop import off_loop
 from compact.managers.state import SessionState
 
 AGAIN_SHARE = 0.05
-"""Share of the usable window by which a prompt has to grow before a draft is tried again, or its new
-messages are read ahead; near the trigger they are read at every turn."""
+"""Share of the usable window by which a prompt has to grow before a draft is tried again, or its
+new messages are read ahead; near the trigger they are read at every turn."""
 PATIENCE = 5.0
 """Seconds that whoever closes a session waits for the writer to let go."""
 

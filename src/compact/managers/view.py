@@ -60,9 +60,8 @@ class View:
         self.window = counted.window(size)
         if self.window.size < size:
             state.emit(WindowCapped(asked=size, size=self.window.size))
-        self._plan: Plan | None = None
-        self._given: Plan | None = None
-        """What the last compression did, and the same as somebody was given it."""
+        self.plan: Plan | None = None
+        """What the last compression did."""
         self.projection: Projection | None = None
         """What the view goes on from; None for the bare history."""
         self._state = state
@@ -83,13 +82,6 @@ class View:
         self.reload()
 
     # --- what is in view --------------------------------------------------------------------------
-
-    @property
-    def plan(self) -> Plan | None:
-        """What the last compression did, to be given away."""
-        if self._given is None and self._plan is not None:
-            self._given = self._plan.owned()
-        return self._given
 
     @property
     def tokens(self) -> int:
@@ -442,7 +434,7 @@ class View:
             except CompactError:
                 drafts.end_draft(state, self.size)
                 raise
-            self._plan, self._given, self._base = proposal.plan, None, move.number
+            self.plan, self._base = proposal.plan, move.number
             self._take(projection)
             state.history.forget(proposal.cut, frozenset(proposal.kept))
             self.follow()

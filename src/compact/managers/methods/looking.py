@@ -74,7 +74,8 @@ class Looking:
     @property
     def last_plan(self) -> Plan | None:
         """What the last compression did and why; None before the first."""
-        return self._session.view.plan
+        plan = self._session.view.plan
+        return plan.owned() if plan is not None else None
 
     @property
     def reliability(self) -> Reliability | None:
