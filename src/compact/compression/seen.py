@@ -71,12 +71,17 @@ class Seen:
         return beside.union(*(part.names for part in self._parts))
 
     def __contains__(self, said: str) -> bool:
-        if self._beside is not None and said in self._beside:
+        chunks = [said[i : i + CHUNK] for i in range(CHUNK)] if len(said) >= 2 * CHUNK else []
+        return not said or self._holds(said, chunks)
+
+    def _holds(self, said: str, chunks: Sequence[str]) -> bool:
+        """Whether a part holds these words; every part that does has one of the chunks."""
+        if self._beside is not None and self._beside._holds(said, chunks):
             return True
-        if len(said) < 2 * CHUNK:
-            return not said or any(said in part.text for part in self._parts)
+        if not chunks:
+            return any(said in part.text for part in self._parts)
         places = self._places
-        hits = [x for i in range(CHUNK) if (x := said[i : i + CHUNK]) in places]
+        hits = [chunk for chunk in chunks if chunk in places]
         if any(said in places[chunk].text for chunk in hits):
             return True
         return bool(hits) and any(

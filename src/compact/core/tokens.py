@@ -131,6 +131,13 @@ class TokenCounter:
         """Whether text counts are those of the real tokenizer."""
         return self.estimator.exact
 
+    @property
+    def is_pure(self) -> bool:
+        """Whether texts may be counted by several threads at once: of a caller's own estimator
+        nobody knows, unless it says so.
+        """
+        return getattr(self.estimator, "is_pure", False) is True
+
     def text(self, text: str) -> int:
         """Tokens of a text."""
         if not text:

@@ -64,7 +64,7 @@ class ReadingAhead:
         with suppress(CompactError):  # it is read again at the compression, which says what failed
             while read < until and not self._stops:  # asked after every 32 messages
                 read = notes_of(history, until=min(read + 32, until)).position
-            for _ in forms_of(history).ahead(since, read):
+            for _ in forms_of(history).ahead(since, read) if history.counter.is_pure else ():
                 if self._stops:
                     break
 

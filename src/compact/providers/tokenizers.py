@@ -48,6 +48,7 @@ class TiktokenEstimator:
 
     exact = True
     margin = 0.0
+    is_pure = True
 
     @checked
     def __init__(self, model: str = "o200k") -> None:
@@ -108,6 +109,7 @@ class ClaudeEstimator:
 
     name = "claude"
     exact = False
+    is_pure = True
     margin = CLAUDE_LARGEST / CLAUDE_TYPICAL - 1
     """The share by which the estimate lies above a typical count."""
 
@@ -130,6 +132,7 @@ class NoopEstimator:
 
     name = "chars"
     exact = False
+    is_pure = True
     margin = 0.33
 
     def count(self, text: str) -> int:
