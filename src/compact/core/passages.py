@@ -31,7 +31,11 @@ _OUTPUT = frozenset(
     ).split()
 )
 """What tools give: a tag whose name ends so is a tool's."""
-_MAY_BE_OUTPUT = re.compile(r"tool|function|command|<\||" + "|".join(_OUTPUT), re.IGNORECASE)
+_OUTPUT_SIGNS = (
+    *("tool", "function", "command", "<|", "output", "result", "response", "observation"),
+    *("return", "stdout", "stderr", "error"),
+)
+"""Of these, in whatever case, a text holds one that repeats what a tool said."""
 _TOOLS = frozenset("tool tools function functions action execution call observation".split())  # noqa: SIM905
 """Who gives it. A label needs both: `Output:` is how people write, `Tool output:` is not."""
 _SURE = frozenset(("tool", "tools", "observation", "observations"))
@@ -229,7 +233,8 @@ def ends_in_call(answer: str) -> bool:
 
 def said_in(text: str) -> str:
     """The text without what tools said in it; the same object where there is nothing."""
-    if not _MAY_BE_OUTPUT.search(text):
+    folded = text.casefold()
+    if not any(sign in folded for sign in _OUTPUT_SIGNS):
         return text
     return _without(text, [p for p in passages(text) if p.is_tools])
 
@@ -430,7 +435,7 @@ def _data(lines: _Lines, number: int) -> Passage | None:
 
 def _between_marks(lines: _Lines, number: int, line: str) -> Passage | None:
     """Lines between quotation marks that the first of them opens."""
-    opened = _OPENS.search(line)
+    opened = _OPENS.search(line) if any(mark in line for mark in _MARKS) else None
     if opened is None:
         return None
     closing = _MARKS[opened["mark"]]
