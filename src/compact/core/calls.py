@@ -19,7 +19,7 @@ import reprlib
 import sys
 import textwrap
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, Literal, NamedTuple, TypeVar, Union, cast, get_args, get_origin
 from typing import get_type_hints as hints_of
 
@@ -55,9 +55,9 @@ class _Known(NamedTuple):
     hints: Mapping[str, Any]
     takes_any: bool
     """Whether it has keywords of any name."""
-    needed: frozenset[str]
-    most: int
-    """How many it takes by position."""
+    needed: Sequence[Set[str]]
+    """What must be given by name where none, one, … are given by position, up to the most it
+    takes."""
 
 
 def checked(function: F) -> F:
@@ -69,8 +69,11 @@ def checked(function: F) -> F:
     known = functools.cache(lambda: _known(function, options))
 
     def check(args: tuple[Any, ...], given: Mapping[str, Any]) -> None:
-        names, hints, takes_any, needed, most = known()
-        for name, value in (*zip(names, args, strict=False), *given.items()):
+        names, hints, takes_any, needed = known()
+        for name, value in zip(names, args, strict=False) if hints else ():
+            if name in hints:
+                _check(name, value, hints[name])
+        for name, value in given.items():
             if name in hints:
                 _check(name, value, hints[name])
             elif name not in names and not takes_any:
@@ -79,9 +82,9 @@ def checked(function: F) -> F:
                 called = function.__qualname__.removesuffix(".__init__")
                 reason = f"{called}() got an unexpected keyword argument {name!r}{hint}"
                 raise InvalidArgument(name, reason)
-        by_place = names[: len(args)]
-        twice = given and not given.keys().isdisjoint(by_place)
-        if len(args) > most or not needed.issubset((*by_place, *given)) or twice:
+        placed, named = len(args), given.keys()
+        is_twice = given and not named.isdisjoint(names[:placed])
+        if placed >= len(needed) or not needed[placed] <= named or is_twice:
             _bind(function, args, given)
 
     if inspect.iscoroutinefunction(function):
@@ -129,12 +132,13 @@ def _known(function: Callable[..., Any], options: type | None) -> _Known:
     takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
     if options is not None:
         hints, takes_any = {**hints, **hints_of(options)}, False
+    names, most = list(parameters), sum(p.kind in _PLACED for p in parameters.values())
+    needed = {n for n, p in parameters.items() if p.default is p.empty and p.kind in _GIVEN}
     return _Known(
-        list(parameters),
+        names,
         {n: h for n, h in hints.items() if n not in _NONE and not _are_messages(h)},
         takes_any,
-        frozenset(n for n, p in parameters.items() if p.default is p.empty and p.kind in _GIVEN),
-        sum(p.kind in _PLACED for p in parameters.values()),
+        [needed.difference(names[:placed]) for placed in range(most + 1)],
     )
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, get_args
@@ -247,12 +246,13 @@ def _fast(value: object) -> bytes | None:
     """The value by orjson; None where it refuses it. NaN and the infinities are no JSON: it writes
     them as null, so where one stands it is looked whether it was one.
     """
-    with suppress(TypeError, ValueError, RecursionError):
+    try:
         data = orjson.dumps(value, default=_plain, option=_STRICT)
         if b"null" in data:
             json.dumps(value, default=_plain, allow_nan=False)
-        return data
-    return None
+    except (TypeError, ValueError, RecursionError):
+        return None
+    return data
 
 
 def _slow(value: object) -> bytes:

@@ -96,12 +96,14 @@ def plain(value: object, path: str) -> Any:  # noqa: ANN401 - JSON has no narrow
     return _PlainCopy().plain(value, path, 0)
 
 
-def fields_given(fields: Mapping[str, object]) -> dict[str, object]:
+def fields_given(fields: Mapping[str, object]) -> Mapping[str, object]:
     """The message that somebody gave by its fields, marks such as `pinned` in its metadata.
 
     Raises:
         InvalidMessage: one of them is no field that we know.
     """
+    if fields.keys() <= _FIELDS:
+        return fields
     marks = {name: value for name, value in fields.items() if name in _MARKS}
     made = {name: value for name, value in fields.items() if name not in marks}
     for name in made:
@@ -109,9 +111,8 @@ def fields_given(fields: Mapping[str, object]) -> dict[str, object]:
             reason = f"a message has no such field{did_you_mean(name, _FIELDS | _MARKS)}"
             instead = "what only a provider knows is given in a dictionary"
             raise InvalidMessage(f"message.{name}", f"{reason}; {instead}")
-    if marks:
-        known = made.get("metadata")
-        made["metadata"] = {**(known if isinstance(known, Mapping) else {}), **marks}
+    known = made.get("metadata")
+    made["metadata"] = {**(known if isinstance(known, Mapping) else {}), **marks}
     return made
 
 

@@ -203,17 +203,28 @@ class Message(BaseModel, frozen=True, extra="forbid"):
     @classmethod
     def trusted(cls, **fields: object) -> Self:
         """A message of fields that a parser has just checked, made five times as fast."""
+        values = {**_DEFAULTS, **fields}
+        if "timestamp" not in values:
+            values["timestamp"] = clock_and_ids.now()
+        return cls._made(values, set(fields))
+
+    @classmethod
+    def _made(cls, values: dict[str, object], given: set[str]) -> Self:
         message = cls.__new__(cls)
-        values, given = fields, _FIELDS
-        if len(fields) < len(_FIELDS):
-            values, given = {**_DEFAULTS, **fields}, set(fields)
-            if "timestamp" not in values:
-                values["timestamp"] = clock_and_ids.now()
         object.__setattr__(message, "__dict__", values)
         object.__setattr__(message, "__pydantic_fields_set__", given)
         object.__setattr__(message, "__pydantic_extra__", None)
         object.__setattr__(message, "__pydantic_private__", None)
         return message
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """A copy with other values of some fields, which are not validated: as pydantic makes it,
+        four times as fast.
+        """
+        if deep:
+            return super().model_copy(update=update, deep=deep)
+        changed = update or {}
+        return self._made({**self.__dict__, **changed}, {*self.model_fields_set, *changed})
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -266,7 +277,6 @@ _DEFAULTS: dict[str, Any] = {
     if not field.is_required() and field.default_factory is None
 }
 """Defaults of the fields that have a constant one, for `Message.trusted`."""
-_FIELDS = set(Message.model_fields)
 
 
 def visible_texts(messages: Iterable[Message]) -> Iterator[str]:

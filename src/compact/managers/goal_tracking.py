@@ -124,7 +124,8 @@ def _marked(message: Message) -> list[tuple[str, Marker]]:
     """The markers of a message that an assistant said, each with its line."""
     if message.role != "assistant" or speaker_of(message) != "assistant":
         return []
-    found = marked_lines(_THOUGHTS.sub("", message.text))
+    text = message.text
+    found = marked_lines(_THOUGHTS.sub("", text) if "<think>" in text else text)
     taught = markers_in(how_to_mark()) if found else ()
     return [(line, marker) for line, marker in found if marker not in taught]
 

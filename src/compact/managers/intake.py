@@ -84,7 +84,7 @@ def parsed(
             f"is in the format {other}, the session is in {wire.name}: give format={other!r}",
         )
     message = wire.parse(raw, position, before)
-    if not any(name in raw for name in _OURS):
+    if raw.keys().isdisjoint(_OURS):
         return message
     sent = {k: v for k, v in (message.wire or {}).items() if k not in _OURS}
     given = {"role": message.role, "importance_score": raw.get("importance_score")}

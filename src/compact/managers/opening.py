@@ -212,12 +212,12 @@ def format_of_all(state: SessionState, given: Sequence[Message | Mapping[str, An
     """The format that the first of these is in that cannot be in the session's, where everything
     before reads the same in that one; None where there is none.
     """
-    told = (format_instead(m, state.wire.name) for m in given if not isinstance(m, Message))
-    other = next(filter(None, told), None)
-    if other is None:
-        return None
-    branch = state.store.branch(state.branch_id)
-    return other if _reads_the_same(state.store, branch, format_named(other)) else None
+    name = state.wire.name
+    for message in given:
+        if not isinstance(message, Message) and (other := format_instead(message, name)):
+            branch = state.store.branch(state.branch_id)
+            return other if _reads_the_same(state.store, branch, format_named(other)) else None
+    return None
 
 
 def _state(

@@ -36,7 +36,9 @@ class RepeatedSystemPrompt:
     def repeated_in(self, given: Sequence[Message | Mapping[str, Any]]) -> list[Repeated]:
         """The system messages that these begin with, as far as the session had them."""
         repeated: list[Repeated] = []
-        for number, raw in enumerate(given if self._said is not None else (), self._said or 0):
+        if self._said is None:
+            return repeated
+        for number, raw in enumerate(given, self._said):
             said = parsed(self._state.wire, raw, number)
             position = self._place(said, number) if said.role in SYSTEM_ROLES else None
             if position is None:
@@ -48,9 +50,11 @@ class RepeatedSystemPrompt:
         """Take these in the place of those that the session had; the messages as they stand there
         now. What stands there in the same words stays. `ends` says that something else follows.
         """
-        history = self._state.history
         if self._said is not None:
             self._said = None if ends else self._said + len(repeated)
+        if not repeated:
+            return []
+        history = self._state.history
         if any(not _says(history[position], said) for position, said in repeated):
             leading = {i: history[i] for i in self._leading()}
             with self._state.lock:

@@ -64,13 +64,13 @@ def format_of(messages: Sequence[object]) -> WireFormat:
 
 def told_by(message: Mapping[str, Any]) -> str | None:
     """The format that a message can only be written in, or None where several could be."""
-    role, content = message.get("role"), message.get("content")
+    role, content, calls = map(message.get, ("role", "content", "tool_calls"))
     role = None if role is None else _text(role)
     if role is None and type_of(message) in _ITEMS:
         return "responses"
-    if "tool_name" in message or _has_bare_calls(message) or _has_bare_images(message):
+    if "tool_name" in message or _are_bare(calls) or _has_bare_images(message):
         return "ollama"
-    if role in ("tool", "developer", "function") or message.get("tool_calls"):
+    if role in ("tool", "developer", "function") or calls:
         return "chat_completions"
     if isinstance(content, list):
         kinds = {type_of(part) for part in content}
@@ -96,9 +96,10 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _has_bare_calls(message: Mapping[str, Any]) -> bool:
-    """Whether it has calls whose arguments are no text, without the marks of chat completions."""
-    calls = message.get("tool_calls")
+def _are_bare(calls: object) -> bool:
+    """Whether some of a message's calls have arguments that are no text, without the marks of chat
+    completions.
+    """
     for call in calls if isinstance(calls, list) else ():
         body = call.get("function") if isinstance(call, Mapping) else None
         bare = isinstance(body, Mapping) and not isinstance(body.get("arguments"), str)

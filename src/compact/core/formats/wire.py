@@ -34,6 +34,7 @@ from compact.errors import InvalidMessage
 
 NO_IMAGE = "[image]"
 """What is written for an image or a file that another format has no words for."""
+_TEXT_OR_NONE = (str, type(None))
 _SPEAKERS = ("user", "system", "developer")
 """Roles whose messages are words, or nothing."""
 _FLAGS = [name for name, field in MessageMetadata.model_fields.items() if field.annotation is bool]
@@ -266,7 +267,7 @@ def record_at(value: object, path: str) -> Raw:
     """
     record = cast("dict[str, Any]", plain(object_at(value, path), path))
     for name in ("role", "type"):
-        if not isinstance(named := record.get(name), str | None):
+        if not isinstance(named := record.get(name), _TEXT_OR_NONE):
             reason = f"expected a text, got {type(named).__name__}"
             raise InvalidMessage(f"{path}.{name}", reason)
     if record.get("role") in _SPEAKERS:

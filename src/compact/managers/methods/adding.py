@@ -38,7 +38,7 @@ class Adding(Looking):
         """
         if message is not None and fields:
             raise InvalidMessage("message", "give a message or its fields, not both")
-        return self.add_messages([fields_given(fields) if message is None else message])[0]
+        return self._added([fields_given(fields) if message is None else message])[0]
 
     def add_messages(self, messages: Sequence[Given]) -> list[Message]:
         """Append several messages at once: all of them or none. Markers in an assistant's messages
@@ -47,6 +47,9 @@ class Adding(Looking):
         Raises:
             InvalidMessage, StoreFailed: as `add_message`.
         """
+        return self._added(messages)
+
+    def _added(self, messages: Sequence[Given]) -> list[Message]:
         given = self._session.read(messages)
         repeated = self._session.repeated_prompt.repeated_in(given)
         rest, new = given[len(repeated) :], list[Message]()
