@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from compact import ContextManager, SQLiteManager
+from compact.core.budget import ContextWindow
 from compact.core.events import Event, GoalsChanged
 from compact.core.goals import Goal, Subtask
 from compact.core.messages import Message
@@ -124,12 +125,12 @@ def test_a_writer_that_is_overtaken_before_it_notes_loses_nothing(
         places.append(append_only(ctx, line))
     assert places == [0, 1]
     for i in (first, 1 - first):
-        track(ctxs[i]._session.state, [ctxs[i].history[places[i]]], places[i], 4_000)
+        track(ctxs[i]._session.state, [ctxs[i].history[places[i]]], places[i], ContextWindow(size=4_000))
     again = session(store)
     done = [task.status == "completed" for task in again.goals[0].subtasks]
     assert done == [True, True, *[False] * (2 * STEPS - 2)]
     assert sorted(changes(events)) == sorted(TOLD[:2])
-    before = goals_by(again._session.state, 1, 4_000)[0].subtasks
+    before = goals_by(again._session.state, 1, ContextWindow(size=4_000))[0].subtasks
     assert [task.status for task in before[:2]] == ["completed", "pending"]
 
 
@@ -140,7 +141,7 @@ def test_progress_does_not_undo_goals_that_somebody_set(store: SessionStore) -> 
     at = append_only(one, TOLD[0])
     known = two.goals[0]
     two.set_goals([known, Goal(text="Sleep.")])
-    track(one._session.state, [one.history[at]], at, 4_000)
+    track(one._session.state, [one.history[at]], at, ContextWindow(size=4_000))
     for ctx in (one, session(store)):
         assert [goal.text for goal in ctx.goals] == ["Mend the roof.", "Sleep."]
         assert ctx.goals[0].subtasks[0].status == "completed"

@@ -169,11 +169,10 @@ class Fold:
         return shown, tokens if shown is message else self._history.counter.message(shown)
 
     def _push(self, message: Message, tokens: int, position: int | None) -> None:
-        at, render = len(self._messages), self._history.wire.render
+        at, place = len(self._messages), len(self._rendered)
         if self._open:
             at = shorten.place_in_reply(message, self._messages)
-        after = sum(len(render((each,))) for each in self._messages[at:])
-        place = len(self._rendered) - after
+            place -= len(self._makers(self._messages[at:]))
         self._rendered[place:place] = self._makers((message,))
         self._messages.insert(at, message)
         self._places.insert(at, position)
@@ -217,13 +216,13 @@ class Fold:
 
     def rendered(self) -> list[dict[str, Any]]:
         """The messages to send, as the provider's dictionaries that are whoever asked's own."""
-        out = list(self._rendered)
+        out = self._rendered
         if self._open:
-            out += self._makers((self._note(),))
+            out = [*out, *self._makers((self._note(),))]
         if self._goals:
             leading = self._leading_system()
-            out[leading:leading] = self._makers(self._goals)
-        return [make() for make in (*self._makers(self._opening), *out)]
+            out = [*out[:leading], *self._makers(self._goals), *out[leading:]]
+        return [make() for make in (self._makers(self._opening) + out if self._opening else out)]
 
     def _makers(self, messages: Sequence[Message]) -> list[Callable[[], dict[str, Any]]]:
         return [copier(record) for record in self._history.wire.render(messages)]

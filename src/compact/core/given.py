@@ -44,6 +44,7 @@ _FIELDS = frozenset(
 
 Given = Message | Mapping[str, Any] | Dumps
 """What may be given as a message."""
+_TEXTS = (str, bytes, bytearray, memoryview)
 _Step = tuple["_Step", object] | str
 """A place: the place that it stands in, and its name there."""
 
@@ -55,9 +56,7 @@ def messages_given(messages: object) -> Sequence[Message | Mapping[str, Any]]:
     Raises:
         InvalidMessage: it is no list, or one is none; the text names the place.
     """
-    if isinstance(messages, str | bytes | bytearray | memoryview | Mapping) or not isinstance(
-        messages, Sequence
-    ):
+    if not isinstance(messages, Sequence) or isinstance(messages, _TEXTS):
         raise InvalidMessage("messages", f"expected a list, got {type(messages).__name__}")
     if set(map(type, messages)) <= {dict, Message}:
         return messages

@@ -15,7 +15,8 @@ import json
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from itertools import accumulate
 from typing import NamedTuple
 
 FENCE = re.compile(r"[ \t]*(?:(?:[-*+]|\d{1,3}[.)])[ \t]+)?(?P<fence>`{3,}|~{3,})(?P<info>[^`~]*)$")
@@ -156,12 +157,16 @@ class _Lines:
         self.is_answer = is_answer
         """Whether a model speaks: it puts no label before what others say in the whole text."""
         self.begins = len(text) - len(text.lstrip())
-        self.starts = [0, *(found.end() for found in re.finditer("\n", text))]
-        self.tags = _Tags(text)
+        self.starts = [0, *accumulate(len(line) + 1 for line in text.split("\n")[:-1])]
         self.ends: list[int] | None = None
         """Where the lines end that say that something ends."""
         self.tried = 0
         self._next: dict[str, int] = {}
+
+    @cached_property
+    def tags(self) -> _Tags:
+        """Its tags in pairs."""
+        return _Tags(self.text)
 
     def next(self, mark: str, start: int) -> int:
         """Where a mark stands next, asked in order; -1 where it does not."""

@@ -17,7 +17,7 @@ from compact.errors import CompactError
 from compact.managers import blocking
 from compact.managers.breaker import Breaker
 from compact.managers.drafts import Draft, DraftBase, end_draft, is_under_way
-from compact.managers.off_loop import off_loop
+from compact.managers.off_loop import in_thread
 from compact.managers.state import SessionState
 
 AGAIN_SHARE = 0.05
@@ -88,7 +88,7 @@ class BackgroundDraft:
         if tokens >= self._next_at and self._standing() is None:
             self.put_off(tokens)
             if not is_under_way(self._state, self._view.size):
-                self._work = blocking.BackgroundJob(off_loop(self._write()))
+                self._work = blocking.BackgroundJob(in_thread(self._write()))
 
     def put_off(self, tokens: int) -> None:
         """Begin none before the prompt of so many tokens has grown."""

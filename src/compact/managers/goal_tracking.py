@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 
+from compact.core.budget import ContextWindow
 from compact.core.events import ErrorRaised, Event, GoalsChanged
 from compact.core.goals import Goal, goals_message
 from compact.core.markers import Marker, marked_lines, markers_in, stands_in
@@ -38,29 +39,27 @@ _THOUGHTS = re.compile(r"\A\s*<think>.*?(?:</think>|\Z)", re.DOTALL)
 """What servers that do not tell thoughts from answers leave at an answer's beginning."""
 
 
-def track(state: SessionState, messages: Sequence[Message], at: int, usable: int) -> None:
-    """Take in the markers of messages that the history has just got at that position. `usable` is
-    the window's usable size in tokens.
-    """
+def track(state: SessionState, messages: Sequence[Message], at: int, window: ContextWindow) -> None:
+    """Take in the markers of messages that the history has just got at that position."""
     with state.lock:
-        news = noted(state, messages, at, usable)
+        news = noted(state, messages, at, window)
     tell(state, news)
 
 
-def track_others(state: SessionState, usable: int) -> None:
+def track_others(state: SessionState, window: ContextWindow) -> None:
     """Take in what others said that whoever set the goals did not know of."""
     with state.lock:
         state.catch_up()
-        _progressed(state, (), len(state.history), usable)
+        _progressed(state, (), len(state.history), window)
 
 
-def noted(state: SessionState, messages: Sequence[Message], at: int, usable: int) -> Event | None:
+def noted(state: SessionState, messages: Sequence[Message], at: int, window: ContextWindow) -> Event | None:
     """What is to be told of what the markers of these messages changed."""
     if not any(map(_marked, messages)):
         return None
     try:
         state.catch_up()
-        done = _progressed(state, messages, at, usable)
+        done = _progressed(state, messages, at, window)
     except Exception as error:  # noqa: BLE001 - whatever a store raises, the messages are in it
         return ErrorRaised.of(error, "track", serves="what the goals were before")
     if not done.changes and not done.left_out:
@@ -69,12 +68,12 @@ def noted(state: SessionState, messages: Sequence[Message], at: int, usable: int
 
 
 def _progressed(
-    state: SessionState, messages: Sequence[Message], at: int, usable: int
+    state: SessionState, messages: Sequence[Message], at: int, window: ContextWindow
 ) -> GoalProgress:
     """Note the goals after these messages, as what was noted before and all that was said since
     makes them; what these messages changed.
     """
-    since, fits = state.log.goals_at(at), _room(state, usable)
+    since, fits = state.log.goals_at(at), _room(state, window)
     goals, changes, left_out = _gone_on(state, since, at, fits), list[str](), list[str]()
     for position, message in enumerate(messages, at):
         markers, told = _said(state, message, position)
@@ -87,13 +86,13 @@ def _progressed(
 
 
 def goals_by(
-    state: SessionState, position: int, usable: int, *, tracked: int = EVER
+    state: SessionState, position: int, window: ContextWindow, *, tracked: int = EVER
 ) -> tuple[Goal, ...]:
     """The goals when the session had so many messages: what was noted of them, and what the
     messages since then say. What a model's markers changed counts up to the position `tracked`.
     """
     since = state.log.goals_at(position, tracked)
-    return _gone_on(state, since, min(position, tracked), _room(state, usable))
+    return _gone_on(state, since, min(position, tracked), _room(state, window))
 
 
 def _gone_on(state: SessionState, since: KnownGoals, at: int, fits: Fits) -> tuple[Goal, ...]:
@@ -104,12 +103,12 @@ def _gone_on(state: SessionState, since: KnownGoals, at: int, fits: Fits) -> tup
     return goals
 
 
-def _room(state: SessionState, usable: int) -> Fits:
+def _room(state: SessionState, window: ContextWindow) -> Fits:
     """Whether goals leave enough of a window to everything else."""
 
     def fits(goals: Sequence[Goal]) -> bool:
         shown = goals_message(goals, state.own)
-        return shown is None or state.counter.message(shown) <= SHARE * usable
+        return shown is None or state.counter.message(shown) <= SHARE * window.usable
 
     return fits
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import chain
+from collections.abc import Iterator, Sequence
 
+from compact.core.budget import ContextWindow
 from compact.core.formats.known import format_instead
 from compact.core.formats.wire import NOTHING_BEFORE, Before, WireFormat
 from compact.core.given import Given, message_given
@@ -19,7 +19,7 @@ _OURS = ("metadata", "importance_score")
 """Fields of a message that no provider is sent."""
 
 
-def taken_in(state: SessionState, messages: Sequence[Given], usable: int) -> list[Message]:
+def taken_in(state: SessionState, messages: Sequence[Given], window: ContextWindow) -> list[Message]:
     """Append messages to the history, all of them or none, and track what they say of the goals.
 
     The history is the record of what was said: where it cannot be noted as well, that is told, and
@@ -37,7 +37,7 @@ def taken_in(state: SessionState, messages: Sequence[Given], usable: int) -> lis
 
     with state.lock:  # so that they are noted on the branch that they are on
         added = state.history.append(made)
-        news = goal_tracking.noted(state, added, first, usable)
+        news = goal_tracking.noted(state, added, first, window)
     goal_tracking.tell(state, news)
     return added
 
@@ -56,9 +56,14 @@ def parsed_all(
     """
     made: list[Message] = []
     for place, raw in given:
-        before = chain(reversed(made), map(history.__getitem__, range(at)[::-1]))
-        made.append(marked(parsed(wire, raw, place, before), history.own))
+        made.append(marked(parsed(wire, raw, place, _before(made, history, at)), history.own))
     return made
+
+
+def _before(made: Sequence[Message], history: History, at: int) -> Iterator[Message]:
+    """What stands before a message, newest first."""
+    yield from reversed(made)
+    yield from map(history.__getitem__, range(at)[::-1])
 
 
 def parsed(

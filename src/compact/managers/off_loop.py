@@ -105,13 +105,18 @@ def straight_through(work: Coroutine[Any, Any, T]) -> T:
     raise RuntimeError("a summarizer that says it never waits has waited: set its `waits` to True")
 
 
-async def off_loop(work: Coroutine[Any, Any, T]) -> T:
+def off_loop(work: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
+    """The coroutine, as whoever calls this is to await it at once: in a thread, unless this one
+    drives a coroutine to its end anyway.
+    """
+    return work if _here.never_waits else in_thread(work)
+
+
+async def in_thread(work: Coroutine[Any, Any, T]) -> T:
     """The coroutine's result, computed in a thread; what it asks with `on_loop` is asked on this
     loop. Whoever is cancelled meanwhile leaves when the thread has come to its end: it may hold
     locks.
     """
-    if _here.never_waits:
-        return await work
     import asyncio
 
     loop = asyncio.get_running_loop()

@@ -97,7 +97,7 @@ class PromptSender:
             self._taken = Taken(view, view.tokens)
             return take()
 
-        return await off_loop(view.fit(taken, partial(make_fit, self._state, view)))
+        return await view.fit(taken, partial(make_fit, self._state, view))
 
     def put_aside(self, position: int, tokens: int | None) -> Message:
         """Show head and tail of a message from now on, so many tokens, or as many as let the view

@@ -172,7 +172,9 @@ class SessionState:
 
     def calibration(self, tokenizer: str) -> Calibration:
         """What a tokenizer's counts are corrected by: the same object until that changes."""
-        return self._calibrations.setdefault(tokenizer, Calibration())
+        if tokenizer not in self._calibrations:
+            self._calibrations[tokenizer] = Calibration()
+        return self._calibrations[tokenizer]
 
     def learn(self, tokenizer: str, calibration: Calibration) -> None:
         """Correct a tokenizer's counts from now on."""

@@ -120,7 +120,7 @@ def context_at(view: View, length: int) -> ActiveContext:
     move = view.move_at(length)
     projection = _projection(state, move.projection_id if move else None)
     tracked = projection.at if projection else 0
-    goals = goals_by(state, length, view.window.usable, tracked=tracked)
+    goals = goals_by(state, length, view.window, tracked=tracked)
     fold = counted.fold(counted.preamble(view.size, goals, mode=state.mode_before(length)))
     if projection is not None:
         fold.take(projection)
@@ -133,7 +133,7 @@ def forked(view: View, parent_id: str, at: int) -> Destination:
     state = view.counted.state
     move = view.move_at(at)
     projection = _projection(state, move.projection_id if move else None)
-    goals = goals_by(state, at, view.window.usable)
+    goals = goals_by(state, at, view.window)
     return on_new_branch(state, parent_id, at, goals, projection)
 
 

@@ -159,7 +159,7 @@ class InMemoryStore:
             for position, entry in enumerate(entries, at):
                 line.places[entry.message.id].append(position)
                 line.tokens += entry.tokens or 0
-                for mark in (1, 2):
+                for mark in (1, 2) if entry.marks else ():
                     if entry.marks & mark:
                         line.marks[mark].append(position)
             line.entries.extend(entries)
@@ -168,8 +168,10 @@ class InMemoryStore:
     def read(self, branch_id: str, start: int, stop: int) -> list[Entry]:
         """The entries at these positions, in order; a negative start counts from the end."""
         with self._lock:
-            start = start if start >= 0 else max(0, self._line(branch_id).stop + start)
-            found: list[Entry] = []
+            found, end = list[Entry](), self._line(branch_id).stop
+            if start >= end:
+                return found
+            start = start if start >= 0 else max(0, end + start)
             for line, low, high in self._lineage(branch_id):
                 first, last = max(low, start), min(high, stop)
                 if first < last:

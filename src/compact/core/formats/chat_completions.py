@@ -41,6 +41,9 @@ from compact.core.messages import (
 from compact.core.provider_rules import OPENAI_CHAT
 from compact.core.tokens import OPENAI_FRAMING
 
+_SAID = ("content", "tool_calls", "refusal", "function_call")
+"""Where a message says something."""
+
 
 class ChatCompletions(WireFormat):
     """The wire format of OpenAI's chat completions and of everything compatible with it."""
@@ -93,8 +96,7 @@ class ChatCompletions(WireFormat):
         return [*results, record]
 
     def _content(self, raw: Raw, path: str) -> Content:
-        value = raw.get("content")
-        calls, refusal, legacy = (raw.get(k) for k in ("tool_calls", "refusal", "function_call"))
+        value, calls, refusal, legacy = map(raw.get, _SAID)
         if isinstance(value, str) and not calls and not refusal and not legacy:
             return value
         parts = list(self._parts(value, f"{path}.content"))

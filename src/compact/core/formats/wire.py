@@ -87,7 +87,7 @@ class WireFormat(ABC):
         return Message.trusted(
             role=role,
             content=content,
-            metadata=read_metadata(raw.get("metadata"), f"{path}.metadata"),
+            metadata=read_metadata(raw["metadata"], path) if "metadata" in raw else NO_METADATA,
             wire=raw,
             wire_format=self.name,
             **{"id": f"m{position}", **self.facts(raw, role, position, before)},
@@ -297,16 +297,16 @@ def list_at(value: object, path: str) -> Sequence[object]:
     return value
 
 
-def read_metadata(value: object, path: str) -> MessageMetadata:
-    """A message's `metadata`, at that path. What is no mapping is not ours and is left alone; of
-    our fields, null is as good as absent.
+def read_metadata(value: object, message: str) -> MessageMetadata:
+    """The `metadata` of the message at that path. What is no mapping is not ours and is left alone;
+    of our fields, null is as good as absent.
 
     Raises:
         InvalidMessage: naming the first field that is wrong.
     """
     if not isinstance(value, Mapping) or not value:
         return NO_METADATA
-    fields = MessageMetadata.model_fields
+    fields, path = MessageMetadata.model_fields, f"{message}.metadata"
     for name in value:
         if name not in fields and (meant := did_you_mean(str(name), _FLAGS)):
             raise InvalidMessage(f"{path}.{name}", f"there is no such mark{meant}")

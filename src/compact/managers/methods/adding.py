@@ -54,7 +54,7 @@ class Adding(Looking):
         repeated = self._session.repeated_prompt.repeated_in(given)
         rest, new = given[len(repeated) :], list[Message]()
         if rest or not repeated:
-            new = taken_in(self._session.state, rest, self.window.usable)
+            new = taken_in(self._session.state, rest, self.window)
         return self._session.repeated_prompt.take(repeated, ends=bool(rest)) + new
 
     async def aadd_message(self, message: Given | None = None, /, **fields: object) -> Message:
@@ -97,7 +97,7 @@ class Adding(Looking):
                 view.refresh()
                 found = recognized(state, view, given)
                 new = syncing.take(state, view, given, found)
-                track(state, new, found.known, self.window.usable)
+                track(state, new, found.known, self.window)
                 self._session.repeated_prompt.end()
                 return found
         raise Superseded("other writers were faster, again and again")

@@ -28,7 +28,7 @@ class Goals(Looking):
             InvalidArgument: this is not a list of goals and texts, or one is empty.
         """
         self._session.state.set_goals(goals_given(goals))
-        track_others(self._session.state, self.window.usable)
+        track_others(self._session.state, self.window)
         self._session.view.reload()
         return self.goals
 

@@ -34,10 +34,13 @@ class Prompts(Looking):
             UnknownModel: the model key is not known.
             BlockingCallInLoop: the summarizer waits, in a running event loop.
         """
-        return self._run(self.aget_context_for_model(model_key), "aget_context_for_model()")
+        return self._run(self._prompt(model_key), "aget_context_for_model()")
 
     async def aget_context_for_model(self, model_key: str | None = None) -> list[dict[str, Any]]:
         """`get_context_for_model` for async callers."""
+        return await self._prompt(model_key)
+
+    async def _prompt(self, model_key: str | None) -> list[dict[str, Any]]:
         session = self._session
 
         async def made() -> list[dict[str, Any]]:
@@ -58,7 +61,7 @@ class Prompts(Looking):
     async def aactive_context(self) -> ActiveContext:
         """`active_context` for async callers."""
         view = self._session.view
-        return await self._session.sender.fitted(view, view.context)
+        return await off_loop(self._session.sender.fitted(view, view.context))
 
     def compress_conversation(
         self, target_ratio: float | None = None, *, guidance: str = ""

@@ -114,4 +114,4 @@ class Sending(Looking):
 
     def _answered(self, reply: Reply) -> Message:
         """Append the answer of a model."""
-        return taken_in(self._session.state, [reply.message], self.window.usable)[0]
+        return taken_in(self._session.state, [reply.message], self.window)[0]
