@@ -125,7 +125,12 @@ def test_a_writer_that_is_overtaken_before_it_notes_loses_nothing(
         places.append(append_only(ctx, line))
     assert places == [0, 1]
     for i in (first, 1 - first):
-        track(ctxs[i]._session.state, [ctxs[i].history[places[i]]], places[i], ContextWindow(size=4_000))
+        track(
+            ctxs[i]._session.state,
+            [ctxs[i].history[places[i]]],
+            places[i],
+            ContextWindow(size=4_000),
+        )
     again = session(store)
     done = [task.status == "completed" for task in again.goals[0].subtasks]
     assert done == [True, True, *[False] * (2 * STEPS - 2)]

@@ -19,8 +19,8 @@ import reprlib
 import sys
 import textwrap
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from typing import Any, Literal, NamedTuple, TypeVar, Union, cast, get_args, get_origin
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin
 from typing import get_type_hints as hints_of
 
 from compact.core.given import Dumps
@@ -47,17 +47,46 @@ _PLACED = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KE
 _GIVEN = (*_PLACED, inspect.Parameter.KEYWORD_ONLY)
 
 
-class _Known(NamedTuple):
+class _Parameters:
     """What a function takes."""
 
-    names: list[str]
-    """Parameters in order, the first ones by position."""
-    hints: Mapping[str, Any]
-    takes_any: bool
-    """Whether it has keywords of any name."""
-    needed: Sequence[Set[str]]
-    """What must be given by name where none, one, … are given by position, up to the most it
-    takes."""
+    def __init__(self, function: Callable[..., Any], options: type | None) -> None:
+        parameters, hints = inspect.signature(function).parameters, hints_of(function)
+        self._function = function
+        self._names = list(parameters)
+        """In order, the first ones by position."""
+        self._takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
+        """Whether it has keywords of any name."""
+        if options is not None:
+            hints, self._takes_any = {**hints, **hints_of(options)}, False
+        self._hints = {n: h for n, h in hints.items() if n not in _NONE and not _are_messages(h)}
+        most = sum(p.kind in _PLACED for p in parameters.values())
+        needed = {n for n, p in parameters.items() if p.default is p.empty and p.kind in _GIVEN}
+        self._needed = [needed.difference(self._names[:placed]) for placed in range(most + 1)]
+        """What must be given by name where none, one, … are given by position, up to the most."""
+
+    def check(self, args: tuple[Any, ...], given: Mapping[str, Any]) -> None:
+        """Refuse arguments that are not what the function takes.
+
+        Raises:
+            InvalidArgument: the text names the first of them.
+        """
+        names, hints, placed = self._names, self._hints, len(args)
+        for name, value in zip(names, args, strict=False) if hints else ():
+            if name in hints:
+                _check(name, value, hints[name])
+        for name, value in given.items():
+            if name in hints:
+                _check(name, value, hints[name])
+            elif name not in names and not self._takes_any:
+                close = difflib.get_close_matches(name, hints, n=1)
+                hint = f"; did you mean {close[0]!r}?" if close else ""
+                called = self._function.__qualname__.removesuffix(".__init__")
+                reason = f"{called}() got an unexpected keyword argument {name!r}{hint}"
+                raise InvalidArgument(name, reason)
+        is_twice = given and not given.keys().isdisjoint(names[:placed])
+        if placed >= len(self._needed) or not self._needed[placed] <= given.keys() or is_twice:
+            _bind(self._function, args, given)
 
 
 def checked(function: F) -> F:
@@ -66,38 +95,19 @@ def checked(function: F) -> F:
     The call then raises InvalidArgument (a TypeError and a ValueError), which names the argument.
     """
     options = _options_of(function)
-    known = functools.cache(lambda: _known(function, options))
-
-    def check(args: tuple[Any, ...], given: Mapping[str, Any]) -> None:
-        names, hints, takes_any, needed = known()
-        for name, value in zip(names, args, strict=False) if hints else ():
-            if name in hints:
-                _check(name, value, hints[name])
-        for name, value in given.items():
-            if name in hints:
-                _check(name, value, hints[name])
-            elif name not in names and not takes_any:
-                close = difflib.get_close_matches(name, hints, n=1)
-                hint = f"; did you mean {close[0]!r}?" if close else ""
-                called = function.__qualname__.removesuffix(".__init__")
-                reason = f"{called}() got an unexpected keyword argument {name!r}{hint}"
-                raise InvalidArgument(name, reason)
-        placed, named = len(args), given.keys()
-        is_twice = given and not named.isdisjoint(names[:placed])
-        if placed >= len(needed) or not needed[placed] <= named or is_twice:
-            _bind(function, args, given)
+    parameters = functools.cache(lambda: _Parameters(function, options))
 
     if inspect.iscoroutinefunction(function):
 
         @functools.wraps(function)
         async def run(*args: Any, **given: Any) -> Any:  # noqa: ANN401 - as the function
-            check(args, given)
+            parameters().check(args, given)
             return await function(*args, **given)
     else:
 
         @functools.wraps(function)
         def run(*args: Any, **given: Any) -> Any:  # noqa: ANN401 - as the function
-            check(args, given)
+            parameters().check(args, given)
             return function(*args, **given)
 
     if options is not None:
@@ -124,22 +134,6 @@ def _options_of(function: Callable[..., Any]) -> type | None:
         if is_open and "Unpack[" in str(parameter.annotation):
             return cast("type", get_args(hints_of(function)[parameter.name])[0])
     return None
-
-
-def _known(function: Callable[..., Any], options: type | None) -> _Known:
-    parameters = inspect.signature(function).parameters
-    hints = hints_of(function)
-    takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
-    if options is not None:
-        hints, takes_any = {**hints, **hints_of(options)}, False
-    names, most = list(parameters), sum(p.kind in _PLACED for p in parameters.values())
-    needed = {n for n, p in parameters.items() if p.default is p.empty and p.kind in _GIVEN}
-    return _Known(
-        names,
-        {n: h for n, h in hints.items() if n not in _NONE and not _are_messages(h)},
-        takes_any,
-        [needed.difference(names[:placed]) for placed in range(most + 1)],
-    )
 
 
 def _bind(function: Callable[..., Any], args: tuple[Any, ...], given: Mapping[str, Any]) -> None:

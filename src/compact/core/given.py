@@ -44,6 +44,7 @@ _FIELDS = frozenset(
 
 Given = Message | Mapping[str, Any] | Dumps
 """What may be given as a message."""
+_TEXT = {str}
 _TEXTS = (str, bytes, bytearray, memoryview)
 _Step = tuple["_Step", object] | str
 """A place: the place that it stands in, and its name there."""
@@ -90,7 +91,7 @@ def plain(value: object, path: str) -> Any:  # noqa: ANN401 - JSON has no narrow
             number of thousands of digits, a key that is no text; or it is nested deeper than
             `DEEPEST`, as what holds itself is, or larger than `MOST_VALUES`.
     """
-    if type(value) is dict and _all_texts(value) and _all_texts(value.values()):
+    if type(value) is dict and {*map(type, value), *map(type, value.values())} <= _TEXT:
         return value.copy()
     return _PlainCopy().plain(value, path, 0)
 

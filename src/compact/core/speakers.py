@@ -84,7 +84,8 @@ def may_be_persons(message: Message, before: Callable[[], Message | None]) -> bo
 
 def marked(message: Message, own: OwnText) -> Message:
     """The message with what of it is recognized as text of ours, so that its speaker is told."""
-    known, changed = message.metadata, dict[str, object]()
+    known = message.metadata
+    changed: dict[str, object] = {}
     if known.source is None and message.role == "user" and (kind := own.kind_of(message.text)):
         changed["source"] = "checkpoint" if kind in ("Checkpoint", "Record") else OURS
     if recalled := [r.call_id for r in message.tool_results if own.kind_of(r.text)]:

@@ -53,7 +53,9 @@ def track_others(state: SessionState, window: ContextWindow) -> None:
         _progressed(state, (), len(state.history), window)
 
 
-def noted(state: SessionState, messages: Sequence[Message], at: int, window: ContextWindow) -> Event | None:
+def noted(
+    state: SessionState, messages: Sequence[Message], at: int, window: ContextWindow
+) -> Event | None:
     """What is to be told of what the markers of these messages changed."""
     if not any(map(_marked, messages)):
         return None

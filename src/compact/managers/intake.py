@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from compact.core.budget import ContextWindow
-from compact.core.formats.known import format_instead
 from compact.core.formats.wire import NOTHING_BEFORE, Before, WireFormat
-from compact.core.given import Given, message_given
 from compact.core.history import History
 from compact.core.messages import Message
 from compact.core.speakers import marked
-from compact.errors import InvalidMessage
 from compact.managers import goal_tracking
 from compact.managers.state import SessionState
 
+Given = Message | Mapping[str, Any]
 _OURS = ("metadata", "importance_score")
 """Fields of a message that no provider is sent."""
 
 
-def taken_in(state: SessionState, messages: Sequence[Given], window: ContextWindow) -> list[Message]:
+def taken_in(
+    state: SessionState, messages: Sequence[Given], window: ContextWindow
+) -> list[Message]:
     """Append messages to the history, all of them or none, and track what they say of the goals.
 
     The history is the record of what was said: where it cannot be noted as well, that is told, and
@@ -68,26 +69,19 @@ def _before(made: Sequence[Message], history: History, at: int) -> Iterator[Mess
 
 def parsed(
     wire: WireFormat,
-    raw: Given,
+    raw: Message | Mapping[str, Any],
     position: int,
     before: Before = NOTHING_BEFORE,
 ) -> Message:
     """A message that somebody gave, in a session of that wire format; `before` is what it follows.
 
     Raises:
-        InvalidMessage: it is malformed or of another format; the text names the field.
+        InvalidMessage: it is malformed; the text names the field.
     """
-    raw = message_given(raw, f"messages[{position}]")
     if isinstance(raw, Message):
         if raw.wire_format is None and raw.wire is None and not isinstance(raw.content, str):
             return raw.model_copy(update={"wire_format": wire.name})  # so it will be sent
         return raw
-    other = format_instead(raw, wire.name)
-    if other is not None:
-        raise InvalidMessage(
-            f"messages[{position}]",
-            f"is in the format {other}, the session is in {wire.name}: give format={other!r}",
-        )
     message = wire.parse(raw, position, before)
     if raw.keys().isdisjoint(_OURS):
         return message

@@ -14,11 +14,12 @@ from compact.core.asking import PATIENCE
 from compact.core.given import Given, messages_given
 from compact.core.messages import Message
 from compact.core.protocols import SessionStore
+from compact.errors import InvalidMessage
 from compact.managers import drafts
 from compact.managers.breaker import Breaker
 from compact.managers.counted_session import CountedSession
 from compact.managers.models import Models
-from compact.managers.opening import SessionOptions, format_of_all, opened
+from compact.managers.opening import SessionOptions, may_be_in, opened, other_format
 from compact.managers.prompt_sender import PromptSender
 from compact.managers.repeated_system_prompt import RepeatedSystemPrompt
 from compact.managers.view import View
@@ -75,18 +76,28 @@ class OpenSession:
             view.background.stop()
         self.models.close()
 
-    def read(self, messages: Sequence[Given]) -> Sequence[Message | Mapping[str, Any]]:
+    def read(self, messages: Sequence[Given], at: int = 0) -> Sequence[Message | Mapping[str, Any]]:
         """The messages as given, after opening the session again in a format that can hold them,
-        where its own cannot.
+        where its own cannot. `at` is the place of the first of them, for errors.
+
+        Raises:
+            InvalidMessage: one is no message, or in a format that the session cannot be in.
         """
         given = messages_given(messages)
-        other = None if self._options.get("format") else format_of_all(self.state, given)
-        if other:
-            self._options = {**self._options, "format": other, "session_id": self.state.id}
+        other = other_format(self.state, given)
+        if other and not self._options.get("format") and may_be_in(self.state, other.name):
+            self._options = {**self._options, "format": other.name, "session_id": self.state.id}
             policy = self.state.policy
             self._stop()
             self._open(self.state.store)
             self.state.policy = policy
+            other = other_format(self.state, given)
+        if other:
+            raise InvalidMessage(
+                f"messages[{at + other.place}]",
+                f"is in the format {other.name}, the session is in {self.state.wire.name}: "
+                f"give format={other.name!r}",
+            )
         return given
 
     # --- by tokenizer and window ------------------------------------------------------------------

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 from compact import wiring
 from compact.compression.fold import RequestExtras
@@ -208,16 +208,30 @@ def _reads_the_same(store: SessionStore, branch: Branch, wire: WireFormat) -> bo
     return True
 
 
-def format_of_all(state: SessionState, given: Sequence[Message | Mapping[str, Any]]) -> str | None:
-    """The format that the first of these is in that cannot be in the session's, where everything
-    before reads the same in that one; None where there is none.
-    """
+class OtherFormat(NamedTuple):
+    """A message that cannot be in a session's format."""
+
+    place: int
+    """Its place in the list that was given."""
+    name: str
+    """The format that it is in."""
+
+
+def other_format(
+    state: SessionState, given: Sequence[Message | Mapping[str, Any]]
+) -> OtherFormat | None:
+    """The first of these messages that cannot be in the session's format."""
     name = state.wire.name
-    for message in given:
+    for place, message in enumerate(given):
         if not isinstance(message, Message) and (other := format_instead(message, name)):
-            branch = state.store.branch(state.branch_id)
-            return other if _reads_the_same(state.store, branch, format_named(other)) else None
+            return OtherFormat(place, other)
     return None
+
+
+def may_be_in(state: SessionState, name: str) -> bool:
+    """Whether all that a session says reads the same in another format."""
+    branch = state.store.branch(state.branch_id)
+    return _reads_the_same(state.store, branch, format_named(name))
 
 
 def _state(

@@ -6,7 +6,6 @@ import math
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from itertools import islice
 from typing import Any
 
 from compact import forks
@@ -168,10 +167,11 @@ class InMemoryStore:
     def read(self, branch_id: str, start: int, stop: int) -> list[Entry]:
         """The entries at these positions, in order; a negative start counts from the end."""
         with self._lock:
-            found, end = list[Entry](), self._line(branch_id).stop
+            end = self._line(branch_id).stop
             if start >= end:
-                return found
+                return []
             start = start if start >= 0 else max(0, end + start)
+            found: list[Entry] = []
             for line, low, high in self._lineage(branch_id):
                 first, last = max(low, start), min(high, stop)
                 if first < last:
@@ -306,8 +306,13 @@ class InMemoryStore:
     def moves(self, session_id: str, window: int | None = None, *, most: int) -> list[Move]:
         """The newest moves, for a window or for all, newest first."""
         with self._lock:
-            rows = (m for m in reversed(self._moves[session_id]) if window in (None, m.window))
-            return list(islice(rows, max(0, most)))
+            found: list[Move] = []
+            for move in reversed(self._moves[session_id]):
+                if len(found) >= most:
+                    break
+                if window is None or move.window == window:
+                    found.append(move)
+            return found
 
     def projection(self, projection_id: str) -> Projection:
         """A projection with its checkpoints.

@@ -84,13 +84,11 @@ class WireFormat(ABC):
         path = f"messages[{position}]"
         raw = record_at(raw, path)
         role, content = self.said(raw, path)
+        fields = {"id": f"m{position}", **self.facts(raw, role, position, before)}
+        if "metadata" in raw:
+            fields["metadata"] = read_metadata(raw["metadata"], path)
         return Message.trusted(
-            role=role,
-            content=content,
-            metadata=read_metadata(raw["metadata"], path) if "metadata" in raw else NO_METADATA,
-            wire=raw,
-            wire_format=self.name,
-            **{"id": f"m{position}", **self.facts(raw, role, position, before)},
+            role=role, content=content, wire=raw, wire_format=self.name, **fields
         )
 
     @abstractmethod

@@ -50,9 +50,9 @@ class Adding(Looking):
         return self._added(messages)
 
     def _added(self, messages: Sequence[Given]) -> list[Message]:
-        given = self._session.read(messages)
+        given = self._session.read(messages, len(self._session.state.history))
         repeated = self._session.repeated_prompt.repeated_in(given)
-        rest, new = given[len(repeated) :], list[Message]()
+        rest, new = given[len(repeated) :], []
         if rest or not repeated:
             new = taken_in(self._session.state, rest, self.window)
         return self._session.repeated_prompt.take(repeated, ends=bool(rest)) + new
