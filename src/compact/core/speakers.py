@@ -73,9 +73,11 @@ def may_be_persons(message: Message, before: Callable[[], Message | None]) -> bo
     """Whether a person said this, or may have: a label alone tells an observation only where the
     message before it calls a tool in plain text. What may be theirs is kept as theirs is.
     """
+    if message.role != "user":
+        return False
     speaker = speaker_of(message)
-    if message.role != "user" or speaker != "observation" or message.metadata.source is not None:
-        return message.role == "user" and speaker == "person"
+    if speaker != "observation" or message.metadata.source is not None:
+        return speaker == "person"
     if not begins_as_typed(message.text):
         return False
     answer = before()

@@ -118,8 +118,9 @@ class SessionHistory(History):
                 if expected is not None and expected != self._length:
                     raise Superseded(f"the branch has {self._length} messages, not {expected}")
                 messages = list(make(self._length))
-                copies = [copied_message(message) for message in messages]
-                entries = [self._entry(copies, index) for index in range(len(copies))]
+                entries: list[Entry] = []
+                for message in messages:
+                    entries.append(self._entry(copied_message(message), entries))
                 try:
                     self._store.append(self.branch_id, entries, expected=self._length)
                 except Superseded:
@@ -129,24 +130,25 @@ class SessionHistory(History):
                 return messages
         raise Superseded("other writers were faster a hundred times in a row")
 
-    def _entry(self, messages: Sequence[Message], index: int) -> Entry:
+    def _entry(self, message: Message, new: Sequence[Entry]) -> Entry:
+        """The entry of a message that follows new ones."""
+
         def before() -> Message | None:
-            if index:
-                return messages[index - 1]
+            if new:
+                return new[-1].message
             return self[self._length - 1] if self._length else None
 
-        message = messages[index]
-        fixed = message.is_pinned or message.role in self._never_pruned
+        fixed = message.role in self._never_pruned or message.is_pinned
         person = may_be_persons(message, before)
         return Entry(message, self.counter.message(message), FIXED * fixed | PERSON * person)
 
     def _take(self, entries: Sequence[Entry]) -> None:
         """Go on with entries that the store has."""
         self._keep(self._length, entries)
-        for position, entry in enumerate(entries, self._length):
-            if entry.marks & FIXED:
+        for position, (_, _, marks) in enumerate(entries, self._length):
+            if marks & FIXED:
                 self.fixed.append(position)
-            if entry.marks & PERSON:
+            if marks & PERSON:
                 self._person_positions.append(position)
         self._length += len(entries)
 

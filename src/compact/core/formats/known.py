@@ -86,7 +86,7 @@ def told_by(message: Mapping[str, Any]) -> str | None:
 def format_instead(message: Mapping[str, Any], wire: str) -> str | None:
     """The format that a message is in where it cannot be in this one; None where it may be."""
     told = told_by(message)
-    if told == wire or _ALSO.get(_text(message.get("role"))) == wire:
+    if told is None or told == wire or _ALSO.get(_text(message.get("role"))) == wire:
         return None
     return told
 
