@@ -54,8 +54,9 @@ class SecretFinder(NamedTuple):
 _LINE = r"(?<=\\[nrt])"
 """Behind a line's end, or a tab, as JSON writes it: calls hold texts within texts."""
 _START = rf"(?:(?<![A-Za-z0-9_-])|{_LINE})"
-_STARTS = r"(?:^|[^A-Za-z0-9_-]|\\[nrt])"
-"""The same for RE2, which cannot look back."""
+STARTS = r"(?:^|[^A-Za-z0-9_-]|\\[nrt])"
+"""The same for RE2, which cannot look back; how the hints begin of what stands alone, and is
+rare."""
 _ALONE, _END = rf"(?:(?<![A-Za-z0-9+/_-])|{_LINE})", r"(?![A-Za-z0-9])"
 """Around what would be found by chance in a long run of base64."""
 
@@ -82,7 +83,7 @@ class Shape:
         occurs = re.escape(hint)
         is_alone = self.pattern.pattern.startswith((_START, _ALONE)) and not self.lead
         if is_alone and _BARE.fullmatch(hint):
-            occurs = rf"{_STARTS}{occurs}[A-Za-z0-9_-]{{{16 - len(hint)}}}"
+            occurs = rf"{STARTS}{occurs}[A-Za-z0-9_-]{{{16 - len(hint)}}}"
         return SecretFinder(occurs, partial(self.places, hint=hint))
 
     def places(self, text: str, hint: str) -> Iterator[Place]:
@@ -331,7 +332,7 @@ def _cookies(text: str) -> Iterator[Place]:
 
 FINDERS: tuple[SecretFinder, ...] = (
     *(shape.finder(hint) for shape in SHAPES for hint in shape.hints),
-    SecretFinder(_STARTS + _DISCORD, _discord_tokens),
+    SecretFinder(STARTS + _DISCORD, _discord_tokens),
     SecretFinder(_BEGIN, _private_keys),
     SecretFinder("ookie|OOKIE", _cookies),
 )

@@ -15,9 +15,11 @@ import json
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import accumulate
 from typing import NamedTuple
+
+from compact.core.cached import cached_property
 
 FENCE = re.compile(r"[ \t]*(?:(?:[-*+]|\d{1,3}[.)])[ \t]+)?(?P<fence>`{3,}|~{3,})(?P<info>[^`~]*)$")
 LONGEST_QUOTATION = 60
