@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from compact.compression import shorten
 from compact.core.checkpoints import Checkpoint
 from compact.core.context import ActiveContext
-from compact.core.copies import copier
+from compact.core.copies import Originals, copied
 from compact.core.history import History
 from compact.core.messages import SYSTEM_ROLES, Message, ToolCall
 from compact.core.sessions import CheckpointRef, Projection, Run, Shown
@@ -60,8 +60,8 @@ class Fold:
         self._messages: list[Message] = []
         self._places: list[int | None] = []
         """Where each message in view stands in the history; None for what we made."""
-        self._rendered: list[Callable[[], dict[str, Any]]] = []
-        """What makes each of the provider's dictionaries."""
+        self._rendered = Originals()
+        """The provider's dictionaries, each message's own."""
         self._open: dict[str, ToolCall] = {}
         self._asker: Message | None = None
 
@@ -101,7 +101,7 @@ class Fold:
         if not counted:
             count = self._count(projection)
             self._tokens = self.overhead_tokens + sum(map(count, self._places, messages))
-        self._rendered = self._makers(messages)
+        self._rendered = Originals(self._history.wire.render(messages))
 
     def _count(self, projection: Projection) -> Callable[[int | None, Message], int]:
         """What counts a projection's messages, those that are shown as they were said by what is
@@ -151,7 +151,7 @@ class Fold:
             if shorten.is_answer(note) and came == {r.call_id for r in note.tool_results}:
                 self._messages[at], self._places[at] = message, position
                 self._tokens += tokens - self._history.counter.message(note)
-                self._rendered = self._makers(self._messages)
+                self._rendered = Originals(self._history.wire.render(self._messages))
                 return True
         return False
 
@@ -170,10 +170,11 @@ class Fold:
 
     def _push(self, message: Message, tokens: int, position: int | None) -> None:
         at, place = len(self._messages), len(self._rendered)
+        render = self._history.wire.render
         if self._open:
             at = shorten.place_in_reply(message, self._messages)
-            place -= len(self._makers(self._messages[at:]))
-        self._rendered[place:place] = self._makers((message,))
+            place -= sum(len(render((each,))) for each in self._messages[at:])
+        self._rendered.insert(place, render((message,)))
         self._messages.insert(at, message)
         self._places.insert(at, position)
         self._tokens += tokens
@@ -216,16 +217,13 @@ class Fold:
 
     def rendered(self) -> list[dict[str, Any]]:
         """The messages to send, as the provider's dictionaries that are whoever asked's own."""
-        out = self._rendered
+        out, render = self._rendered.copies(), self._history.wire.render
         if self._open:
-            out = [*out, *self._makers((self._note(),))]
+            out += copied(render((self._note(),)))
         if self._goals:
             leading = self._leading_system()
-            out = [*out[:leading], *self._makers(self._goals), *out[leading:]]
-        return [make() for make in (self._makers(self._opening) + out if self._opening else out)]
-
-    def _makers(self, messages: Sequence[Message]) -> list[Callable[[], dict[str, Any]]]:
-        return [copier(record) for record in self._history.wire.render(messages)]
+            out[leading:leading] = copied(render(self._goals))
+        return [*copied(render(self._opening)), *out] if self._opening else out
 
     def context(self) -> ActiveContext:
         """The active context as a value that is whoever asked's own."""

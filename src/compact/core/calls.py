@@ -75,7 +75,7 @@ class _Parameters:
         for name, value in zip(names, args, strict=False) if hints else ():
             if name in hints:
                 _check(name, value, hints[name])
-        for name, value in given.items():
+        for name, value in given.items() if hints or not self._takes_any else ():
             if name in hints:
                 _check(name, value, hints[name])
             elif name not in names and not self._takes_any:

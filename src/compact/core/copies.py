@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
@@ -39,29 +39,63 @@ def copied(value: T) -> T:
     return result
 
 
-def copier(value: T) -> Callable[[], T]:
-    """What makes copies (`copied`) of a value that nobody changes: it is looked through once,
-    however many copies are made.
+class Originals:
+    """Dictionaries that nobody changes, of which copies (`copied`) are made again and again: each is
+    looked through once.
     """
-    own: Any = value
-    kind = type(own)
-    if kind is dict:
-        inner = [(k, copier(v)) for k, v in own.items() if type(v) not in _ATOMS]
-    elif kind is list:
-        inner = [(i, copier(x)) for i, x in enumerate(own) if type(x) not in _ATOMS]
+
+    def __init__(self, values: Sequence[dict[str, Any]] = ()) -> None:
+        self._values: list[dict[str, Any]] = []
+        self._inner: list[tuple[int, list[_Inner]]] = []
+        """What is copied within them, by their places."""
+        self.insert(0, values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def insert(self, place: int, values: Sequence[dict[str, Any]]) -> None:
+        """Put more of them before the one at that place."""
+        if place < len(self._values):
+            more = len(values)
+            self._inner = [(i + more if i >= place else i, inner) for i, inner in self._inner]
+        self._values[place:place] = values
+        for i, value in enumerate(values, place):
+            if inner := _inner_of(value.items()):
+                self._inner.append((i, inner))
+
+    def copies(self) -> list[dict[str, Any]]:
+        """A copy of each."""
+        made = list(map(dict.copy, self._values))
+        for place, inner in self._inner:
+            own = made[place]
+            for key, make in inner:
+                own[key] = make()
+        return made
+
+
+_Inner = tuple[Any, Callable[[], object]]
+"""Where in a dictionary or a list something stands that is copied with it, and what copies it."""
+
+
+def _inner_of(items: Iterable[tuple[Any, object]]) -> list[_Inner]:
+    return [(key, _copier(value)) for key, value in items if type(value) not in _ATOMS]
+
+
+def _copier(value: object) -> Callable[[], object]:
+    if type(value) is dict:
+        inner = _inner_of(value.items())
+    elif type(value) is list:
+        inner = _inner_of(enumerate(value))
     else:
         return partial(copied, value)
-    make: Callable[[], T] = partial(_filled, own, inner) if inner else own.copy
-    return make
+    return partial(_filled, value, inner) if inner else value.copy
 
 
-def _filled(value: T, inner: Iterable[tuple[Any, Callable[[], object]]]) -> T:
-    whole: Any = value
-    own = whole.copy()
+def _filled(value: Any, inner: Iterable[_Inner]) -> object:  # noqa: ANN401 - a dict or a list
+    own = value.copy()
     for place, make in inner:
         own[place] = make()
-    result: T = own
-    return result
+    return own
 
 
 def copied_message(message: Message) -> Message:

@@ -12,8 +12,8 @@ import re2
 
 
 class Occurring:
-    """Patterns in RE2's syntax, by their places in a list. `rare` is how those begin that hardly any
-    text holds: one search for any of them is a small automaton, and tells that none occurs.
+    """Patterns in RE2's syntax, by their places in a list. `rare` is how those begin that hardly
+    any text holds: a search for any of them is a small automaton, and tells that none occurs.
     """
 
     def __init__(self, patterns: Sequence[str], *, rare: str = "") -> None:

@@ -68,7 +68,7 @@ def told_by(message: Mapping[str, Any]) -> str | None:
     role = None if role is None else _text(role)
     if role is None and type_of(message) in _ITEMS:
         return "responses"
-    if "tool_name" in message or _are_bare(calls) or _has_bare_images(message):
+    if "tool_name" in message or (calls and _are_bare(calls)) or _has_bare_images(message):
         return "ollama"
     if role in ("tool", "developer", "function") or calls:
         return "chat_completions"
