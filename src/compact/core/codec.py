@@ -91,6 +91,17 @@ def encode(message: Message, path: str = "message") -> Encoded:
     return Encoded(content, data)
 
 
+def check(message: Message, path: str = "message") -> None:
+    """Refuse what `encode` refuses, for who keeps messages as they are.
+
+    Raises:
+        InvalidMessage: as `encode`.
+    """
+    is_plain = message.metadata is NO_METADATA and isinstance(message.content, str)
+    if not is_plain or _fast(message.wire) is None:
+        encode(message, path)
+
+
 def _extras(message: Message) -> dict[str, Any]:
     is_plain = message.metadata is NO_METADATA or message.metadata == NO_METADATA
     extras = {

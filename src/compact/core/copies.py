@@ -40,8 +40,8 @@ def copied(value: T) -> T:
 
 
 class Originals:
-    """Dictionaries that nobody changes, of which copies (`copied`) are made again and again: each is
-    looked through once.
+    """Dictionaries that nobody changes, of which copies (`copied`) are made again and again: each
+    is looked through once.
     """
 
     def __init__(self, values: Sequence[dict[str, Any]] = ()) -> None:

@@ -45,6 +45,8 @@ _FIELDS = frozenset(
 Given = Message | Mapping[str, Any] | Dumps
 """What may be given as a message."""
 _TEXT = {str}
+_PLAIN_KINDS = frozenset((dict, Message))
+"""Types of messages as they are kept, and read."""
 _TEXTS = (str, bytes, bytearray, memoryview)
 _Step = tuple["_Step", object] | str
 """A place: the place that it stands in, and its name there."""
@@ -57,9 +59,9 @@ def messages_given(messages: object) -> Sequence[Message | Mapping[str, Any]]:
     Raises:
         InvalidMessage: it is no list, or one is none; the text names the place.
     """
-    if not isinstance(messages, Sequence) or isinstance(messages, _TEXTS):
+    if isinstance(messages, _TEXTS) or not isinstance(messages, (list, Sequence)):
         raise InvalidMessage("messages", f"expected a list, got {type(messages).__name__}")
-    if set(map(type, messages)) <= {dict, Message}:
+    if _PLAIN_KINDS.issuperset(map(type, messages)):
         return messages
     return [message_given(each, f"messages[{i}]") for i, each in enumerate(messages)]
 

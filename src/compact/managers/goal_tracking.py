@@ -127,7 +127,9 @@ def _marked(message: Message) -> list[tuple[str, Marker]]:
         return []
     text = message.text
     found = marked_lines(_THOUGHTS.sub("", text) if "<think>" in text else text)
-    taught = markers_in(how_to_mark()) if found else ()
+    if not found:
+        return []
+    taught = markers_in(how_to_mark())
     return [(line, marker) for line, marker in found if marker not in taught]
 
 

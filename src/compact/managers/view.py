@@ -152,16 +152,17 @@ class View:
             self._take(projection, settled=move is not None and move.kind != "compress")
 
     def refresh(self) -> None:
-        """Take what another view, another window's or another process's, put in force meanwhile."""
+        """Take what another view, another window's or another process's, put in force meanwhile.
+        For whoever holds the session's lock.
+        """
         state = self._state
-        with state.lock:
-            state.catch_up()
-            newest = state.store.moves(state.id, self.size, most=1)
-            base = newest[0].number if newest else 0
-            if (base, state.revision) != (self._base, self._revision):
-                self.reload()
-            elif self.counted.calibration is not self._calibration:
-                self.corrected()
+        state.catch_up()
+        newest = state.store.moves(state.id, self.size, most=1)
+        base = newest[0].number if newest else 0
+        if (base, state.revision) != (self._base, self._revision):
+            self.reload()
+        elif self.counted.calibration is not self._calibration:
+            self.corrected()
 
     def _take(self, projection: Projection | None, *, settled: bool = False) -> None:
         """Go on from a projection. `settled` is for what somebody chose to go back to: it is not

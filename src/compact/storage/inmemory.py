@@ -154,7 +154,7 @@ class InMemoryStore:
             if expected is not None and expected != at:
                 raise Superseded(f"the branch has {at} messages, not {expected}")
             for position, entry in enumerate(entries, at):
-                codec.encode(entry.message, f"messages[{position}]")
+                codec.check(entry.message, f"messages[{position}]")
             for position, entry in enumerate(entries, at):
                 line.places[entry.message.id].append(position)
                 line.tokens += entry.tokens or 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, ClassVar, Literal
 
 from pydantic import ValidationError
 
@@ -250,7 +250,7 @@ def object_at(value: object, path: str) -> Raw:
     Raises:
         InvalidMessage: it is none.
     """
-    if not isinstance(value, Mapping):
+    if not isinstance(value, (dict, Mapping)):  # the former is told at once
         raise InvalidMessage(path, f"expected an object, got {type(value).__name__}")
     return value
 
@@ -263,7 +263,7 @@ def record_at(value: object, path: str) -> Raw:
         InvalidMessage: it is none, or holds what JSON cannot carry, or does not say in words who
             speaks, or what it is.
     """
-    record = cast("dict[str, Any]", plain(object_at(value, path), path))
+    record: dict[str, Any] = plain(object_at(value, path), path)
     for name in ("role", "type"):
         if not isinstance(named := record.get(name), _TEXT_OR_NONE):
             reason = f"expected a text, got {type(named).__name__}"
