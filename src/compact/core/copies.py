@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from operator import call
 from typing import Any, TypeVar
 
 from compact.core.messages import Message, Part, ToolResult
@@ -41,13 +43,16 @@ def copied(value: T) -> T:
 
 class Originals:
     """Dictionaries that nobody changes, of which copies (`copied`) are made again and again: each
-    is looked through once.
+    is looked through once, and what is alike is copied at once.
     """
 
     def __init__(self, values: Sequence[dict[str, Any]] = ()) -> None:
         self._values: list[dict[str, Any]] = []
-        self._inner: list[tuple[int, list[_Inner]]] = []
-        """What is copied within them, by their places."""
+        self._dicts: list[dict[str, Any]] = []
+        self._others: list[Callable[[], Any]] = []
+        """What stands in the values, however deep: dictionaries, and what copies all others."""
+        self._inside: dict[tuple[int, int], list[_Inside]] = defaultdict(list)
+        """Of which of the three a place holds one of which: the places, and the key between."""
         self.insert(0, values)
 
     def __len__(self) -> int:
@@ -56,46 +61,47 @@ class Originals:
     def insert(self, place: int, values: Sequence[dict[str, Any]]) -> None:
         """Put more of them before the one at that place."""
         if place < len(self._values):
-            more = len(values)
-            self._inner = [(i + more if i >= place else i, inner) for i, inner in self._inner]
+            for (outer, _), rows in self._inside.items():
+                if outer == _VALUE:
+                    rows[:] = [(i + len(values) * (i >= place), *rest) for i, *rest in rows]
         self._values[place:place] = values
         for i, value in enumerate(values, place):
-            if inner := _inner_of(value.items()):
-                self._inner.append((i, inner))
+            self._look_through(_VALUE, i, value.items())
 
     def copies(self) -> list[dict[str, Any]]:
         """A copy of each."""
-        made = list(map(dict.copy, self._values))
-        for place, inner in self._inner:
-            own = made[place]
-            for key, make in inner:
-                own[key] = make()
-        return made
+        values = list(map(dict.copy, self._values))
+        made = values, list(map(dict.copy, self._dicts)), list(map(call, self._others))
+        for (outer, inner), rows in self._inside.items():
+            outers, inners = made[outer], made[inner]
+            for place, key, stands in rows:
+                outers[place][key] = inners[stands]
+        return values
+
+    def _look_through(self, kind: int, place: int, items: Iterable[tuple[Any, Any]]) -> None:
+        """Note what of these items is copied with what of that kind stands at that place."""
+        for key, value in items:
+            if type(value) in _ATOMS:
+                continue
+            inner, stands = self._taken(value)
+            self._inside[kind, inner].append((place, key, stands))
+
+    def _taken(self, value: Any) -> tuple[int, int]:  # noqa: ANN401 - what a dictionary holds
+        """The kind and the place of a value's copy."""
+        if isinstance(value, dict):
+            place = len(self._dicts)
+            self._dicts.append(value)
+            self._look_through(_DICT, place, value.items())
+            return _DICT, place
+        place, is_list = len(self._others), type(value) is list
+        self._others.append(value.copy if is_list else partial(copied, value))
+        if is_list:
+            self._look_through(_OTHER, place, enumerate(value))
+        return _OTHER, place
 
 
-_Inner = tuple[Any, Callable[[], object]]
-"""Where in a dictionary or a list something stands that is copied with it, and what copies it."""
-
-
-def _inner_of(items: Iterable[tuple[Any, object]]) -> list[_Inner]:
-    return [(key, _copier(value)) for key, value in items if type(value) not in _ATOMS]
-
-
-def _copier(value: object) -> Callable[[], object]:
-    if type(value) is dict:
-        inner = _inner_of(value.items())
-    elif type(value) is list:
-        inner = _inner_of(enumerate(value))
-    else:
-        return partial(copied, value)
-    return partial(_filled, value, inner) if inner else value.copy
-
-
-def _filled(value: Any, inner: Iterable[_Inner]) -> object:  # noqa: ANN401 - a dict or a list
-    own = value.copy()
-    for place, make in inner:
-        own[place] = make()
-    return own
+_VALUE, _DICT, _OTHER = range(3)
+_Inside = tuple[int, Any, int]
 
 
 def copied_message(message: Message) -> Message:
