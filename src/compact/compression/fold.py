@@ -33,6 +33,15 @@ class RequestExtras(NamedTuple):
 NO_EXTRAS = RequestExtras()
 
 
+class _Note(NamedTuple):
+    """The note that answers open calls, made once."""
+
+    asker: Message
+    calls: list[ToolCall]
+    message: Message
+    tokens: int
+
+
 class Fold:
     """The messages to send, and their tokens. `overhead_tokens` counts what stands beside them, the
     goals and a system prompt of our assembling (`opening`) included.
@@ -64,12 +73,12 @@ class Fold:
         """The provider's dictionaries, each message's own."""
         self._open: dict[str, ToolCall] = {}
         self._asker: Message | None = None
+        self._noted: _Note | None = None
 
     @property
     def tokens(self) -> int:
         """Tokens of the whole prompt as it would be sent now."""
-        note = self._history.counter.message(self._note()) if self._open else 0
-        return self._tokens + note
+        return self._tokens + (self._noted_now().tokens if self._open else 0)
 
     def take(self, projection: Projection, *, counted: bool = False) -> None:
         """Go on from a projection. A note that answers a call still open at its end is left out
@@ -186,13 +195,20 @@ class Fold:
 
     def _close(self) -> None:
         """Answer calls that will get no result any more: somebody went on without it."""
-        note = self._note()
+        note = self._noted_now()
         self._open = {}
-        self._push(note, self._history.counter.message(note), None)
+        self._push(note.message, note.tokens, None)
 
     def _note(self) -> Message:
-        assert self._asker is not None, "open calls have a message that made them"
-        return shorten.answer(list(self._open.values()), self._asker)
+        return self._noted_now().message
+
+    def _noted_now(self) -> _Note:
+        asker, calls = self._asker, list(self._open.values())
+        assert asker is not None, "open calls have a message that made them"
+        if self._noted is None or self._noted[:2] != (asker, calls):
+            note = shorten.answer(calls, asker)
+            self._noted = _Note(asker, calls, note, self._history.counter.message(note))
+        return self._noted
 
     def _leading_system(self) -> int:
         """How many messages of the system prompt stand before everything else."""
