@@ -12,6 +12,16 @@ from typing import Any, TypeVar
 from pydantic_core import to_json
 
 _Json = TypeVar("_Json")
+PIECE = 65_536
+"""Characters of a long text that are changed at once: about a millisecond's work, in which no other
+thread goes on."""
+
+
+def piecewise(text: str, change: Callable[[str], str]) -> str:
+    """A long text, changed piece by piece, so that other threads go on meanwhile: for what changes
+    each letter by itself.
+    """
+    return "".join(change(text[start : start + PIECE]) for start in range(0, len(text), PIECE))
 
 
 def carried(text: str) -> str:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator
 from functools import partial
 
+from compact.core.characters import piecewise
 from compact.core.credentials import Place, SecretFinder
 from compact.core.secret_values import (
     Check,
@@ -108,7 +109,7 @@ _FAMILIES: tuple[tuple[str, str, Check, Check], ...] = (
 
 def _named(pattern: re.Pattern[str], text: str) -> Iterator[Place]:
     """Values that stand next to a telling name, as a pattern finds it in lower case."""
-    lower = text.replace("\u0130", "I").lower()  # the one letter that grows in lower case
+    lower = piecewise(text.replace("\u0130", "I"), str.lower)  # the one letter that grows
     for found in pattern.finditer(lower):
         yield from _value(text, lower, found)
 

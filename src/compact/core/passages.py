@@ -20,6 +20,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from compact.core.cached import cached_property
+from compact.core.characters import piecewise
 
 FENCE = re.compile(r"[ \t]*(?:(?:[-*+]|\d{1,3}[.)])[ \t]+)?(?P<fence>`{3,}|~{3,})(?P<info>[^`~]*)$")
 LONGEST_QUOTATION = 60
@@ -240,7 +241,7 @@ def ends_in_call(answer: str) -> bool:
 
 def said_in(text: str) -> str:
     """The text without what tools said in it; the same object where there is nothing."""
-    folded = text.casefold()
+    folded = piecewise(text, str.casefold)
     if not any(sign in folded for sign in _OUTPUT_SIGNS):
         return text
     return _without(text, [p for p in passages(text) if p.is_tools])

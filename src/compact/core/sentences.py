@@ -107,6 +107,11 @@ _FILLER = re.compile(
 )
 
 
+def beginning(text: str, most: int) -> str:
+    """The first characters of a text, its white space squeezed; the rest is not looked at."""
+    return " ".join(text.split(maxsplit=most)[:most])[:most]
+
+
 def lines_of(text: str) -> Iterator[str]:
     """Lines of prose without code, bullets and emphasis; long ones cut into sentences."""
     fenced = False

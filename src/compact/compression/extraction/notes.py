@@ -23,6 +23,7 @@ from compact.core.messages import Message, ToolCall, ToolResult
 from compact.core.outline import DECISIONS, FACTS, LISTS, OPEN, RULES, sections_of
 from compact.core.recalls import asks
 from compact.core.said_within import verdict_of, words_within
+from compact.core.sentences import beginning
 from compact.core.speakers import own_words_of, person_text, speaker_of
 
 MOST_READ, FEW_MESSAGES = 1_000_000, 1_000
@@ -140,7 +141,7 @@ class Notes:
         words = own_words_of(message, opens=not self.turns.rows)
         turn, _ = self.turns.said_by_person(words, message.id, self.position, whole=whole)
         if turn.question:
-            answer = " ".join(words.split())[:LONGEST_QUESTION]
+            answer = beginning(words, LONGEST_QUESTION)
             self.exchanges.append(Exchange(turn.question, answer, self.position))
         told = turn.question and len(words) <= LONGEST_QUESTION
         self._hear(words, message.id, is_answer=bool(told))
@@ -188,7 +189,7 @@ class Notes:
         for said in words_within(message, names):
             self._hear(said.words, message.id, is_answer=said.kind != "note")
             refused = self.work.tried(said.call_id) if said.kind == "refusal" else ""
-            words = " ".join(said.words.split())[:LONGEST_QUESTION]
+            words = beginning(said.words, LONGEST_QUESTION)
             asked = said.question or refused
             self.exchanges.append(Exchange(asked, words, self.position, bool(refused)))
             self.turns.steered(said.words, self.position)

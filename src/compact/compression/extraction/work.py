@@ -18,6 +18,7 @@ from compact.core.arguments import leaves, read_json
 from compact.core.commands import checks_in, program_of, steps_of
 from compact.core.messages import ToolCall, ToolResult
 from compact.core.outcomes import outcome_of
+from compact.core.sentences import beginning
 
 EDIT_KEYS = frozenset(
     ("old_string", "new_string", "content", "patch", "diff", "new_str", "old_str", "new_source")
@@ -184,7 +185,7 @@ class WorkLog:
             self.read[file] = position
         task = self._task(call)
         target = command or next((v for _, v in values if len(v) < _LONGEST_PATH), "")
-        tried = call.name, " ".join((script or target).split())[:_TRIED_CHARS]
+        tried = call.name, beginning(script or target, _TRIED_CHARS)
         asked = _Asked(
             (call.name, target),
             tried,
@@ -407,9 +408,9 @@ def _outcome_of(asked: _Asked, result: ToolResult, *, failed: bool) -> str:
         return ""  # it only looked, or all that it says is what it writes
     if call.name.lower().rpartition("__")[2].partition("_")[0] in _LOOKS:
         return ""
-    with_ = " ".join(", ".join(f"{k}={v}" for k, v in told).split())[:_LAST_CALL]
+    with_ = beginning(", ".join(f"{k}={v}" for k, v in told), _LAST_CALL)
     said = _facts_of(result.text, {v for _, v in told})
-    said = said or " ".join(result.text.split())[:_LAST_CALL]
+    said = said or beginning(result.text, _LAST_CALL)
     return f"{call.name}({with_}) {'failed' if failed else 'gave'}: {said}"
 
 
