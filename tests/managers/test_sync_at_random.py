@@ -1,12 +1,19 @@
 """Whatever list a client sends whole: nothing is lost, nothing is stored twice (K-6, FR-1)."""
 
 from typing import Any
+from unittest.mock import patch
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compact import ContextManager
 from compact.core.events import BranchTaken, Event
+from compact.managers import syncing
+from compact.managers.last_list import LastList, understood
+from compact.managers.methods import adding
+from compact.managers.recognition import Recognized, recognized
+from compact.managers.state import SessionState
+from compact.managers.view import View
 from tests.managers.test_recognition import Dict, stored
 from tests.sizes import size
 
@@ -69,6 +76,20 @@ class Client:
         return [*now, *new], [*now, *new]
 
 
+def understood_both_ways(
+    state: SessionState, view: View, last: LastList, listed: list[Dict]
+) -> tuple[list[Any], Recognized]:
+    """What is told by the digest of the last list is what recognizing it tells. A prompt of
+    another branch is taken as new words: it is recognized once.
+    """
+    messages, found = understood(state, view, last, listed)
+    if not found.ours:
+        again = recognized(state, view, syncing.checked(listed))
+        assert found == again
+    return messages, found
+
+
+@patch.object(adding, "understood", understood_both_ways)
 @given(steps=STEPS, has_system=st.booleans())
 @settings(max_examples=size(15, 150), deadline=None)
 def test_whatever_list_is_sent_nothing_is_lost_or_stored_twice(
@@ -97,6 +118,7 @@ def test_whatever_list_is_sent_nothing_is_lost_or_stored_twice(
             shown = ctx.get_context_for_model()
             assert shown[-1]["content"] == messages[-1]["content"]
         known, count_before = len(ctx.history), len(ctx.branches())
+        assert found.ours or ctx._session.last_list.known(messages) == len(messages)
         assert ctx.sync(messages).new == [], "the same list again"
         assert (len(ctx.history), len(ctx.branches())) == (known, count_before)
 

@@ -17,8 +17,8 @@ from compact.core.events import BranchTaken, Event
 from compact.core.protocols import SessionStore
 from compact.core.sessions import Entry
 from compact.errors import InvalidMessage
+from compact.managers.last_list import understood
 from compact.managers.methods import adding
-from compact.managers.recognition import recognized
 from compact.storage.inmemory import InMemoryStore
 from tests.managers.test_recognition import Dict, compressed, found_text, stored, talk
 
@@ -51,13 +51,13 @@ def test_one_list_that_is_delivered_twice_is_taken_once(
     tries: list[int] = []
 
     def both_first(*arguments: Any) -> Any:
-        found = recognized(*arguments)
+        given, found = understood(*arguments)
         tries.append(found.known)
         if len(tries) <= 2:
             barrier.wait(60)
-        return found
+        return given, found
 
-    monkeypatch.setattr(adding, "recognized", both_first)
+    monkeypatch.setattr(adding, "understood", both_first)
     known = talk(0, 2) if edited else talk(0, 3)
     wanted = [*known, {"role": "user", "content": "Charge my card."}]
     at_once(lambda: one.sync(wanted), lambda: two.sync(wanted))

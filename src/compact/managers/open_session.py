@@ -18,6 +18,7 @@ from compact.errors import InvalidMessage
 from compact.managers import drafts
 from compact.managers.breaker import Breaker
 from compact.managers.counted_session import CountedSession
+from compact.managers.last_list import LastList
 from compact.managers.models import Models
 from compact.managers.opening import SessionOptions, may_be_in, opened, other_format
 from compact.managers.prompt_sender import PromptSender
@@ -55,6 +56,7 @@ class OpenSession:
             raise
         self.sender = PromptSender(self.state, self.view)
         self.repeated_prompt = RepeatedSystemPrompt(self.state)
+        self.last_list = LastList(self.state)
         self.models = Models(
             self.state,
             self._model,

@@ -113,7 +113,7 @@ def _known(
     best = _Match(used, leading + used)
     if used == len(words):
         return best, ()
-    if best.known == len(history) and not _is_note(asked[[*words][used]]):
+    if best.known == len(history) and not is_note(asked[[*words][used]]):
         return best, ()
     for projection, summaries in _prompts(state, view, {i: asked[i] for i in words}):
         rest = [link for i, link in words.items() if i not in summaries]
@@ -127,8 +127,8 @@ def _known(
     return max(best, at_end, key=lambda match: match.used), ()
 
 
-def _is_note(message: Given) -> bool:
-    """Whether the message may be the note that answers open calls."""
+def is_note(message: Given) -> bool:
+    """Whether the message may be the note with which compact answers open calls."""
     if not isinstance(message, Mapping):
         return False
     return any(shorten.NO_RESULT in str(message.get(key)) for key in ("content", "output"))

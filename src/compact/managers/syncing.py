@@ -24,8 +24,8 @@ MOST_BRANCHES = 64
 """Newest branches of which one may say what a list says."""
 
 
-def checked(messages: Sequence[Anything]) -> list[Given]:
-    """The list, if every one in it may be a message, and plain.
+def checked(messages: Sequence[Anything], known: int = 0) -> list[Given]:
+    """The list, if every one in it may be a message, and plain; so many are known to be.
 
     Raises:
         InvalidMessage: one is none, or there are none: an empty list tells nothing, least of all
@@ -34,10 +34,11 @@ def checked(messages: Sequence[Anything]) -> list[Given]:
     found = messages_given(messages)
     if not found:
         raise InvalidMessage("messages", "the list is empty; open another session to begin again")
-    return [
+    rest = [
         each if isinstance(each, Message) else plain(each, f"messages[{i}]")
-        for i, each in enumerate(found)
+        for i, each in enumerate(found[known:], known)
     ]
+    return [*found[:known], *rest]
 
 
 def take(

@@ -6,15 +6,16 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from compact.core.calls import checked_methods
-from compact.core.given import Given, fields_given
+from compact.core.given import Given, fields_given, messages_given
 from compact.core.messages import Message
 from compact.errors import InvalidMessage, Superseded
 from compact.managers import syncing
 from compact.managers.goal_tracking import track
 from compact.managers.intake import taken_in
+from compact.managers.last_list import understood
 from compact.managers.methods.looking import Looking
 from compact.managers.off_loop import off_loop
-from compact.managers.recognition import Recognized, recognized
+from compact.managers.recognition import Recognized
 from compact.managers.system_prompt import MOST_TRIES
 
 
@@ -88,17 +89,20 @@ class Adding(Looking):
             StoreFailed: as `add_message`.
             Superseded: other writers were faster, again and again.
         """
-        given = syncing.checked(self._session.read(messages))
-        state = self._session.state
+        session = self._session
+        listed = messages_given(messages)
+        session.read(listed[session.last_list.known(listed) :])
+        state, last = session.state, session.last_list
         for _ in range(MOST_TRIES):
             with state.lock, suppress(Superseded):
                 state.history.catch_up()
-                view = self._session.view
+                view = session.view
                 view.refresh()
-                found = recognized(state, view, given)
+                given, found = understood(state, view, last, listed)
                 new = syncing.take(state, view, given, found)
                 track(state, new, found.known, self.window)
-                self._session.repeated_prompt.end()
+                session.repeated_prompt.end()
+                last.keep(listed, found.ours)
                 return found
         raise Superseded("other writers were faster, again and again")
 
