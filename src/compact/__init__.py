@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from compact.errors import CannotFit as CannotFit
     from compact.errors import CompactError as CompactError
     from compact.errors import InvalidArgument as InvalidArgument
+    from compact.managers.compaction import CompactManager as CompactManager
     from compact.managers.compress import acompress as acompress
     from compact.managers.compress import aplan as aplan
     from compact.managers.compress import compress as compress
@@ -49,6 +50,7 @@ _HOME = {
     "Checkpoint": "compact.core.checkpoints",
     "CompactConfig": "compact.config",
     "CompactError": "compact.errors",
+    "CompactManager": "compact.managers.compaction",
     "CompactPolicy": "compact.core.policy",
     "ContextBudget": "compact.core.budget",
     "ContextManager": "compact.managers.context",

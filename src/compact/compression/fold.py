@@ -29,6 +29,17 @@ class RequestExtras(NamedTuple):
     system: str | tuple[Mapping[str, Any], ...] | None = None
     tools: tuple[Mapping[str, Any], ...] = ()
 
+    @classmethod
+    def of(
+        cls,
+        system: str | Sequence[Mapping[str, Any]] | None,
+        tools: Sequence[Mapping[str, Any]] | None,
+    ) -> RequestExtras:
+        """Copies of what the caller gave."""
+        if system is not None and not isinstance(system, str):
+            system = tuple(map(copied, system))
+        return cls(system or None, tuple(map(copied, tools or ())))
+
 
 NO_EXTRAS = RequestExtras()
 

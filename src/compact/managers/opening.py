@@ -14,7 +14,6 @@ from compact import wiring
 from compact.compression.fold import RequestExtras
 from compact.core import clock_and_ids
 from compact.core.asking import PATIENCE, Patience
-from compact.core.copies import copied
 from compact.core.events import Event
 from compact.core.formats.known import format_instead, format_named
 from compact.core.formats.wire import WireFormat
@@ -273,12 +272,9 @@ def _state(
 
 
 def _prompting(wire: WireFormat, options: SessionOptions) -> Prompting:
-    system = options.get("system") or None
-    if system is not None and not isinstance(system, str):
-        system = tuple(map(copied, system))
     return Prompting(
         wire,
-        RequestExtras(system, tuple(map(copied, options.get("tools") or ()))),
+        RequestExtras.of(options.get("system"), options.get("tools")),
         parts=options.get("prompt"),
         own_mode=mode_in(options.get("user_mode")),
         tiers=options.get("tiers"),

@@ -81,6 +81,20 @@ class Prompting:
         """Whether the caller sends tools along."""
         return bool(self._given.tools)
 
+    def give(self, counter: TokenCounter, given: RequestExtras) -> bool:
+        """Take what the caller sends from now on; whether it is something else.
+
+        Raises:
+            InvalidArgument: one of the tools is not a tool schema.
+        """
+        if given == self._given:
+            return False
+        parts_beside(counter, given.system, given.tools)  # refused in time
+        self._given = given
+        self._bare.clear()
+        self._made.clear()
+        return True
+
     def mode(self, name: str) -> Mode:
         """The mode of that name, `user` by the person's own file.
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from compact import forks
+from compact.compression.fold import RequestExtras
 from compact.core import clock_and_ids
 from compact.core.calibration import Calibration
 from compact.core.changes import (
@@ -295,6 +296,21 @@ class SessionState:
         with self.lock:
             if given != self.gives_tools:
                 self.gives_tools = given
+                self.revision += 1
+
+    def give(
+        self,
+        system: str | Sequence[Mapping[str, Any]] | None,
+        tools: Sequence[Mapping[str, Any]] | None,
+    ) -> None:
+        """Send these beside the messages from now on.
+
+        Raises:
+            InvalidArgument: one of the tools is not a tool schema.
+        """
+        given = RequestExtras.of(system, tools)
+        with self.lock:
+            if self.prompting.give(self.counter, given):
                 self.revision += 1
 
     def moves(self, window: int | None = None, *, most: int = NEWEST_MOVES) -> Iterator[Move]:

@@ -1,0 +1,240 @@
+"""`CompactManager`: middleware. It takes the list that a program is about to send, and returns the
+one to send: the same, or compressed. Each session is a `ContextManager` of the manager's store.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from threading import Lock
+from typing import Any, TypedDict, TypeVar, Unpack
+
+from compact import wiring
+from compact.config import CompactConfig
+from compact.core.calls import checked_methods
+from compact.core.events import ErrorRaised, Event
+from compact.core.given import Given, messages_given
+from compact.core.messages import Message
+from compact.core.protocols import SessionStore, Summarizer, TokenEstimator
+from compact.errors import InvalidArgument, StoreFailed, Superseded
+from compact.managers import blocking
+from compact.managers.compress import acompress
+from compact.managers.context import ContextManager
+from compact.managers.off_loop import off_loop
+
+T = TypeVar("T")
+MOST_OPEN = 64
+"""Sessions that stay open; one that was used longer ago is opened again when it is next used. Each
+holds what is in its window."""
+System = str | Sequence[Mapping[str, Any]] | None
+"""A system prompt in a field of its own, as text or as the provider's blocks."""
+Tools = Sequence[Mapping[str, Any]] | None
+"""Schemas of tools."""
+
+
+class ManagerOptions(TypedDict, total=False):
+    """What a `CompactManager` takes beside its settings."""
+
+    store: str | Path | SessionStore | None
+    """Where sessions are kept: a file, an open store, or None for the settings' file; without one,
+    in memory."""
+    scope: str
+    """The user, tenant or project that all its sessions belong to; `default` where none is
+    given."""
+    tokenizer: str | TokenEstimator | None
+    """A tokenizer that counts instead of the settings' or the model's."""
+    summarizer: str | Sequence[str] | Summarizer | None
+    """A summarizer that writes instead of the settings'."""
+    on_event: Callable[[Event], None] | None
+    """Is called with each event, in the order they happen."""
+
+
+@checked_methods
+class CompactManager:
+    """Middleware before each call of a model.
+
+    `config` says for which model and window, and what is kept; without one, the defaults hold. The
+    window is the settings' `max_context_tokens`, else that of their `model`, else that of the model
+    a session is first used with, else 8,192 tokens.
+    """
+
+    def __init__(
+        self, config: CompactConfig | None = None, **options: Unpack[ManagerOptions]
+    ) -> None:
+        self.config = config or CompactConfig()
+        self._options = options
+        self._bus = wiring.event_bus(console=self.config.console_events)
+        if listener := options.get("on_event"):
+            self._bus.subscribe(listener)
+        chosen = options.get("store") or self.config.store
+        self._owns_store = not chosen or isinstance(chosen, str | Path)
+        self.store = wiring.session_store(chosen)
+        """The store of all its sessions."""
+        self._open: OrderedDict[str, ContextManager] = OrderedDict()
+        """The sessions that are open, the one that was used last at the end."""
+        self._lock = Lock()
+
+    # --- before a call ----------------------------------------------------------------------------
+
+    def preflight(
+        self,
+        session_id: str,
+        messages: Sequence[Given],
+        *,
+        tools: Tools = None,
+        system_prompt: System = None,
+        model: str | None = None,
+    ) -> list[Any]:
+        """The messages to send instead of the whole list, in the same format.
+
+        Pass the whole conversation each time. Known messages are recognized, and only new ones are
+        stored. What was compressed stays as it was, so a provider's prompt cache keeps hitting,
+        until the trigger is passed again. A list with an edited past continues as a branch.
+
+        `tools` and `system_prompt` are what you send beside the messages: counted, never changed.
+        `model` is the key of the model that is asked this time, where it is not the settings' own.
+
+        A summarizer that fails, or a store that cannot be used, fails no call: the messages are
+        then shortened without it, and the event `compact.error` says so.
+
+        Raises:
+            InvalidMessage: a message is malformed; the text names the field.
+            CannotFit: the floor, which may not be shortened, exceeds the usable window.
+            UnknownModel: nothing is known of the model, and the settings give no window.
+            BlockingCallInLoop: the summarizer waits, in a running event loop.
+        """
+        waits = bool(messages) and self.session(session_id, model=model)._session.state.waits
+        work = self.apreflight(
+            session_id, messages, tools=tools, system_prompt=system_prompt, model=model
+        )
+        return blocking.run(work, waits=waits, instead="apreflight()")
+
+    async def apreflight(
+        self,
+        session_id: str,
+        messages: Sequence[Given],
+        *,
+        tools: Tools = None,
+        system_prompt: System = None,
+        model: str | None = None,
+    ) -> list[Any]:
+        """`preflight` for async callers."""
+        given = messages_given(messages)
+        if not given:
+            return []
+        ctx = self.session(session_id, model=model)
+        key = None if model == ctx._session.models.own else model
+        try:
+            return await off_loop(_prompt_of(ctx, given, system_prompt, tools, key))
+        except (StoreFailed, Superseded) as error:
+            serves = "the list itself, shortened without a summary"
+            emit = wiring.emitter(self._bus.emit, session_id=session_id)
+            emit(ErrorRaised.of(error, "sync", serves=serves))
+            return await acompress(
+                given,
+                max_tokens=ctx.window.usable,
+                system=system_prompt,
+                tools=tools,
+                tokenizer=ctx._session.state.counter.estimator,
+                policy=ctx.policy,
+                summarizer=None,
+            )
+
+    def manual_compact(
+        self, session_id: str, messages: Sequence[Given], note: str = ""
+    ) -> list[Any]:
+        """Compress now, whatever the trigger says; the messages to send. `note` says what a
+        summarizing model should keep, in plain words.
+
+        Raises:
+            As `preflight`; StoreFailed: what is compressed must be stored.
+        """
+        waits = bool(messages) and self.session(session_id)._session.state.waits
+        work = self.amanual_compact(session_id, messages, note)
+        return blocking.run(work, waits=waits, instead="amanual_compact()")
+
+    async def amanual_compact(
+        self, session_id: str, messages: Sequence[Given], note: str = ""
+    ) -> list[Any]:
+        """`manual_compact` for async callers."""
+        given = messages_given(messages)
+        if not given:
+            return []
+        ctx = self.session(session_id)
+        await ctx.a_sync(given)
+        await ctx.acompress_conversation(guidance=note)
+        return await off_loop(_shown(ctx, given, None))
+
+    # --- sessions ---------------------------------------------------------------------------------
+
+    def session(self, session_id: str, *, model: str | None = None) -> ContextManager:
+        """The session of that id, opened when it is first asked for: to look at it, pin messages,
+        set goals or recall. The manager closes it.
+
+        Raises:
+            InvalidConfig: it belongs to another scope.
+            UnknownModel: as `preflight`.
+        """
+        if not session_id:
+            raise InvalidArgument("session_id", "session_id is empty: name the conversation")
+        with self._lock:
+            if session_id not in self._open:
+                self._open[session_id] = self._opened(session_id, model)
+            self._open.move_to_end(session_id)
+            left = self._open.popitem(last=False)[1] if len(self._open) > MOST_OPEN else None
+            found = self._open[session_id]
+        if left is not None:
+            left.close()
+        return found
+
+    def _opened(self, session_id: str, model: str | None) -> ContextManager:
+        config, options = self.config, self._options
+        return ContextManager(
+            config.model or model,
+            config.max_context_tokens,
+            self.store,
+            session_id=session_id,
+            scope=options.get("scope", "default"),
+            tokenizer=options.get("tokenizer") or config.tokenizer,
+            policy=config.policy(),
+            summarizer=options.get("summarizer", config.summarizers()),
+            models=config.book(),
+            tiers=config.tiers,
+            on_event=self._bus.emit,
+        )
+
+    def close(self) -> None:
+        """Close its sessions, and the store unless it was passed in open."""
+        with self._lock:
+            for ctx in self._open.values():
+                ctx.close()
+            self._open.clear()
+        if self._owns_store:
+            self.store.close()
+        self._bus.close()
+
+    def __enter__(self) -> CompactManager:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+async def _prompt_of(
+    ctx: ContextManager, given: Sequence[Given], system: System, tools: Tools, model: str | None
+) -> list[Any]:
+    """What to send of a list that is resent whole."""
+    ctx._session.state.give(system, tools)
+    ctx.sync(given)
+    return await _shown(ctx, given, model)
+
+
+async def _shown(ctx: ContextManager, given: Sequence[Given], model: str | None) -> list[Any]:
+    """The prompt, of messages as they were given: values, or a provider's dictionaries."""
+    session = ctx._session
+    view = session.view if model is None else session.view_for(model)
+    if isinstance(given[0], Message):
+        context = await session.sender.fitted(view, view.context)
+        return list(context.messages)
+    return await session.sender.fitted(view, view.rendered)

@@ -1,0 +1,266 @@
+"""`CompactManager`: the list that a program resends at every turn, fitted (K-6, C-9)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compact import CompactConfig, CompactManager, ContextManager, InvalidArgument, Message
+from compact.core.events import BranchTaken, ErrorRaised, Event
+from compact.errors import BlockingCallInLoop, InvalidConfig, InvalidMessage, StoreFailed
+from compact.managers import compaction
+from compact.storage.inmemory import InMemoryStore
+from compact.testing.fakes import ScriptedSummarizer
+from tests import checker
+from tests.sizes import seed, size
+from tests.strategies import Wire, Writer, prose, question, tool_step, turn
+
+Dict = dict[str, Any]
+WINDOW = 4_096
+CONFIG = CompactConfig(max_context_tokens=WINDOW, tokenizer="o200k")
+TOOL: Dict = {
+    "type": "function",
+    "function": {
+        "name": "measure",
+        "description": "Measures a beam in millimetres. " * 20,
+        "parameters": {"type": "object", "properties": {"beam": {"type": "string"}}},
+    },
+}
+
+
+def talk(first: int, stop: int) -> list[Dict]:
+    """Turns, each of about a hundred tokens."""
+    made: list[Dict] = []
+    for i in range(first, stop):
+        made.append({"role": "user", "content": f"{i}: is beam {i} sound? " + "It creaks. " * 20})
+        made.append({"role": "assistant", "content": f"Beam {i} is sound. " + "It holds. " * 20})
+    return made
+
+
+def turns(number: int, wire: Wire, count: int) -> Iterator[list[Dict]]:
+    """A session as a program sends it before each call of a model: whole, a little longer each
+    time."""
+    w = Writer(wire, number, (prose,))
+    w.made.messages.append({"role": "system", "content": "You repair roofs."})
+    while len(w.made.messages) < count:
+        if w.r.random() < 0.1:
+            text = f"Beam {len(w.made.messages)} is rotten."
+            w.add({"role": "user", "content": text, "metadata": {"pinned": True}})
+        else:
+            w.r.choice((question, turn, tool_step))(w, w.r.choice((10, 60, 200)))
+        if w.made.messages[-1]["role"] == "assistant":
+            w.person("And then?")
+        yield list(w.made.messages)
+
+
+def unmarked(message: Dict) -> Dict:
+    return {k: v for k, v in message.items() if k != "metadata"}
+
+
+@pytest.mark.parametrize("wire", ["chat_completions", "anthropic"])
+@pytest.mark.parametrize("number", range(size(3, 500)))
+def test_every_turn_fits_and_keeps_what_was_sent(number: int, wire: Wire) -> None:
+    """K-6: what is sent fits, is valid, shows pins and the newest words, and begins as the prompt
+    before it, unless something was compressed in between."""
+    seen: list[Event] = []
+    with CompactManager(CONFIG, on_event=seen.append) as manager:
+        before: list[Dict] = []
+        for given in turns(seed(number), wire, 120):
+            count = len(seen)
+            sent = manager.preflight("s", given)
+            assert checker.prompt_tokens(sent) <= WINDOW
+            assert not checker.broken_rules(sent, wire)
+            assert sent[-1] == unmarked(given[-1])
+            texts = [str(m["content"]) for m in sent]
+            for message in given:
+                if message.get("metadata") or message["role"] == "system":
+                    assert any(message["content"] in text for text in texts)
+            if not any(event.name == "compact.committed" for event in seen[count:]):
+                assert sent[: len(before)] == before, "the prompt that was sent goes on"
+            again = manager.preflight("s", given)
+            assert again == sent
+            before = sent
+        ctx = manager.session("s")
+        assert ctx.compressions > 0
+        stored = [checker.freeze(m.wire or m.content) for m in ctx.history]
+        assert stored == [checker.freeze(unmarked(m)) for m in given]
+        spans = Counter((c.span.first, c.span.last) for c in ctx.checkpoints)
+        assert max(spans.values()) == 1, "one summary for a span"
+        assert len(ctx.branches()) == 1
+
+
+def test_what_is_sent_beside_the_messages_counts() -> None:
+    """FR-3: a system prompt in its own field, and tools; other ones at the next call."""
+    with CompactManager(CONFIG) as manager:
+        messages = talk(0, 12)
+        alone = manager.preflight("s", messages)
+        assert alone == messages
+        beside = manager.preflight("s", messages, tools=[TOOL] * 10)
+        assert len(beside) < len(alone)
+        ctx = manager.session("s")
+        assert ctx.active_context().tools == (TOOL,) * 10
+        manager.preflight("s", messages, system_prompt="You repair roofs.")
+        assert ctx.active_context().tools == ()
+        assert ctx.active_context().system == "You repair roofs."
+        with pytest.raises(InvalidArgument, match=r"tools\[0\]"):
+            manager.preflight("s", messages, tools=[{"function": 7}])
+
+
+def test_another_model_gets_a_prompt_for_its_own_window() -> None:
+    """C-9: the same session, for two models."""
+    config = CompactConfig(model="gpt-4o")
+    with CompactManager(config) as manager:
+        messages = talk(0, 120)
+        assert manager.preflight("s", messages) == messages
+        small = manager.preflight("s", messages, model="gpt-4")
+        assert checker.prompt_tokens(small) < 8_192
+        assert manager.preflight("s", messages) == messages
+
+
+def test_the_messages_come_back_as_they_were_given() -> None:
+    """Dictionaries in their own format, values as values; nothing as nothing."""
+    with CompactManager(CONFIG) as manager:
+        assert manager.preflight("none", []) == []
+        values = [Message.of(m) for m in talk(0, 40)]
+        sent = manager.preflight("values", values)
+        assert {type(m) for m in sent} == {Message}
+        assert sent[-1].text == values[-1].text
+        items = [{"role": "user", "content": [{"type": "input_text", "text": "Look."}]}]
+        assert manager.preflight("items", items) == items
+        blocks = [{"role": "user", "content": [{"type": "text", "text": "Look."}]}]
+        assert manager.preflight("blocks", blocks) == blocks
+        with pytest.raises(InvalidMessage, match=r"messages\[1\]"):
+            manager.preflight("wrong", [*talk(0, 1)[:1], {"role": "nobody", "content": 1}])
+
+
+def test_an_edited_past_is_a_branch() -> None:
+    seen: list[Event] = []
+    with CompactManager(CONFIG, on_event=seen.append) as manager:
+        manager.preflight("s", talk(0, 3))
+        edited = [*talk(0, 1), {"role": "user", "content": "Something else?"}]
+        assert manager.preflight("s", edited) == edited
+        assert len(manager.session("s").branches()) == 2
+    assert [e.session_id for e in seen if isinstance(e, BranchTaken)] == ["s"]
+
+
+def test_a_session_goes_on_after_a_restart(tmp_path: Path) -> None:
+    """Nothing is stored twice, and the prompt is the same."""
+    messages = talk(0, 60)
+    config = CompactConfig(max_context_tokens=WINDOW, store=str(tmp_path / "kit.db"))
+    with CompactManager(config) as manager:
+        sent = manager.preflight("s", messages)
+        assert manager.session("s").compressions == 1
+    with CompactManager(config) as manager:
+        assert manager.preflight("s", messages) == sent
+        assert len(manager.session("s").history) == len(messages)
+        assert manager.preflight("s", talk(0, 61))[:-2] == sent
+
+
+def test_a_summarizer_that_fails_fails_no_call() -> None:
+    """K-6: the extract stands in, an event says so."""
+    seen: list[Event] = []
+    broken = ScriptedSummarizer(*[RuntimeError("no model today")] * 9)
+    with CompactManager(CONFIG, summarizer=broken, on_event=seen.append) as manager:
+        for stop in range(10, 60, 5):
+            sent = manager.preflight("s", talk(0, stop))
+            assert checker.prompt_tokens(sent) <= WINDOW
+    assert any("no model today" in str(event) for event in seen)
+
+
+class Full(InMemoryStore):
+    """A store that takes nothing more."""
+
+    is_full = False
+
+    def append(self, *arguments: Any, **named: Any) -> int:
+        if self.is_full:
+            raise StoreFailed("there is no room")
+        return super().append(*arguments, **named)
+
+
+def test_a_store_that_fails_fails_no_call() -> None:
+    """K-6: the list is shortened without the session; an event says so."""
+    seen: list[Event] = []
+    store = Full()
+    with CompactManager(CONFIG, store=store, on_event=seen.append) as manager:
+        manager.preflight("s", talk(0, 2))
+        store.is_full = True
+        sent = manager.preflight("s", talk(0, 60))
+        assert checker.prompt_tokens(sent) <= WINDOW
+        assert sent[-2:] == talk(59, 60)
+        (error,) = [event for event in seen if isinstance(event, ErrorRaised)]
+        assert (error.session_id, error.stage) == ("s", "sync")
+        assert "no room" in error.message
+        store.is_full = False
+        manager.preflight("s", talk(0, 60))
+        assert len(manager.session("s").history) == 120
+
+
+def test_compressing_by_hand_says_what_to_keep() -> None:
+    """K-6, K-16: at least 40 % is freed; the note reaches the summarizer."""
+    asked = ScriptedSummarizer("We spoke of beams. The oak beam of the gable was kept.")
+    with CompactManager(CONFIG, summarizer=asked) as manager:
+        messages = talk(0, 20)
+        sent = manager.manual_compact("s", messages, "keep what was said of oak")
+        assert checker.prompt_tokens(sent) < 0.6 * checker.prompt_tokens(messages)
+        assert asked.requests[0].guidance == "keep what was said of oak"
+        assert manager.preflight("s", messages) == sent
+        assert manager.manual_compact("none", []) == []
+
+
+def test_only_so_many_sessions_stay_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compaction, "MOST_OPEN", 2)
+    with CompactManager(CONFIG) as manager:
+        for name in ("a", "b", "c"):
+            manager.preflight(name, talk(0, 2))
+        assert list(manager._open) == ["b", "c"]
+        assert manager.preflight("a", talk(0, 3)) == talk(0, 3)
+        assert len(manager.session("a").history) == 6
+        with pytest.raises(InvalidArgument, match="session_id is empty"):
+            manager.session("")
+
+
+def test_scopes_stay_apart() -> None:
+    """S-5."""
+    store = InMemoryStore()
+    with CompactManager(CONFIG, store=store, scope="one") as manager:
+        manager.preflight("s", talk(0, 2))
+    with (
+        CompactManager(CONFIG, store=store, scope="two") as other,
+        pytest.raises(InvalidConfig, match="does not belong to 'two'"),
+    ):
+        other.preflight("s", talk(0, 2))
+
+
+def test_async_callers() -> None:
+    """Many sessions at once; where a summarizer waits, the blocking form names the other one."""
+
+    async def many(manager: CompactManager) -> None:
+        sent = await asyncio.gather(
+            *(manager.apreflight(f"s{i % 5}", talk(0, 30 + i)) for i in range(20))
+        )
+        assert all(checker.prompt_tokens(each) <= WINDOW for each in sent)
+        await manager.amanual_compact("s1", talk(0, 50))
+
+    with CompactManager(CONFIG) as manager:
+        asyncio.run(many(manager))
+
+    async def blocking(manager: CompactManager) -> None:
+        with pytest.raises(BlockingCallInLoop, match="apreflight"):
+            manager.preflight("s", talk(0, 2))
+
+    with CompactManager(CONFIG, summarizer=ScriptedSummarizer("x")) as manager:
+        asyncio.run(blocking(manager))
+
+
+def test_it_opens_what_a_context_manager_has_made() -> None:
+    store = InMemoryStore()
+    ContextManager(store=store, session_id="s", window=WINDOW).add_messages(talk(0, 3))
+    with CompactManager(CONFIG, store=store) as manager:
+        assert manager.preflight("s", talk(0, 4)) == talk(0, 4)
+        assert len(manager.session("s").history) == 8
