@@ -256,6 +256,15 @@ class GoalsChanged(Event):
     """The markers that were not, each with the reason."""
 
 
+class Archival(Event):
+    """What a compression left behind was kept outside of the session's store."""
+
+    what: str
+    """`transcript` or `summary`."""
+    place: str
+    """Where, as a path or an address."""
+
+
 class TrustFaded(Event):
     """A session was compressed so often that a model of its size may have lost track."""
 

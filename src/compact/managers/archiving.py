@@ -1,0 +1,132 @@
+"""Archiving: what a compression leaves behind is kept outside of the session's store as well, as a
+copy without secrets: the history as it was before, what the compression said, and the events.
+
+A thread writes it, so that no call of a model waits for a disk or a server. Where that fails, the
+event `compact.error` says so, and the session goes on: it has everything in its own store.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from threading import Lock, Thread
+
+from compact.core.events import Archival, Committed, ErrorRaised, Event
+from compact.core.message_redaction import redact_message, redact_text
+from compact.core.messages import Message
+from compact.core.own_text import below
+from compact.core.protocols import Emit, SessionStore, StorageAdapter
+from compact.core.redaction import Known
+from compact.core.sessions import CheckpointRef, Move, Projection, Shown
+from compact.errors import StoreFailed
+
+PAGE = 256
+"""Messages that are read from the store at once."""
+LONGEST_CLOSE = 30.0
+"""Seconds that closing waits for what is still to be written."""
+STAGE = "archive"
+"""What an error names as the stage that failed."""
+SOURCE = "checkpoint"
+"""Whose messages in a projection are texts of a summary."""
+
+
+class Archive:
+    """Keeps what the compressions of a session leave behind."""
+
+    def __init__(
+        self, adapter: StorageAdapter, store: SessionStore, session_id: str, emit: Emit
+    ) -> None:
+        self._adapter = adapter
+        self._store = store
+        self._session_id = session_id
+        self._tell = emit
+        self._left: deque[Callable[[], None]] = deque()
+        self._lock = Lock()
+        self._thread: Thread | None = None
+
+    def emit(self, event: Event) -> None:
+        """Hand the event on, and keep what it tells of."""
+        self._tell(event)
+        self._later(lambda: self._save("event", lambda: self._event(event)))
+        if isinstance(event, Committed):
+            self._later(lambda: self._compression(event))
+
+    def close(self) -> None:
+        """Wait until everything is written; an event tells what is not."""
+        thread = self._thread
+        if thread is not None:
+            thread.join(LONGEST_CLOSE)
+        if self._left:
+            reason = f"{len(self._left)} of them were not written within {LONGEST_CLOSE:g} seconds"
+            self._failed(StoreFailed(reason))
+
+    # --- in the thread ----------------------------------------------------------------------------
+
+    def _later(self, work: Callable[[], None]) -> None:
+        with self._lock:
+            self._left.append(work)
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = Thread(target=self._work, name="compact-archive", daemon=True)
+                self._thread.start()
+
+    def _work(self) -> None:
+        while True:
+            with self._lock:
+                if not self._left:
+                    self._thread = None
+                    return
+                work = self._left[0]
+            work()
+            self._left.popleft()
+
+    def _compression(self, event: Committed) -> None:
+        found = next(self._moves(event), None)
+        if found is None or found.projection_id is None:
+            return
+        projection, known = self._store.projection(found.projection_id), Known()
+        history = [redact_message(m, known) for m in self._messages(found.branch_id, projection.at)]
+        self._save("transcript", lambda: self._adapter.save_transcript(self._session_id, history))
+        words = redact_text(said_by(projection), known)
+        step = projection.number
+        self._save("summary", lambda: self._adapter.save_summary(self._session_id, step, words))
+
+    def _moves(self, event: Committed) -> Iterator[Move]:
+        moves = self._store.moves(self._session_id, event.window, most=PAGE)
+        return (move for move in moves if move.number == event.move)
+
+    def _messages(self, branch_id: str, stop: int) -> Iterator[Message]:
+        for start in range(0, stop, PAGE):
+            for entry in self._store.read(branch_id, start, min(start + PAGE, stop)):
+                yield entry.message
+
+    def _event(self, event: Event) -> str:
+        return self._adapter.save_event(self._session_id, event)
+
+    def _save(self, what: str, save: Callable[[], str]) -> None:
+        try:
+            place = save()
+        except Exception as error:  # noqa: BLE001 - somebody else's code
+            self._failed(error)
+            return
+        if what != "event":
+            self._tell(Archival(what=what, place=place))
+
+    def _failed(self, error: Exception) -> None:
+        self._tell(
+            ErrorRaised.of(error, STAGE, serves="the session, which has it all in its store")
+        )
+
+
+def said_by(projection: Projection) -> str:
+    """What stands in a prompt for the messages that are not in it: its checkpoints and its record,
+    in order.
+    """
+    texts = {checkpoint.id: checkpoint.summary for checkpoint in projection.checkpoints}
+    words: list[str] = []
+    for piece in projection.pieces:
+        match piece:
+            case CheckpointRef(checkpoint_id):
+                words.append(texts[checkpoint_id])
+            case Shown(message, None) if message.metadata.source == SOURCE:
+                words.append(below(message.text))
+    return "\n\n".join(words)

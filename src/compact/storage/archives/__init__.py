@@ -1,0 +1,1 @@
+"""Archives of what was compacted: transcripts, summaries and events, beside the session's store."""

@@ -1,0 +1,124 @@
+"""`FileStorage`: archives as files for their owner only, in a folder for each session."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from hashlib import blake2b
+from itertools import count
+from pathlib import Path
+from urllib.parse import quote
+
+from compact.core.events import Event
+from compact.core.messages import Message
+from compact.errors import StoreFailed
+from compact.storage.archives import contents
+
+DEFAULT_FOLDER = ".compact/archive"
+"""Where archives are kept where nobody says it, below the working directory."""
+LONGEST_NAME = 100
+"""Characters of a session's id in the name of its folder: names of files have at most 255 bytes."""
+_PLAIN = re.compile(r"[a-z0-9][a-z0-9._-]*")
+_NUMBER = re.compile(r"transcript-pre-compact-([0-9]+)\.jsonl")
+
+
+class FileStorage:
+    """Keeps archives in `FOLDER/SESSION_ID/`: `transcript-pre-compact-001.jsonl`,
+    `summary-001.json`, `events.jsonl`.
+
+    A file is written whole or not at all. No transcript is ever replaced. What is passed in is kept
+    as it is: remove secrets before.
+    """
+
+    def __init__(self, folder: str | Path = DEFAULT_FOLDER) -> None:
+        self.folder = Path(folder)
+
+    def save_transcript(self, session_id: str, messages: Sequence[Message]) -> str:
+        """Keep the history as it was before a compression, under the next number; the path.
+
+        Raises:
+            StoreFailed: it could not be kept.
+        """
+        data = contents.transcript(messages)
+        with self._folder_of(session_id) as folder:
+            known = (_NUMBER.fullmatch(path.name) for path in folder.iterdir())
+            last = max((int(found[1]) for found in known if found), default=0)
+            for number in count(last + 1):
+                path = folder / contents.transcript_name(number)
+                with suppress(FileExistsError):  # another process has taken the number
+                    return _written(path, data, replaces=False)
+        raise AssertionError("numbers never end")
+
+    def save_summary(self, session_id: str, step: int, summary: str) -> str:
+        """Keep what a compression said, by its number, in the place of what was kept for that
+        number; the path.
+
+        Raises:
+            StoreFailed: it could not be kept.
+        """
+        with self._folder_of(session_id) as folder:
+            data = contents.summary(session_id, step, summary)
+            return _written(folder / contents.summary_name(step), data, replaces=True)
+
+    def save_event(self, session_id: str, event: Event) -> str:
+        """Keep one event, as the next line of the session's events; the path.
+
+        Raises:
+            StoreFailed: it could not be kept.
+        """
+        with self._folder_of(session_id) as folder:
+            path = folder / contents.EVENTS
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+            with os.fdopen(os.open(path, flags, 0o600), "ab") as stream:
+                stream.write(contents.event_line(event))
+            return str(path)
+
+    @contextmanager
+    def _folder_of(self, session_id: str) -> Iterator[Path]:
+        """The folder of a session, made for its owner only."""
+        folder = self.folder / folder_name(session_id)
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            folder.mkdir(mode=0o700, exist_ok=True)
+            yield folder
+        except OSError as error:
+            if isinstance(error, StoreFailed):
+                raise
+            raise StoreFailed(f"{folder}: {error.strerror or error}") from None
+
+
+def folder_name(session_id: str) -> str:
+    """A session's id as the name of a folder: itself, where it is small letters, digits, `.`, `_`
+    and `-`. Any other one is shortened and told apart by a digest, on file systems too that do not
+    tell small letters from large ones.
+    """
+    if _PLAIN.fullmatch(session_id) and len(session_id) <= LONGEST_NAME:
+        return session_id
+    digest = blake2b(session_id.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+    shown = quote(session_id[:LONGEST_NAME], safe="", errors="replace").replace("%", "_")
+    return f"{shown[:LONGEST_NAME].replace('.', '_')}-{digest}"
+
+
+def _written(path: Path, data: bytes, *, replaces: bool) -> str:
+    """Write beside the path, and give it its name when it is whole and on the disk.
+
+    Raises:
+        FileExistsError: there is such a file, which is not to be replaced.
+    """
+    beside = path.with_name(f".{secrets.token_hex(8)}.tmp")
+    try:
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        if replaces:
+            beside.replace(path)
+        else:
+            os.link(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
+    return str(path)
