@@ -1,9 +1,9 @@
 """Public fakes and conformance suites, for the ports that exist.
 
-`check_chat_model`, `check_token_estimator`, `check_summarizer`, `check_exporter` and
-`check_session_store` raise AssertionError with the broken promise; run them against an
-implementation of yours. `ScriptedSummarizer` and `ScriptedModel` stand in for models. Nothing in
-the product imports this package.
+`check_chat_model`, `check_token_estimator`, `check_summarizer`, `check_exporter`,
+`check_storage_adapter` and `check_session_store` raise AssertionError with the broken promise; run
+them against an implementation of yours. `ScriptedSummarizer` and `ScriptedModel` stand in for
+models. Nothing in the product imports this package.
 """
 
 from compact.testing.fakes import ScriptedModel as ScriptedModel
@@ -11,6 +11,7 @@ from compact.testing.fakes import ScriptedSummarizer as ScriptedSummarizer
 from compact.testing.models import check_chat_model as check_chat_model
 from compact.testing.ports import SAMPLES as SAMPLES
 from compact.testing.ports import check_exporter as check_exporter
+from compact.testing.ports import check_storage_adapter as check_storage_adapter
 from compact.testing.ports import check_summarizer as check_summarizer
 from compact.testing.ports import check_token_estimator as check_token_estimator
 from compact.testing.stores import check_session_store as check_session_store

@@ -1,4 +1,4 @@
-"""What tokenizers, summarizers and exporters promise."""
+"""What tokenizers, summarizers, exporters and storage adapters promise."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from compact.core.checkpoints import Summary, SummaryRequest
 from compact.core.events import Event, TokenEstimate
 from compact.core.messages import Message
-from compact.core.protocols import Exporter, Summarizer, TokenEstimator
+from compact.core.protocols import Exporter, StorageAdapter, Summarizer, TokenEstimator
 
 SAMPLES: Sequence[str] = (
     "hello world",
@@ -63,3 +63,19 @@ def check_exporter(exporter: Exporter) -> None:
     exporter.export(event)
     exporter.close()
     exporter.close()
+
+
+def check_storage_adapter(adapter: StorageAdapter) -> None:
+    """Hold a storage adapter to its promises: each call keeps something at a place of its own, and
+    no transcript takes another one's place.
+    """
+    messages = [Message(role="user", content="Is the beam sound?")]
+    event: Event = TokenEstimate(tokens=1, limit=2, messages=3, tokenizer="none", exact=False)
+    places = [adapter.save_transcript("one", messages) for _ in range(2)]
+    places.append(adapter.save_transcript("two", messages))
+    places += [adapter.save_summary("one", step, "The beam is sound.") for step in (1, 2)]
+    assert len(set(places)) == len(places), "each is kept at a place of its own"
+    assert all(places), "a place is named"
+    assert adapter.save_event("one", event), "an event's place is named"
+    again = adapter.save_summary("one", 1, "The beam is rotten.")
+    assert again == places[3], "a step's summary has one place"
