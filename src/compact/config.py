@@ -75,6 +75,11 @@ class CompactConfig(CompactPolicy):
     """Whether every event is written to stderr as a JSON line."""
     store: str | None = Field(default=None, min_length=1)
     """The file that the command line keeps sessions in; without it `.compact/sessions.db`."""
+    archive: str | None = Field(default=None, min_length=1)
+    """Where `CompactManager` keeps what compressions leave behind, as copies without secrets: a
+    folder such as `.compact/archive`, or `s3://BUCKET/PREFIX`."""
+    archive_kms_key: str | None = Field(default=None, min_length=1)
+    """The KMS key that objects in S3 are sealed with before they are sent."""
 
     _origins: dict[str, str] = PrivateAttr(default_factory=dict)
     _book: ModelBook | None = PrivateAttr(default=None)

@@ -24,7 +24,14 @@ from compact.core.formats.known import format_named
 from compact.core.model_keys import PROVIDERS, parse_key
 from compact.core.policy import CompactPolicy
 from compact.core.profiles import ModelBook, profile_of, shipped
-from compact.core.protocols import ChatModel, Emit, SessionStore, Summarizer, TokenEstimator
+from compact.core.protocols import (
+    ChatModel,
+    Emit,
+    SessionStore,
+    StorageAdapter,
+    Summarizer,
+    TokenEstimator,
+)
 from compact.core.tokens import CLAUDE_FRAMING, TokenCounter
 from compact.errors import InvalidArgument, NotFound, StoreFailed, UnknownModel
 from compact.providers import tokenizers
@@ -268,6 +275,30 @@ def session_store(store: str | Path | SessionStore | None) -> SessionStore:
     from compact.storage.sqlite.store import SQLiteManager
 
     return SQLiteManager(store)
+
+
+def storage_adapter(
+    archive: str | Path | StorageAdapter | None, *, kms_key: str | None = None
+) -> StorageAdapter | None:
+    """What keeps archives at that place: a folder, or `s3://BUCKET/PREFIX`, there sealed where a
+    KMS key is given; an adapter is taken as it is.
+
+    Raises:
+        InvalidArgument: the address names no bucket.
+        ImportError: a package for that place is not installed; the text names it.
+    """
+    if archive is None or not isinstance(archive, str | Path):
+        return archive
+    if not str(archive).startswith("s3://"):
+        from compact.storage.archives.files import FileStorage
+
+        return FileStorage(archive)
+    from compact.storage.archives.s3 import S3Storage
+
+    bucket, _, prefix = str(archive).removeprefix("s3://").partition("/")
+    if not bucket:
+        raise InvalidArgument("archive", f"{archive!r} names no bucket: s3://BUCKET/PREFIX")
+    return S3Storage(bucket, prefix, kms_key=kms_key)
 
 
 def store_at(path: str | Path, *, create: bool = False) -> SessionStore:

@@ -11,7 +11,15 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from threading import Lock, Thread
 
-from compact.core.events import Archival, Committed, ErrorRaised, Event
+from compact.core.events import (
+    Archival,
+    Committed,
+    ErrorRaised,
+    Event,
+    PrunedMessages,
+    SummaryCreated,
+    SummaryReplaced,
+)
 from compact.core.message_redaction import redact_message, redact_text
 from compact.core.messages import Message
 from compact.core.own_text import below
@@ -24,6 +32,8 @@ PAGE = 256
 """Messages that are read from the store at once."""
 LONGEST_CLOSE = 30.0
 """Seconds that closing waits for what is still to be written."""
+KEPT = (SummaryCreated, SummaryReplaced, PrunedMessages, Committed, ErrorRaised)
+"""The events that are kept: those that tell of a compression."""
 STAGE = "archive"
 """What an error names as the stage that failed."""
 SOURCE = "checkpoint"
@@ -45,9 +55,10 @@ class Archive:
         self._thread: Thread | None = None
 
     def emit(self, event: Event) -> None:
-        """Hand the event on, and keep what it tells of."""
+        """Hand the event on, and keep what it tells of, where it is one of a compression."""
         self._tell(event)
-        self._later(lambda: self._save("event", lambda: self._event(event)))
+        if isinstance(event, KEPT):
+            self._later(lambda: self._save("event", lambda: self._event(event)))
         if isinstance(event, Committed):
             self._later(lambda: self._compression(event))
 

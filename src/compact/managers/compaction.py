@@ -16,7 +16,7 @@ from compact.core.calls import checked_methods
 from compact.core.events import ErrorRaised, Event
 from compact.core.given import Given, messages_given
 from compact.core.messages import Message
-from compact.core.protocols import SessionStore, Summarizer, TokenEstimator
+from compact.core.protocols import SessionStore, StorageAdapter, Summarizer, TokenEstimator
 from compact.errors import InvalidArgument, StoreFailed, Superseded
 from compact.managers import blocking
 from compact.managers.compress import acompress
@@ -46,6 +46,8 @@ class ManagerOptions(TypedDict, total=False):
     """A tokenizer that counts instead of the settings' or the model's."""
     summarizer: str | Sequence[str] | Summarizer | None
     """A summarizer that writes instead of the settings'."""
+    archive: str | Path | StorageAdapter | None
+    """Where what compressions leave behind is kept, instead of the settings' `archive`."""
     on_event: Callable[[Event], None] | None
     """Is called with each event, in the order they happen."""
 
@@ -71,6 +73,8 @@ class CompactManager:
         self._owns_store = not chosen or isinstance(chosen, str | Path)
         self.store = wiring.session_store(chosen)
         """The store of all its sessions."""
+        archive = options.get("archive") or self.config.archive
+        self._archive = wiring.storage_adapter(archive, kms_key=self.config.archive_kms_key)
         self._open: OrderedDict[str, ContextManager] = OrderedDict()
         """The sessions that are open, the one that was used last at the end."""
         self._lock = Lock()
@@ -201,6 +205,7 @@ class CompactManager:
             summarizer=options.get("summarizer", config.summarizers()),
             models=config.book(),
             tiers=config.tiers,
+            archive=self._archive,
             on_event=self._bus.emit,
         )
 

@@ -77,6 +77,8 @@ class OpenSession:
         for view in self._views.values():
             view.background.stop()
         self.models.close()
+        if self.state.archive is not None:
+            self.state.archive.close()
 
     def read(self, messages: Sequence[Given], at: int = 0) -> Sequence[Message | Mapping[str, Any]]:
         """The messages as given, after opening the session again in a format that can hold them,

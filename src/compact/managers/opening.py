@@ -22,12 +22,13 @@ from compact.core.model_keys import format_for
 from compact.core.policy import CompactPolicy
 from compact.core.profiles import ModelBook, shipped
 from compact.core.prompts import PromptParts
-from compact.core.protocols import SessionStore, Summarizer, TokenEstimator
+from compact.core.protocols import SessionStore, StorageAdapter, Summarizer, TokenEstimator
 from compact.core.resolving import Setting
 from compact.core.sessions import DEFAULT_SCOPE, Branch, Session
 from compact.core.tiers import TierSettings
 from compact.core.tokens import TokenCounter
 from compact.errors import InvalidArgument, InvalidConfig, InvalidMessage, NotFound
+from compact.managers.archiving import Archive
 from compact.managers.off_loop import delivered_on_loop
 from compact.managers.prompt_parts import checked_size, parts_beside
 from compact.managers.prompting import Prompting, mode_in
@@ -72,6 +73,9 @@ class SessionOptions(TypedDict, total=False):
     """Keys of the models that answer where the one that is asked does not, in this order."""
     patience: Patience | None
     """How long models that are given by their keys are asked, for answers and for summaries."""
+    archive: str | Path | StorageAdapter | None
+    """Where what a compression leaves behind is kept as well, as copies without secrets: a folder,
+    `s3://BUCKET/PREFIX`, or an adapter of yours."""
     on_event: Callable[[Event], None] | None
     """Is called with each event, in the order they happen."""
     session_id: str
@@ -247,6 +251,10 @@ def _state(
     wire = format_named(session.wire)
     emit = wiring.emitter(options.get("on_event"), session_id=session.id)
     emit = emit if emit is wiring.nobody else delivered_on_loop(emit)
+    archive = None
+    if (adapter := wiring.storage_adapter(options.get("archive"))) is not None:
+        archive = Archive(adapter, store, session.id, emit)
+        emit = archive.emit
     state = SessionState(
         id=session.id,
         store=store,
@@ -265,6 +273,7 @@ def _state(
         emit=emit,
         prompting=_prompting(wire, options),
         tokenizer=session.tokenizer,
+        archive=archive,
     )
     state.prompting.mode(policy.mode)  # refused where there is no such mode
     state.open(session.branch)

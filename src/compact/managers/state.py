@@ -35,6 +35,7 @@ from compact.core.resolving import Setting
 from compact.core.sessions import Branch, Move, Projection, free_branch_id
 from compact.core.tokens import TokenCounter
 from compact.errors import NotFound, StoreFailed
+from compact.managers.archiving import Archive
 from compact.managers.history import SessionHistory
 from compact.managers.prompting import Prompting
 from compact.managers.reading_ahead import ReadingAhead
@@ -66,6 +67,8 @@ class SessionState:
     """What stands before the history in prompts, by mode and window."""
     tokenizer: str
     """The tokenizer that the store's counts were made with."""
+    archive: Archive | None = None
+    """What keeps what compressions leave behind."""
     history: SessionHistory = field(init=False)
     own: OwnText = field(init=False)
     """By which the session's own text is made and recognized."""

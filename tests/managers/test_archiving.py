@@ -1,0 +1,126 @@
+"""What compressions leave behind is kept outside of the store as well (K-7)."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compact import CompactConfig, CompactManager, ContextManager, Message
+from compact.core.events import Archival, ErrorRaised, Event
+from compact.errors import InvalidArgument, StoreFailed
+from compact.managers import archiving
+from compact.storage.archives.files import FileStorage
+from compact.storage.transcripts import reading
+from tests.managers.test_compaction import talk
+
+SECRET = "sk-proj-" + "Zx9Lq3Vb7Nf2Kd8Ws4Tg" * 2
+CONFIG = CompactConfig(max_context_tokens=4_096, tokenizer="o200k")
+
+
+def archived(folder: Path) -> dict[str, str]:
+    return {path.name: path.read_text() for path in sorted(folder.glob("s/*"))}
+
+
+def test_each_compression_leaves_a_transcript_and_a_summary(tmp_path: Path) -> None:
+    seen: list[Event] = []
+    config = CONFIG.model_copy(update={"archive": str(tmp_path)})
+    with CompactManager(config, on_event=seen.append) as manager:
+        for stop in range(10, 70, 2):
+            manager.preflight("s", talk(0, stop))
+        ctx = manager.session("s")
+        times = ctx.compressions
+        shown = [m for m in ctx.get_context_for_model() if "[Checkpoint" in str(m["content"])]
+    found = archived(tmp_path)
+    assert times >= 2
+    names = [f"transcript-pre-compact-{i:03}.jsonl" for i in range(1, times + 1)]
+    names += [f"summary-{i:03}.json" for i in range(1, times + 1)]
+    assert sorted(found) == sorted(["events.jsonl", *names])
+    last = reading.read(tmp_path / "s" / f"transcript-pre-compact-{times:03}.jsonl")
+    whole = talk(0, 70)
+    assert [m.text for m in last.messages] == [m["content"] for m in whole[: len(last.messages)]], (
+        "the whole history, as it was"
+    )
+    said = json.loads(found[f"summary-{times:03}.json"])
+    assert said["step"] == times
+    for message in shown:
+        assert message["content"].partition("\n")[2].strip() in said["summary"]
+    kinds = {json.loads(line)["name"] for line in found["events.jsonl"].splitlines()}
+    assert {"compact.summary_created", "compact.committed"} <= kinds
+    places = [event.place for event in seen if isinstance(event, Archival)]
+    assert len(places) == 2 * times
+
+
+def test_no_secret_is_archived(tmp_path: Path) -> None:
+    """The session keeps every word; the copies do not."""
+    messages = talk(0, 40)
+    messages[3]["content"] += f"\nexport OPENAI_API_KEY={SECRET}\n"
+    with ContextManager(window=4_096, archive=tmp_path, session_id="s") as ctx:
+        ctx.sync(messages)
+        ctx.get_context_for_model()
+        assert ctx.compressions == 1
+        assert SECRET in ctx.history[3].text
+    found = archived(tmp_path)
+    assert len(found) == 3
+    assert not any(SECRET in text for text in found.values())
+    assert "redacted" in found["transcript-pre-compact-001.jsonl"]
+
+
+class Broken:
+    """An adapter that keeps nothing, or nothing in time."""
+
+    def __init__(self, opens: threading.Event | None = None) -> None:
+        self._opens = opens
+
+    def save_transcript(self, session_id: str, messages: Sequence[Message]) -> str:
+        return self._fail()
+
+    def save_summary(self, session_id: str, step: int, summary: str) -> str:
+        return self._fail()
+
+    def save_event(self, session_id: str, event: Event) -> str:
+        return self._fail()
+
+    def _fail(self) -> str:
+        if self._opens is not None:
+            self._opens.wait(60)
+        raise StoreFailed("the tape is full")
+
+
+def test_an_archive_that_fails_fails_no_call() -> None:
+    seen: list[Event] = []
+    with CompactManager(CONFIG, archive=Broken(), on_event=seen.append) as manager:
+        sent = manager.preflight("s", talk(0, 40))
+        assert sent[-1] == talk(39, 40)[-1]
+    errors = [event for event in seen if isinstance(event, ErrorRaised)]
+    assert {(event.stage, event.message) for event in errors} == {("archive", "the tape is full")}
+    assert not any(isinstance(event, Archival) for event in seen)
+
+
+def test_an_archive_that_hangs_delays_no_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Closing waits for it only so long, and says what was not written."""
+    monkeypatch.setattr(archiving, "LONGEST_CLOSE", 0.05)
+    opens, seen = threading.Event(), list[Event]()
+    with CompactManager(CONFIG, archive=Broken(opens), on_event=seen.append) as manager:
+        for stop in range(30, 50, 2):
+            manager.preflight("s", talk(0, stop))
+    left = [event for event in seen if isinstance(event, ErrorRaised)]
+    opens.set()
+    assert any("were not written within 0.05 seconds" in event.message for event in left)
+
+
+def test_an_address_without_a_bucket_is_refused() -> None:
+    with pytest.raises(InvalidArgument, match="names no bucket"):
+        ContextManager(archive="s3://")
+
+
+def test_a_session_in_memory_archives_too(tmp_path: Path) -> None:
+    storage: Any = FileStorage(tmp_path)
+    with ContextManager(window=4_096, archive=storage, session_id="s") as ctx:
+        ctx.add_messages(talk(0, 40))
+        ctx.compress_conversation()
+    assert len(archived(tmp_path)) == 3
