@@ -128,6 +128,12 @@ def _lived(folder: Path | None, options: argparse.Namespace) -> tuple[str, Any]:
     return found
 
 
+def _passed(folder: Path, _: argparse.Namespace) -> tuple[str, Any]:
+    passed = _module("arguments")
+    rows = passed.run(folder)
+    return passed.report(rows), passed.as_json(rows)
+
+
 def _gate(folder: Path | None, options: argparse.Namespace) -> tuple[str, Any]:
     gate = _module("gate")
     found = gate.run(folder)
@@ -142,6 +148,7 @@ OF_OUR_OWN: dict[str, OfOurOwn] = {
     "retention": _retention,
 }
 WITH_DATA: dict[str, Evaluation] = {
+    "arguments": _passed,
     "coverage": _coverage,
     "facts": _facts,
     "instructions": _instructions,
