@@ -270,3 +270,21 @@ def test_a_session_that_recalls_goes_on_as_if_it_had_not(store: SessionStore) ->
     assert later
     assert not any("lapis" in c.summary for c in later)
     assert [r.position for r in ctx.recall("lapis lever")] == [0]
+
+
+def test_what_a_model_sees_is_not_found_again() -> None:
+    """The first answer brings what left the prompt; a message of middling size as a whole."""
+    with ContextManager(window=4_096, tokenizer="o200k") as ctx:
+        profile = "walls: " + ", ".join(f"wall {i} is of brick" for i in range(60)) + ", key W-4711"
+        ctx.add_message(role="user", content=f"Here is the list of walls. {profile}")
+        ctx.add_message(role="assistant", content="Noted.")
+        for i in range(60):
+            ctx.add_message(role="user", content=f"{i}: and the walls? " + "It is raining. " * 8)
+            ctx.add_message(role="assistant", content=f"{i}: they stand. " + "All dry. " * 12)
+        seen = [m["content"] for m in ctx.get_context_for_model()]
+        assert not any("W-4711" in str(text) for text in seen)
+        answer = ctx.call_tool("recall", {"query": "list of walls of brick"})
+        assert "W-4711" in answer
+        assert not any(text in answer for text in seen[-20:])
+        nothing_else = ctx.call_tool("recall", {"query": "59: they stand"})
+        assert "59: they stand" in nothing_else or "they stand" in nothing_else

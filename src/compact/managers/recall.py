@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any
 
@@ -28,6 +28,8 @@ MOST_PLACES, MOST_LOOKS = 2_000, 5_000
 """Places of one word in a message that are found, and words that are looked for around places."""
 TOLD_TOKENS = 1_500
 """Tokens of what a tool gives back, unless it is asked for more or less."""
+WHOLE_SHARE = 0.35
+"""The share of an answer that one message may take whole; of a longer one a part is told."""
 HEADING = 64
 """Tokens that the heading of an answer takes, about."""
 CHARS_PER_TOKEN, FULL, MOST_TRIES = 8, 0.95, 8
@@ -285,10 +287,15 @@ def _of_call(state: SessionState, call_id: str) -> list[int]:
 
 
 def answer_tool(
-    state: SessionState, name: str, arguments: str | Mapping[str, Any], max_tokens: int | None
+    state: SessionState,
+    name: str,
+    arguments: str | Mapping[str, Any],
+    max_tokens: int | None,
+    seen: Collection[int] = (),
 ) -> str:
     """What the tools `recall` and `expand` answer a model, as text under a heading of ours, within
-    so many tokens as far as a heading and a line are.
+    so many tokens as far as a heading and a line are. What it sees in its prompt, at the positions
+    `seen`, is not found again, unless nothing else is.
 
     Raises:
         InvalidInput: there is no such tool, or its argument is missing; the text is fit to be shown
@@ -299,7 +306,7 @@ def answer_tool(
     room = TOLD_TOKENS if max_tokens is None else max_tokens
     match name, given:
         case "recall", {"query": str(query)}:
-            return _told_search(state, query, room)
+            return _told_search(state, query, room, seen)
         case "expand", {"id": str(id)}:
             start = given.get("start", 0)
             if isinstance(start, int) and not isinstance(start, bool):
@@ -327,15 +334,24 @@ def _arguments(arguments: str | Mapping[str, Any]) -> Mapping[str, Any]:
     return value
 
 
-def _told_search(state: SessionState, query: str, room: int) -> str:
-    found = recall(state, query)
-    lines = [f"({x.id}, {x.role}) {x.text}" for x in found]
+def _told_search(state: SessionState, query: str, room: int, seen: Collection[int]) -> str:
+    found = recall(state, query, limit=PAGE + len(seen))
+    found = ([x for x in found if x.position not in seen] or found)[:PAGE]
+    lines = [f"({x.id}, {x.role}) {_whole_or(x, state, room)}" for x in found]
 
     def title(shown: int) -> str:
         more = f"{shown} of " if shown < len(found) else ""
         return f"{more}{len(found)} messages for: {query[:80]}"
 
     return _fitted(state, title, lines or ["nothing was found"], room)
+
+
+def _whole_or(found: Recalled, state: SessionState, room: int) -> str:
+    """The whole message where it takes no more than its share of the room, else the part that was
+    looked for.
+    """
+    whole = readable(state.history[found.position])
+    return whole if state.counter.text(whole) <= room * WHOLE_SHARE else found.text
 
 
 def _told_page(state: SessionState, id: str, start: int, room: int) -> str:

@@ -127,6 +127,12 @@ class View:
         """The messages to send, as the provider's dictionaries."""
         return self._fold.rendered()
 
+    def shown_whole(self) -> frozenset[int]:
+        """Positions of the messages that the prompt shows as they were said."""
+        history = self.counted.history
+        placed = ((p, message) for p, message in self._fold.placed() if p is not None)
+        return frozenset(p for p, message in placed if history.shown(p) is message)
+
     def context(self) -> ActiveContext:
         """The active context as a value."""
         return self._fold.context()

@@ -58,4 +58,6 @@ class Recalling(Looking):
             InvalidInput: there is no such tool, or its argument is missing.
             NotFound: nothing has that id.
         """
-        return recalling.answer_tool(self._session.state, name, arguments, max_tokens)
+        session = self._session
+        seen = session.view.shown_whole()
+        return recalling.answer_tool(session.state, name, arguments, max_tokens, seen)
