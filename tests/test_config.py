@@ -131,6 +131,14 @@ def test_the_window_is_the_given_size_else_the_models():
     assert narrow.usable == ContextManager(model="gpt-5").window.usable == 272_000
 
 
+@pytest.mark.parametrize("setting", ["ariadne_url", "otlp_endpoint"])
+@pytest.mark.parametrize("value", ["127.0.0.1:5175", "ftp://x", "http://", "http://a:b", ""])
+def test_receivers_of_reports_are_addresses(setting, value):
+    """K-8, K-10: the error names the setting."""
+    with pytest.raises(InvalidConfig, match=rf"{setting}: should be an address such as"):
+        CompactConfig(**{setting: value})
+
+
 def test_an_unknown_model_without_a_size_names_the_way_out():
     with pytest.raises(InvalidConfig, match=r"model: .*'nonesuch'.*max_context_tokens"):
         CompactConfig(model="nonesuch").window()

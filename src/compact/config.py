@@ -20,6 +20,7 @@ from typing import Annotated, Any, Self, get_args, get_origin
 
 from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_validator
 
+from compact.core.addresses import is_address
 from compact.core.budget import ContextWindow
 from compact.core.calls import checked, got
 from compact.core.policy import CompactPolicy
@@ -38,6 +39,8 @@ SHARES = ("_ratio", "_share")
 OTHER_PREFIXES = ("COMPACT_NEW_",)
 """Feature flags of host applications."""
 DEFAULT, ARGUMENT = "default", "argument"
+OTEL = "environment"
+"""What stands for the collector that OpenTelemetry's own variables name."""
 NOTHING = ("none", "null")
 """What stands for "no value" in the environment, where a setting may have none."""
 TIER_VARIABLES = {
@@ -73,6 +76,15 @@ class CompactConfig(CompactPolicy):
     """Thresholds and prompt budgets that differ by tier (`core.tiers`)."""
     console_events: bool = False
     """Whether every event is written to stderr as a JSON line."""
+    ariadne_url: str | None = None
+    """The address of an Ariadne server that every event is sent to."""
+    otlp_endpoint: str | None = None
+    """The address of an OpenTelemetry collector that gets spans and metrics over HTTP; or
+    `environment`, for the one that the variables `OTEL_*` name."""
+    telemetry_content: bool = False
+    """Whether reports hold texts of the conversation: summaries, reasons and messages of errors."""
+    redact: bool = True
+    """Whether secrets in reports are replaced."""
     store: str | None = Field(default=None, min_length=1)
     """The file that the command line keeps sessions in; without it `.compact/sessions.db`."""
     archive: str | None = Field(default=None, min_length=1)
@@ -97,6 +109,15 @@ class CompactConfig(CompactPolicy):
             raise InvalidConfig(
                 "target_ratio", f"{reason}: a session is compressed to less than that"
             )
+
+    @field_validator("ariadne_url", "otlp_endpoint")
+    @classmethod
+    def _is_address(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value is None or (info.field_name == "otlp_endpoint" and value == OTEL):
+            return value
+        if not is_address(value):
+            raise ValueError("should be an address such as http://127.0.0.1:4318")
+        return value
 
     @field_validator("*", mode="before")
     @classmethod

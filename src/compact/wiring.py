@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from compact.compression.extraction.extractive import ExtractiveSummarizer
-from compact.config import CompactConfig
+from compact.config import OTEL, CompactConfig
 from compact.core.asking import PATIENCE, Patience
 from compact.core.calls import checked
-from compact.core.events import Event
+from compact.core.events import Event, RedactionOff
 from compact.core.formats.known import format_named
 from compact.core.model_keys import PROVIDERS, parse_key
 from compact.core.policy import CompactPolicy
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from compact.core.changes import Change
     from compact.core.sessions import Entry, Session
     from compact.providers.clients import how_to_install as how_to_install
+    from compact.providers.clients import is_here as is_here
     from compact.providers.clients import leads_to as leads_to
     from compact.storage.sqlite.migrations import MIGRATIONS as MIGRATIONS
     from compact.storage.sqlite.repair import RepairReport as RepairReport
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
 _ADAPTERS = {
     "MIGRATIONS": "storage.sqlite.migrations:MIGRATIONS",
     "how_to_install": "providers.clients:how_to_install",
+    "is_here": "providers.clients:is_here",
     "leads_to": "providers.clients:leads_to",
     "read_file": "storage.transcripts.documents:bytes_of",
     "read_stream": "storage.transcripts.documents:all_of",
@@ -413,12 +415,36 @@ def nobody(_: Event) -> None:
     """Nobody listens."""
 
 
-def event_bus(*, console: bool = False) -> EventBus:
-    """A bus, with the console exporter where it is asked for."""
-    from compact.telemetry.bus import EventBus
-    from compact.telemetry.console import ConsoleExporter
+def event_bus(
+    settings: CompactConfig | None = None, *, listener: Callable[[Event], None] | None = None
+) -> EventBus:
+    """A bus for this listener, and with the exporters that the settings name.
 
-    bus = EventBus()
-    if console:
+    Raises:
+        InvalidConfig: a package that an exporter needs is not installed.
+    """
+    from compact.telemetry.bus import LINGER, EventBus
+
+    settings = settings or CompactConfig()
+    bus = EventBus(content=settings.telemetry_content, redact=settings.redact)
+    if listener is not None:
+        bus.subscribe(listener)
+    if settings.console_events:
+        from compact.telemetry.console import ConsoleExporter
+
         bus.export_to(ConsoleExporter())
+    if settings.ariadne_url is not None:
+        from compact.telemetry import ariadne
+
+        exporter = ariadne.AriadneExporter(settings.ariadne_url)
+        bus.export_to(exporter, linger=LINGER, heartbeat=ariadne.HEARTBEAT)
+    if settings.otlp_endpoint is not None:
+        try:
+            from compact.telemetry import otlp
+        except ImportError as error:
+            raise settings.wrong("otlp_endpoint", str(error)) from None
+        address = None if settings.otlp_endpoint == OTEL else settings.otlp_endpoint
+        bus.export_to(otlp.OtlpExporter(address), linger=LINGER)
+    if not settings.redact:
+        bus.emit(RedactionOff())
     return bus

@@ -40,6 +40,19 @@ def test_the_folder_names_no_model_elsewhere(run, tmp_path, sample):
     assert "another machine" in refused(run(*PLAN, sample))
 
 
+@pytest.mark.parametrize("setting", ["COMPACT_ARIADNE_URL", "COMPACT_OTLP_ENDPOINT"])
+def test_the_folder_sends_no_reports_elsewhere(run, tmp_path, sample, monkeypatch, setting):
+    """Else whoever made it would be told what is compressed, and `telemetry_content` of what."""
+    (tmp_path / ".env").write_text(f"{setting}=https://reports.example/v1\n")
+    line = refused(run(*PLAN, sample))
+    assert ".env" in line
+    assert "another machine" in line
+    (tmp_path / ".env").write_text(f"{setting}=http://127.0.0.1:9\n")
+    assert run("validate-config").code == 0
+    monkeypatch.setenv(setting, "https://reports.example/v1")
+    assert run("validate-config").code == 0
+
+
 @pytest.mark.parametrize("key", HERE)
 def test_the_folder_may_say_what_stays_here(run, tmp_path, sample, key):
     (tmp_path / ".env").write_text(f"COMPACT_SUMMARIZER={key}\nCOMPACT_MODEL=gpt-4o\n")

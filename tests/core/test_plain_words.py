@@ -8,8 +8,10 @@ from compact.core.events import (
     BreakerOpened,
     ErrorRaised,
     Event,
+    EventsDropped,
     ModelAskedAgain,
     ModelReplaced,
+    RedactionOff,
     StageStarted,
     SummaryReplaced,
     WindowCapped,
@@ -33,6 +35,10 @@ TOLD: dict[str, Event] = {
     "The model takes 2,048 tokens, not 8,192; prompts are kept within that": WindowCapped(
         asked=8_192, size=2_048
     ),
+    "1,200 events did not reach AriadneExporter; nothing else is affected": EventsDropped(
+        exporter="AriadneExporter", count=1_200
+    ),
+    "WARNING: redaction is off; secrets leave in reports as they are": RedactionOff(),
     "": StageStarted(stage="identify", done=0),
 }
 

@@ -4,7 +4,10 @@ import importlib
 import json
 import re
 import socket
+import time
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +15,7 @@ import compact
 from compact import (
     CompactConfig,
     CompactError,
+    CompactManager,
     CompactPolicy,
     NoopEstimator,
     TiktokenEstimator,
@@ -33,6 +37,8 @@ from tests.doors.talking import (
     verbatim,
 )
 from tests.scripted import Busy, ScriptedServer
+from tests.telemetry.ariadne_server import AriadneServer
+from tests.telemetry.collector import Collector
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -137,6 +143,74 @@ def test_what_users_write_by_the_protocols_is_used():
     messages = [{"role": "user", "content": "x" * 500}]
     assert before(messages, tokenizer=Letters()) >= 500
     check_token_estimator(Letters())
+
+
+# --- K-8 ------------------------------------------------------------------------------------------
+
+LONG = [
+    {"role": role, "content": f"Gate {i} is painted blue, then sealed. " * 12}
+    for i in range(40)
+    for role in ("user", "assistant")
+]
+
+
+class Down:
+    """A summarizer that never answers."""
+
+    name, waits = "down", False
+
+    async def summarize(self, request):
+        raise ConnectionError("nobody there")
+
+
+def reported(**options):
+    """Events of a compression."""
+    heard: list[Any] = []
+    config = CompactConfig(max_context_tokens=4_000, **options)
+    with CompactManager(config, on_event=heard.append, summarizer=Down()) as manager:
+        manager.preflight("s-8", LONG)
+    return {event.name: event for event in heard}
+
+
+def test_each_decision_is_an_event():
+    """K-8: "Events `compact.token_estimate`, `compact.trigger_decision` (with the policy that was
+    applied), `compact.summary_created`, `compact.pruned_messages`, `compact.error` …, with
+    timestamps, session id, counts".
+    """
+    found = reported(keep_tool_pairs=3)
+    estimate, decision = found["compact.token_estimate"], found["compact.trigger_decision"]
+    assert estimate.tokens > estimate.limit
+    assert estimate.messages == 80
+    assert decision.policy.keep_tool_pairs == 3
+    assert found["compact.summary_created"].summary
+    assert found["compact.pruned_messages"].covered > 10
+    assert found["compact.error"].error == "ConnectionError"
+    assert all(event.session_id == "s-8" and event.at.tzinfo for event in found.values())
+
+
+def wait(is_there):
+    """Until something is there that a thread sends."""
+    until = time.monotonic() + 60
+    while not is_there():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+def test_exporters_are_configured_like_everything_else(monkeypatch, capfd):
+    """K-8: "Exporters: console (JSON lines on stderr), Ariadne HTTP …, OTLP"."""
+    monkeypatch.setenv("COMPACT_CONSOLE_EVENTS", "true")
+    with closing(AriadneServer()) as ariadne, closing(Collector()) as collector:
+        monkeypatch.setenv("COMPACT_ARIADNE_URL", ariadne.url)
+        monkeypatch.setenv("COMPACT_OTLP_ENDPOINT", collector.url)
+        with CompactManager(CompactConfig.load()) as manager:
+            manager.preflight("s-8", LONG)
+            wait(lambda: "compact.compression" in {span["name"] for span in ariadne.spans()})
+            wait(lambda: "compact.compression" in {span.name for span in collector.spans})
+        named = {span["name"] for span in ariadne.spans()}
+        assert {span.name for span in collector.spans} == named
+    lines = [json.loads(line) for line in capfd.readouterr().err.splitlines()]
+    assert {line["name"] for line in lines} - named == {"compact.stage_started"}
+    assert {line["session_id"] for line in lines} == {"s-8"}
 
 
 # --- K-3 ------------------------------------------------------------------------------------------

@@ -3,16 +3,21 @@
 import io
 import json
 import signal
+import subprocess
+import sys
 import threading
 import time
+from collections.abc import Sequence
+from contextlib import closing
 
 from compact import EventBus, plan
 from compact.core import events
-from compact.core.events import STAGES, Event, StageStarted, TokenEstimate
+from compact.core.events import STAGES, Event, EventsDropped, StageStarted, TokenEstimate
 from compact.telemetry import bus as bus_module
 from compact.telemetry.console import ConsoleExporter
 from tests.compression.test_edge_cases import long_loop
 from tests.storage.test_sqlite_processes import forking, in_a_fork
+from tests.telemetry.ariadne_server import AriadneServer
 
 EVENT = TokenEstimate(tokens=5, limit=10, messages=1, tokenizer="o200k", exact=True)
 PATIENCE = 120.0
@@ -25,18 +30,20 @@ class Listener:
         self, *, gate: threading.Event | None = None, error: Exception | None = None
     ) -> None:
         self.got: list[Event] = []
+        self.batches: list[Sequence[Event]] = []
         self.closed = threading.Event()
         self.entered = threading.Event()
         self._gate = gate
         self._error = error
 
-    def export(self, event: Event) -> None:
+    def export(self, events: Sequence[Event]) -> None:
         self.entered.set()
         if self._gate is not None:
             self._gate.wait(PATIENCE)
         if self._error is not None:
             raise self._error
-        self.got.append(event)
+        self.got += events
+        self.batches.append(events)
 
     def close(self) -> None:
         self.closed.set()
@@ -72,7 +79,58 @@ def test_a_slow_exporter_loses_events_and_delays_nobody():
     assert bus.dropped == 7
     gate.set()
     bus.close()
-    assert (len(slow.got), len(quick.got)) == (3, 10)
+    assert [*map(type, slow.got)] == [TokenEstimate, TokenEstimate, TokenEstimate, EventsDropped]
+    dropped = slow.got[-1]
+    assert isinstance(dropped, EventsDropped)
+    assert dropped.count == 7, "it is told, once there is room again"
+    assert len(quick.got) == 10
+
+
+def test_events_that_come_together_are_sent_together():
+    """K-8: "batched"; closing waits for no further ones."""
+    bus, listener = EventBus(), Listener()
+    bus.export_to(listener, linger=PATIENCE)
+    for _ in range(9):
+        bus.emit(EVENT)
+    start = time.perf_counter()
+    bus.close()
+    assert time.perf_counter() - start < PATIENCE / 2
+    assert [len(batch) for batch in listener.batches] == [9]
+
+
+def test_a_queue_that_fills_up_is_not_waited_for():
+    """Else a burst of events would be lost for the sake of sending them together."""
+    bus, listener = EventBus(), Listener()
+    bus.export_to(listener, linger=PATIENCE, queue_size=10)
+    for _ in range(7):
+        bus.emit(EVENT)
+    assert listener.entered.wait(PATIENCE / 2)
+    bus.close()
+    assert (len(listener.got), bus.dropped) == (7, 0)
+
+
+def test_a_lost_heartbeat_is_no_lost_event():
+    """K-8: the count is of what was to be told."""
+    bus, bad = EventBus(), Listener(error=OSError("down"))
+    bus.export_to(bad, heartbeat=0.01)
+    assert bad.entered.wait(PATIENCE)
+    bus.close()
+    assert bus.dropped == 0
+
+
+def test_what_was_not_sent_when_the_program_ends_is_sent_then():
+    """K-8: nobody has to close a bus for its last events."""
+    with closing(AriadneServer()) as server:
+        script = """
+import sys
+from compact import CompactConfig, CompactManager
+from compact.telemetry import bus
+bus.CLOSE_SECONDS = 60.0
+manager = CompactManager(CompactConfig(ariadne_url=sys.argv[1]))
+manager.preflight("s", [{"role": "user", "content": "hello"}])
+"""
+        subprocess.run([sys.executable, "-c", script, server.url], check=True, timeout=PATIENCE)
+        assert [span["name"] for span in server.spans()] == ["compact.trigger_decision"]
 
 
 def test_a_raising_exporter_is_counted_and_goes_on():
@@ -80,9 +138,11 @@ def test_a_raising_exporter_is_counted_and_goes_on():
     bus, bad = EventBus(), Listener(error=OSError("no network"))
     bus.export_to(bad)
     bus.emit(EVENT)
+    assert bad.entered.wait(PATIENCE)
     bus.emit(EVENT)
     bus.close()
-    assert bus.failures == 3  # two events and the closing
+    assert bus.failures == 3  # the two events and the closing
+    assert bus.dropped == 2
     assert bad.closed.is_set()
 
 
@@ -124,8 +184,7 @@ def test_the_console_writes_a_line_each():
     """K-8: JSON with name, time and counts."""
     stream = io.StringIO()
     exporter = ConsoleExporter(stream)
-    exporter.export(EVENT)
-    exporter.export(StageStarted(stage="identify", done=0.0))
+    exporter.export([EVENT, StageStarted(stage="identify", done=0.0)])
     first, second = map(json.loads, stream.getvalue().splitlines())
     assert (first["name"], first["tokens"], first["limit"]) == ("compact.token_estimate", 5, 10)
     assert first["at"].endswith("+00:00")

@@ -93,10 +93,12 @@ async def compress(
         overhead = budget.overhead_tokens
         _, counted = preparing.newest(history, range(at), budget.limit - overhead)
         total = overhead + counted
-        emit(_estimate(history, budget, total))
+        emit(_estimate(history, budget, total, complete=total <= budget.limit))
         if total <= budget.limit and (fits := reporting.unchanged(history, budget, total)):
             pieces = stages.pieces_in_order(history, fits.context)
             return Proposal(fits, at, number, pieces=pieces)
+    else:
+        emit(_estimate(history, budget, standing.tokens, complete=True))
     with _stage("identify", emit):
         selection = stages.identify(history, policy, budget, standing)
     with _stage("prepare", emit):
@@ -163,7 +165,8 @@ def _judged(
         why = found.reason
     else:
         why = _failure(written) if written is not None else "nothing was written"
-    emit(SummaryReplaced(made_by=extracted.made_by, reason=why))
+    rules = found.rejected_by if found else ()
+    emit(SummaryReplaced(made_by=extracted.made_by, reason=why, rules=rules))
     verdict = Verdict(rule=STANDS_IN, passed=False, detail=why)
     return Judged(extracted, (verdict,), instead_of=found)
 
@@ -181,14 +184,15 @@ def _stage(stage: Stage, emit: Emit) -> Iterator[None]:
         yield
 
 
-def _estimate(history: History, budget: Budget, total: int) -> TokenEstimate:
+def _estimate(history: History, budget: Budget, total: int, *, complete: bool) -> TokenEstimate:
     return TokenEstimate(
         tokens=total,
         limit=budget.limit,
         messages=len(history),
         tokenizer=history.counter.estimator.name,
         exact=history.counter.exact,
-        complete=total <= budget.limit,
+        complete=complete,
+        beside=dict(budget.overhead),
     )
 
 
@@ -202,6 +206,7 @@ def _news(selection: Selection, plan: Plan) -> Iterator[Event]:
             tokens=checkpoint.token_count,
             made_by=checkpoint.made_by,
             level=checkpoint.level,
+            summary=checkpoint.summary,
         )
     yield PrunedMessages(
         covered=plan.covered,
@@ -209,4 +214,6 @@ def _news(selection: Selection, plan: Plan) -> Iterator[Event]:
         clipped=plan.count("clipped"),
         tokens_before=plan.tokens_before,
         tokens_after=plan.tokens_after,
+        kept=plan.count("kept") + plan.count("pinned"),
+        pinned=plan.count("pinned"),
     )

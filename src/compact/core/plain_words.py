@@ -12,9 +12,11 @@ from compact.core.events import (
     EmergencyRung,
     ErrorRaised,
     Event,
+    EventsDropped,
     ModelAskedAgain,
     ModelReplaced,
     PromptOverBudget,
+    RedactionOff,
     StoryAsked,
     SummaryReplaced,
     ToolsWithdrawn,
@@ -78,6 +80,16 @@ def _of_session(event: Event) -> str:
                 f"The system prompt has {tokens:,} tokens, {budget:,} are meant for it in a window "
                 f"of {window:,}; it is sent whole"
             )
+        case _:
+            return _of_reports(event)
+
+
+def _of_reports(event: Event) -> str:
+    match event:
+        case EventsDropped(exporter=exporter, count=count):
+            return f"{count:,} events did not reach {exporter}; nothing else is affected"
+        case RedactionOff():
+            return "WARNING: redaction is off; secrets leave in reports as they are"
         case _:
             return ""
 

@@ -83,10 +83,14 @@ class Summarizer(Protocol):
 
 @runtime_checkable
 class Exporter(Protocol):
-    """Carries events to an observer. May be slow or fail: the bus protects its caller."""
+    """Carries events to an observer. May be slow or fail: the bus protects its caller, and calls it
+    from one thread.
+    """
 
-    def export(self, event: Event) -> None:
-        """Take one event."""
+    def export(self, events: Sequence[Event]) -> int | None:
+        """Take events, in order; how many were lost (None for none), those among them that it had
+        taken before and could not tell of until now. Raising loses all of these.
+        """
         ...
 
     def close(self) -> None:

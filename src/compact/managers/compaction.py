@@ -66,9 +66,7 @@ class CompactManager:
     ) -> None:
         self.config = config or CompactConfig()
         self._options = options
-        self._bus = wiring.event_bus(console=self.config.console_events)
-        if listener := options.get("on_event"):
-            self._bus.subscribe(listener)
+        self._bus = wiring.event_bus(self.config, listener=options.get("on_event"))
         chosen = options.get("store") or self.config.store
         self._owns_store = not chosen or isinstance(chosen, str | Path)
         self.store = wiring.session_store(chosen)

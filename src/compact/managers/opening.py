@@ -77,7 +77,8 @@ class SessionOptions(TypedDict, total=False):
     """Where what a compression leaves behind is kept as well, as copies without secrets: a folder,
     `s3://BUCKET/PREFIX`, or an adapter of yours."""
     on_event: Callable[[Event], None] | None
-    """Is called with each event, in the order they happen."""
+    """Is called with each event, in the order they happen; the `emit` of an `EventBus` hands them
+    to exporters."""
     session_id: str
     """Opens the session of that id where the store has one, else makes it."""
     scope: str

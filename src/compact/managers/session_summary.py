@@ -41,9 +41,9 @@ async def _told(state: SessionState, breaker: Breaker) -> str:
         judged = judge(written, request, state.counter, extracted=extracted, source_tokens=tokens)
         if judged.accepted:
             return written.text
-        reason = judged.reason
+        reason, rules = judged.reason, judged.rejected_by
     except Exception as error:  # noqa: BLE001 - somebody else's code: there is a summary without it
         state.emit(ErrorRaised.of(error, "summarize", serves="an extracted summary"))
-        reason = f"{type(error).__name__}: {error}"
-    state.emit(SummaryReplaced(made_by=own.name, reason=reason))
+        reason, rules = f"{type(error).__name__}: {error}", ()
+    state.emit(SummaryReplaced(made_by=own.name, reason=reason, rules=rules))
     return extracted.text

@@ -23,7 +23,7 @@ from compact.core.changes import (
     SystemShown,
     What,
 )
-from compact.core.events import TrustFaded
+from compact.core.events import TriggerDecision, TrustFaded
 from compact.core.formats.wire import WireFormat
 from compact.core.goals import Goal
 from compact.core.levels import aged
@@ -193,6 +193,11 @@ class SessionState:
         if self._resolved is None or self._resolved[0] != asked:
             self._resolved = asked, self.setting.policy(self.policy, size)
         return self._resolved[1]
+
+    def with_policy(self, decision: TriggerDecision) -> TriggerDecision:
+        """A decision with the policy that it went by, and the model that its window belongs to."""
+        policy, model = self.policy_for(decision.window), self.setting.model or ""
+        return decision.model_copy(update={"policy": policy, "model": model})
 
     def tell_trust(self, window: int, compressions: int, *, before: int = 0) -> None:
         """Say that the context of a window can be trusted less after so many compressions, unless

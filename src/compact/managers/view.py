@@ -497,10 +497,12 @@ class View:
         )
 
     def _decided(self, tokens: int, reason: str, *, triggered: bool = False) -> None:
-        if self._state.emit is nobody:  # asked at every turn
+        state = self._state
+        if state.emit is nobody:  # asked at every turn
             return
         self.counted.report_prompt(self.size)
         trigger = self._trigger
-        self._state.emit(
-            TriggerDecision(triggered=triggered, tokens=tokens, trigger=trigger, reason=reason)
+        decided = TriggerDecision(
+            triggered=triggered, tokens=tokens, trigger=trigger, reason=reason, window=self.size
         )
+        state.emit(state.with_policy(decided))

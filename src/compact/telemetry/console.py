@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from typing import TextIO
 
 from compact.core.events import Event
@@ -15,10 +16,11 @@ class ConsoleExporter:
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream
 
-    def export(self, event: Event) -> None:
-        """Write one line."""
+    def export(self, events: Sequence[Event]) -> None:
+        """Write a line for each."""
         stream = sys.stderr if self._stream is None else self._stream
-        stream.write(json.dumps(event.as_dict(), ensure_ascii=False, default=str) + "\n")
+        for event in events:
+            stream.write(json.dumps(event.as_dict(), ensure_ascii=False, default=str) + "\n")
         stream.flush()
 
     def close(self) -> None:

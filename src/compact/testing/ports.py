@@ -59,8 +59,9 @@ def check_exporter(exporter: Exporter) -> None:
     """Hold an exporter to its promises: it takes events and can be closed, each more than once."""
     assert isinstance(exporter, Exporter), "it lacks a method of the protocol"
     event: Event = TokenEstimate(tokens=1, limit=2, messages=3, tokenizer="none", exact=False)
-    exporter.export(event)
-    exporter.export(event)
+    for events in ([event], [event, event], []):
+        lost = exporter.export(events)
+        assert lost is None or 0 <= lost <= len(events), f"{lost} of {len(events)} events lost"
     exporter.close()
     exporter.close()
 

@@ -135,9 +135,7 @@ def plan_of(
     """The plan for the job within a limit; events go to stderr where the settings ask for them.
     Without a key the person's own is taken.
     """
-    bus = wiring.event_bus(console=job.settings.console_events)
-    if progress is not None:
-        bus.subscribe(progress.on_event)
+    bus = wiring.event_bus(job.settings, listener=progress.on_event if progress else None)
     try:
         return plan(
             job.messages,

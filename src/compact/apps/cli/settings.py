@@ -15,8 +15,9 @@ from typing import Any
 from compact import wiring
 from compact.apps.cli.errors import Stop, say
 from compact.apps.cli.options import LARGEST, SettingsOptions
-from compact.config import ENV_FILE, PREFIX, CompactConfig, did_you_mean
+from compact.config import ENV_FILE, OTEL, PREFIX, CompactConfig, did_you_mean
 from compact.core.model_keys import parse_key
+from compact.core.redaction import without_credentials
 from compact.errors import InvalidConfig, UnknownModel
 
 DEFAULT_STORE = os.path.join(".compact", "sessions.db")
@@ -61,6 +62,7 @@ def settings_of(options: SettingsOptions, **own: object) -> CompactConfig:
             raise Stop(f"--window: {error.reason}") from None
         raise
     hosts = _check_models(settings, summarizer)
+    _check_reports(settings)
     if "summarizer" in asked and settings.strategy != "off":
         for where in hosts:
             say(f"summaries are requested from {where}")
@@ -109,15 +111,31 @@ def _check_models(settings: CompactConfig, option: str | None) -> list[str]:
             raise settings.wrong(setting, str(error)) from None
         if where is None:
             continue
-        if settings.origin(setting).endswith(f" in {ENV_FILE}"):
-            reason = (
-                f"{where} is another machine, which the .env of a folder cannot choose: "
-                "use an option or the environment itself"
-            )
-            raise settings.wrong(setting, reason)
+        _check_origin(settings, setting, where)
         if setting != "model" and parse_key(key).provider != "transformers":
             hosts.append(where)
     return list(dict.fromkeys(hosts))
+
+
+def _check_reports(settings: CompactConfig) -> None:
+    """Refuse that only the `.env` of this folder sends reports to another machine.
+
+    Raises:
+        InvalidConfig: naming the setting.
+    """
+    for setting in ("ariadne_url", "otlp_endpoint"):
+        address = getattr(settings, setting)
+        if address not in (None, OTEL) and not wiring.is_here(address):
+            _check_origin(settings, setting, without_credentials(address))
+
+
+def _check_origin(settings: CompactConfig, setting: str, where: str) -> None:
+    if settings.origin(setting).endswith(f" in {ENV_FILE}"):
+        reason = (
+            f"{where} is another machine, which the .env of a folder cannot choose: "
+            "use an option or the environment itself"
+        )
+        raise settings.wrong(setting, reason)
 
 
 # --- the file `.env` ------------------------------------------------------------------------------

@@ -1,0 +1,16 @@
+"""What counts as the address of a server."""
+
+from __future__ import annotations
+
+from pydantic import AnyHttpUrl, TypeAdapter, ValidationError
+
+_ADDRESS = TypeAdapter(AnyHttpUrl)
+
+
+def is_address(text: str) -> bool:
+    """Whether it is the address of a server that is spoken to by HTTP."""
+    try:
+        _ADDRESS.validate_python(text)
+    except ValidationError:
+        return False
+    return True

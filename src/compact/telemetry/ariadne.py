@@ -1,0 +1,285 @@
+"""The exporter for Ariadne, a viewer of traces on one's own machine: spans as JSON over HTTP.
+
+Its contract: `POST /ingest` takes `{"batch": [...]}` of at most 256 KiB; times end in `Z`; no field
+is null; a trace's metadata are texts; one bad item refuses its whole batch, and each span is sent
+once. `GET /healthz` says that it is there.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import socket
+import ssl
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import SplitResult, urlsplit
+
+from compact.core.addresses import is_address
+from compact.core.events import Event
+from compact.errors import InvalidArgument
+from compact.telemetry.spans import MOST_OPEN, EndedSpan, Spans
+
+REQUEST_SECONDS = 2.0
+"""How long one request may take, from connecting to its answer."""
+CHUNK_BYTES = 250_000
+"""The largest body that is sent, and the most that is read; Ariadne refuses more than 262,144
+bytes."""
+FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0
+"""Seconds after which a server that was down is asked again: at first, and at most; each time twice
+as long."""
+HEARTBEAT = 30.0
+"""Seconds without an event after which the viewer is told that compact is alive."""
+_HEAD, _BETWEEN, _FOOT = b'{"batch":[', b",", b"]}"
+_SHORTENED = "… [truncated]"
+
+
+class AriadneExporter:
+    """Sends events to an Ariadne server, such as `http://127.0.0.1:5175`.
+
+    While the server is down, what it would get is lost and counted; it is asked again after a wait
+    that grows.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._place = _place(url)
+        self._spans = Spans()
+        self._named: dict[str, None] = {}
+        """Traces that the server knows."""
+        self._is_up = False
+        self._wait = 0.0
+        """Seconds between the last try and the next one."""
+        self._next_try = 0.0
+        """When the server is asked again whether it is there, by the monotonic clock."""
+
+    def export(self, events: Sequence[Event]) -> int:
+        """Send the spans that end with these events; how many events were lost."""
+        return self._send(self._spans.of(events))
+
+    def close(self) -> None:
+        """Send the spans of what will not end any more."""
+        self._send(self._spans.close())
+
+    def _send(self, spans: Sequence[EndedSpan]) -> int:
+        lost = 0
+        for chunk in self._chunks(spans):
+            if not (self._is_there() and self._post(chunk)):
+                lost += sum(span.events for span in chunk.spans)
+        return lost
+
+    def _chunks(self, spans: Sequence[EndedSpan]) -> Iterator[_Chunk]:
+        """Bodies within the limit, in order; a trace is named before its first span."""
+        chunk = _Chunk()
+        for span in spans:
+            item = _span_item(span)
+            while not chunk.takes(span, item, is_named=span.trace.id in self._named):
+                yield chunk
+                chunk = _Chunk()
+        if chunk.spans:
+            yield chunk
+
+    def _post(self, chunk: _Chunk) -> bool:
+        status = self._ask("POST", "/ingest", chunk.body())
+        if not status or status >= 500:
+            self._is_down()
+        if not 200 <= status < 300:
+            return False
+        for trace in chunk.traces:
+            self._named[trace] = None
+        while len(self._named) > MOST_OPEN:
+            del self._named[next(iter(self._named))]
+        return True
+
+    # --- whether it is there ----------------------------------------------------------------------
+
+    def _is_there(self) -> bool:
+        """Whether the server answers; while it is down it is asked now and then."""
+        if not self._is_up and time.monotonic() >= self._next_try:
+            if self._ask("GET", "/healthz") == 200:
+                self._is_up, self._wait = True, 0.0
+            else:
+                self._is_down()
+        return self._is_up
+
+    def _is_down(self) -> None:
+        self._is_up = False
+        self._wait = min(max(FIRST_WAIT, 2 * self._wait), LONGEST_WAIT)
+        self._next_try = time.monotonic() + self._wait
+
+    def _ask(self, method: str, path: str, body: bytes = b"") -> int:
+        """The status of the answer; 0 where none came in time.
+
+        By sockets, since the time-out of `http.client` holds for each read alone: a server that
+        sends a byte now and then would hold it for ever.
+        """
+        until = time.monotonic() + REQUEST_SECONDS
+        place = self._place
+        lines = (
+            f"{method} {place.path}{path} HTTP/1.1",
+            f"Host: {place.netloc.rpartition('@')[2]}",
+            "Connection: close",
+            "Content-Type: application/json",
+            f"Content-Length: {len(body)}",
+        )
+        head = "\r\n".join((*lines, "", "")).encode()
+        try:
+            with _connected(place, until) as connection:
+                connection.sendall(head + body)
+                return _status_of(connection, until)
+        except (OSError, ValueError):
+            return 0
+
+
+class _Chunk:
+    """Items of one request, and the spans and traces that they are about."""
+
+    def __init__(self) -> None:
+        self.spans: list[EndedSpan] = []
+        self.traces: set[str] = set()
+        self._items: list[bytes] = []
+        self._size = len(_HEAD) + len(_FOOT)
+
+    def takes(self, span: EndedSpan, item: bytes, *, is_named: bool) -> bool:
+        """Add the item, its trace before it where that has no name yet; False where it has no room
+        beside what is there.
+        """
+        new = not is_named and span.trace.id not in self.traces
+        items = [_json(_trace_item(span)), item] if new else [item]
+        size = self._size + sum(len(each) + len(_BETWEEN) for each in items)
+        if self.spans and size > CHUNK_BYTES:
+            return False
+        self.spans.append(span)
+        self.traces.add(span.trace.id)
+        self._items += items
+        self._size = size
+        return True
+
+    def body(self) -> bytes:
+        """The request's body."""
+        return _HEAD + _BETWEEN.join(self._items) + _FOOT
+
+
+# --- what is sent ---------------------------------------------------------------------------------
+
+
+def _trace_item(span: EndedSpan) -> dict[str, Any]:
+    return {
+        "type": "trace",
+        "trace_id": span.trace.id,
+        "name": span.trace.name,
+        "started_at": _time(span.start),
+        "metadata": {"agent": "compact"},
+    }
+
+
+def _span_item(span: EndedSpan) -> bytes:
+    """The span within a chunk's size: where it is too large, its longest texts are shortened."""
+    item: dict[str, Any] = {
+        "type": "span",
+        "trace_id": span.trace.id,
+        "span_id": span.id,
+        "kind": span.kind,
+        "name": span.name,
+        "started_at": _time(span.start),
+        "ended_at": _time(span.end),
+        "data": {_shown(name): _value(value) for name, value in span.data.items()},
+        "status": "error" if span.error else "ok",
+    }
+    if span.parent is not None:
+        item["parent_id"] = span.parent
+    found = _json(item)
+    while len(found) > CHUNK_BYTES // 2:
+        data = item["data"]
+        longest = max(data, key=lambda name: len(str(data[name])))
+        text = str(data[longest]).removesuffix(_SHORTENED)
+        data[longest] = text[: len(text) // 2] + _SHORTENED
+        found = _json(item)
+    return found
+
+
+def _shown(name: str) -> str:
+    """What the viewer calls the text that it shows first."""
+    return "output" if name == "summary" else name
+
+
+def _value(value: object) -> object:
+    """The value as JSON has it: no number that is none."""
+    match value:
+        case float() if not math.isfinite(value):
+            return str(value)
+        case Mapping():
+            return {str(name): _value(each) for name, each in value.items() if each is not None}
+        case list() | tuple():
+            return [_value(each) for each in value]
+        case _:
+            return value
+
+
+def _time(at: datetime) -> str:
+    return at.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+
+
+def _json(item: object) -> bytes:
+    """In ASCII: half of a character that is two in UTF-16 can be written so, and not in UTF-8."""
+    return json.dumps(item, separators=(",", ":"), default=str).encode("ascii")
+
+
+# --- one request ----------------------------------------------------------------------------------
+
+
+def _place(url: str) -> SplitResult:
+    """The server's address, without `/ingest`.
+
+    Raises:
+        InvalidArgument: it is no address of a server.
+    """
+    if not is_address(url):
+        raise InvalidArgument("url", "url must be an address such as http://127.0.0.1:5175")
+    return urlsplit(url.rstrip("/").removesuffix("/ingest").rstrip("/"))
+
+
+def _connected(place: SplitResult, until: float) -> socket.socket:
+    port = place.port or (443 if place.scheme == "https" else 80)
+    connection = socket.create_connection((place.hostname or "", port), timeout=_left(until))
+    if place.scheme == "http":
+        return connection
+    try:
+        context = ssl.create_default_context()
+        connection.settimeout(_left(until))
+        return context.wrap_socket(connection, server_hostname=place.hostname)
+    except BaseException:
+        connection.close()
+        raise
+
+
+def _status_of(connection: socket.socket, until: float) -> int:
+    """The number in an answer's first line.
+
+    Raises:
+        OSError, ValueError: there is none in time.
+    """
+    head = b""
+    while b"\n" not in head and len(head) < CHUNK_BYTES:
+        connection.settimeout(_left(until))
+        received = connection.recv(CHUNK_BYTES)
+        if not received:
+            break
+        head += received
+    protocol, status, *_ = head.split(maxsplit=2)
+    if not protocol.startswith(b"HTTP/"):
+        raise ValueError(protocol)
+    return int(status)
+
+
+def _left(until: float) -> float:
+    """Seconds left.
+
+    Raises:
+        TimeoutError: none are.
+    """
+    left = until - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return left

@@ -1,0 +1,307 @@
+"""The exporter for OpenTelemetry: spans and metrics over OTLP/HTTP, with the extra `otlp`.
+
+OpenTelemetry's own variables hold for whatever is not given: addresses, headers, compression,
+time-outs, sampling, limits, the resource (`OTEL_SERVICE_NAME`), the interval of metrics. Attributes
+follow the conventions for generative AI where they have a name for a thing, else they are named
+`compact.…`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from compact.core.addresses import is_address
+from compact.core.events import Event, EventsDropped
+from compact.errors import InvalidArgument
+from compact.telemetry.spans import EndedSpan, Spans
+
+try:
+    from opentelemetry import context, trace
+    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    from opentelemetry.sdk.metrics import MeterProvider
+    from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+    from opentelemetry.sdk.resources import SERVICE_NAME, Resource
+    from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
+    from opentelemetry.sdk.trace.export import SpanExportResult
+    from opentelemetry.sdk.trace.id_generator import IdGenerator
+    from opentelemetry.sdk.trace.sampling import Decision
+except ImportError as error:
+    raise ImportError(
+        "OTLP needs the SDK of OpenTelemetry: pip install opentelemetry-exporter-otlp-proto-http, "
+        "or, in a clone of compact, pip install '.[otlp]'"
+    ) from error
+
+REQUEST_SECONDS = 2.0
+"""How long one request may take with all its repetitions, where no variable of OpenTelemetry's says
+otherwise."""
+_TOKENS = (500, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 64_000, 128_000, 256_000, 1_000_000)
+"""Tokens of prompts that a histogram tells apart: more bounds show more, and cost more to keep."""
+_RATIOS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+"""Shares of a prompt that are left, likewise."""
+_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
+"""Seconds of a compression, likewise."""
+_SUPPRESSED = getattr(context, "_SUPPRESS_INSTRUMENTATION_KEY", "suppress_instrumentation")
+"""By which tracers of HTTP clients know that a request is an exporter's own."""
+_EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
+_CONVENTIONS = {
+    "model": "gen_ai.request.model",
+    "reported": "gen_ai.usage.input_tokens",
+    "error": "error.type",
+}
+"""Fields that the conventions have a name for."""
+
+
+class OtlpExporter:
+    """Sends spans and metrics to a collector, such as `http://127.0.0.1:4318`; to the one that
+    `OTEL_EXPORTER_OTLP_ENDPOINT` names where none is given.
+    """
+
+    def __init__(self, endpoint: str | None = None) -> None:
+        if endpoint is not None and not is_address(endpoint):
+            reason = "endpoint must be an address such as http://127.0.0.1:4318"
+            raise InvalidArgument("endpoint", reason)
+        self._endpoint = None if endpoint is None else endpoint.rstrip("/")
+        self._spans = Spans()
+        self._pipeline: _Pipeline | None = None
+
+    def export(self, events: Sequence[Event]) -> int:
+        """Send the spans that end with these events, and count; how many events were lost."""
+        if self._pipeline is None or self._pipeline.process != os.getpid():
+            self._pipeline = _Pipeline(self._endpoint)
+        return self._pipeline.send(self._spans.of(events))
+
+    def close(self) -> None:
+        """Send the spans of what will not end any more, and the metrics."""
+        if self._pipeline is not None and self._pipeline.process == os.getpid():
+            self._pipeline.send(self._spans.close())
+            self._pipeline.close()
+            self._pipeline = None
+
+
+class _Pipeline:
+    """OpenTelemetry's parts, of one process. Spans are sent from the thread that hands them over,
+    so that what is lost is known; metrics every minute from one of OpenTelemetry's own.
+    """
+
+    def __init__(self, endpoint: str | None) -> None:
+        self.process = os.getpid()
+        resource = Resource.create()
+        if str(resource.attributes[SERVICE_NAME]).startswith("unknown_service"):
+            resource = resource.merge(Resource({SERVICE_NAME: "compact"}))
+        self._ids = _Ids()
+        self._ended = _Ended()
+        self._provider = TracerProvider(
+            resource=resource, shutdown_on_exit=False, id_generator=self._ids
+        )
+        self._provider.add_span_processor(self._ended)
+        self._tracer = self._provider.get_tracer("compact")
+        self._exporter = OTLPSpanExporter(
+            endpoint=endpoint and f"{endpoint}/v1/traces", timeout=_seconds("TRACES")
+        )
+        readers = []
+        if os.environ.get("OTEL_METRICS_EXPORTER") != "none":
+            exporter = OTLPMetricExporter(
+                endpoint=endpoint and f"{endpoint}/v1/metrics", timeout=_seconds("METRICS")
+            )
+            readers.append(PeriodicExportingMetricReader(exporter))
+        self._meters = MeterProvider(readers, resource=resource, shutdown_on_exit=False)
+        self._metrics = _Metrics(self._meters)
+
+    def send(self, spans: Sequence[EndedSpan]) -> int:
+        """Send spans, and count what they tell; how many events were lost."""
+        for span in spans:
+            self._metrics.count(span)
+            self._record(span)
+        ended = self._ended.take()
+        if not ended or os.environ.get("OTEL_TRACES_EXPORTER") == "none":
+            return 0
+        token = context.attach(context.set_value(_SUPPRESSED, True))
+        try:
+            result = self._exporter.export(ended)
+        finally:
+            context.detach(token)
+        is_sent = result is SpanExportResult.SUCCESS
+        return 0 if is_sent else sum(span.events for span in spans)
+
+    def close(self) -> None:
+        """Send the last metrics, and let go."""
+        self._exporter.shutdown()  # type: ignore[no-untyped-call]
+        self._meters.shutdown(timeout_millis=REQUEST_SECONDS * 1_000)
+
+    def _record(self, span: EndedSpan) -> None:
+        self._ids.trace, self._ids.span = _trace_id(span.trace.id), int(span.id, 16)
+        recorded = self._tracer.start_span(
+            span.name,
+            context=self._context_of(span),
+            attributes=dict(_attributes(span)),
+            start_time=_nanoseconds(span.start),
+        )
+        if span.error:
+            words = span.data.get("message") or span.error
+            recorded.set_status(trace.StatusCode.ERROR, str(words))
+        recorded.end(_nanoseconds(span.end))
+
+    def _context_of(self, span: EndedSpan) -> context.Context:
+        """The span's parent, as a context of OpenTelemetry's. The parent has not ended yet, but
+        whether it will be kept follows from its trace.
+        """
+        if span.parent is None:
+            return context.Context()
+        sampled = self._provider.sampler.should_sample(None, self._ids.trace, span.name)
+        flags = trace.TraceFlags(sampled.decision is Decision.RECORD_AND_SAMPLE)
+        ids = trace.SpanContext(
+            self._ids.trace, int(span.parent, 16), is_remote=False, trace_flags=flags
+        )
+        return trace.set_span_in_context(trace.NonRecordingSpan(ids), context.Context())
+
+
+class _Ids(IdGenerator):
+    """Gives the ids that the next span has."""
+
+    trace = span = 0
+    """Of its trace, and its own."""
+
+    def generate_trace_id(self) -> int:
+        return self.trace
+
+    def generate_span_id(self) -> int:
+        return self.span
+
+
+class _Ended(SpanProcessor):
+    """Keeps the spans that have ended, and that the sampler wants, until they are taken."""
+
+    def __init__(self) -> None:
+        self._spans: list[ReadableSpan] = []
+
+    def on_end(self, span: ReadableSpan) -> None:
+        if span.context is not None and span.context.trace_flags.sampled:
+            self._spans.append(span)
+
+    def take(self) -> list[ReadableSpan]:
+        spans, self._spans = self._spans, []
+        return spans
+
+
+class _Metrics:
+    """The instruments, and what is counted by them."""
+
+    def __init__(self, meters: MeterProvider) -> None:
+        meter = meters.get_meter("compact")
+        histogram, counter = meter.create_histogram, meter.create_counter
+        self._histograms = {
+            "tokens_before": histogram(
+                "compact.tokens.before",
+                unit="{token}",
+                description="Tokens of a prompt before a compression",
+                explicit_bucket_boundaries_advisory=_TOKENS,
+            ),
+            "tokens_after": histogram(
+                "compact.tokens.after",
+                unit="{token}",
+                description="Tokens of a prompt after a compression",
+                explicit_bucket_boundaries_advisory=_TOKENS,
+            ),
+            "ratio": histogram(
+                "compact.compression.ratio",
+                unit="1",
+                description="Tokens after a compression, of those before",
+                explicit_bucket_boundaries_advisory=_RATIOS,
+            ),
+            "seconds": histogram(
+                "compact.compression.duration",
+                unit="s",
+                description="From the trigger of a compression to its end",
+                explicit_bucket_boundaries_advisory=_SECONDS,
+            ),
+        }
+        self._verdicts = counter(
+            "compact.gate.verdicts", description="Summaries by models, by what the gate said"
+        )
+        self._failures = counter("compact.failures", description="Errors, by stage and kind")
+        self._drops = counter("compact.events.dropped", description="Events that did not arrive")
+        self._dropped: dict[str, int] = {}
+
+    def count(self, span: EndedSpan) -> None:
+        """Count what a span tells."""
+        match span.kind, span.name:
+            case "compression", _:
+                self._compression(span)
+            case _, "compact.summary_created" if span.data["made_by"] != "extractive":
+                self._verdicts.add(1, {"compact.passed": True})
+            case _, "compact.summary_replaced":
+                for rule in span.data.get("rules", ("missing",)):
+                    self._verdicts.add(1, {"compact.passed": False, "compact.rule": rule})
+            case _, "compact.error":
+                self._failures.add(
+                    1, {"compact.stage": span.data["stage"], "error.type": span.error}
+                )
+            case _, EventsDropped.name:
+                self._lost(span.data["exporter"], span.data["count"])
+
+    def _compression(self, span: EndedSpan) -> None:
+        told = {"compact.outcome": span.data["outcome"]}
+        measured = {name: span.data.get(name) for name in ("tokens_before", "tokens_after")}
+        before, after = measured.values()
+        measured["ratio"] = after / before if before and after is not None else None
+        measured["seconds"] = (span.end - span.start).total_seconds()
+        for name, value in measured.items():
+            if value is not None:
+                self._histograms[name].record(value, told)
+
+    def _lost(self, exporter: str, count: int) -> None:
+        self._drops.add(count - self._dropped.get(exporter, 0), {"compact.exporter": exporter})
+        self._dropped[exporter] = count
+
+
+def _seconds(signal: str) -> float | None:
+    """The time-out of requests; None where a variable says it."""
+    variables = ("OTEL_EXPORTER_OTLP_TIMEOUT", f"OTEL_EXPORTER_OTLP_{signal}_TIMEOUT")
+    return None if any(os.environ.get(name) for name in variables) else REQUEST_SECONDS
+
+
+def _trace_id(name: str) -> int:
+    """A trace's number, the same for the same session wherever it is told of."""
+    digest = hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    return int.from_bytes(digest, "big")
+
+
+def _nanoseconds(at: datetime) -> int:
+    return (at - _EPOCH) // timedelta(microseconds=1) * 1_000
+
+
+def _attributes(span: EndedSpan) -> Iterator[tuple[str, Any]]:
+    if span.trace.session_id:
+        yield "gen_ai.conversation.id", _text(span.trace.session_id)
+    if span.name == "compact.story_asked":
+        yield "gen_ai.operation.name", "chat"
+    if span.error:
+        yield "error.type", _text(span.error)
+    for name, value in _flat(span.data):
+        yield _CONVENTIONS.get(name, f"compact.{name}"), value
+
+
+def _flat(data: Mapping[str, Any], within: str = "") -> Iterator[tuple[str, Any]]:
+    """Values that an attribute can have, by their names; what is nested has dots in its name."""
+    for name, value in data.items():
+        match value:
+            case None:
+                continue
+            case Mapping():
+                yield from _flat(value, f"{within}{name}.")
+            case bool() | int() | float():
+                yield within + name, value
+            case list() | tuple():
+                yield within + name, [_text(str(each)) for each in value]
+            case _:
+                yield within + name, _text(str(value))
+
+
+def _text(text: str) -> str:
+    """The text in characters that UTF-8 has."""
+    return text.encode("utf-8", "replace").decode("utf-8")

@@ -1,0 +1,255 @@
+"""Events as spans, for whatever shows traces: a session is a trace; a compression is a span from
+its trigger to its end, its stages below it; every other event is a span without duration, below the
+compression that it belongs to. Each span is told once, when it has ended.
+
+Calls without a session (`compress`) share one trace, named `calls`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal, NamedTuple
+
+from compact.core import clock_and_ids
+from compact.core.events import (
+    BreakerOpened,
+    Committed,
+    DraftMade,
+    EmergencyRung,
+    ErrorRaised,
+    Event,
+    ModelAskedAgain,
+    ModelReplaced,
+    PrunedMessages,
+    StageStarted,
+    StoryAsked,
+    SummaryCreated,
+    SummaryReplaced,
+    TokenEstimate,
+    TriggerDecision,
+)
+
+CALLS = "calls"
+"""The name of the trace of what belongs to no session."""
+COMPRESSION = "compact.compression"
+"""The name of a compression's span."""
+MOST_OPEN = 1_000
+"""Sessions whose compression may be open; of more, the one that was begun first is ended."""
+Kind = Literal["compression", "stage", "event"]
+_ABOUT = {"name", "session_id", "at"}
+"""What an event says of itself elsewhere in its span."""
+_DURING = (
+    *(StoryAsked, SummaryReplaced, TokenEstimate),
+    *(BreakerOpened, ModelAskedAgain, ModelReplaced),
+)
+"""Events of a compression that end no stage of it."""
+_BETWEEN = (StageStarted, SummaryCreated, PrunedMessages, Committed, DraftMade, EmergencyRung)
+"""Events of a compression that end its stage. All others happen beside it: a draft is written in
+the background."""
+_BESIDE = ("summarize", "track", "sync", "archive")
+"""Stages of errors after which a compression goes on."""
+
+
+class Trace(NamedTuple):
+    """What a session's spans belong to."""
+
+    id: str
+    """The session's id; for what belongs to none, an id of this process."""
+    name: str
+    session_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class EndedSpan:
+    """Something that has ended."""
+
+    trace: Trace
+    id: str
+    """16 hexadecimal digits."""
+    parent: str | None
+    name: str
+    kind: Kind
+    start: datetime
+    end: datetime
+    data: Mapping[str, Any]
+    """JSON values by name; none of them is None or empty."""
+    error: str = ""
+    """The kind of error that it ended with; empty where it ended well."""
+    events: int = 1
+    """Events that are told by it alone."""
+
+
+@dataclass(slots=True)
+class _Open:
+    """A compression that has not ended, and the stage that it is at."""
+
+    id: str
+    start: datetime
+    last: datetime
+    data: dict[str, Any] = field(default_factory=dict)
+    stage: StageStarted | None = None
+
+
+class Spans:
+    """Makes spans of events, in the order of the events."""
+
+    def __init__(self) -> None:
+        self._calls = f"{CALLS}-{clock_and_ids.new_id()}"
+        self._open: OrderedDict[str, _Open] = OrderedDict()
+        self._count = 0
+        self._begun = clock_and_ids.new_id()
+
+    def of(self, events: Sequence[Event]) -> list[EndedSpan]:
+        """The spans that end with these events."""
+        return [span for event in events for span in self._of(event)]
+
+    def close(self) -> list[EndedSpan]:
+        """The spans of what will not end any more."""
+        return [span for session in list(self._open) for span in self._left(session)]
+
+    def _of(self, event: Event) -> Iterator[EndedSpan]:
+        key = event.session_id
+        if _begins(event, self._open.get(key)):
+            yield from self._left(key)
+            yield from self._begin(event)
+        opened = self._open.get(key)
+        if opened is None or not (_ends_stage(event) or _is_during(event)):
+            yield self._told(event, None)
+            return
+        opened.last = max(opened.last, event.at)
+        if _ends_stage(event):
+            yield from self._end_stage(key, opened)
+        if isinstance(event, StageStarted):
+            opened.stage = event
+            return
+        opened.data.update(_of_compression(event))
+        yield self._told(event, opened.id)
+        if outcome := _outcome(event):
+            yield self._end(key, outcome, event)
+
+    def _begin(self, event: Event) -> Iterator[EndedSpan]:
+        if len(self._open) >= MOST_OPEN:
+            yield from self._left(next(iter(self._open)))
+        self._open[event.session_id] = _Open(self._new_id(), event.at, event.at)
+
+    def _left(self, session: str) -> Iterator[EndedSpan]:
+        """End a compression of which nothing more will be told."""
+        opened = self._open.get(session)
+        if opened is not None:
+            yield from self._end_stage(session, opened)
+            yield self._end(session, "left", None)
+
+    def _end_stage(self, session: str, opened: _Open) -> Iterator[EndedSpan]:
+        stage, opened.stage = opened.stage, None
+        if stage is not None:
+            yield EndedSpan(
+                trace=self._trace(session),
+                id=self._new_id(),
+                parent=opened.id,
+                name=f"compact.stage.{stage.stage}",
+                kind="stage",
+                start=stage.at,
+                end=max(stage.at, opened.last),
+                data=_data(stage),
+            )
+
+    def _end(self, session: str, outcome: str, event: Event | None) -> EndedSpan:
+        opened = self._open.pop(session)
+        return EndedSpan(
+            trace=self._trace(session),
+            id=opened.id,
+            parent=None,
+            name=COMPRESSION,
+            kind="compression",
+            start=opened.start,
+            end=max(opened.start, opened.last),
+            data={"outcome": outcome, **opened.data},
+            error=event.error if isinstance(event, ErrorRaised) else "",
+            events=0,
+        )
+
+    def _told(self, event: Event, parent: str | None) -> EndedSpan:
+        return EndedSpan(
+            trace=self._trace(event.session_id),
+            id=self._new_id(),
+            parent=parent,
+            name=event.name,
+            kind="event",
+            start=event.at,
+            end=event.at,
+            data=_data(event),
+            error=event.error if isinstance(event, ErrorRaised) else "",
+        )
+
+    def _trace(self, session: str) -> Trace:
+        return Trace(session or self._calls, session or CALLS, session)
+
+    def _new_id(self) -> str:
+        self._count += 1
+        seed = f"{self._begun}:{self._count}".encode()
+        return hashlib.blake2b(seed, digest_size=8).hexdigest()
+
+
+def _begins(event: Event, opened: _Open | None) -> bool:
+    """Whether a compression begins with the event: a draft in the background has no trigger."""
+    return _is_trigger(event) or (isinstance(event, StageStarted) and opened is None)
+
+
+def _is_during(event: Event) -> bool:
+    return isinstance(event, (*_DURING, ErrorRaised)) or _is_trigger(event)
+
+
+def _ends_stage(event: Event) -> bool:
+    return isinstance(event, _BETWEEN) or (isinstance(event, ErrorRaised) and _ends(event))
+
+
+def _is_trigger(event: Event) -> bool:
+    return isinstance(event, TriggerDecision) and event.triggered
+
+
+def _ends(event: ErrorRaised) -> bool:
+    return event.stage not in _BESIDE
+
+
+def _outcome(event: Event) -> str:
+    """How the compression ended with the event; empty where it goes on."""
+    match event:
+        case Committed():
+            return "committed"
+        case DraftMade():
+            return "drafted"
+        case PrunedMessages(session_id=""):  # a call commits nothing
+            return "returned"
+        case ErrorRaised() if _ends(event):
+            return "failed"
+        case _:
+            return ""
+
+
+def _of_compression(event: Event) -> dict[str, Any]:
+    """What a compression's span says of the event."""
+    match event:
+        case TriggerDecision(tokens=tokens, window=window, reason=reason, model=model):
+            said = {"tokens_before": tokens, "window": window, "reason": reason, "model": model}
+        case PrunedMessages():
+            said = _data(event)
+        case SummaryCreated(made_by=maker):
+            said = {"made_by": maker}
+        case ErrorRaised(stage=stage, message=message) if _ends(event):
+            said = {"stage": stage, "message": message}
+        case _:
+            said = {}
+    return {name: value for name, value in said.items() if _is_said(value)}
+
+
+def _data(event: Event) -> dict[str, Any]:
+    told = event.as_dict()
+    return {name: v for name, v in told.items() if name not in _ABOUT and _is_said(v)}
+
+
+def _is_said(value: object) -> bool:
+    return value is not None and value not in ("", (), {}, [])
