@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from threading import Lock, Thread
 
+from compact.core.event_privacy import redacted
 from compact.core.events import (
     Archival,
     Committed,
@@ -111,7 +112,7 @@ class Archive:
                 yield entry.message
 
     def _event(self, event: Event) -> str:
-        return self._adapter.save_event(self._session_id, event)
+        return self._adapter.save_event(self._session_id, redacted(event))
 
     def _save(self, what: str, save: Callable[[], str]) -> None:
         try:
