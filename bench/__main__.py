@@ -28,6 +28,7 @@ MEASUREMENTS = {
     "stores": "bench.stores",
     "sessions": "bench.sessions",
     "cache": "bench.cache",
+    "agents": "bench.agents",
     "structure": "bench.structure",
 }
 BESIDE_PEERS = ("cold-plan", "startup", "cache")

@@ -18,7 +18,7 @@ from compact.errors import StoreFailed
 
 WAITS = 10.0
 """Seconds that a fork waits for other threads."""
-SESSION, HISTORY, STORE = 0, 1, 2
+TURN, SESSION, HISTORY, STORE = 0, 1, 2, 3
 """Ranks of what is shared: a thread that holds one takes only those of higher ranks."""
 
 

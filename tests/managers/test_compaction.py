@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from compact import CompactConfig, CompactManager, ContextManager, InvalidArgument, Message
+from compact.compression import stages
 from compact.core.events import BranchTaken, ErrorRaised, Event
 from compact.errors import BlockingCallInLoop, InvalidConfig, InvalidMessage, StoreFailed
 from compact.managers import compaction
@@ -264,3 +265,75 @@ def test_it_opens_what_a_context_manager_has_made() -> None:
     with CompactManager(CONFIG, store=store) as manager:
         assert manager.preflight("s", talk(0, 4)) == talk(0, 4)
         assert len(manager.session("s").history) == 8
+
+
+def test_calls_at_once_get_each_their_own_list() -> None:
+    """Agents that share a session ask at the same time, each with a list of its own."""
+
+    def of(agent: int, count: int) -> list[Dict]:
+        return [{"role": "user", "content": f"You are agent {agent}."}, *talk(0, count)]
+
+    async def asked(manager: CompactManager, agent: int) -> None:
+        for count in range(1, 30, 4):
+            given = of(agent, count)
+            tools = [TOOL] * agent
+            sent = await manager.apreflight("s", given, tools=tools, system_prompt=f"{agent}")
+            assert sent[-1] == given[-1]
+            assert f"agent {agent}." in str(sent)
+
+    async def all_at_once(manager: CompactManager) -> None:
+        await asyncio.gather(*(asked(manager, agent) for agent in range(6)))
+
+    seen: list[Event] = []
+    with CompactManager(CONFIG, on_event=seen.append) as manager:
+        asyncio.run(all_at_once(manager))
+        stored = sum(b.messages - b.fork for b in manager.session("s").branches())
+        assert stored == 6 * 59, "each message is stored once"
+    assert not [event for event in seen if isinstance(event, ErrorRaised)]
+
+
+def test_a_list_is_known_after_very_many_others() -> None:
+    """An agent that calls another one again and again: its own list goes on as it is."""
+    with CompactManager(CONFIG) as manager:
+        own = talk(0, 1)
+        for i in range(70):
+            own += [{"role": "user", "content": f"Step {i}?"}]
+            assert manager.preflight("s", own) == own
+            manager.preflight("s", [{"role": "user", "content": f"Another list, the {i}th."}])
+        assert len(manager.session("s").branches()) == 71
+
+
+def test_tools_count_in_a_list_that_takes_on_another_format() -> None:
+    """FR-3: also in the very call that tells which format it is."""
+    items = [
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "So"}]}
+    ]
+    schema: Dict = {"type": "function", "name": "measure", "parameters": TOOL["function"]}
+    with CompactManager(CONFIG) as manager:
+        manager.preflight("s", talk(0, 1)[:1])
+        manager.preflight("s", talk(0, 1)[:1] + items, tools=[schema], system_prompt="Be brief.")
+        context = manager.session("s").active_context()
+        assert (context.tools, context.system) == ((schema,), "Be brief.")
+
+
+def test_messages_that_come_while_the_history_is_read_are_shown_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A compression over a history that grew meanwhile is made again."""
+    real, late = stages.identify, [talk(50, 54)]
+
+    def grown(*given: Any) -> Any:
+        if late:
+            ctx.add_messages(late.pop())
+        return real(*given)
+
+    monkeypatch.setattr(stages, "identify", grown)
+    ctx = ContextManager(window=WINDOW, tokenizer="o200k")
+    ctx.add_messages(talk(0, 40))
+    sent = ctx.get_context_for_model()
+    assert sent[-1] == talk(50, 54)[-1]
+    assert all(message in sent for message in talk(50, 54)[::2])
+    assert len({str(message) for message in sent}) == len(sent)
+    projection = ctx._session.view.projection
+    assert projection is not None
+    assert projection.cut <= projection.at

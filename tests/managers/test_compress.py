@@ -208,6 +208,7 @@ def test_the_public_names_are_these() -> None:
         "Checkpoint",
         "CompactConfig",
         "CompactError",
+        "CompactManager",
         "CompactPolicy",
         "ContextBudget",
         "ContextManager",

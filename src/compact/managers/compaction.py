@@ -8,9 +8,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from threading import Lock
-from typing import Any, TypedDict, TypeVar, Unpack
+from typing import Any, NamedTuple, TypedDict, TypeVar, Unpack
 
 from compact import wiring
+from compact.compression.fold import RequestExtras
 from compact.config import CompactConfig
 from compact.core.calls import checked_methods
 from compact.core.events import ErrorRaised, Event
@@ -22,6 +23,8 @@ from compact.managers import blocking
 from compact.managers.compress import acompress
 from compact.managers.context import ContextManager
 from compact.managers.off_loop import off_loop
+from compact.managers.state import SessionState
+from compact.managers.system_prompt import MOST_TRIES
 
 T = TypeVar("T")
 MOST_OPEN = 64
@@ -163,26 +166,26 @@ class CompactManager:
         given = messages_given(messages)
         if not given:
             return []
-        ctx = self.session(session_id)
-        await ctx.a_sync(given)
-        await ctx.acompress_conversation(guidance=note)
-        return await off_loop(_shown(ctx, given, None))
+        return await off_loop(_compacted(self.session(session_id), given, note))
 
     # --- sessions ---------------------------------------------------------------------------------
 
-    def session(self, session_id: str, *, model: str | None = None) -> ContextManager:
+    def session(
+        self, session_id: str, *, model: str | None = None, format: str | None = None
+    ) -> ContextManager:
         """The session of that id, opened when it is first asked for: to look at it, pin messages,
-        set goals or recall. The manager closes it.
+        set goals or recall. The manager closes it. `format` is the wire format of one that is
+        opened; without it, a session takes on that of its messages.
 
         Raises:
-            InvalidConfig: it belongs to another scope.
+            InvalidConfig: it belongs to another scope, or is in another format.
             UnknownModel: as `preflight`.
         """
         if not session_id:
             raise InvalidArgument("session_id", "session_id is empty: name the conversation")
         with self._lock:
             if session_id not in self._open:
-                self._open[session_id] = self._opened(session_id, model)
+                self._open[session_id] = self._opened(session_id, model, format)
             self._open.move_to_end(session_id)
             left = self._open.popitem(last=False)[1] if len(self._open) > MOST_OPEN else None
             found = self._open[session_id]
@@ -190,12 +193,19 @@ class CompactManager:
             left.close()
         return found
 
-    def _opened(self, session_id: str, model: str | None) -> ContextManager:
+    def subscribe(self, listener: Callable[[Event], None]) -> Callable[[], None]:
+        """Call the function with each event of its sessions from now on; returns a function that
+        ends it.
+        """
+        return self._bus.subscribe(listener)
+
+    def _opened(self, session_id: str, model: str | None, format: str | None) -> ContextManager:
         config, options = self.config, self._options
         return ContextManager(
             config.model or model,
             config.max_context_tokens,
             self.store,
+            format=format,
             session_id=session_id,
             scope=options.get("scope", "default"),
             tokenizer=options.get("tokenizer") or config.tokenizer,
@@ -227,17 +237,57 @@ class CompactManager:
 async def _prompt_of(
     ctx: ContextManager, given: Sequence[Given], system: System, tools: Tools, model: str | None
 ) -> list[Any]:
-    """What to send of a list that is resent whole."""
-    ctx._session.state.give(system, tools)
-    ctx.sync(given)
-    return await _shown(ctx, given, model)
+    """What to send of a list that is resent whole.
+
+    Raises:
+        Superseded: other processes took the session elsewhere meanwhile, again and again.
+    """
+    beside = RequestExtras.of(system, tools)
+    with ctx._session.turn:
+        for _ in range(MOST_TRIES):
+            _, place = ctx._synced(given)
+            ctx._session.state.give(system, tools)  # to the session in the format of the list
+            sent = await _shown(ctx, given, model, _Prompt(place, beside))
+            if sent is not None:
+                return sent
+    raise Superseded("other processes took this session elsewhere, again and again")
 
 
-async def _shown(ctx: ContextManager, given: Sequence[Given], model: str | None) -> list[Any]:
-    """The prompt, of messages as they were given: values, or a provider's dictionaries."""
+async def _compacted(ctx: ContextManager, given: Sequence[Given], note: str) -> list[Any]:
+    """What to send of a list that is compressed now."""
+    with ctx._session.turn:
+        ctx.sync(given)
+        await ctx.acompress_conversation(guidance=note)
+        return await _shown(ctx, given, None) or []
+
+
+class _Prompt(NamedTuple):
+    """Of which list a prompt is to be."""
+
+    place: tuple[str, int]
+    """The branch that the list is, and its length."""
+    beside: RequestExtras
+    """What is sent beside it."""
+
+    def is_still(self, state: SessionState) -> bool:
+        """Whether the session is where the list has taken it."""
+        now = (state.branch_id, len(state.history))
+        return now == self.place and state.prompting.has(self.beside)
+
+
+async def _shown(
+    ctx: ContextManager, given: Sequence[Given], model: str | None, wanted: _Prompt | None = None
+) -> list[Any] | None:
+    """The prompt, of messages as they were given: values, or a provider's dictionaries. None where
+    the session is elsewhere than at the list that is wanted.
+    """
     session = ctx._session
     view = session.view if model is None else session.view_for(model)
-    if isinstance(given[0], Message):
-        context = await session.sender.fitted(view, view.context)
-        return list(context.messages)
-    return await session.sender.fitted(view, view.rendered)
+
+    def taken() -> list[Any] | None:
+        if wanted is not None and not wanted.is_still(session.state):
+            return None
+        return list(view.context().messages) if as_values else view.rendered()
+
+    as_values = isinstance(given[0], Message)
+    return await session.sender.fitted(view, taken)

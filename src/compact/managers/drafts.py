@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 from compact.compression.pipeline import Proposal
 from compact.core import clock_and_ids
 from compact.core.events import DraftDropped
+from compact.core.sessions import Run, Shown
+from compact.errors import Superseded
 from compact.managers.state import SessionState
 
 PREFIX = "draft:"
@@ -39,6 +41,22 @@ class Draft(NamedTuple):
     proposal: Proposal
     ground: DraftBase
     overhead_tokens: int
+
+
+def refuse_mixed(proposal: Proposal) -> None:
+    """Refuse a proposal over a history that grew while it was read: it shows messages of which it
+    says that they are yet to come.
+
+    Raises:
+        Superseded: it is one.
+    """
+    ends = [proposal.cut]
+    for piece in proposal.pieces:
+        match piece:
+            case Run(last=last) | Shown(position=int(last)):
+                ends.append(last + 1)
+    if max(ends) > proposal.at:
+        raise Superseded("messages came while the history was read")
 
 
 def begin_draft(state: SessionState, window: int, base: int) -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from compact import wiring
+from compact import forks, wiring
 from compact.core.asking import PATIENCE
 from compact.core.given import Given, messages_given
 from compact.core.messages import Message
@@ -38,6 +38,9 @@ class OpenSession:
     ) -> None:
         self._model, self._window, self._options = model, window, options
         self._owns_store = store is None or isinstance(store, str | Path)
+        self.turn = forks.Lock(forks.TURN)
+        """Held, also while a summarizer writes, by whoever takes in a list and wants a prompt of
+        that very list."""
         self._open(store)
 
     def _open(self, store: str | Path | SessionStore | None) -> None:

@@ -81,6 +81,10 @@ class Prompting:
         """Whether the caller sends tools along."""
         return bool(self._given.tools)
 
+    def has(self, given: RequestExtras) -> bool:
+        """Whether this is what the caller sends."""
+        return given == self._given
+
     def give(self, counter: TokenCounter, given: RequestExtras) -> bool:
         """Take what the caller sends from now on; whether it is something else.
 

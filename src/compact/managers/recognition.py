@@ -83,6 +83,8 @@ def recognized(state: SessionState, view: View, given: Sequence[Given]) -> Recog
     words = {i: _link(asked, i) for i in range(start, len(asked)) if kinds[i] not in STANDING}
     left = leading if system.messages or not said else 0  # fewer of them are an edited past
     match, summaries = _known(state, view, asked, words, left)
+    if not match.used and not said and len(state.history) > leading:
+        match = _Match(0, 0)  # another conversation: it has no part of the system prompt either
     new = [i for i in words if i not in summaries][match.used :]
     if _digests(system.messages) == _digests(state.history[: len(system.messages)]):
         system = SystemSaid()

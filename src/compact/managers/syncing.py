@@ -21,7 +21,8 @@ from compact.managers.system_prompt import Given, show_system
 from compact.managers.view import View
 
 MOST_BRANCHES = 64
-"""Newest branches of which one may say what a list says."""
+"""Newest branches of which one may say what a list says, beside those that the newest moves led
+to."""
 
 
 def checked(messages: Sequence[Anything], known: int = 0) -> list[Given]:
@@ -114,11 +115,16 @@ def _says_more(state: SessionState, known: int) -> bool:
 def _same_branch(
     state: SessionState, parent: str, links: Sequence[bytes], known: int
 ) -> Branch | None:
-    """The branch that has most of what the list says and nothing else."""
+    """The branch that has most of what the list says and nothing else, among the newest and those
+    that were used last.
+    """
+    branches = state.store.branches(state.id)
+    used = {move.branch_id for move in state.store.moves(state.id, most=NEWEST_MOVES)}
+    known_of = {branch.id for branch in branches[-MOST_BRANCHES:]} | used
     same = [
         branch
-        for branch in state.store.branches(state.id)[-MOST_BRANCHES:]
-        if branch.id != parent
+        for branch in branches
+        if branch.id in known_of - {parent}
         and 0 <= branch.messages - known < len(links)
         and state.store.chain(branch.id, branch.messages) == links[branch.messages - known]
     ]

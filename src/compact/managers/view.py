@@ -403,6 +403,7 @@ class View:
                     emit=state.emit,
                     standing=standing,
                 )
+            drafts.refuse_mixed(proposal)
             if not isinstance(summarizer, ExtractiveSummarizer):
                 breaker.heard(proposal)
         except BaseException:

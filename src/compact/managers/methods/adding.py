@@ -18,6 +18,9 @@ from compact.managers.off_loop import off_loop
 from compact.managers.recognition import Recognized
 from compact.managers.system_prompt import MOST_TRIES
 
+Place = tuple[str, int]
+"""A branch, and how many messages it has."""
+
 
 @checked_methods
 class Adding(Looking):
@@ -89,6 +92,18 @@ class Adding(Looking):
             StoreFailed: as `add_message`.
             Superseded: other writers were faster, again and again.
         """
+        return self._synced(messages)[0]
+
+    async def a_sync(self, messages: Sequence[Given]) -> Recognized:
+        """`sync` for async callers."""
+
+        async def taken() -> Recognized:
+            return self.sync(messages)
+
+        return await off_loop(taken())
+
+    def _synced(self, messages: Sequence[Given]) -> tuple[Recognized, Place]:
+        """`sync`, and where the list has its end: the branch, and its length then."""
         session = self._session
         listed = messages_given(messages)
         session.read(listed[session.last_list.known(listed) :])
@@ -103,13 +118,5 @@ class Adding(Looking):
                 track(state, new, found.known, self.window)
                 session.repeated_prompt.end()
                 last.keep(listed, found.ours)
-                return found
+                return found, (state.branch_id, len(state.history))
         raise Superseded("other writers were faster, again and again")
-
-    async def a_sync(self, messages: Sequence[Given]) -> Recognized:
-        """`sync` for async callers."""
-
-        async def taken() -> Recognized:
-            return self.sync(messages)
-
-        return await off_loop(taken())

@@ -1,0 +1,439 @@
+"""The OpenAI Agents SDK (extra `agents`): its runs fit their model's window.
+
+    manager = CompactManager(CompactConfig(model="gpt-5"))
+    session = CompactSession("harbour", manager)
+    await Runner.run(agent, "…", session=session, run_config=run_config(manager, "harbour"))
+
+`run_config` sets a `call_model_input_filter`: before each call the manager makes the input fit. It
+changes the call alone; what the SDK keeps of a run stays whole. `CompactSession` keeps a run's
+items in the manager's store, where they are stored once for both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextvars import ContextVar
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from compact import wiring
+from compact.core.copies import copied
+from compact.core.events import (
+    Committed,
+    ErrorRaised,
+    Event,
+    PrunedMessages,
+    SummaryCreated,
+    TokenEstimate,
+    TriggerDecision,
+)
+from compact.core.formats.responses import OUTPUT_OF, refuse_server_state
+from compact.core.given import plain
+from compact.core.profiles import ModelBook
+from compact.core.protocols import SessionStore
+from compact.core.redaction import redact
+from compact.errors import InvalidArgument, ServerHeldState, UnknownModel
+from compact.managers.compaction import CompactManager
+from compact.managers.kept_list import KeptList
+from compact.managers.off_loop import off_loop
+
+try:
+    from agents import Agent, AgentOutputSchema, FunctionTool, Handoff, RunConfig
+    from agents.agent_output import AgentOutputSchemaBase
+    from agents.models.default_models import get_default_model
+    from agents.models.interface import Model, ModelProvider
+    from agents.run_config import CallModelData, CallModelInputFilter, ModelInputData
+    from agents.run_context import RunContextWrapper
+    from agents.tracing import Span, custom_span, get_current_span, get_current_trace
+    from agents.tracing.span_data import CustomSpanData
+except ImportError as missing:
+    raise ImportError(
+        "compact.integrations.openai_agents needs the OpenAI Agents SDK: "
+        + wiring.how_to_install("agents")
+    ) from missing
+
+if TYPE_CHECKING:
+    from agents.items import ModelResponse, TResponseInputItem, TResponseStreamEvent
+    from agents.memory import OpenAIResponsesCompactionArgs, SessionSettings
+    from agents.retry import ModelRetryAdvice, ModelRetryAdviceRequest
+
+Item = dict[str, Any]
+_OUTPUTS = frozenset(OUTPUT_OF.values())
+SPAN = "compact.compression"
+"""The name of the spans that tell of compressions."""
+
+
+# --- before a call --------------------------------------------------------------------------------
+
+
+def before_model_call(
+    manager: CompactManager,
+    session_id: str | None = None,
+    *,
+    model: str | None = None,
+    trace_content: bool = False,
+) -> CallModelInputFilter:
+    """A `call_model_input_filter` that makes the input of each call fit the model's window.
+
+    The conversation is the one of `session_id`; without it, of the attribute or key `session_id` of
+    the run's context, else of the trace's `group_id`. The SDK does not tell a filter which session
+    a run has.
+
+    The window is that of the manager's `max_context_tokens`; without it, of `model`, else of each
+    agent's own model. The agent's instructions, tools, handoffs and output schema are counted.
+
+    `trace_content` puts what the checkpoints say into the trace's spans; without it, they have
+    counts alone.
+
+    Raises, before a call:
+        InvalidArgument: nothing names the conversation.
+        CannotFit: what may not be shortened exceeds the window.
+        ServerHeldState: the run leaves the conversation to the provider's server.
+        UnknownModel: nothing is known of the model, and the settings give no window.
+    """
+    windows = _Windows(manager, model)
+
+    async def fitted(data: CallModelData[Any]) -> ModelInputData:
+        asked = data.model_data
+        if not asked.input:
+            return asked
+        _refuse_held(data)
+        name = session_id or _session_of(data.context)
+        manager.session(name, model=windows.of(data.agent), format="responses")
+        beside = await _tools_of(data.agent, data.context)
+        with _Compressions(manager, name, trace_content):
+            items = await manager.apreflight(
+                name,
+                cast("list[Item]", asked.input),
+                tools=beside,
+                system_prompt=asked.instructions,
+                model=windows.of(data.agent),
+            )
+        return ModelInputData(input=items, instructions=asked.instructions)
+
+    return fitted
+
+
+def run_config(
+    manager: CompactManager,
+    session_id: str | None = None,
+    *,
+    trace_content: bool = False,
+    **settings: Any,  # noqa: ANN401 - the SDK's fields say what each may be
+) -> RunConfig:
+    """A `RunConfig` whose runs fit: with the filter of `before_model_call`, traces grouped by the
+    session, and models that refuse a conversation on the server before it is sent. `settings` are
+    the other fields of `RunConfig`.
+
+    Raises:
+        InvalidArgument: `settings` has a filter of its own; call that one around ours instead.
+    """
+    if settings.get("call_model_input_filter") is not None:
+        raise InvalidArgument(
+            "call_model_input_filter",
+            "run_config sets this filter; to use another one too, give RunConfig one that calls "
+            "before_model_call(manager)",
+        )
+    config = RunConfig(**{"group_id": session_id, **settings})
+    model = config.model
+    key = model if isinstance(model, str | None) else _name_of(model)
+    return replace(
+        config,
+        model=_Counted(model) if isinstance(model, Model) else model,
+        model_provider=_CountedModels(config.model_provider),
+        call_model_input_filter=before_model_call(
+            manager, session_id, model=key, trace_content=trace_content
+        ),
+    )
+
+
+def mark_protected(item: str | TResponseInputItem | Mapping[str, Any]) -> TResponseInputItem:
+    """The item, marked to stay word for word in every call; of a text, a developer message.
+
+    The mark is compact's own and is taken off before a call, so runs that have it need the filter.
+    """
+    if isinstance(item, str):
+        item = {"role": "developer", "content": item}
+    made = copied(dict(item))
+    known = made.get("metadata")
+    made["metadata"] = {**(known if isinstance(known, Mapping) else {}), "protected": True}
+    return cast("TResponseInputItem", made)
+
+
+class _Windows:
+    """Which model's window a call has."""
+
+    def __init__(self, manager: CompactManager, model: str | None) -> None:
+        self._manager, self._model = manager, model
+
+    def of(self, agent: Agent[Any]) -> str | None:
+        """The key of the model that says it; None where the settings do."""
+        if self._manager.config.max_context_tokens is not None:
+            return None
+        model = get_default_model() if agent.model is None else agent.model
+        key = self._model or (model if isinstance(model, str) else _name_of(model))
+        if self._book.profile_of(key) is not None:
+            return key
+        if self._manager.config.model is not None:
+            return None
+        raise UnknownModel(
+            f"nothing is known of the model {key!r}",
+            way="give its window: CompactManager(CompactConfig(max_context_tokens=…))",
+        )
+
+    @cached_property
+    def _book(self) -> ModelBook:
+        return self._manager.config.book()
+
+
+def _name_of(model: Model) -> str:
+    """What a model calls itself, else what it is."""
+    return str(getattr(model, "model", "") or type(model).__name__)
+
+
+def _session_of(context: object) -> str:
+    named = context.get("session_id") if isinstance(context, Mapping) else None
+    named = named or getattr(context, "session_id", None)
+    named = named or getattr(get_current_trace(), "group_id", None)
+    if not isinstance(named, str) or not named:
+        raise InvalidArgument(
+            "session_id",
+            "nothing names the conversation: give run_config(manager, session_id), a context with "
+            "session_id, or RunConfig(group_id=…)",
+        )
+    return named
+
+
+async def _tools_of(agent: Agent[Any], context: object) -> list[Item]:
+    """What a request holds beside instructions and items, as schemas that are counted."""
+    wrapper = RunContextWrapper(context=context)
+    found = [
+        _schema(tool.name, tool.description, tool.params_json_schema)
+        if isinstance(tool, FunctionTool)
+        else _schema(tool.name, "", {})
+        for tool in await agent.get_all_tools(wrapper)
+    ]
+    for other in agent.handoffs:
+        if isinstance(other, Handoff):
+            schema = other.input_json_schema
+            found.append(_schema(other.tool_name, other.tool_description, schema))
+        else:
+            name = Handoff.default_tool_name(other)
+            found.append(_schema(name, Handoff.default_tool_description(other), {}))
+    kind = agent.output_type
+    if kind is not None and kind is not str:
+        output = kind if isinstance(kind, AgentOutputSchemaBase) else AgentOutputSchema(kind)
+        if not output.is_plain_text():
+            found.append(_schema(output.name(), "", output.json_schema()))
+    return found
+
+
+def _schema(name: str, description: str | None, parameters: Mapping[str, Any]) -> Item:
+    return {
+        "type": "function",
+        "name": name,
+        "description": description or "",
+        "parameters": plain(parameters, name),
+    }
+
+
+# --- a conversation that the server keeps ---------------------------------------------------------
+
+
+def _refuse_held(data: CallModelData[Any]) -> None:
+    """Refuse what a filter can see of a conversation that the server keeps: references to stored
+    items, settings that are sent along, and outputs of calls that were not sent.
+
+    Raises:
+        ServerHeldState: there is such.
+    """
+    items = cast("list[Item]", data.model_data.input)
+    settings = data.agent.model_settings
+    for extra in (settings.extra_args, settings.extra_body):
+        if isinstance(extra, Mapping):
+            refuse_server_state(extra)
+    refuse_server_state({"input": items})
+    kinds = {item.get("type") for item in items}
+    if kinds & _OUTPUTS and not kinds & OUTPUT_OF.keys():
+        raise ServerHeldState(
+            "the input has outputs of tools, and the calls that they answer are kept by the "
+            "server: it would add messages that nobody counted. Run without previous_response_id, "
+            "auto_previous_response_id and conversation_id; a session keeps the items"
+        )
+
+
+class _CountedModels(ModelProvider):
+    """The models of a provider, each of which refuses what nobody could count."""
+
+    def __init__(self, provider: ModelProvider) -> None:
+        self._provider = provider
+
+    def get_model(self, model_name: str | None) -> Model:
+        return _Counted(self._provider.get_model(model_name))
+
+    async def aclose(self) -> None:
+        await self._provider.aclose()
+
+
+class _Counted(Model):
+    """A model that refuses to go on from a conversation that its server keeps."""
+
+    def __init__(self, model: Model) -> None:
+        self._of = model
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the model has
+        return getattr(self._of, name)
+
+    async def get_response(self, *args: Any, **options: Any) -> ModelResponse:  # noqa: ANN401
+        refuse_server_state(options)
+        return await self._of.get_response(*args, **options)
+
+    def stream_response(self, *args: Any, **options: Any) -> AsyncIterator[TResponseStreamEvent]:  # noqa: ANN401
+        refuse_server_state(options)
+        return self._of.stream_response(*args, **options)
+
+    def get_retry_advice(self, request: ModelRetryAdviceRequest) -> ModelRetryAdvice | None:
+        return self._of.get_retry_advice(request)
+
+    async def _cleanup_on_run_end(self, owner: object) -> None:
+        await self._of._cleanup_on_run_end(owner)
+
+    async def close(self) -> None:
+        await self._of.close()
+
+
+# --- the trace ------------------------------------------------------------------------------------
+
+_NAMES = frozenset(("reason", "checkpoint_id", "made_by", "level", "tokenizer"))
+"""What events say in words of ours."""
+_asked: ContextVar[_Compressions | None] = ContextVar("compact_asked", default=None)
+
+
+class _Compressions:
+    """What happens to a session's context during one call, as spans of the run's trace."""
+
+    def __init__(self, manager: CompactManager, session_id: str, has_content: bool) -> None:
+        self._manager, self._id, self._has_content = manager, session_id, has_content
+        self._span: Span[CustomSpanData] | None = None
+        self._parent = get_current_span() or get_current_trace()
+
+    def __enter__(self) -> None:
+        if self._parent is None:
+            return
+        self._before = _asked.set(self)
+        self._end = self._manager.subscribe(self._hear)
+
+    def __exit__(self, *_: object) -> None:
+        if self._parent is not None:
+            self._end()
+            _asked.reset(self._before)
+            self._finish()
+
+    def _hear(self, event: Event) -> None:
+        if _asked.get() is not self or event.session_id != self._id:
+            return  # another call's
+        match event:
+            case TriggerDecision(triggered=True):
+                self._finish()
+                data = {"session_id": self._id, **_told(event)}
+                self._span = custom_span(SPAN, data, parent=self._parent)
+                self._span.start()
+            case Committed() | PrunedMessages() | SummaryCreated() | TokenEstimate():
+                self._note(_told(event))
+            case ErrorRaised():
+                self._note({"stage": event.stage, "serves": event.serves})
+                if self._span is not None:
+                    self._span.set_error({"message": event.error, "data": None})
+
+    def _note(self, told: Mapping[str, Any]) -> None:
+        if self._span is not None:
+            self._span.span_data.data.update(told)
+
+    def _finish(self) -> None:
+        if self._span is None:
+            return
+        if self._has_content:
+            checkpoints = self._manager.session(self._id).checkpoints
+            self._note({"output": redact("\n\n".join(c.summary for c in checkpoints)).text})
+        self._span.finish()
+        self._span = None
+
+
+def _told(event: Event) -> Item:
+    """What an event counts and names, and nothing of what was said."""
+    told = event.as_dict().items()
+    return {key: value for key, value in told if isinstance(value, int | float) or key in _NAMES}
+
+
+# --- a session ------------------------------------------------------------------------------------
+
+
+class CompactSession:
+    """The SDK's `Session`, kept in a store of compact. Items come back as they were added.
+
+    `kept_by` is the manager that the runs' filter has, so that items are stored once for both; or a
+    store or its file's name, for runs without the filter. Items that are popped or cleared stay in
+    the store, on their branch.
+    """
+
+    session_settings: SessionSettings | None = None
+
+    def __init__(
+        self, session_id: str, kept_by: CompactManager | SessionStore | str | Path | None = None
+    ) -> None:
+        self.session_id = session_id
+        self._owns = not isinstance(kept_by, CompactManager)
+        self.manager = (
+            kept_by if isinstance(kept_by, CompactManager) else CompactManager(store=kept_by)
+        )
+        """The manager of its session."""
+        self._list()  # its end is noted before a call stores what is to be added
+
+    def _list(self) -> KeptList:
+        return KeptList(self.manager.session(self.session_id, format="responses"))
+
+    async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
+        """The items, or the last ones, so many at most."""
+
+        async def read() -> list[Item]:
+            return self._list().items(limit)
+
+        return cast("list[TResponseInputItem]", await off_loop(read()))
+
+    async def add_items(self, items: list[TResponseInputItem]) -> None:
+        """Add items; durable when this returns."""
+
+        async def added() -> None:
+            self._list().add(cast("list[Item]", items))
+
+        await off_loop(added())
+
+    async def pop_item(self) -> TResponseInputItem | None:
+        """Take off the last item; None where there is none."""
+
+        async def popped() -> Item | None:
+            return self._list().pop()
+
+        return cast("TResponseInputItem | None", await off_loop(popped()))
+
+    async def clear_session(self) -> None:
+        """Take off all items."""
+
+        async def cleared() -> None:
+            self._list().clear()
+
+        await off_loop(cleared())
+
+    async def run_compaction(self, args: OpenAIResponsesCompactionArgs | None = None) -> None:
+        """Compress what the next call shows now, with `force`. The SDK asks without it after each
+        answer: then nothing is done, as the filter compresses when it must. Items stay as they are.
+        """
+        if args and args.get("force"):
+            await self.manager.session(self.session_id, format="responses").acompress_conversation()
+
+    def close(self) -> None:
+        """Close the store, unless a manager or an open store was passed in."""
+        if self._owns:
+            self.manager.close()
