@@ -419,3 +419,41 @@ def test_the_same_input_gives_the_same_bytes(run, process, tmp_path):
     first, second = run(*command), process(*command, env={"PYTHONHASHSEED": "1"})
     assert first.code == 0, first
     assert first.out == second.out
+
+
+# --- K-6, K-7 -------------------------------------------------------------------------------------
+
+
+def test_preflight_fits_and_goes_on_where_something_fails():
+    """K-6: "`CompactManager.preflight(session_id, messages)` and `manual_compact(session_id,
+    messages, note)` …; a failure falls back to pruning only, and the call still succeeds within
+    budget. Exactly one summary view exists per span …, and identical messages are never lost".
+    """
+    config = CompactConfig(max_context_tokens=4_096, tokenizer="o200k")
+    messages = [*turns(30), *[{"role": "user", "content": "hi"}] * 5, *turns(30, start=30)]
+    with CompactManager(config, summarizer=Down()) as manager:
+        for stop in range(2, len(messages) + 1):
+            sent = manager.preflight("s", messages[:stop])
+            assert checker.prompt_tokens(sent) <= 4_096
+        sent = manager.manual_compact("s", messages, "keep the questions")
+        session = manager.session("s")
+        spans = [(c.span.first, c.span.last) for c in session.checkpoints]
+        assert len(set(spans)) == len(spans) > 0
+        assert sum(m.text == "hi" for m in session.history) == 5
+        assert checker.prompt_tokens(sent) < 4_096
+
+
+def test_what_was_compacted_is_archived_in_files(tmp_path):
+    """K-7: "`FileStorage` under `.compact/archive/{session_id}/` with `save_transcript` (full
+    pre-compaction history), `save_summary` (by step), `save_event` …; tests that no secret leaks".
+    """
+    config = CompactConfig(max_context_tokens=4_096, archive=str(tmp_path))
+    secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    messages = list(turns(60))
+    messages[0]["content"] += f" The token is {secret}."
+    with CompactManager(config) as manager:
+        manager.preflight("s", messages)
+    found = {path.name: path.read_text() for path in tmp_path.glob("s/*")}
+    assert set(found) == {"transcript-pre-compact-001.jsonl", "summary-001.json", "events.jsonl"}
+    assert len(found["transcript-pre-compact-001.jsonl"].splitlines()) == len(messages)
+    assert not any(secret in text for text in found.values())
