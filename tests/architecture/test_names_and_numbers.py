@@ -15,11 +15,12 @@ from bench.structure import OURS as PACKAGE
 from bench.structure import classes, modules, numbers, patterns
 
 ROOMS: dict[str, tuple[int, int, int]] = {
-    ".": (0, 6, 0),
+    ".": (0, 7, 0),
     "apps": (8, 27, 0),
     "compression": (51, 206, 0),
-    "core": (203, 120, 0),
-    "managers": (1, 41, 0),
+    "core": (203, 121, 0),
+    "integrations": (0, 0, 0),
+    "managers": (1, 46, 0),
     "providers": (15, 12, 0),
     "storage": (19, 15, 0),
     "telemetry": (0, 14, 0),
@@ -28,7 +29,7 @@ ROOMS: dict[str, tuple[int, int, int]] = {
 """Room → compiled patterns, numbers by name, and those of them of which nothing is said."""
 
 _NAMED = re.compile(
-    r"`((?:apps|compression|core|managers|providers|storage|telemetry)[./][\w./]+)`"
+    r"`((?:apps|compression|core|integrations|managers|providers|storage|telemetry)[./][\w./]+)`"
 )
 """A module, or what is in one, as a docstring names it."""
 

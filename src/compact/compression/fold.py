@@ -235,6 +235,12 @@ class Fold:
         note = [(None, self._note())] if self._open else []
         return [*zip(self._places, self._messages, strict=True), *note]
 
+    def shown_whole(self) -> frozenset[int]:
+        """Positions of the messages that are sent as they were said."""
+        shown = self._history.shown
+        placed = zip(self._places, self._messages, strict=True)
+        return frozenset(p for p, message in placed if p is not None and shown(p) is message)
+
     def messages(self) -> list[Message]:
         """The messages to send, in order."""
         leading = self._leading_system()

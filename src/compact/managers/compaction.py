@@ -247,7 +247,7 @@ async def _prompt_of(
         for _ in range(MOST_TRIES):
             _, place = ctx._synced(given)
             ctx._session.state.give(system, tools)  # to the session in the format of the list
-            sent = await _shown(ctx, given, model, _Prompt(place, beside))
+            sent = await _shown(ctx, given, model, _WantedPrompt(place, beside))
             if sent is not None:
                 return sent
     raise Superseded("other processes took this session elsewhere, again and again")
@@ -261,7 +261,7 @@ async def _compacted(ctx: ContextManager, given: Sequence[Given], note: str) -> 
         return await _shown(ctx, given, None) or []
 
 
-class _Prompt(NamedTuple):
+class _WantedPrompt(NamedTuple):
     """Of which list a prompt is to be."""
 
     place: tuple[str, int]
@@ -276,7 +276,10 @@ class _Prompt(NamedTuple):
 
 
 async def _shown(
-    ctx: ContextManager, given: Sequence[Given], model: str | None, wanted: _Prompt | None = None
+    ctx: ContextManager,
+    given: Sequence[Given],
+    model: str | None,
+    wanted: _WantedPrompt | None = None,
 ) -> list[Any] | None:
     """The prompt, of messages as they were given: values, or a provider's dictionaries. None where
     the session is elsewhere than at the list that is wanted.

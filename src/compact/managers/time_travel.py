@@ -114,11 +114,17 @@ def branch_off(state: SessionState, view: View, at: int) -> Branch:
     return state.store.branch(state.branch_id)
 
 
+def _projection_at(state: SessionState, window: int, length: int) -> Projection | None:
+    """What was in force for a window when the session had so many messages."""
+    moves = (move for move in state.moves(window, most=ALL_MOVES) if move.at <= length)
+    move = next(moves, None)
+    return _projection(state, move.projection_id if move else None)
+
+
 def context_at(view: View, length: int) -> ActiveContext:
     """What a model saw when the session had so many messages."""
     counted, state = view.counted, view.counted.state
-    move = view.move_at(length)
-    projection = _projection(state, move.projection_id if move else None)
+    projection = _projection_at(state, view.size, length)
     tracked = projection.at if projection else 0
     goals = goals_by(state, length, view.window, tracked=tracked)
     fold = counted.fold(counted.preamble(view.size, goals, mode=state.mode_before(length)))
@@ -131,8 +137,7 @@ def context_at(view: View, length: int) -> ActiveContext:
 def forked(view: View, parent_id: str, at: int) -> Destination:
     """A new branch from a position as it was then: its goals, and what was in force."""
     state = view.counted.state
-    move = view.move_at(at)
-    projection = _projection(state, move.projection_id if move else None)
+    projection = _projection_at(state, view.size, at)
     goals = goals_by(state, at, view.window)
     return on_new_branch(state, parent_id, at, goals, projection)
 

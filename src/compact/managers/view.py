@@ -31,7 +31,6 @@ from compact.managers.counted_session import CountedSession
 from compact.managers.drafts import Draft, DraftBase
 from compact.managers.exclusive import Exclusive
 from compact.managers.shared_checkpoints import standing_in
-from compact.managers.state import ALL_MOVES
 from compact.wiring import nobody
 
 MOST_WINDOWS = 10
@@ -129,18 +128,11 @@ class View:
 
     def shown_whole(self) -> frozenset[int]:
         """Positions of the messages that the prompt shows as they were said."""
-        history = self.counted.history
-        placed = ((p, message) for p, message in self._fold.placed() if p is not None)
-        return frozenset(p for p, message in placed if history.shown(p) is message)
+        return self._fold.shown_whole()
 
     def context(self) -> ActiveContext:
         """The active context as a value."""
         return self._fold.context()
-
-    def move_at(self, length: int) -> Move | None:
-        """The move that was in force when the session had so many messages."""
-        moves = self._state.moves(self.size, most=ALL_MOVES)
-        return next((m for m in moves if m.at <= length), None)
 
     def reload(self) -> None:
         """Take what the store says is in force for the window."""
@@ -498,12 +490,9 @@ class View:
         )
 
     def _decided(self, tokens: int, reason: str, *, triggered: bool = False) -> None:
-        state = self._state
+        state, trigger = self._state, self._trigger
         if state.emit is nobody:  # asked at every turn
             return
         self.counted.report_prompt(self.size)
-        trigger = self._trigger
-        decided = TriggerDecision(
-            triggered=triggered, tokens=tokens, trigger=trigger, reason=reason, window=self.size
-        )
-        state.emit(state.with_policy(decided))
+        told = {"triggered": triggered, "tokens": tokens, "trigger": trigger, "reason": reason}
+        state.emit(state.with_policy(TriggerDecision(window=self.size, **told)))
