@@ -1,5 +1,6 @@
 """What a person meets in the first hour: numbers, hints, what is installed (K-11)."""
 
+import itertools
 import json
 import re
 import tomllib
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from compact.apps.cli import checks
 from compact.apps.cli.options import whole_number
 from compact.providers.clients import how_to_install
 from tests.apps.test_cli_bad_input import refused
@@ -40,10 +42,17 @@ def test_every_command_takes_them(run, sample):
     assert "at most 8,000 tokens" in done.out
 
 
-def test_the_doctor_lists_every_extra(run):
+def test_the_doctor_lists_the_packages_of_every_extra(run):
     done = run("doctor")
-    for name in EXTRAS:
+    for needed in itertools.chain.from_iterable(EXTRAS.values()):
+        name = re.split(r"[^\w-]", needed)[0]
         assert re.search(rf"^ *{name} +(ok|note)", done.out, re.MULTILINE), done.out
+
+
+def test_the_doctor_names_the_extra_of_what_is_missing(run, monkeypatch):
+    """Its name is not always that of its package."""
+    monkeypatch.setattr(checks, "_version", lambda name: None if "agents" in name else "1")
+    assert f"not installed: {how_to_install('agents')}" in " ".join(run("doctor").out.split())
 
 
 @pytest.mark.parametrize("extra", EXTRAS)

@@ -2,6 +2,7 @@
 
 import inspect
 import json
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Literal, get_args, get_origin
 
@@ -37,6 +38,8 @@ def full(kind: type[Event]) -> Event:
             given[name] = CompactPolicy(guidance=TEXT)
         elif field.annotation == tuple[str, ...]:
             given[name] = (TEXT,)
+        elif get_origin(field.annotation) is Mapping:
+            given[name] = {TEXT: 1}
         elif get_origin(field.annotation) is Literal:
             given[name] = get_args(field.annotation)[0]
         elif field.is_required():

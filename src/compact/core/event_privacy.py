@@ -4,6 +4,7 @@ no secrets. Pure; listeners in the same process get events as they are.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from compact.core.events import CONTENT, Event, TriggerDecision
@@ -37,6 +38,8 @@ def _clean(value: object) -> object:
             return redact(value).text
         case tuple():
             return tuple(_clean(each) for each in value)
+        case Mapping():
+            return {_clean(key): _clean(each) for key, each in value.items()}
         case CompactPolicy() if value.guidance:
             return value.model_copy(update={"guidance": redact(value.guidance).text})
         case _:

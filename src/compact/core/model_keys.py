@@ -16,7 +16,11 @@ from compact.errors import UnknownModel
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """Who answers for models. A provider is one record of `PROVIDERS` and one adapter."""
+    """Who answers for models. A provider is one record of `PROVIDERS` and one adapter in
+    `providers`; a client's package is an extra of its name, an example of its keys stands in
+    `_WAYS`, and `_VENDOR` of `core.profiles` has its name where it serves large models. A wire
+    format of its own is a file of `core.formats`, named in `known.FORMATS` and `wire_safe.SERVED`.
+    """
 
     name: str
     """What stands before the colon of a key."""
