@@ -286,8 +286,8 @@ from compact.storage.sqlite import {module}
 
 real = {module}.{name}
 
-def killed(*arguments):
-    real(*arguments)
+def killed(*arguments, **named):
+    real(*arguments, **named)
     os.kill(os.getpid(), signal.SIGKILL)
 
 {module}.{name} = killed

@@ -100,7 +100,11 @@ async def compress(
     else:
         emit(_estimate(history, budget, standing.tokens, complete=True))
     with _stage("identify", emit):
-        selection = stages.identify(history, policy, budget, standing)
+        for _ in range(3):  # another thread may append meanwhile
+            at = len(history)
+            selection = stages.identify(history, policy, budget, standing)
+            if len(history) == at:
+                break
     with _stage("prepare", emit):
         tasks = preparing.prepare(selection)
     with _stage("summarize", emit):
