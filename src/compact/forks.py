@@ -18,7 +18,7 @@ from compact.errors import StoreFailed
 
 WAITS = 10.0
 """Seconds that a fork waits for other threads."""
-TURN, SESSION, HISTORY, STORE = 0, 1, 2, 3
+MANAGER, TURN, SESSION, HISTORY, STORE = range(5)
 """Ranks of what is shared: a thread that holds one takes only those of higher ranks."""
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from compact import CompactConfig, CompactManager, ContextManager, Message
 from compact.core.events import Archival, ErrorRaised, Event
+from compact.core.sessions import Projection
 from compact.errors import InvalidArgument, StoreFailed
 from compact.managers import archiving
 from compact.storage.archives.files import FileStorage
@@ -99,6 +100,34 @@ def test_an_archive_that_fails_fails_no_call() -> None:
     errors = [event for event in seen if isinstance(event, ErrorRaised)]
     assert {(event.stage, event.message) for event in errors} == {("archive", "the tape is full")}
     assert not any(isinstance(event, Archival) for event in seen)
+
+
+def test_what_cannot_be_read_is_said_and_the_next_is_archived(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store fails the thread once."""
+    seen: list[Event] = []
+    with ContextManager(
+        window=4_096, archive=tmp_path, session_id="s", on_event=seen.append
+    ) as ctx:
+        real, failing = archiving.said_by, ["the disk is gone"]
+
+        def said_by(projection: Projection) -> str:
+            if failing:
+                raise StoreFailed(failing.pop())
+            return real(projection)
+
+        monkeypatch.setattr(archiving, "said_by", said_by)
+        for stop in range(10, 70, 2):
+            ctx.sync(talk(0, stop))
+            ctx.get_context_for_model()
+        times = ctx.compressions
+    assert times >= 2
+    errors = [event for event in seen if isinstance(event, ErrorRaised)]
+    assert [(event.stage, event.message) for event in errors] == [("archive", "the disk is gone")]
+    found = archived(tmp_path)
+    assert "summary-001.json" not in found
+    assert f"summary-{times:03}.json" in found
 
 
 def test_an_archive_that_hangs_delays_no_call(monkeypatch: pytest.MonkeyPatch) -> None:

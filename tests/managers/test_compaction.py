@@ -316,11 +316,13 @@ def test_tools_count_in_a_list_that_takes_on_another_format() -> None:
         assert (context.tools, context.system) == ((schema,), "Be brief.")
 
 
+@pytest.mark.parametrize("times", [1, 4])
 def test_messages_that_come_while_the_history_is_read_are_shown_once(
-    monkeypatch: pytest.MonkeyPatch,
+    times: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A compression over a history that grew meanwhile is made again."""
-    real, late = stages.identify, [talk(50, 54)]
+    """A compression over a history that grew meanwhile is made again, however often it grows."""
+    real, late = stages.identify, [talk(50 + 4 * i, 54 + 4 * i) for i in range(times)][::-1]
+    last = talk(50 + 4 * (times - 1), 50 + 4 * times)
 
     def grown(*given: Any) -> Any:
         if late:
@@ -331,8 +333,9 @@ def test_messages_that_come_while_the_history_is_read_are_shown_once(
     ctx = ContextManager(window=WINDOW, tokenizer="o200k")
     ctx.add_messages(talk(0, 40))
     sent = ctx.get_context_for_model()
-    assert sent[-1] == talk(50, 54)[-1]
-    assert all(message in sent for message in talk(50, 54)[::2])
+    assert not late
+    assert sent[-1] == last[-1]
+    assert all(message in sent for message in last[::2])
     assert len({str(message) for message in sent}) == len(sent)
     projection = ctx._session.view.projection
     assert projection is not None

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from compact import ContextManager, SQLiteManager, forks
+from compact import CompactConfig, CompactManager, ContextManager, SQLiteManager, forks
 from compact.errors import StoreFailed, Superseded
 from compact.storage.inmemory import InMemoryStore
+from tests.managers.test_compaction import talk
 from tests.storage.test_sqlite_processes import forking, in_a_fork
 
 pytestmark = [forking, pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")]
@@ -66,6 +67,31 @@ def test_a_child_uses_the_session_that_threads_of_its_parent_use(
             said = [message.text for message in ctx.history]
             assert said.count("child") == 6
     kept.close()
+
+
+@pytest.mark.slow
+def test_a_child_uses_the_manager_that_threads_of_its_parent_use(tmp_path: Path) -> None:
+    """What the parent has yet to archive stays the parent's."""
+    config = CompactConfig(max_context_tokens=4_096, archive=str(tmp_path / "archive"))
+    manager = CompactManager(config, store=tmp_path / "chat.db")
+    stops = iter(range(2, 10_000))
+
+    def talk_on() -> None:
+        manager.preflight("parent", talk(0, next(stops)))
+
+    def work() -> None:
+        signal.alarm(90)
+        assert manager.preflight("child", talk(0, 60))[-1] == talk(59, 60)[-1]
+        manager.session("child").close()
+
+    with busy(talk_on, lambda: manager.session("another")):
+        codes = [in_a_fork(work) for _ in range(4)]
+    assert codes == [0] * 4
+    parent = manager.session("parent").compressions
+    manager.close()
+    kept = [path.name for path in tmp_path.glob("archive/parent/transcript-*")]
+    assert len(kept) == parent
+    assert len(list(tmp_path.glob("archive/child/transcript-*"))) >= 1
 
 
 def test_what_a_thread_held_for_too_long_is_refused_in_the_child(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from compact import ContextManager
 from compact.core.events import BranchTaken, Event
 from compact.managers import syncing
-from compact.managers.last_list import LastList, understood
+from compact.managers.last_list import LastList, ListDigest, understood
 from compact.managers.methods import adding
 from compact.managers.recognition import Recognized, recognized
 from compact.managers.state import SessionState
@@ -77,14 +77,14 @@ class Client:
 
 
 def understood_both_ways(
-    state: SessionState, view: View, last: LastList, listed: list[Dict]
+    state: SessionState, view: View, last: LastList, listed: ListDigest
 ) -> tuple[list[Any], Recognized]:
     """What is told by the digest of the last list is what recognizing it tells. A prompt of
     another branch is taken as new words: it is recognized once.
     """
     messages, found = understood(state, view, last, listed)
     if not found.ours:
-        again = recognized(state, view, syncing.checked(listed))
+        again = recognized(state, view, syncing.checked(listed.messages))
         assert found == again
     return messages, found
 
@@ -118,7 +118,7 @@ def test_whatever_list_is_sent_nothing_is_lost_or_stored_twice(
             shown = ctx.get_context_for_model()
             assert shown[-1]["content"] == messages[-1]["content"]
         known, count_before = len(ctx.history), len(ctx.branches())
-        assert found.ours or ctx._session.last_list.known(messages) == len(messages)
+        assert found.ours or ctx._session.last_list.known(ListDigest(messages)) == len(messages)
         assert ctx.sync(messages).new == [], "the same list again"
         assert (len(ctx.history), len(ctx.branches())) == (known, count_before)
 

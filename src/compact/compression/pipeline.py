@@ -100,11 +100,7 @@ async def compress(
     else:
         emit(_estimate(history, budget, standing.tokens, complete=True))
     with _stage("identify", emit):
-        for _ in range(3):  # another thread may append meanwhile
-            at = len(history)
-            selection = stages.identify(history, policy, budget, standing)
-            if len(history) == at:
-                break
+        selection, at = _selected(history, policy, budget, standing)
     with _stage("prepare", emit):
         tasks = preparing.prepare(selection)
     with _stage("summarize", emit):
@@ -130,6 +126,20 @@ async def compress(
         failed=sum(1 for x in stand_ins if not (x.instead_of and x.instead_of.is_too_long)),
         news=tuple(_news(selection, plan)),
     )
+
+
+def _selected(
+    history: History, policy: CompactPolicy, budget: Budget, standing: Standing
+) -> tuple[Selection, int]:
+    """What is chosen of how many messages. It is chosen again where another thread appended
+    meanwhile; whoever appends at every try makes a mixture, which is refused as a draft.
+    """
+    for _ in range(3):
+        at = len(history)
+        selection = stages.identify(history, policy, budget, standing)
+        if len(history) == at:
+            break
+    return selection, at
 
 
 async def _written(

@@ -7,6 +7,7 @@ event `compact.error` says so, and the session goes on: it has everything in its
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable, Iterator
 from threading import Lock, Thread
@@ -51,6 +52,10 @@ class Archive:
         self._store = store
         self._session_id = session_id
         self._tell = emit
+        self._begin()
+
+    def _begin(self) -> None:
+        self._process = os.getpid()
         self._left: deque[Callable[[], None]] = deque()
         self._lock = Lock()
         self._thread: Thread | None = None
@@ -65,6 +70,8 @@ class Archive:
 
     def close(self) -> None:
         """Wait until everything is written; an event tells what is not."""
+        if self._process != os.getpid():
+            return
         thread = self._thread
         if thread is not None:
             thread.join(LONGEST_CLOSE)
@@ -75,6 +82,8 @@ class Archive:
     # --- in the thread ----------------------------------------------------------------------------
 
     def _later(self, work: Callable[[], None]) -> None:
+        if self._process != os.getpid():  # the parent has the thread, and what it has to do
+            self._begin()
         with self._lock:
             self._left.append(work)
             if self._thread is None or not self._thread.is_alive():
@@ -88,7 +97,10 @@ class Archive:
                     self._thread = None
                     return
                 work = self._left[0]
-            work()
+            try:
+                work()
+            except Exception as error:  # noqa: BLE001 - what cannot be read is not archived
+                self._failed(error)
             self._left.popleft()
 
     def _compression(self, event: Committed) -> None:

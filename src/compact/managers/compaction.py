@@ -7,10 +7,9 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from threading import Lock
-from typing import Any, NamedTuple, TypedDict, TypeVar, Unpack
+from typing import Any, NamedTuple, TypedDict, Unpack
 
-from compact import wiring
+from compact import forks, wiring
 from compact.compression.fold import RequestExtras
 from compact.config import CompactConfig
 from compact.core.calls import checked_methods
@@ -26,7 +25,6 @@ from compact.managers.off_loop import off_loop
 from compact.managers.state import SessionState
 from compact.managers.system_prompt import MOST_TRIES
 
-T = TypeVar("T")
 MOST_OPEN = 64
 """Sessions that stay open; one that was used longer ago is opened again when it is next used. Each
 holds what is in its window."""
@@ -78,7 +76,7 @@ class CompactManager:
         self._archive = wiring.storage_adapter(archive, kms_key=self.config.archive_kms_key)
         self._open: OrderedDict[str, ContextManager] = OrderedDict()
         """The sessions that are open, the one that was used last at the end."""
-        self._lock = Lock()
+        self._lock = forks.Lock(forks.MANAGER)
 
     # --- before a call ----------------------------------------------------------------------------
 
@@ -246,7 +244,7 @@ async def _prompt_of(
     with ctx._session.turn:
         for _ in range(MOST_TRIES):
             _, place = ctx._synced(given)
-            ctx._session.state.give(system, tools)  # to the session in the format of the list
+            ctx._session.state.give(beside)  # to the session in the format of the list
             sent = await _shown(ctx, given, model, _WantedPrompt(place, beside))
             if sent is not None:
                 return sent

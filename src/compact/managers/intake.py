@@ -14,7 +14,7 @@ from compact.managers import goal_tracking
 from compact.managers.state import SessionState
 
 Given = Message | Mapping[str, Any]
-_OURS = ("metadata", "importance_score")
+OURS = ("metadata", "importance_score")
 """Fields of a message that no provider is sent."""
 
 
@@ -83,9 +83,9 @@ def parsed(
             return raw.model_copy(update={"wire_format": wire.name})  # so it will be sent
         return raw
     message = wire.parse(raw, position, before)
-    if raw.keys().isdisjoint(_OURS):
+    if raw.keys().isdisjoint(OURS):
         return message
-    sent = {k: v for k, v in (message.wire or {}).items() if k not in _OURS}
+    sent = {k: v for k, v in (message.wire or {}).items() if k not in OURS}
     given = {"role": message.role, "importance_score": raw.get("importance_score")}
     score = Message.of(given, path=f"messages[{position}]").importance_score
     return message.model_copy(update={"wire": sent, "importance_score": score})

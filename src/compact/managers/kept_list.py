@@ -18,15 +18,14 @@ from compact.core.messages import Message, MessageMetadata
 from compact.core.sessions import Destination
 from compact.managers import time_travel
 from compact.managers.context import ContextManager
-from compact.managers.intake import parsed_all, taken_in
-from compact.managers.state import NEWEST_MOVES, SessionState
+from compact.managers.intake import OURS, parsed_all, taken_in
+from compact.managers.state import SessionState
+from compact.managers.syncing import in_force
 
 NOTE = "kept list"
 """The name of the note that says where the list ends."""
 AS_GIVEN = "as_given"
 """The mark that holds what of an item is ours alone, where it could not be told from the others."""
-_OURS = ("metadata", "importance_score")
-"""Keys of an item that no provider is sent."""
 _FLAGS = ("pinned", "protected", "important")
 
 Item = dict[str, Any]
@@ -130,9 +129,7 @@ class KeptList:
         is_behind = there.parent == end.branch_id and there.fork >= end.length
         if there.id != end.branch_id and not is_behind:
             branch = state.store.branch(end.branch_id)
-            moves = state.store.moves(state.id, view.size, most=NEWEST_MOVES)
-            name = next((m.projection_id for m in moves if m.branch_id == branch.id), None)
-            projection = None if name is None else state.projection(name)
+            projection = in_force(state, view.size, branch.id)
             view.go("restore", lambda: Destination(branch.id, branch.messages, projection))
         return end.length
 
@@ -146,7 +143,7 @@ def _exact(message: Message, item: Item) -> Message:
     """The message, with what is needed to give back the very item."""
     if _item_of(message) == item:
         return message
-    marks = {key: item[key] for key in _OURS if key in item}
+    marks = {key: item[key] for key in OURS if key in item}
     noted = message.metadata.model_dump(exclude_defaults=True) | {AS_GIVEN: marks}
     return message.model_copy(update={"metadata": MessageMetadata.model_validate(noted)})
 

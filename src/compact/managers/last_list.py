@@ -4,12 +4,12 @@ one digest, as long as the session is what it was then; any other list is recogn
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from hashlib import blake2b
-from typing import Any
 
 import orjson
 
+from compact.core.chain import SIZE
 from compact.core.given import Given as Anything
 from compact.core.messages import SYSTEM_ROLES, Message
 from compact.managers import syncing
@@ -24,8 +24,29 @@ PLAIN = (
     | orjson.OPT_PASSTHROUGH_SUBCLASS
 )
 """What may be in a list that is known by its digest: nothing but what JSON has."""
-SIZE = 16
-"""Bytes of a digest."""
+
+
+class ListDigest:
+    """A list, and digests of its beginnings. It is read once, as far as one is asked for."""
+
+    def __init__(self, messages: Sequence[Anything]) -> None:
+        self.messages = messages
+        self._begin()
+
+    def _begin(self) -> None:
+        self._read, self._hash = 0, blake2b(digest_size=SIZE)
+
+    def of_first(self, count: int) -> bytes:
+        """Of so many messages as they are written; empty where they are more than JSON."""
+        if count < self._read:
+            self._begin()
+        try:
+            for message in self.messages[self._read : count]:
+                self._hash.update(orjson.dumps(message, option=PLAIN))
+                self._read += 1
+        except TypeError:
+            return b""
+        return self._hash.digest()
 
 
 class LastList:
@@ -41,19 +62,19 @@ class LastList:
         self._then: tuple[str, int, int] | None = None
         """The session as it was when it was taken in."""
 
-    def keep(self, given: Sequence[Anything], ours: int) -> None:
+    def keep(self, given: ListDigest, ours: int) -> None:
         """Know the list that was just taken in, so many messages of it of compact's own making."""
-        self._messages, self._digest, self._then = len(given), _digest(given), self._now()
-        self.ours = ours
+        self._messages, self.ours = len(given.messages), ours
+        self._digest, self._then = given.of_first(self._messages), self._now()
 
-    def known(self, given: Sequence[Anything]) -> int:
+    def known(self, given: ListDigest) -> int:
         """How many messages of a list, from the first on, are the whole list before it; 0 where
         they are not, or where the session is another one by now.
         """
         known = self._messages
-        if not self._digest or self._then != self._now() or known > len(given):
+        if not self._digest or self._then != self._now() or known > len(given.messages):
             return 0
-        return known if _digest(given[:known]) == self._digest else 0
+        return known if given.of_first(known) == self._digest else 0
 
     def _now(self) -> tuple[str, int, int]:
         state = self._state
@@ -61,7 +82,7 @@ class LastList:
 
 
 def understood(
-    state: SessionState, view: View, last: LastList, given: Sequence[Anything]
+    state: SessionState, view: View, last: LastList, given: ListDigest
 ) -> tuple[list[Given], Recognized]:
     """The list, checked, and what of it is known and new.
 
@@ -69,10 +90,10 @@ def understood(
         InvalidMessage: as `syncing.checked` and `recognized`.
     """
     if known := last.known(given):
-        rest = syncing.checked(given, known)
+        rest = syncing.checked(given.messages, known)
         if not any(_may_be_ours(state, message) for message in rest[known:]):
             return rest, Recognized(len(state.history), rest[known:], last.ours)
-    whole = syncing.checked(given)
+    whole = syncing.checked(given.messages)
     return whole, recognized(state, view, whole)
 
 
@@ -80,14 +101,3 @@ def _may_be_ours(state: SessionState, message: Given) -> bool:
     """Whether it says what compact may have said, or stands where it may."""
     role = message.role if isinstance(message, Message) else message.get("role")
     return role in SYSTEM_ROLES or is_note(message) or bool(state.own.kind_of(text_of(message)))
-
-
-def _digest(messages: Sequence[Anything | Mapping[str, Any]]) -> bytes:
-    """Of messages as they are written; empty where they are more than JSON."""
-    digest = blake2b(digest_size=SIZE)
-    try:
-        for message in messages:
-            digest.update(orjson.dumps(message, option=PLAIN))
-    except TypeError:
-        return b""
-    return digest.digest()

@@ -306,17 +306,12 @@ class SessionState:
                 self.gives_tools = given
                 self.revision += 1
 
-    def give(
-        self,
-        system: str | Sequence[Mapping[str, Any]] | None,
-        tools: Sequence[Mapping[str, Any]] | None,
-    ) -> None:
+    def give(self, given: RequestExtras) -> None:
         """Send these beside the messages from now on.
 
         Raises:
             InvalidArgument: one of the tools is not a tool schema.
         """
-        given = RequestExtras.of(system, tools)
         with self.lock:
             if self.prompting.give(self.counter, given):
                 self.revision += 1

@@ -90,7 +90,7 @@ def _branch_off(state: SessionState, view: View, found: Recognized) -> None:
     def there() -> Destination:
         same = _same_branch(state, parent, links, known)
         if same is not None:
-            return Destination(same.id, same.messages, _in_force(state, view.size, same.id))
+            return Destination(same.id, same.messages, in_force(state, view.size, same.id))
         return time_travel.forked(view, parent, known)
 
     view.go("restore", there)
@@ -131,7 +131,7 @@ def _same_branch(
     return max(same, key=lambda branch: branch.messages, default=None)
 
 
-def _in_force(state: SessionState, window: int, branch_id: str) -> Projection | None:
+def in_force(state: SessionState, window: int, branch_id: str) -> Projection | None:
     """What was in force for a window on a branch."""
     rows = state.store.moves(state.id, window, most=NEWEST_MOVES)
     names = (move.projection_id for move in rows if move.branch_id == branch_id)

@@ -30,10 +30,6 @@ class Finding(NamedTuple):
     facts: Mapping[str, Any] = {}
 
 
-_OF_EXTRA = re.compile(r"extra == [\"']([\w-]+)")
-"""How a requirement names the extra that it belongs to."""
-
-
 def installed() -> Iterator[Finding]:
     """Python, compact, the packages they need, and those that may be added."""
     own = _version("compactctl")
@@ -44,8 +40,8 @@ def installed() -> Iterator[Finding]:
         name = re.split(r"[^\w-]", each)[0]
         if found := _version(name):
             yield Finding(name, "ok", found)
-        elif extra := _OF_EXTRA.search(each):
-            yield Finding(name, "note", f"not installed: {wiring.how_to_install(extra[1])}")
+        elif extra := each.partition("extra == ")[2].strip("\"')"):
+            yield Finding(name, "note", f"not installed: {wiring.how_to_install(extra)}")
         elif ";" not in each:
             yield Finding(name, "broken", f"missing: pip install {name}")
     engine = wiring.store_engine()

@@ -12,7 +12,7 @@ from compact.errors import InvalidMessage, Superseded
 from compact.managers import syncing
 from compact.managers.goal_tracking import track
 from compact.managers.intake import taken_in
-from compact.managers.last_list import understood
+from compact.managers.last_list import ListDigest, understood
 from compact.managers.methods.looking import Looking
 from compact.managers.off_loop import off_loop
 from compact.managers.recognition import Recognized
@@ -105,8 +105,8 @@ class Adding(Looking):
     def _synced(self, messages: Sequence[Given]) -> tuple[Recognized, Place]:
         """`sync`, and where the list has its end: the branch, and its length then."""
         session = self._session
-        listed = messages_given(messages)
-        session.read(listed[session.last_list.known(listed) :])
+        listed = ListDigest(messages_given(messages))
+        session.read(listed.messages[session.last_list.known(listed) :])
         state, last = session.state, session.last_list
         for _ in range(MOST_TRIES):
             with state.lock, suppress(Superseded):
