@@ -3,14 +3,15 @@
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
-from compact import CompactConfig, CompactManager, ContextManager, SQLiteManager, forks
+from compact import CompactConfig, CompactManager, ContextManager, Message, SQLiteManager, forks
 from compact.errors import StoreFailed, Superseded
+from compact.storage.archives.files import FileStorage
 from compact.storage.inmemory import InMemoryStore
 from tests.managers.test_compaction import talk
 from tests.storage.test_sqlite_processes import forking, in_a_fork
@@ -69,29 +70,38 @@ def test_a_child_uses_the_session_that_threads_of_its_parent_use(
     kept.close()
 
 
-@pytest.mark.slow
-def test_a_child_uses_the_manager_that_threads_of_its_parent_use(tmp_path: Path) -> None:
-    """What the parent has yet to archive stays the parent's."""
-    config = CompactConfig(max_context_tokens=4_096, archive=str(tmp_path / "archive"))
-    manager = CompactManager(config, store=tmp_path / "chat.db")
-    stops = iter(range(2, 10_000))
+class Waiting(FileStorage):
+    """An archive that waits until it is opened."""
 
-    def talk_on() -> None:
-        manager.preflight("parent", talk(0, next(stops)))
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.opens = threading.Event()
+
+    def save_transcript(self, session_id: str, messages: Sequence[Message]) -> str:
+        self.opens.wait(60)
+        return super().save_transcript(session_id, messages)
+
+
+def test_what_the_parent_has_yet_to_archive_stays_with_the_parent(tmp_path: Path) -> None:
+    archive = Waiting(tmp_path)
+    config = CompactConfig(max_context_tokens=4_096)
+    manager = CompactManager(config, store=InMemoryStore(), archive=archive)
+    manager.preflight("s", talk(0, 60))
+
+    def kept() -> int:
+        return len(list(tmp_path.glob("s/transcript-*")))
 
     def work() -> None:
         signal.alarm(90)
-        assert manager.preflight("child", talk(0, 60))[-1] == talk(59, 60)[-1]
-        manager.session("child").close()
+        archive.opens.set()
+        manager.manual_compact("s", talk(0, 70))
+        manager.close()
+        assert kept() == 1
 
-    with busy(talk_on, lambda: manager.session("another")):
-        codes = [in_a_fork(work) for _ in range(4)]
-    assert codes == [0] * 4
-    parent = manager.session("parent").compressions
+    assert in_a_fork(work) == 0
+    archive.opens.set()
     manager.close()
-    kept = [path.name for path in tmp_path.glob("archive/parent/transcript-*")]
-    assert len(kept) == parent
-    assert len(list(tmp_path.glob("archive/child/transcript-*"))) >= 1
+    assert kept() == 2
 
 
 def test_what_a_thread_held_for_too_long_is_refused_in_the_child(
