@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import secrets
 import stat
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 from compact.apps.cli.errors import Stop
+from compact.files import write_whole
 
 DATABASE = b"SQLite format 3\0"
 """How every store begins."""
@@ -67,7 +67,7 @@ def write(name: str | None, text: str) -> int | None:
         path = Path(os.path.realpath(name))
         mode = path.stat().st_mode if path.exists() else None
         if mode is None or stat.S_ISREG(mode):
-            _replace(path, data, mode)
+            write_whole(path, data, mode=0o666)
         elif stat.S_ISDIR(mode):
             raise Stop(f"{name}: a directory; give the name of a file")
         else:
@@ -100,34 +100,6 @@ def beginning_of(name: str, size: int) -> bytes:
             with open(name, "rb") as stream:
                 return stream.read(size)
     return b""
-
-
-def _replace(path: Path, data: bytes, mode: int | None) -> None:
-    """Write beside the path and rename: at no moment is the file half written."""
-    beside = path.with_name(f".compact-{secrets.token_hex(6)}.tmp")
-    try:
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        if mode is not None:
-            beside.chmod(stat.S_IMODE(mode))
-        beside.replace(path)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
-    _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the new name last through a power cut, where the system can."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 @contextlib.contextmanager

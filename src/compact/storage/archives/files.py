@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
@@ -15,6 +14,7 @@ from urllib.parse import quote
 from compact.core.events import Event
 from compact.core.messages import Message
 from compact.errors import StoreFailed
+from compact.files import write_whole
 from compact.storage.archives import contents
 
 DEFAULT_FOLDER = ".compact/archive"
@@ -49,7 +49,8 @@ class FileStorage:
             for number in count(last + 1):
                 path = folder / contents.transcript_name(number)
                 with suppress(FileExistsError):  # another process has taken the number
-                    return _written(path, data, replaces=False)
+                    write_whole(path, data, replaces=False)
+                    return str(path)
         raise AssertionError("numbers never end")
 
     def save_summary(self, session_id: str, step: int, summary: str) -> str:
@@ -60,8 +61,9 @@ class FileStorage:
             StoreFailed: it could not be kept.
         """
         with self._folder_of(session_id) as folder:
-            data = contents.summary(session_id, step, summary)
-            return _written(folder / contents.summary_name(step), data, replaces=True)
+            path = folder / contents.summary_name(step)
+            write_whole(path, contents.summary(session_id, step, summary))
+            return str(path)
 
     def save_event(self, session_id: str, event: Event) -> str:
         """Keep one event, as the next line of the session's events; the path.
@@ -100,25 +102,3 @@ def folder_name(session_id: str) -> str:
     digest = blake2b(session_id.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
     shown = quote(session_id[:LONGEST_NAME], safe="", errors="replace").replace("%", "_")
     return f"{shown[:LONGEST_NAME].replace('.', '_')}-{digest}"
-
-
-def _written(path: Path, data: bytes, *, replaces: bool) -> str:
-    """Write beside the path, and give it its name when it is whole and on the disk.
-
-    Raises:
-        FileExistsError: there is such a file, which is not to be replaced.
-    """
-    beside = path.with_name(f".{secrets.token_hex(8)}.tmp")
-    try:
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        if replaces:
-            beside.replace(path)
-        else:
-            os.link(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
-    return str(path)

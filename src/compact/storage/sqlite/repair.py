@@ -23,6 +23,7 @@ import apsw
 
 from compact.core import clock_and_ids
 from compact.errors import StoreDamaged, StoreFailed
+from compact.files import sync_folder
 from compact.storage.sqlite import checking, migrations, recovery, search
 from compact.storage.sqlite.changes import take_over_notes
 from compact.storage.sqlite.failures import said
@@ -183,11 +184,7 @@ def _exchange(file: Path, new: Path) -> Path:
     for ending in ("-wal", "-shm"):
         Path(f"{file}{ending}").unlink(missing_ok=True)
     os.replace(new, file)
-    if hasattr(os, "O_DIRECTORY"):
-        folder = os.open(file.parent, os.O_DIRECTORY)
-        with suppress(OSError):
-            os.fsync(folder)
-        os.close(folder)
+    sync_folder(file.parent)
     return kept
 
 
