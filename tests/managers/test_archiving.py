@@ -49,9 +49,11 @@ def test_each_compression_leaves_a_transcript_and_a_summary(tmp_path: Path) -> N
     said = json.loads(found[f"summary-{times:03}.json"])
     assert said["step"] == times
     for message in shown:
-        assert message["content"].partition("\n")[2].strip() in said["summary"]
-    kinds = {json.loads(line)["name"] for line in found["events.jsonl"].splitlines()}
-    assert {"compact.summary_created", "compact.committed"} <= kinds
+        assert message["content"].split("\n", 2)[2].strip() in said["summary"]
+    assert "For reference only" not in said["summary"]
+    events = [json.loads(line) for line in found["events.jsonl"].splitlines()]
+    assert {"compact.summary_created", "compact.committed"} <= {event["name"] for event in events}
+    assert {event["session_id"] for event in events} == {"s"}
     places = [event.place for event in seen if isinstance(event, Archival)]
     assert len(places) == 2 * times
 

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from threading import Lock, Thread
 
+from compact.core.checkpoints import REFERENCE_LINE
 from compact.core.event_privacy import redacted
 from compact.core.events import (
     Archival,
@@ -124,7 +125,8 @@ class Archive:
                 yield entry.message
 
     def _event(self, event: Event) -> str:
-        return self._adapter.save_event(self._session_id, redacted(event))
+        told = event.model_copy(update={"session_id": self._session_id})
+        return self._adapter.save_event(self._session_id, redacted(told))
 
     def _save(self, what: str, save: Callable[[], str]) -> None:
         try:
@@ -153,4 +155,4 @@ def said_by(projection: Projection) -> str:
                 words.append(texts[checkpoint_id])
             case Shown(message, None) if message.metadata.source == SOURCE:
                 words.append(below(message.text))
-    return "\n\n".join(words)
+    return "\n\n".join(each.replace(REFERENCE_LINE, "").strip() for each in words)
