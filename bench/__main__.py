@@ -22,6 +22,7 @@ MEASUREMENTS = {
     "cold-plan": "bench.cold_plan",
     "session": "bench.session",
     "turns": "bench.turns",
+    "resent": "bench.resent",
     "whole": "bench.whole",
     "startup": "bench.startup",
     "summarizer": "bench.summarizer",

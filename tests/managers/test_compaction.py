@@ -139,6 +139,32 @@ def test_the_messages_come_back_as_they_were_given() -> None:
             manager.preflight("wrong", [*talk(0, 1)[:1], {"role": "nobody", "content": 1}])
 
 
+def test_a_list_with_nothing_new_is_neither_counted_nor_stored_again() -> None:
+    """The same list again costs a digest of it, before and after a compression."""
+    store, counted = InMemoryStore(), 0
+
+    class Counting:
+        name, exact = "counting", False
+
+        def count(self, text: str) -> int:
+            nonlocal counted
+            counted += 1
+            return len(text.split())
+
+    def stored() -> tuple[Any, ...]:
+        return store.branches("s"), store.notes("s"), list(store.moves("s", most=99))
+
+    with CompactManager(CONFIG, store=store, tokenizer=Counting()) as manager:
+        for stop in (10, 60):
+            messages = talk(0, stop)
+            sent = manager.preflight("s", messages)
+            before, kept = counted, stored()
+            for _ in range(5):
+                assert manager.preflight("s", messages) == sent
+            assert (counted, stored()) == (before, kept)
+        assert manager.session("s").compressions == 1
+
+
 def test_an_edited_past_is_a_branch() -> None:
     seen: list[Event] = []
     with CompactManager(CONFIG, on_event=seen.append) as manager:
