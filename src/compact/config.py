@@ -175,7 +175,7 @@ class CompactConfig(CompactPolicy):
 
     @classmethod
     def names(cls) -> tuple[str, ...]:
-        """The settings there are, in the order of the example file."""
+        """The settings there are, in the order of `examples/compact.yaml`."""
         policy = tuple(CompactPolicy.model_fields)
         return tuple(n for n in cls.model_fields if n not in policy) + policy
 

@@ -54,7 +54,7 @@ class Proposal:
     replaced: int = 0
     """Summaries that the extractive one stands in for: none came, or the gate refused it."""
     failed: int = 0
-    """Those among them that were not just too long."""
+    """Those among them that were not just too long: they count as failures of the summarizer."""
     news: tuple[Event, ...] = ()
     """What whoever puts it in force tells then."""
 

@@ -3,7 +3,8 @@ id.
 
 `masked` replaces tool output by a stub; `clipped` keeps head and tail of the longest text; `closed`
 answers calls that nobody answered and gives results without a call a voice, so that no provider
-refuses the prompt. Which message is shortened, and how far, is decided in `compression.ladder`.
+refuses the prompt. Which message is shortened, and how far, is decided by who asks:
+`compression.ladder` for what is in view, `compression.aside`, `managers.recall`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The policy: one value that says what is kept and how hard to compress.
 
-It computes nothing; `core.partition` and `compression.ladder` read it.
+It computes nothing: whoever decides something reads it there.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 copy without secrets: the history as it was before, what the compression said, and the events.
 
 A thread writes it, so that no call of a model waits for a disk or a server. Where that fails, the
-event `compact.error` says so, and the session goes on: it has everything in its own store.
+event `compact.error` says so, it is not tried again, and the session goes on: it has everything in
+its own store.
 """
 
 from __future__ import annotations

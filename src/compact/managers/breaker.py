@@ -1,4 +1,5 @@
-"""The circuit breaker: a summarizer that fails again and again is left alone for a while.
+"""The circuit breaker: a summarizer that fails again and again (`Proposal.failed`) is left alone
+for a while.
 
 Meanwhile the extractive one writes, so that every turn is served. What it knows is kept with the
 session under the summarizer's name, so that a restart does not begin the storm again, and another

@@ -1,4 +1,6 @@
-"""One compression of a view at a time."""
+"""One compression of a view at a time among the threads of a process. Between processes the store
+decides: a commit that builds on an old move is `Superseded`.
+"""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Models: tokenizers now; chat models and embedders follow with the models issue."""
+"""Models: tokenizers, and an adapter for each provider's client."""

@@ -15,7 +15,7 @@ from compact.compression.fencing import is_fence_line
 from compact.compression.gate.summary_source import CJK, RuleResult, SummarySource, sentences
 from compact.core.languages import ADDRESSES, language_of
 
-MOST_COPIED, LEAST_LETTERS = 0.5, 16
+MOST_COPIED, LEAST_COPIED = 0.5, 16
 """Share of a story's letters in sentences that stand in its source as they are, and letters of a
 sentence from which that tells something. Real summaries, which quote what was asked and code, have
 .21 at most; every third line of a conversation has 1."""
@@ -78,7 +78,7 @@ def told(source: SummarySource) -> RuleResult:
 def copied(text: str, source: Iterable[str]) -> float:
     """Share of a text's letters, 0 to 1, in sentences that stand in the source word for word."""
     said = "\n".join(map(_letters, source))
-    told = [bare for each in sentences(text) if len(bare := _letters(each)) >= LEAST_LETTERS]
+    told = [bare for each in sentences(text) if len(bare := _letters(each)) >= LEAST_COPIED]
     return sum(len(each) for each in told if each in said) / (sum(map(len, told)) or 1)
 
 

@@ -26,7 +26,7 @@ CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 """Letters that stand for words of their own."""
 STEM = 5
 """Letters by which two forms of a word are the same."""
-LEAST_LETTERS = 3
+SHORTEST_WORD = 3
 """Letters of a word that tells something."""
 SAMPLE, SAMPLE_CHARS = 60, 400
 """Of so many messages of a speaker, evenly chosen, so many characters are its sample."""
@@ -54,7 +54,7 @@ class RuleResult(NamedTuple):
 def stems(text: str) -> Iterator[str]:
     """The beginnings of a text's telling words, in lower case and in its order."""
     for word in _WORD.findall(text.lower()):
-        is_short = len(word) < LEAST_LETTERS and word.isascii() and not word.isdigit()
+        is_short = len(word) < SHORTEST_WORD and word.isascii() and not word.isdigit()
         if word not in _FUNCTION_WORDS and not is_short:
             yield word[:STEM]
 

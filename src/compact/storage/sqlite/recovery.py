@@ -1,5 +1,5 @@
-"""What was read of a damaged file becomes sessions again: what lost its owner gets one, what is
-missing is marked, and hashes and sums are made anew.
+"""The second step of `repair`: what was read of a damaged file becomes sessions again. What lost
+its owner gets one, what is missing is marked, and hashes and sums are made anew.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What can still be read of a damaged file, table by table, into a new one; SQLite reads it all.
+"""The first step of `repair`: what can still be read of a damaged file, table by table, into a new
+one; SQLite reads it all.
 
 SQL reads a table from both ends, up to where a page stops it. Of a table that it did not read to
 the end, the rows are then looked for on every page of the file: SQLite is told that the table
