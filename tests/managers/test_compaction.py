@@ -123,6 +123,17 @@ def test_another_model_gets_a_prompt_for_its_own_window() -> None:
         assert manager.preflight("s", messages) == messages
 
 
+def test_a_session_that_was_opened_without_a_model_is_for_the_first_that_it_is_used_with() -> None:
+    """C-9: compressing by hand is for that model's window too."""
+    with CompactManager() as manager:
+        assert manager.session("s").window.size == 8_192
+        messages = talk(0, 120)
+        assert manager.preflight("s", messages, model="gpt-4o") == messages
+        assert manager.session("s").window.size == 128_000
+        assert len(manager.manual_compact("s", messages)) < len(messages)
+        assert len(manager.preflight("s", messages, model="gpt-4o")) < len(messages)
+
+
 def test_the_messages_come_back_as_they_were_given() -> None:
     """Dictionaries in their own format, values as values; nothing as nothing."""
     with CompactManager(CONFIG) as manager:

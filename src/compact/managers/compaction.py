@@ -189,6 +189,8 @@ class CompactManager:
             found = self._open[session_id]
         if left is not None:
             left.close()
+        if model and found._session.models.own is None and not self.config.max_context_tokens:
+            found.set_model(model)  # the first that it is used with
         return found
 
     def subscribe(self, listener: Callable[[Event], None]) -> Callable[[], None]:
