@@ -71,8 +71,8 @@ Ariadne and OpenTelemetry get the same spans. A session is a trace. A compressio
 on) and its events are below it. Every other event is a span without duration. Each span is sent
 once, when it has ended. Calls without a session share one trace, `calls`.
 
-The outcome of a compression is `committed`, `drafted` (in the background; another one puts it in
-force), `returned` (of `compress`), `failed`, or `left` (nothing was put in force).
+The outcome of a compression is `committed`, `drafted` (in the background; it comes into
+force at the trigger), `returned` (of `compress`), `failed`, or `left` (nothing was put in force).
 
 ## Ariadne
 

@@ -1,4 +1,7 @@
-"""An agent of the OpenAI Agents SDK whose runs never overflow."""
+"""An agent of the OpenAI Agents SDK whose runs never overflow.
+
+In the clone: `pip install '.[agents]'`. It needs `OPENAI_API_KEY`.
+"""
 
 from agents import Agent, Runner
 

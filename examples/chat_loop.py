@@ -1,4 +1,7 @@
-"""A chat in a terminal. The lines that end in `# +` are all that compact adds."""
+"""A chat in a terminal. The lines that end in `# +` are all that compact adds.
+
+In the clone: `pip install '.[openai]'`. It needs `OPENAI_API_KEY`. Ctrl-D ends it.
+"""
 
 import os
 
@@ -15,6 +18,8 @@ while True:
         text = input("> ").strip()
     except EOFError:
         break
+    if not text:
+        continue
     messages.append({"role": "user", "content": text})
     sent = manager.preflight("chat", messages)  # +
     reply = client.chat.completions.create(model=model, messages=sent)  # was: messages=messages

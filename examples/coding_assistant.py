@@ -3,6 +3,7 @@
 It shows the integration in full: the session in our store, calls that fit, words that stay, an
 agent that hands over to another one, spans of the trace, and compressing by hand.
 
+    pip install '.[agents]'    # in the clone; it needs OPENAI_API_KEY
     python examples/coding_assistant.py [FOLDER]
 
 Say `/protect TEXT` for what must never be left out, `/compact` to make room now, `/quit` to end.

@@ -1,5 +1,6 @@
 """A coding session with `CompactManager` and the openai client: a tool, events, words that stay.
 
+    pip install '.[openai]'    # in the clone; it needs OPENAI_API_KEY
     python examples/coding_session.py
 
 Say `/protect TEXT` for what must never be left out, `/compact NOTE` to make room now and say what

@@ -1,4 +1,7 @@
-"""A chat with a local model that never overflows, and goes on where it ended last time."""
+"""A chat with a local model that never overflows, and goes on where it ended last time.
+
+In the clone: `pip install '.[ollama]'`; `ollama serve` runs, with the model. Ctrl-D ends it.
+"""
 
 import os
 
@@ -12,6 +15,8 @@ with ContextManager(model, store="ollama_chat.db", session_id="chat") as ctx:
             text = input("> ").strip()
         except EOFError:
             break
+        if not text:
+            continue
         ctx.add_message(role="user", content=text)
         for piece in ctx.stream():
             print(piece.text, end="", flush=True)

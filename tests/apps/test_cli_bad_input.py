@@ -221,7 +221,7 @@ def test_what_cannot_fit_ends_with_1_and_the_breakdown(run, sample, command):
         "cannot fit 300 tokens",
         "system prompt ",
         "pins ",
-        "Raise the limit: --max-tokens",
+        "Raise the limit (--max-tokens",
     ):
         assert words in line
 

@@ -128,7 +128,7 @@ def _reasons(selection: Selection) -> dict[int, tuple[Reason, int]]:
 
 
 def _rungs(selection: Selection, context: ActiveContext) -> Iterator[Rung]:
-    why = "tool output that is not among the newest became stubs"
+    why = "older tool output was replaced by short notes"
     yield from _shortened(selection, "masked", "mask", why)
     live = selection.standing.live
     yield from _aged(context, live)
@@ -141,7 +141,7 @@ def _rungs(selection: Selection, context: ActiveContext) -> Iterator[Rung]:
     yield from _recorded(selection, context)
     for why, messages in (*_not_held(selection), *_fewer(selection)):
         yield Rung(name="lower keep counts", why=why, messages=messages, freed=None)
-    why = "an oversized group kept of its head and tail what there was room for"
+    why = "a message that was too long was cut in its middle"
     yield from _shortened(selection, "clipped", "clip", why)
 
 
@@ -223,7 +223,7 @@ def _fewer(selection: Selection) -> Iterator[tuple[str, int]]:
     whole = sum(1 for turn in newest if turn.start >= layout.cut)
     if layout.recent < layout.cut and whole < wanted:
         why = f"recent turns in view as a whole: {whole} instead of {wanted}; "
-        why += "the turn before is cut between its groups"
+        why += "of the turn before, only the end is shown"
         yield why, layout.cut - layout.recent
     if layout.users_kept < layout.users_wanted:
         why = f"messages of a person kept word for word: {layout.users_kept} instead of "

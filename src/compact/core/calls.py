@@ -81,7 +81,7 @@ class _Parameters:
             elif name not in names and not self._takes_any:
                 close = difflib.get_close_matches(name, hints, n=1)
                 hint = f"; did you mean {close[0]!r}?" if close else ""
-                called = self._function.__qualname__.removesuffix(".__init__")
+                called = _name_of(self._function)
                 reason = f"{called}() got an unexpected keyword argument {name!r}{hint}"
                 raise InvalidArgument(name, reason)
         is_twice = given and not given.keys().isdisjoint(names[:placed])
@@ -146,8 +146,13 @@ def _bind(function: Callable[..., Any], args: tuple[Any, ...], given: Mapping[st
         inspect.signature(function).bind(*args, **given)
     except TypeError as error:
         _, _, name = str(error).partition("'")
-        called = function.__qualname__.removesuffix(".__init__")
+        called = _name_of(function)
         raise InvalidArgument(name.strip("'"), f"{called}(): {error}") from None
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    """What a caller calls it: a class, or a function without the class it is defined in."""
+    return function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
 
 
 def _are_messages(hint: Any) -> bool:  # noqa: ANN401 - any annotation

@@ -164,8 +164,8 @@ class PrunedMessages(Event):
 
 
 class ErrorRaised(Event):
-    """A compression failed, the summarizer that was to write for it, or the note of what a model
-    said of the goals; the history, and what is in force, stay as they were.
+    """Something failed: a compression, its summarizer, an archive, or a note of the goals. The
+    history, and what is in force, stay as they were.
     """
 
     name: ClassVar[str] = "compact.error"
@@ -251,7 +251,7 @@ class RatioLearned(Event):
 
 
 class BranchTaken(Event):
-    """A list that was sent whole left the history before its end; it goes on as a branch."""
+    """A list that was sent whole differs from the history; it goes on as a branch."""
 
     branch_id: str
     """The new branch's id."""
@@ -262,8 +262,8 @@ class BranchTaken(Event):
     new: int
     """Messages that it adds."""
     reason: str
-    """`edited`; or `unknown`, where nothing but a system prompt was known of it, or a checkpoint in
-    it has no place in this history and is kept as what it says."""
+    """`edited`; or `unknown`: nothing but its system prompt was known, or it holds a checkpoint of
+    another history, which is kept as what it says."""
 
 
 class ModelAskedAgain(Event):

@@ -39,7 +39,7 @@ class Stop(CompactError):
 
 WAYS_HERE = {
     **WAYS,
-    "limit": "Raise the limit: --max-tokens N, or --window N for a session",
+    "limit": "Raise the limit (--max-tokens N; of a session, --window N)",
     "newest user message": "shorten the newest user message (in a session, `sessions put-aside "
     "SESSION` shows its head and tail and keeps the whole for recall)",
     "pins": "pin fewer messages (in a session, `sessions put-aside SESSION MESSAGE` shows the head "

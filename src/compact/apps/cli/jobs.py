@@ -165,7 +165,10 @@ def _limit_of(settings: CompactConfig, asked: int | None) -> int:
         return asked
     window = settings.window()
     if window is None:
-        raise Stop("no limit: give --max-tokens N, or set max_context_tokens")
+        raise Stop(
+            "no limit: give --max-tokens N, or --model MODEL for its window, or set "
+            "max_context_tokens in a settings file"
+        )
     return window.usable
 
 

@@ -295,13 +295,20 @@ def plan_json(plan: Plan, job: Job) -> dict[str, Any]:
     }
 
 
+LEGEND = (
+    "kept, pinned: word for word. masked: a note in place of tool output. clipped: head and tail. "
+    "covered: in a checkpoint."
+)
+"""What becomes of messages, in words."""
+
+
 def plan_parts(plan: Plan, job: Job, *, details: bool = False) -> Iterator[Shown]:
     """What goes in and what comes out, what is done and why, and the new window; with details also
     what may not be shortened and what becomes of the messages.
     """
     yield from size_parts(plan, job)
     yield from rung_parts(plan)
-    if details:
+    if details and not plan.unchanged:
         rows: list[Sequence[Cell]] = list(plan.floor.items())
         total = f"{sum(plan.floor.values()):,}"
         rows.append((Styled("together", "bold"), Styled(total, "bold")))
@@ -345,4 +352,5 @@ def fate_parts(plan: Plan, job: Job) -> Iterator[Shown]:
     fates = fates_by_speaker(changes_of(plan, job))
     rows = [(speaker, *map(row.get, FATES)) for speaker, row in fates.items()]
     yield Table(("messages of", *FATES), rows, right=FATES)
+    yield LEGEND
     yield ""
