@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from compact import ContextManager
+from compact import CompactManager, ContextManager
 from compact.errors import InvalidConfig, InvalidMessage
 
 HELLO = {"role": "user", "content": "What stands in the file?"}
@@ -22,24 +22,39 @@ CALL = {"id": "c1", "type": "function", "function": {"name": "read", "arguments"
 CHAT = {"role": "assistant", "content": None, "tool_calls": [CALL]}
 
 
-@pytest.mark.parametrize("name", REPLIES)
+IN_PARTS = {"role": "user", "content": [{"type": "text", "text": "What stands in the file?"}]}
+
+
+@pytest.mark.parametrize(
+    ("name", "first"), [*((name, HELLO) for name in REPLIES), ("anthropic", IN_PARTS)]
+)
 @pytest.mark.parametrize("synced", [False, True])
 def test_it_takes_on_the_format_of_the_first_that_can_only_be_in_one(
-    name: str, synced: bool, tmp_path: Path
+    name: str, first: dict[str, Any], synced: bool, tmp_path: Path
 ) -> None:
     reply = REPLIES[name]
     with ContextManager(window=8_192, store=tmp_path / "a.db", session_id="a") as ctx:
-        ctx.add_message(HELLO)
+        ctx.add_message(first)
         ctx.get_context_for_model()
         if synced:
-            assert ctx.sync([HELLO, reply]).known == 1
+            assert ctx.sync([first, reply]).known == 1
         else:
             ctx.add_message(reply)
-        assert ctx.get_context_for_model()[:2] == [HELLO, reply]
+        assert ctx.get_context_for_model()[:2] == [first, reply]
     with ContextManager(window=8_192, store=tmp_path / "a.db", session_id="a") as ctx:
-        assert ctx.get_context_for_model()[:2] == [HELLO, reply]
+        assert ctx.get_context_for_model()[:2] == [first, reply]
         with pytest.raises(InvalidMessage, match=f"the session is in {name}"):
             ctx.add_message(CHAT)
+
+
+def test_what_was_sent_stays_as_it_was() -> None:
+    """C-9: the prefix of the next prompt is the one that a provider has cached."""
+    given: list[dict[str, Any]] = [HELLO, IN_PARTS]
+    result = {"type": "tool_result", "tool_use_id": "t1", "content": "Nothing."}
+    with CompactManager() as manager:
+        assert manager.preflight("s", given) == given
+        given += [REPLIES["anthropic"], {"role": "user", "content": [result]}]
+        assert manager.preflight("s", given) == given
 
 
 def test_it_may_be_opened_in_another_format_while_it_has_texts_alone(tmp_path: Path) -> None:

@@ -91,16 +91,23 @@ class SessionHistory(History):
         start = position - position % PAGE
         entries = self._store.read(self.branch_id, start, start + PAGE)
         self._keep(start, entries)
-        return self._messages.get(position) or _as_marked(entries[position - start])
+        return self._messages.get(position) or self._as_said(entries[position - start])
 
     def _keep(self, start: int, entries: Sequence[Entry]) -> None:
         for position, entry in enumerate(entries, start):
             if position in self._instead:
                 self._messages[position], _ = self._instead[position]
                 continue
-            self._messages.setdefault(position, _as_marked(entry))
+            self._messages.setdefault(position, self._as_said(entry))
             if entry.tokens is not None and self._counts:
                 self._tokens.setdefault(position, entry.tokens)
+
+    def _as_said(self, entry: Entry) -> Message:
+        """The stored message, as one of this session's format where it says the same in it."""
+        message = _as_marked(entry)
+        if message.wire_format in (self.wire.name, None) or not self.wire.reads_the_same(message):
+            return message
+        return message.model_copy(update={"wire_format": self.wire.name})
 
     def append(
         self, make: Callable[[int], Sequence[Message]], *, expected: int | None = None

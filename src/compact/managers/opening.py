@@ -27,7 +27,7 @@ from compact.core.resolving import Setting
 from compact.core.sessions import DEFAULT_SCOPE, Branch, Session
 from compact.core.tiers import TierSettings
 from compact.core.tokens import TokenCounter
-from compact.errors import InvalidArgument, InvalidConfig, InvalidMessage, NotFound
+from compact.errors import InvalidArgument, InvalidConfig, NotFound
 from compact.managers.archiving import Archive
 from compact.managers.off_loop import delivered_on_loop
 from compact.managers.prompt_parts import checked_size, parts_beside
@@ -198,18 +198,12 @@ def _in_format(store: SessionStore, session: Session, asked: str | None) -> Sess
 
 
 def _reads_the_same(store: SessionStore, branch: Branch, wire: WireFormat) -> bool:
-    """Whether all that a branch says is texts that another format reads the same."""
-    for start in range(0, branch.messages, PAGE):
-        for message, *_ in store.read(branch.id, start, start + PAGE):
-            raw = message.wire or {"role": message.role, "content": message.content}
-            if not isinstance(message.content, str) or set(raw) != {"role", "content"}:
-                return False
-            try:
-                if wire.said(raw, "message") != (message.role, message.content):
-                    return False
-            except InvalidMessage:
-                return False
-    return True
+    """Whether another format reads all that a branch says the same: texts, and parts of text."""
+    return all(
+        wire.reads_the_same(message)
+        for start in range(0, branch.messages, PAGE)
+        for message, *_ in store.read(branch.id, start, start + PAGE)
+    )
 
 
 class OtherFormat(NamedTuple):

@@ -99,6 +99,15 @@ class WireFormat(ABC):
             InvalidMessage: naming the field that is wrong.
         """
 
+    def reads_the_same(self, message: Message) -> bool:
+        """Whether a message of another format says nothing but words, which this one has alike."""
+        raw = message.wire or {"role": message.role, "content": message.content}
+        try:
+            said = self.said(raw, "message")
+        except InvalidMessage:
+            return False
+        return set(raw) == {"role", "content"} and said == (message.role, message.content)
+
     def facts(self, raw: Raw, role: str, position: int, before: Before) -> dict[str, object]:
         """What a dictionary tells of a message beside role, content and metadata, by its field."""
         return {}
