@@ -11,13 +11,17 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 Dicts = Sequence[Mapping[str, Any]]
 
 PER_MESSAGE = 4
+KNOWN_TEXTS = 5_000
+"""Texts whose counts are remembered: a session's are counted again before each call."""
 PICTURES = ("image", "image_url")
+ANSWERED = ("tool_call_id", "tool_name", "name")
+"""Where a result says which call it answers: by its id, or by the function."""
 HEADING = re.compile(r"\[Checkpoint ck-[0-9a-f]{12} · [^\]\n]* · digest [0-9]{15}\]\n")
 SURROGATE = re.compile("[\ud800-\udfff]")
 NOTES = (
@@ -38,6 +42,7 @@ def vocabulary(name: str) -> Callable[[str], int]:
         return lambda text: len(other.encode_ordinary(text))
 
 
+@lru_cache(KNOWN_TEXTS)
 def tokens(text: str, vocabulary_name: str = "o200k") -> int:
     """Exact tokens of a text; a lone surrogate is sent as the replacement character."""
     return vocabulary(vocabulary_name)(SURROGATE.sub("\ufffd", text))
@@ -54,7 +59,8 @@ def visible(message: Mapping[str, Any]) -> list[str]:
         texts += [text for each in said for text in _visible_content(each)]
     for call in message.get("tool_calls") or ():
         body = call.get("function") or call.get("custom") or {}
-        texts += [body.get("name", ""), body.get("arguments", body.get("input", ""))]
+        given = body.get("arguments", body.get("input", ""))
+        texts += [body.get("name", ""), given if isinstance(given, str) else json.dumps(given)]
     if isinstance(message.get("function_call"), Mapping):
         texts += [message["function_call"]["name"], message["function_call"]["arguments"]]
     return texts
@@ -140,12 +146,13 @@ def _broken_items(items: Dicts) -> list[str]:
 
 def _broken_chat(messages: Dicts) -> list[str]:
     """OpenAI API reference: tool messages answer all calls of the assistant message right before
-    them, once each."""
+    them, once each. Ollama's name the function where there is no id.
+    """
     found: list[str] = []
     due: Counter[str] = Counter()
     for i, message in enumerate(messages):
         if message["role"] in ("tool", "function", "tool_result"):
-            key = message.get("tool_call_id") or message.get("name", "")
+            key = next((message[name] for name in ANSWERED if message.get(name)), "")
             if due[key] < 1:
                 found.append(f"{i}: result {key!r} answers no call right before it")
             due[key] -= 1
@@ -153,7 +160,8 @@ def _broken_chat(messages: Dicts) -> list[str]:
         found += [
             f"{i}: call {key!r} was not answered before it" for key, n in due.items() if n > 0
         ]
-        due = Counter(call["id"] for call in message.get("tool_calls") or ())
+        calls = message.get("tool_calls") or ()
+        due = Counter(call.get("id") or call["function"]["name"] for call in calls)
         if isinstance(message.get("function_call"), Mapping):
             due[message["function_call"]["name"]] += 1
     return found + [f"the end: call {key!r} is not answered" for key, n in due.items() if n > 0]

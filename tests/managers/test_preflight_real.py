@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from compact import CannotFit, CompactConfig, CompactManager
-from compact.core.events import BranchTaken, Committed, Event
 from compact.core.formats.known import format_named
+from compact.core.speakers import speaker_of
 from compact.storage.transcripts.transcript import Transcript
 from tests import checker
 from tests.compression.test_real_sessions import FOLDERS, conversations, data, files, some
+from tests.managers.resending import Program
 from tests.sizes import NIGHT, size
 
 __all__ = ["data"]
@@ -21,6 +21,10 @@ pytestmark = [pytest.mark.data, pytest.mark.slow]
 WINDOWS = (32_000, 8_000, 4_000)
 CALLS = size(25, 100_000)
 """Calls of a model that are looked at in a session, spread over it."""
+PINS, LONGEST_PIN = 3, 100
+"""Messages of a person that are pinned in a session, and tokens of the longest."""
+ALSO = ("claude_code_sessions_2", "claude_code_others")
+"""Folders beside those of the other tests of real sessions."""
 Dict = dict[str, Any]
 
 
@@ -39,34 +43,33 @@ def is_item(message: Dict) -> bool:
 
 
 def played(transcript: Transcript, window: int, seen: Counter[str]) -> None:
-    wire = transcript.wire
-    whole = format_named(wire).render(transcript.messages)
-    events: list[Event] = []
-    config = CompactConfig(max_context_tokens=window, tokenizer="o200k")
-    sent: list[Dict] = []
-    with CompactManager(config, on_event=events.append) as manager:
+    """Resend a session before its calls, some of its messages pinned."""
+    wire = format_named(transcript.wire)
+    whole = wire.render(transcript.messages)
+    spoken = [speaker_of(wire.parse(message, i)) for i, message in enumerate(whole)]
+    system = [i for i, speaker in enumerate(spoken) if speaker == "system"]
+    persons = [i for i, speaker in enumerate(spoken) if speaker == "person"]
+    short = [i for i in persons if is_short(whole[i])]
+    pinned = short[:: max(1, len(short) // PINS)][:PINS]
+    for i in pinned:
+        whole[i] = {**whole[i], "metadata": {"pinned": True}}
+    with Program(transcript.wire, window, transcript.tools) as program:
         for stop in calls(whole):
-            count = len(events)
-            try:
-                prompt = manager.preflight("s", whole[:stop], tools=transcript.tools)
-            except CannotFit:
-                seen["cannot fit"] += 1
-                sent = []
-                continue
-            seen["prompts"] += 1
-            assert checker.prompt_tokens(prompt) <= window
-            assert not checker.broken_rules(prompt, wire)
-            new = events[count:]
-            if not any(isinstance(event, Committed) for event in new):
-                assert prompt[: len(sent)] == sent, "the prompt that was sent goes on"
-            sent = prompt
-        history = manager.session("s").history
-        stored = [m.text for m in history]
-        assert stored == [m.text for m in transcript.messages[: len(stored)]]
-    assert not any(isinstance(event, BranchTaken) for event in events)
+            newest = [i for i in persons if i < stop][-1:]
+            held = (i for i in {*system, *pinned, *newest} if i < stop)
+            program.resend(whole[:stop], held)
+        if program.count["calls"]:
+            program.end(whole[:stop])
+    seen += program.count
+    seen["sessions of 20 compactions and more"] += program.count["compactions"] >= 20
 
 
-@pytest.mark.parametrize("folder", FOLDERS)
+def is_short(message: Dict) -> bool:
+    """Whether a pin on the message leaves room for others."""
+    return checker.prompt_tokens([message]) < LONGEST_PIN
+
+
+@pytest.mark.parametrize("folder", [*FOLDERS, *ALSO])
 def test_every_call_of_a_real_session(folder: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Zero prompts over the limit, zero that a provider would refuse, bytes of what was sent stay
     but for a compaction, nothing is stored twice."""
@@ -74,6 +77,7 @@ def test_every_call_of_a_real_session(folder: str, capsys: pytest.CaptureFixture
     paths: list[Path] = some(files(folder))
     for number, path in enumerate(paths):
         for transcript in conversations(path, every=NIGHT is not None):
+            seen["sessions"] += 1
             for window in WINDOWS if NIGHT is not None else WINDOWS[number % 3 :: 3]:
                 try:
                     played(transcript, window, seen)
