@@ -17,6 +17,7 @@ from compact.core.messages import Message
 from compact.core.sessions import Branch, Entry, Session
 from compact.errors import NotFound
 from tests.pace import slowness
+from tests.telemetry.ariadne_server import AriadneServer
 
 unix = pytest.mark.skipif(os.name == "nt", reason="modes are Unix's")
 
@@ -499,3 +500,18 @@ def test_what_cannot_fit_names_a_number_that_fits_and_ways_that_are_there(run, t
         assert absent not in done.err
     needed = re.findall(r"needs ([\d,]+)", done.err)[0]
     assert run("compact", "c.json", "--max-tokens", needed, "-o", "o.json").code == 0
+
+
+def test_compressing_reports_to_the_exporters_and_the_archive(run, sample, tmp_path, monkeypatch):
+    """K-8, K-13: as a program's own session does."""
+    archive = tmp_path / "archive"
+    with contextlib.closing(AriadneServer()) as server:
+        monkeypatch.setenv("COMPACT_ARIADNE_URL", server.url)
+        monkeypatch.setenv("COMPACT_ARCHIVE", str(archive))
+        run("sessions", "import", sample)
+        done = run("sessions", "compress", "harbour", "--window", "32000", "--target-ratio", "0.2")
+        assert done.code == 0, done.err
+        spans = server.spans()
+    assert {span["trace_id"] for span in spans} == {"harbour"}
+    assert "compact.compression" in {span["name"] for span in spans}
+    assert any(path.is_file() for path in archive.rglob("*")), "what it left behind"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from compact.apps.cli.options import OpenOptions, StoreOptions
 from compact.apps.cli.settings import name_of_store, settings_of
 from compact.config import CompactConfig, did_you_mean
 from compact.core.events import Event
-from compact.core.protocols import SessionStore
+from compact.core.protocols import SessionStore, StorageAdapter
 from compact.core.resolving import DEFAULT_WINDOW
 from compact.core.sessions import DEFAULT_SCOPE, Branch, Session
 from compact.errors import InvalidConfig, NotFound, StoreFailed
@@ -187,13 +187,21 @@ def _make_folder(folder: Path) -> None:
 def entered(
     options: OpenOptions, *, on_event: Callable[[Event], None] | None = None, **own: object
 ) -> Iterator[ContextManager]:
-    """The session that the options mean, open while the block lasts.
+    """The session that the options mean, open while the block lasts. Its events go to the settings'
+    exporters too, and what a compression leaves behind to their archive.
 
     Raises:
         NotFound, StoreFailed: there is no such store or session.
+        InvalidConfig, ImportError: a package that an exporter or the archive needs is not there.
     """
     with opened(options, create=False, **own) as catalog:
-        yield context_of(catalog, catalog.find(options.session), on_event=on_event)
+        session, settings = catalog.find(options.session), catalog.settings
+        archive = wiring.storage_adapter(settings.archive, kms_key=settings.archive_kms_key)
+        with (
+            closing(wiring.event_bus(settings, listener=on_event)) as bus,
+            context_of(catalog, session, archive=archive, on_event=bus.emit) as ctx,
+        ):
+            yield ctx
 
 
 def context_of(
@@ -201,6 +209,7 @@ def context_of(
     session: Session,
     *,
     window: int | None = None,
+    archive: StorageAdapter | None = None,
     on_event: Callable[[Event], None] | None = None,
 ) -> ContextManager:
     """The session as it is used: with its own tokenizer and tool schemas, and the settings'
@@ -228,5 +237,6 @@ def context_of(
         summarizer=settings.summarizers(),
         models=settings.book(),
         tiers=settings.tiers,
+        archive=archive,
         on_event=on_event,
     )
