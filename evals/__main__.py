@@ -128,10 +128,10 @@ def _lived(folder: Path | None, options: argparse.Namespace) -> tuple[str, Any]:
     return found
 
 
-def _passed(folder: Path, _: argparse.Namespace) -> tuple[str, Any]:
+def _passed(folder: Path, options: argparse.Namespace) -> tuple[str, Any]:
     passed = _module("arguments")
-    rows = passed.run(folder)
-    return passed.report(rows), passed.as_json(rows)
+    rows, about = passed.run(folder, options.every)
+    return passed.report(rows, about), passed.as_json(rows)
 
 
 def _gate(folder: Path | None, options: argparse.Namespace) -> tuple[str, Any]:
@@ -193,7 +193,7 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     add("--count", type=int, metavar="N", help="lines: of each section; reading: packs")
     add("--section", choices=TITLES, help="lines: of this section alone")
     add("--only", default="", metavar="NAME", help="lived: sessions whose name holds this")
-    add("--every", type=int, default=1, metavar="N", help="lived: each N-th real session")
+    add("--every", type=int, default=1, metavar="N", help="arguments, lived: each N-th session")
     add("--long", action="store_true", help="lived: up to a thousand compressions")
     add("--mode", choices=MODES, default="assistant", help="coverage: compress in this mode")
     add("--model", metavar="KEY", help="coverage, probes, retention: who writes summaries")

@@ -4,25 +4,30 @@ Conversations of tau-bench and tau2-bench are replayed turn by turn through `Com
 windows of a half and of a quarter of each conversation's tokens, so that each is compacted. Before
 each turn in which the real agent called tools, the values of its arguments that stood in the
 conversation until then are looked for: in the prompt, else in the first answer of `recall` to the
-argument's name and the newest words of the customer. Beside it: the newest messages that fit the
-same tokens, behind the system prompt.
+argument's name and the newest words of the customer. Beside it, in the same tokens and behind the
+system prompt: the newest messages that fit, and LangChain's SummarizationMiddleware, which has no
+recall (`middleware`).
 """
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from bench.peers import NoPeers
 from compact import CompactConfig, CompactError, CompactManager, ContextManager
 from compact.core.formats.known import format_named
 from compact.core.messages import Message
 from compact.core.tokens import TokenCounter
 from compact.wiring import token_counter
 from evals import formats
+from evals.middleware import Middleware
+from evals.passing import Dict, arguments_of, stands, text_of
 from evals.split import Half, columns, half_of, table
 
 FILES = (
@@ -32,11 +37,14 @@ FILES = (
 )
 SHARES = (0.5, 0.25)
 """Windows, as shares of a conversation's tokens."""
+COUNTER = token_counter("chat_completions", tokenizer="o200k")
+MIDDLEWARE = """\
+LangChain {} SummarizationMiddleware, in an environment of its own: it summarizes when its messages
+reach the window, keeps that share of it, and trims nothing. No model writes: an extracted summary
+is what our `compress` makes of the same messages in the tokens left, an ideal one holds the values
+that will be passed. It has no recall."""
 LEAST_WINDOW = 1_000
 """Tokens of the smallest window that settings can name."""
-SHORTEST = 2
-"""Characters of a value that is looked for: shorter ones stand everywhere."""
-Dict = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -59,6 +67,10 @@ class Replayed:
     """Those that the newest messages alone would show."""
     refused: int
     """Turns at which no prompt could be made: the floor is larger than the window."""
+    peers: dict[str, int]
+    """Those that LangChain's middleware would show, by its setting."""
+    over: int
+    """How many of these, of all settings, its prompts show that are larger than the window."""
 
 
 def conversations(folder: Path) -> Iterator[tuple[str, Sequence[Message]]]:
@@ -71,22 +83,31 @@ def conversations(folder: Path) -> Iterator[tuple[str, Sequence[Message]]]:
             yield f"{path.stem}-{number}", read.messages
 
 
-def run(folder: Path, shares: Sequence[float] = SHARES) -> list[Replayed]:
-    """Every conversation at every window."""
-    found = conversations(folder)
-    return [replayed(name, m, share) for name, m in found for share in shares]
+def run(folder: Path, every: int = 1) -> tuple[list[Replayed], str]:
+    """Each conversation of so many at every window, and what is to be known of the middleware."""
+    found = islice(conversations(folder), 0, None, every)
+    try:
+        peer: Middleware | None = Middleware(COUNTER)
+        about = MIDDLEWARE.format(peer.version)
+    except NoPeers as reason:
+        peer, about = None, f"LangChain's SummarizationMiddleware is LEFT OUT: {reason}"
+    with peer or nullcontext():
+        return [replayed(name, m, share, peer) for name, m in found for share in SHARES], about
 
 
-def replayed(name: str, messages: Sequence[Message], share: float) -> Replayed:
+def replayed(
+    name: str, messages: Sequence[Message], share: float, peer: Middleware | None
+) -> Replayed:
     """One conversation, turn by turn."""
-    wire = format_named("chat_completions")
+    wire, counter = format_named("chat_completions"), COUNTER
     given = wire.render(messages)
-    counter = token_counter("chat_completions", tokenizer="o200k")
     window = max(LEAST_WINDOW, int(share * counter.messages(messages)))
     config = CompactConfig(max_context_tokens=window, tokenizer="o200k")
-    values = shown = recalled = newest = refused = 0
+    values = shown = recalled = newest = refused = over = 0
     with CompactManager(config) as manager:
         ctx = manager.session(name)
+        sent = dict(peer.shown(given, messages, ctx.window.usable)) if peer else {}
+        found = Counter(dict.fromkeys(sent, 0))
         for position, message in enumerate(given):
             if not message.get("tool_calls"):
                 continue
@@ -97,58 +118,24 @@ def replayed(name: str, messages: Sequence[Message], share: float) -> Replayed:
                 continue
             if not ctx.compressions:
                 continue
-            before = _text(given[:position])
-            known = {v: k for k, v in _arguments(message) if _stands(v, before)}
+            before = text_of(given[:position])
+            known = {v: k for k, v in arguments_of(message) if stands(v, before)}
             values += len(known)
-            now, truncated = _text(prompt), _text(_newest(ctx, counter, messages[:position]))
+            for setting, prompts in sent.items():
+                there = sum(stands(value, prompts[position].text) for value in known)
+                found[setting] += there
+                over += there * (not prompts[position].fits)
+            now, truncated = text_of(prompt), text_of(_newest(ctx, counter, messages[:position]))
             for value, key in known.items():
-                newest += _stands(value, truncated)
-                if _stands(value, now):
+                newest += stands(value, truncated)
+                if stands(value, now):
                     shown += 1
                 else:
                     recalled += _recalls(ctx, key, value, given[:position])
         compressions = ctx.compressions
     half = half_of(name)
-    counts = (values, shown, recalled, newest, refused)
+    counts = (values, shown, recalled, newest, refused, dict(found), over)
     return Replayed(name, half, share, window, compressions, *counts)
-
-
-def _arguments(message: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """The values of a message's calls, each with the name it is passed by."""
-    for call in message["tool_calls"]:
-        try:
-            passed = json.loads(call["function"]["arguments"])
-        except ValueError:
-            continue
-        yield from _leaves("", passed)
-
-
-def _leaves(key: str, value: object) -> Iterator[tuple[str, str]]:
-    match value:
-        case Mapping():
-            for name, each in value.items():
-                yield from _leaves(str(name), each)
-        case list():
-            for each in value:
-                yield from _leaves(key, each)
-        case str() | int() | float() if not isinstance(value, bool):
-            if len(str(value)) >= SHORTEST:
-                yield key, str(value)
-
-
-def _stands(value: str, text: str) -> bool:
-    """Whether a value stands in a text by itself, not within another word or number."""
-    return re.search(rf"(?<!\w){re.escape(value)}(?!\w)", text) is not None
-
-
-def _text(messages: Sequence[Dict]) -> str:
-    """All that a list says, arguments of calls as they were passed."""
-    texts = []
-    for message in messages:
-        texts.append(str(message.get("content") or ""))
-        for call in message.get("tool_calls") or ():
-            texts.append(call["function"]["arguments"])
-    return "\n".join(texts).replace('\\"', '"')
 
 
 def _newest(ctx: ContextManager, counter: TokenCounter, messages: Sequence[Message]) -> list[Dict]:
@@ -167,12 +154,13 @@ def _newest(ctx: ContextManager, counter: TokenCounter, messages: Sequence[Messa
 def _recalls(ctx: ContextManager, key: str, value: str, given: Sequence[Dict]) -> bool:
     """Whether the first answer to what an agent may ask brings the value."""
     words = next((str(m["content"]) for m in reversed(given) if m["role"] == "user"), "")
-    return _stands(value, ctx.call_tool("recall", {"query": f"{key.replace('_', ' ')} {words}"}))
+    return stands(value, ctx.call_tool("recall", {"query": f"{key.replace('_', ' ')} {words}"}))
 
 
-def report(rows: Sequence[Replayed]) -> str:
+def report(rows: Sequence[Replayed], about: str) -> str:
     """Shares of the values, in both halves."""
     tables = []
+    settings = list(rows[0].peers)
     for share in dict.fromkeys(row.share for row in rows):
         found = columns(
             [row for row in rows if row.share == share],
@@ -184,15 +172,30 @@ def report(rows: Sequence[Replayed]) -> str:
                 "in the prompt": lambda part: _share(part, "shown"),
                 "there or recalled": lambda part: _share(part, "shown", "recalled"),
                 "newest messages alone": lambda part: _share(part, "newest"),
+                **{f"LangChain: {each}": _of_peer(each) for each in settings},
+                "of these, in prompts over the window": _over,
             },
         )
         tables.append(table(f"window of {share:.0%}", found))
-    return "\n\n".join(tables)
+    return "\n\n".join([*tables, about])
 
 
 def _share(rows: Sequence[Replayed], *names: str) -> float | None:
     total = sum(row.values for row in rows)
     return sum(getattr(row, name) for row in rows for name in names) / total if total else None
+
+
+def _over(rows: Sequence[Replayed]) -> float | None:
+    total = sum(sum(row.peers.values()) for row in rows)
+    return sum(row.over for row in rows) / total if total else None
+
+
+def _of_peer(setting: str) -> Callable[[Sequence[Replayed]], float | None]:
+    def share(rows: Sequence[Replayed]) -> float | None:
+        total = sum(row.values for row in rows)
+        return sum(row.peers[setting] for row in rows) / total if total else None
+
+    return share
 
 
 def as_json(rows: Sequence[Replayed]) -> list[dict[str, Any]]:

@@ -4,7 +4,7 @@ it gets back (K-6). The judge counts and checks with `tests.checker`.
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from compact import CannotFit, CompactConfig, CompactManager
@@ -26,8 +26,8 @@ class Program:
         config = CompactConfig(max_context_tokens=window, tokenizer="o200k")
         self.manager = CompactManager(config, on_event=self.events.append)
         self.ctx = self.manager.session("s")
-        self.beside = sum(checker.tokens(json.dumps(tool)) for tool in tools)
-        """Tokens of the tools, written out."""
+        self.beside = sum(map(checker.tokens, texts_in(list(tools))))
+        """Tokens of the tools, at least: of the texts in them, however they are written."""
         self.count: Counter[str] = Counter()
         self.sent: list[str] = []
         """The messages of the list that was sent last, as they go over the wire."""
@@ -93,6 +93,15 @@ class Program:
         assert stored == [checker.freeze(unmarked(message)) for message in given]
         assert not any(isinstance(event, BranchTaken) for event in self.events)
         self.count["identical messages"] += len(stored) - len(set(stored))
+
+
+def texts_in(value: object) -> Iterator[str]:
+    """Every text that is a value in nested lists and mappings."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping | list):
+        for each in value.values() if isinstance(value, Mapping) else value:
+            yield from texts_in(each)
 
 
 def own_words(message: Mapping[str, Any]) -> list[str]:
