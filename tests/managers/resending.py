@@ -28,6 +28,8 @@ class Program:
         self.ctx = self.manager.session("s")
         self.beside = sum(map(checker.tokens, texts_in(list(tools))))
         """Tokens of the tools, at least: of the texts in them, however they are written."""
+        self.most_beside = sum(checker.tokens(json.dumps(tool)) for tool in tools)
+        """Tokens of the tools, at most: of their JSON."""
         self.count: Counter[str] = Counter()
         self.sent: list[str] = []
         """The messages of the list that was sent last, as they go over the wire."""
@@ -63,7 +65,7 @@ class Program:
 
     def cannot(self, error: CannotFit, words: set[str]) -> None:
         """Nothing could be sent, and rightly: what is protected is too large."""
-        needed = self.beside + sum(map(checker.tokens, words)) + MARGIN
+        needed = self.most_beside + sum(map(checker.tokens, words)) + MARGIN
         assert needed > error.limit, f"{needed} tokens are needed, {error}"
         self.count["cannot fit"] += 1
         self.sent = []
