@@ -6,9 +6,10 @@ import json
 import re
 import ssl
 import threading
-import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Mapping
 from typing import Any
+
+from tests.telemetry.local_server import LocalServer
 
 LARGEST = 262_144
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
@@ -52,10 +53,12 @@ def takes(name: str, value: Any) -> bool:
             return isinstance(value, str)
 
 
-class AriadneServer:
-    """Runs on a free port of this machine. What it took is in `events`, every request's body in
-    `bodies`; `answer` makes it answer something else than it should.
+class AriadneServer(LocalServer):
+    """What it took is in `events`, every request's body in `bodies`; `answer` makes it answer
+    something else than it should.
     """
+
+    body = b"{}"
 
     def __init__(self, secured: ssl.SSLContext | None = None) -> None:
         self.events: list[dict[str, Any]] = []
@@ -65,19 +68,8 @@ class AriadneServer:
         self.answer: int | None = None
         """A status for everything that is sent, whatever it is."""
         self.is_well = True
-        self.drips: float | None = None
-        """Seconds between two bytes of its answers."""
-        self.gate: threading.Event | None = None
-        """What it waits for before it answers."""
         self._lock = threading.Lock()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._server.daemon_threads = True
-        if secured is not None:
-            self._server.socket = secured.wrap_socket(self._server.socket, server_side=True)
-        scheme = "http" if secured is None else "https"
-        self.url = f"{scheme}://127.0.0.1:{self._server.server_port}"
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
-        self._thread.start()
+        super().__init__(secured)
 
     def spans(self) -> list[dict[str, Any]]:
         return [event for event in self.events if event["type"] == "span"]
@@ -105,46 +97,15 @@ class AriadneServer:
         ]
         return 200
 
-    def close(self) -> None:
-        if self.gate is not None:
-            self.gate.set()
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
-
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
-        server = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                server.asked_health += 1
-                well = self.path == "/healthz" and server.is_well
-                self.reply(200 if well else 503)
-
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                is_json = self.headers["Content-Type"] == "application/json"
-                with server._lock:
-                    status = server.take(body) if is_json and self.path == "/ingest" else 404
-                    server.statuses.append(status)
-                self.reply(status)
-
-            def reply(self, status: int) -> None:
-                if server.gate is not None:
-                    server.gate.wait(60)
-                answer = f"HTTP/1.1 {status} X\r\nContent-Length: 2\r\n\r\n{{}}".encode()
-                try:
-                    for part in [answer] if server.drips is None else map(bytes, zip(answer)):
-                        self.wfile.write(part)
-                        self.wfile.flush()
-                        time.sleep(server.drips or 0)
-                except OSError:
-                    self.close_connection = True
-
-            def log_message(self, *_: object) -> None:
-                """Nothing."""
-
-        return Handler
+    def got(self, path: str, headers: Mapping[str, str], body: bytes | None) -> int:
+        if body is None:
+            self.asked_health += 1
+            return 200 if path == "/healthz" and self.is_well else 503
+        is_json = headers.get("content-type") == "application/json"
+        with self._lock:
+            status = self.take(body) if is_json and path == "/ingest" else 404
+            self.statuses.append(status)
+        return status
 
 
 def _no_json(text: str) -> None:

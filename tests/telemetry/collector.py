@@ -1,9 +1,7 @@
 """A collector of OTLP over HTTP: parses the protobuf messages that it gets, keeps what they say."""
 
 import gzip
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
@@ -14,9 +12,11 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
+from tests.telemetry.local_server import LocalServer
 
-class Collector:
-    """Runs on a free port of this machine."""
+
+class Collector(LocalServer):
+    """What it took is in `spans` and `metrics`; `answer` is the status of every answer."""
 
     def __init__(self) -> None:
         self.spans: list[Span] = []
@@ -26,12 +26,7 @@ class Collector:
         self.headers: list[dict[str, str]] = []
         self.bytes: list[bytes] = []
         self.answer = 200
-        self.gate: threading.Event | None = None
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
-        self._thread.start()
+        super().__init__()
 
     def take(self, path: str, body: bytes) -> bool:
         """Read a message as its address says; False where there is no such address."""
@@ -53,38 +48,14 @@ class Collector:
         points = self.metrics[name].sum.data_points
         return {tuple(values(p.attributes).values()): p.as_int for p in points}
 
-    def close(self) -> None:
-        if self.gate is not None:
-            self.gate.set()
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
-
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
-        collector = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                if self.headers["Content-Encoding"] == "gzip":
-                    body = gzip.decompress(body)
-                if collector.gate is not None:
-                    collector.gate.wait(60)
-                collector.headers.append({k.lower(): v for k, v in self.headers.items()})
-                status = collector.answer
-                if status == 200 and not collector.take(self.path, body):
-                    status = 404
-                try:
-                    self.send_response(status)
-                    self.send_header("Content-Length", "0")
-                    self.end_headers()
-                except OSError:
-                    self.close_connection = True
-
-            def log_message(self, *_: object) -> None:
-                """Nothing."""
-
-        return Handler
+    def got(self, path: str, headers: Mapping[str, str], body: bytes | None) -> int:
+        self.headers.append(dict(headers))
+        if self.answer != 200:
+            return self.answer
+        content = body or b""
+        if headers.get("content-encoding") == "gzip":
+            content = gzip.decompress(content)
+        return 200 if self.take(path, content) else 404
 
 
 def values(attributes: Any) -> dict[str, Any]:
