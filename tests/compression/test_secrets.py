@@ -111,7 +111,7 @@ def test_what_stays_in_view_is_told_without_secrets():
     ]
     compress(rows, max_tokens=2_000, summarizer=listener)
     request = listener.asked[0]
-    assert "The password is [redacted: password]." in [message.text for message in request.kept]
+    assert "The password is <REDACTED:password>." in [message.text for message in request.kept]
     assert PASS not in "\n".join(visible_texts([*request.messages, *request.kept]))
     assert PASS not in repr(request.kept)
 

@@ -39,82 +39,82 @@ def pem(kind: str = "RSA ", *, lines: int = 6, end: bool = True, joint: str = "\
     return joint.join([*rows, f"-----END {kind}PRIVATE KEY-----"] if end else rows)
 
 
-JWT = ".".join((encoded('{"alg":"HS256","typ":"JWT"}'), encoded('{"sub":"12345"}'), made(43)))
+JWT = ".".join((encoded('{"alg":"HS256","typ":"jwt"}'), encoded('{"sub":"12345"}'), made(43)))
 BASIC = base64.b64encode(b"ada:" + b"tr4verse!").decode()
 GUID = "-".join((made(8, HEX), made(4, HEX), made(4, HEX), made(4, HEX), made(12, HEX)))
 PASS = "hun" + "ter2x"
 
 # kind, what stands before, the secret, what stands after
 POSITIVE: list[tuple[str, str, str, str]] = [
-    ("private key", "key:\n", pem(), "\nthat was it"),
-    ("private key", "", pem(""), ""),
-    ("private key", "cat id_ed25519\n", pem("OPENSSH ", lines=3), "\n"),
-    ("private key", '{"private_key": "', pem("", joint="\\n"), '\\n", "id": 5}'),
-    ("private key", "cut off: ", pem("EC ", end=False), ""),
-    ("private key", "> ", pem("RSA ", joint="\n> "), "\n> he wrote"),
-    ("private key", "", pem("DSA ").replace("-----\n", "-----\nProc-Type: 4,ENCRYPTED\n", 1), "\n"),
-    ("AWS key id", "id ", "AK" + "IA" + made(13, string.ascii_uppercase) + "ABC", " end"),
+    ("private_key", "key:\n", pem(), "\nthat was it"),
+    ("private_key", "", pem(""), ""),
+    ("private_key", "cat id_ed25519\n", pem("OPENSSH ", lines=3), "\n"),
+    ("private_key", '{"private_key": "', pem("", joint="\\n"), '\\n", "id": 5}'),
+    ("private_key", "cut off: ", pem("EC ", end=False), ""),
+    ("private_key", "> ", pem("RSA ", joint="\n> "), "\n> he wrote"),
+    ("private_key", "", pem("DSA ").replace("-----\n", "-----\nProc-Type: 4,ENCRYPTED\n", 1), "\n"),
+    ("aws_key_id", "id ", "AK" + "IA" + made(13, string.ascii_uppercase) + "ABC", " end"),
     (
-        "AWS key id",
+        "aws_key_id",
         "AWS_ACCESS_KEY_ID=",
         "AS" + "IA" + made(13, string.ascii_uppercase) + "XYZ",
         "",
     ),
-    ("AWS secret key", "aws_secret_access_key = ", made(40, ALNUM + "+/"), "\n"),
-    ("AWS secret key", '"SecretAccessKey": "', made(40), '"'),
-    ("AWS secret key", "AWS_SECRET_KEY='", made(40), "'"),
-    ("GitHub token", "git clone with ", "gh" + "p_" + made(36), "."),
-    ("GitHub token", "", "gh" + "o_" + made(36), ""),
-    ("GitHub token", "token=", "gh" + "s_" + made(36), "&x=1"),
-    ("GitHub token", "(", "github" + "_pat_" + made(22) + "_" + made(59), ")"),
-    ("GitLab token", "PRIVATE-TOKEN: ", "gl" + "pat-" + made(20), "\n"),
-    ("Slack token", "", "xo" + "xb-" + made(12, string.digits) + "-" + made(24), " posted"),
-    ("Slack token", "", "xo" + "xp-" + made(11, string.digits) + "-" + made(30), ""),
+    ("aws_secret_key", "aws_secret_access_key = ", made(40, ALNUM + "+/"), "\n"),
+    ("aws_secret_key", '"SecretAccessKey": "', made(40), '"'),
+    ("aws_secret_key", "AWS_SECRET_KEY='", made(40), "'"),
+    ("github_token", "git clone with ", "gh" + "p_" + made(36), "."),
+    ("github_token", "", "gh" + "o_" + made(36), ""),
+    ("github_token", "token=", "gh" + "s_" + made(36), "&x=1"),
+    ("github_token", "(", "github" + "_pat_" + made(22) + "_" + made(59), ")"),
+    ("gitlab_token", "PRIVATE-TOKEN: ", "gl" + "pat-" + made(20), "\n"),
+    ("slack_token", "", "xo" + "xb-" + made(12, string.digits) + "-" + made(24), " posted"),
+    ("slack_token", "", "xo" + "xp-" + made(11, string.digits) + "-" + made(30), ""),
     (
-        "Slack webhook",
+        "slack_webhook",
         "https://hooks.slack.com/services/",
         "T0" + made(9) + "/B0" + made(24),
         " ok",
     ),
-    ("Anthropic key", "key ", "sk" + "-ant-" + "api03-" + made(90), "\n"),
-    ("OpenRouter key", "", "sk" + "-or-" + "v1-" + made(64, HEX), ""),
-    ("OpenAI key", "OPENAI_API_KEY=", "sk" + "-proj-" + made(80, ALNUM + "_-"), "\n"),
-    ("API key", "openai.api_key: ", "sk" + "-" + made(48), "\n"),
-    ("API key", "a bare ", "sk" + "-" + made(32), " in prose"),
-    ("Google API key", "?key=", "AI" + "za" + made(35, ALNUM + "_-"), "&q=x"),
-    ("Google API key", '"', "AI" + "za" + made(35), '"'),
-    ("Hugging Face token", "login --token ", "h" + "f_" + made(34), ""),
-    ("npm token", "//registry/:_authToken=", "np" + "m_" + made(36), "\n"),
-    ("PyPI token", "password = ", "py" + "pi-" + "AgE" + made(120, ALNUM + "_-"), "\n"),
-    ("Stripe key", "Stripe.apiKey = '", "sk" + "_live_" + made(24), "'"),
-    ("Stripe key", "", "rk" + "_live_" + made(60), ""),
-    ("Stripe key", "", "sk" + "_test_" + made(24), ";"),
-    ("Stripe key", "", "wh" + "sec_" + made(32), ""),
-    ("SendGrid key", "", "S" + "G." + made(22) + "." + made(43), ""),
-    ("Twilio key", "", "S" + "K" + made(32, HEX), " rest"),
-    ("Telegram token", "bot1234567890", ":A" + "A" + made(33, ALNUM + "_-"), "/getMe"),
-    ("AWS session token", "AWS_SESSION_TOKEN=", "IQoJb3JpZ2lu" + made(200, ALNUM + "+/"), "\n"),
-    ("Google token", "bearer is ", "ya" + "29." + made(120, ALNUM + "_-"), " now"),
-    ("Azure secret", "id ", "a8" + "~8Q~" + made(34), ""),
+    ("anthropic_key", "key ", "sk" + "-ant-" + "api03-" + made(90), "\n"),
+    ("openrouter_key", "", "sk" + "-or-" + "v1-" + made(64, HEX), ""),
+    ("openai_key", "OPENAI_API_KEY=", "sk" + "-proj-" + made(80, ALNUM + "_-"), "\n"),
+    ("api_key", "openai.api_key: ", "sk" + "-" + made(48), "\n"),
+    ("api_key", "a bare ", "sk" + "-" + made(32), " in prose"),
+    ("google_api_key", "?key=", "AI" + "za" + made(35, ALNUM + "_-"), "&q=x"),
+    ("google_api_key", '"', "AI" + "za" + made(35), '"'),
+    ("hugging_face_token", "login --token ", "h" + "f_" + made(34), ""),
+    ("npm_token", "//registry/:_authToken=", "np" + "m_" + made(36), "\n"),
+    ("pypi_token", "password = ", "py" + "pi-" + "AgE" + made(120, ALNUM + "_-"), "\n"),
+    ("stripe_key", "Stripe.apiKey = '", "sk" + "_live_" + made(24), "'"),
+    ("stripe_key", "", "rk" + "_live_" + made(60), ""),
+    ("stripe_key", "", "sk" + "_test_" + made(24), ";"),
+    ("stripe_key", "", "wh" + "sec_" + made(32), ""),
+    ("sendgrid_key", "", "S" + "G." + made(22) + "." + made(43), ""),
+    ("twilio_key", "", "S" + "K" + made(32, HEX), " rest"),
+    ("telegram_token", "bot1234567890", ":A" + "A" + made(33, ALNUM + "_-"), "/getMe"),
+    ("aws_session_token", "AWS_SESSION_TOKEN=", "IQoJb3JpZ2lu" + made(200, ALNUM + "+/"), "\n"),
+    ("google_token", "bearer is ", "ya" + "29." + made(120, ALNUM + "_-"), " now"),
+    ("azure_secret", "id ", "a8" + "~8Q~" + made(34), ""),
     ("webhook", "https://discord.com/api/webhooks/" + "4" * 18 + "/", made(68, ALNUM + "_-"), " x"),
-    ("API key", "use ", "dop" + "_v1_" + made(64, HEX), " for it"),
-    ("API key", "", "shp" + "at_" + made(32, HEX), "\n"),
-    ("API key", "key-id ", made(32, HEX) + "-us" + "19", "\n"),
-    ("API key", "export X=", "xai" + "-" + made(80), "\n"),
-    ("API key", "", "LT" + "AI" + made(20), " and"),
-    ("JWT", "cookie ", JWT, ";"),
-    ("JWT", "id_token=", JWT, ""),
-    ("JWT", "Authorization: Bearer ", JWT, "\n"),
+    ("api_key", "use ", "dop" + "_v1_" + made(64, HEX), " for it"),
+    ("api_key", "", "shp" + "at_" + made(32, HEX), "\n"),
+    ("api_key", "key-id ", made(32, HEX) + "-us" + "19", "\n"),
+    ("api_key", "export X=", "xai" + "-" + made(80), "\n"),
+    ("api_key", "", "LT" + "AI" + made(20), " and"),
+    ("jwt", "cookie ", JWT, ";"),
+    ("jwt", "id_token=", JWT, ""),
+    ("jwt", "Authorization: Bearer ", JWT, "\n"),
     ("authorization", "Authorization: Bearer ", "abc" + "123def", "\n"),
     ("authorization", '"Authorization": "Bearer ', made(30), '"'),
     ("authorization", "curl -H 'authorization: token ", made(40, HEX), "'"),
     ("authorization", "Authorization: Basic ", BASIC, "\n"),
     ("authorization", "sent as bearer ", made(24), " then"),
-    ("URL password", "postgres://ada:", "tr4verse", "@db.example.org/x"),
-    ("URL password", "https://x-access-token:", made(40), "@github.com/a/b.git"),
-    ("URL password", "redis://:", "s3cr" + "etpw", "@127.0.0.1:6379/0"),
-    ("URL password", "mongodb+srv://me:", "p@ss" + "w0rd1", "@cluster.example.net"),
-    ("URL password", "git clone https://", made(40), "@github.com/a/b"),
+    ("url_password", "postgres://ada:", "tr4verse", "@db.example.org/x"),
+    ("url_password", "https://x-access-token:", made(40), "@github.com/a/b.git"),
+    ("url_password", "redis://:", "s3cr" + "etpw", "@127.0.0.1:6379/0"),
+    ("url_password", "mongodb+srv://me:", "p@ss" + "w0rd1", "@cluster.example.net"),
+    ("url_password", "git clone https://", made(40), "@github.com/a/b"),
     ("password", "curl -u ", "ada:" + PASS, " https://example.org"),
     ("password", "sshpass -p '", PASS, "' ssh root@example.org"),
     ("password", "machine example.org login ada password ", PASS, "\n"),
@@ -133,7 +133,7 @@ POSITIVE: list[tuple[str, str, str, str]] = [
     ("password", "CREATE USER ada IDENTIFIED BY '", PASS, "';"),
     ("password", 'user.setPassword("', PASS, '");'),
     ("password", 'passphrase: "', "correct horse battery staple", '"'),
-    ("key", "WEATHER_KEY=", made(32, HEX), "\n"),
+    ("api_key", "WEATHER_KEY=", made(32, HEX), "\n"),
     ("token", "my access token is ", made(40), " ok"),
     ("password", 'password = "', PASS, '"'),
     ("password", "DB_PASSWORD=", PASS, "\n"),
@@ -146,23 +146,23 @@ POSITIVE: list[tuple[str, str, str, str]] = [
     ("password", "Passwort: ", "geh3im!Wort", "\n"),
     ("password", "密码：", "wo8Ai+Mima", "。"),
     ("password", "PGPASSWORD='", "s#cr+t~word", "' psql"),
-    ("key", 'SECRET_KEY = "', made(50, ALNUM + "!@#%^*"), '"'),
+    ("api_key", 'SECRET_KEY = "', made(50, ALNUM + "!@#%^*"), '"'),
     ("secret", "client_secret: ", made(32, HEX), "\n"),
     ("secret", "JWT_SECRET=", made(44, ALNUM + "+/") + "=", "\n"),
     ("token", '"auth_token": "', made(32, HEX), '"'),
     ("token", "?access_token=", made(40), "&page=2"),
     ("token", "tool --api-token ", made(32), ""),
-    ("key", 'api_key: "', made(32, HEX), '"'),
-    ("key", "X-Api-Key: ", made(32), "\n"),
-    ("key", "apiKey='", made(24), "'"),
-    ("key", "API key: ", GUID, "\n"),
-    ("key", "AccountKey=", made(86, ALNUM + "+/") + "==", ";"),
+    ("api_key", 'api_key: "', made(32, HEX), '"'),
+    ("api_key", "X-Api-Key: ", made(32), "\n"),
+    ("api_key", "apiKey='", made(24), "'"),
+    ("api_key", "API key: ", GUID, "\n"),
+    ("api_key", "AccountKey=", made(86, ALNUM + "+/") + "==", ";"),
     # forms that an attack made without sight of the patterns found
     ("authorization", "Authorization: token ", "NK" + made(36), " here"),
-    ("API key", '{"text": "dry. \\n', "dapi" + made(31, HEX) + "a", '"}'),
-    ("GitHub token", "a line\\t", "gh" + "p_" + made(36), " and more"),
+    ("api_key", '{"text": "dry. \\n', "dapi" + made(31, HEX) + "a", '"}'),
+    ("github_token", "a line\\t", "gh" + "p_" + made(36), " and more"),
     ("secret", '{"client_secret": "', "iaudq-" + "sjdjxp-274!", '", "retries": 3}'),
-    ("key", "X-API-Key: ", "Zeazxosy" + "9481!", ""),
+    ("api_key", "X-API-Key: ", "Zeazxosy" + "9481!", ""),
     ("cookie", "Cookie: theme=dark; sessionid=", "Pyjsoppq" + "1035!", ""),
     ("authorization", "https://s.example/c?sv=2024&sig=", "mnVbGpxx" + "7qNXy7RH", " there"),
     ("authorization", "auth = ('quay', '", "Zeazxosy" + "9481!", "')"),
@@ -170,7 +170,7 @@ POSITIVE: list[tuple[str, str, str, str]] = [
     ("password", "db.example:5432:boats:quay:", "ldmptv" + "adtdki79", "\n"),
     ("password", "I changed the root password to ", "3isQYE" + "#oAnUlm$", " today"),
     ("password", "out to dry. \\nsshpass -p '", "uO5Q7kVG" + "fbfqq14s", "' ssh quay"),
-    ("Discord token", "`", "M" + made(25) + "." + made(6) + "." + made(38), "`"),
+    ("discord_token", "`", "M" + made(25) + "." + made(6) + "." + made(38), "`"),
 ]
 SECRET_AS_REFERENCE = "SECRET_KEY = "
 NEGATIVE: list[str] = [
@@ -271,7 +271,7 @@ NEGATIVE: list[str] = [
     "-----BEGIN CERTIFICATE-----\n" + made(64) + "\n-----END CERTIFICATE-----",
     "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5" + made(44) + " ada@example.org",
     "eyJ is how JSON begins in base64",
-    "[redacted: password] and password = [redacted: password]",
+    "<REDACTED:password> and password = <REDACTED:password>",
     "The password is checked first. Its token: the word before it.",
     "access key: see the wiki; secret: none",
 ]
@@ -281,7 +281,7 @@ NEGATIVE: list[str] = [
 def test_a_secret_leaves_and_its_surroundings_stay(kind, before, secret, after):
     """Exactly the secret is taken out; what is told of it is its kind."""
     done = redact(before + secret + after)
-    assert done.text == f"{before}[redacted: {kind}]{after}"
+    assert done.text == f"{before}<REDACTED:{kind}>{after}"
     assert done.found == (kind,)
 
 
@@ -322,21 +322,21 @@ def test_overlapping_secrets_leave_no_end():
     """One begins inside the other and ends behind it."""
     first, second = "gl" + "pat-" + made(20) + "-abcdef12", "abcdef12.rest9876"
     text = f"{first}.rest9876 end"
-    assert redact(text, {second: "token"}).text == "[redacted: GitLab token] end"
+    assert redact(text, {second: "token"}).text == "<REDACTED:gitlab_token> end"
 
 
 def test_known_secrets_are_found_without_their_names():
     """What a text gave away is taken out of what is told of it, where it stands by itself."""
     known = secrets_of([f"password={PASS}", "token=" + made(32, HEX), "password=s3cr3t"])
     assert known == {PASS: "password", made(32, HEX): "token"}, "short ones are common words"
-    assert redact(f"it is {PASS}, no other", known).text == "it is [redacted: password], no other"
+    assert redact(f"it is {PASS}, no other", known).text == "it is <REDACTED:password>, no other"
     assert redact(f"x{PASS} {PASS}x", known).found == ()
 
 
 @pytest.mark.parametrize("text", ["İ password=" + PASS, "ß\ud800 password=" + PASS, "İ" * 50])
 def test_letters_that_change_their_length_move_nothing(text):
     """Lower case may be longer than its letter; a lone surrogate is text like any other."""
-    assert redact(text).text == text.replace(PASS, "[redacted: password]")
+    assert redact(text).text == text.replace(PASS, "<REDACTED:password>")
 
 
 PIECES = st.one_of(

@@ -76,8 +76,8 @@ def test_nine_of_ten_of_each_kind_are_found(name):
 def test_what_people_write_is_found_as_it_stands(before, secret, after):
     """Neither cut in half nor longer than it is."""
     told = redact(before + secret + after).text
-    head, _, tail = told.partition("[redacted: ")
-    assert (head, tail.partition("]")[2]) == (before, after)
+    head, _, tail = told.partition("<REDACTED:")
+    assert (head, tail.partition(">")[2]) == (before, after)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_a_word_is_redacted_only_where_it_is_set():
     """A weak password is a word that is said otherwise, too."""
     weak = ["deployment", "Production", "CHANGELOG", "shop-backend"]
     said = [f"DB_PASSWORD={word}" for word in weak]
-    assert [redact(each).text for each in said] == ["DB_PASSWORD=[redacted: password]"] * len(weak)
+    assert [redact(each).text for each in said] == ["DB_PASSWORD=<REDACTED:password>"] * len(weak)
     assert secrets_of(said) == {}
     known = Known([("deployment", "password"), ("tcfbq" + "cvgvfid", "password"), (PASS, "token")])
     assert list(known) == ["tcfbq" + "cvgvfid", PASS]

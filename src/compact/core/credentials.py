@@ -152,41 +152,41 @@ def _option(commands: str, names: str, pattern: str, check: Check) -> Shape:
 _QUOTE = r"\\{0,3}[\"'`]?"
 _WORD = r"([^\s\"'`\\$</]{5,128})"
 SHAPES: tuple[Shape, ...] = (
-    _shape("AWS key id", "AKIA ASIA ABIA ACCA", rf"{_ALONE}A(?:KI|SI|BI|CC)A[A-Z0-9]{{16}}{_END}"),
-    _shape("AWS session token", "IQoJb3JpZ2lu", rf"{_ALONE}IQoJb3JpZ2lu[A-Za-z0-9+/]{{80,}}=*"),
-    _shape("GitHub token", "ghp_ gho_ ghu_ ghs_ ghr_", _START + r"gh[pousr]_[A-Za-z0-9]{30,}"),
-    _issued("GitHub token", "github_pat_", 22, is_filled),
+    _shape("aws_key_id", "AKIA ASIA ABIA ACCA", rf"{_ALONE}A(?:KI|SI|BI|CC)A[A-Z0-9]{{16}}{_END}"),
+    _shape("aws_session_token", "IQoJb3JpZ2lu", rf"{_ALONE}IQoJb3JpZ2lu[A-Za-z0-9+/]{{80,}}=*"),
+    _shape("github_token", "ghp_ gho_ ghu_ ghs_ ghr_", _START + r"gh[pousr]_[A-Za-z0-9]{30,}"),
+    _issued("github_token", "github_pat_", 22, is_filled),
     _issued(
-        "GitLab token",
+        "gitlab_token",
         "glpat- gldt- glcbt- glptt- glft- glimt- glagent- gloas- glrt- glsoat- glffct- GR1348941",
         20,
         is_filled,
     ),
     _shape(
-        "Slack token",
+        "slack_token",
         "xoxa- xoxb- xoxc- xoxd- xoxe- xoxo- xoxp- xoxr- xoxs- xoxe.",
         _START + r"xox[a-z][.-](?=[A-Za-z.-]{0,12}\d)[A-Za-z0-9%.-]{10,}",
     ),
-    _issued("Slack token", "xapp-"),
-    _shape("Slack webhook", "hooks.slack.com", r"hooks\.slack\.com/[a-z]+/([A-Za-z0-9/]{20,})"),
+    _issued("slack_token", "xapp-"),
+    _shape("slack_webhook", "hooks.slack.com", r"hooks\.slack\.com/[a-z]+/([A-Za-z0-9/]{20,})"),
     _shape("webhook", "/api/webhooks/", r"/api/webhooks/\d{15,20}/([\w-]{50,})"),
     _shape("webhook", ".webhook.office.com/", r"\.webhook\.office\.com/\w{1,20}/([\w@/-]{40,})"),
-    _issued("Anthropic key", "sk-ant-", 20, is_filled),
-    _issued("OpenRouter key", "sk-or-", 20, is_filled),
-    _issued("OpenAI key", "sk-proj- sk-svcacct- sk-admin- sk-None-", 20, is_filled),
-    _shape("API key", "sk-", _START + r"sk-[\w-]{18,}", is_random),
-    _shape("Google API key", "AIza", rf"{_ALONE}AIza[\w-]{{35}}(?![\w-])"),
-    _issued("Google token", "ya29. GOCSPX- 1//0"),
-    _shape("Hugging Face token", "hf_", _START + r"hf_[A-Za-z0-9]{30,}"),
-    _shape("npm token", "npm_", _START + r"npm_[A-Za-z0-9]{36,}"),
-    _issued("PyPI token", "pypi-", 50),
-    _issued("Stripe key", "sk_live_ rk_live_ sk_test_ rk_test_ sk_prod_ rk_prod_", 16, is_filled),
-    _shape("Stripe key", "whsec_", r"(?<![A-Za-z0-9])whsec_[A-Za-z0-9+/]{24,}={0,2}"),
-    _shape("SendGrid key", "SG.", _START + r"SG\.[\w-]{16,32}\.[\w-]{32,64}"),
-    _shape("Twilio key", "SK", rf"{_ALONE}SK[0-9a-f]{{32}}{_END}"),
-    _shape("Telegram token", ":AA", r"(?<=\d{8})(:AA[\w-]{32,36})(?![\w-])"),
+    _issued("anthropic_key", "sk-ant-", 20, is_filled),
+    _issued("openrouter_key", "sk-or-", 20, is_filled),
+    _issued("openai_key", "sk-proj- sk-svcacct- sk-admin- sk-None-", 20, is_filled),
+    _shape("api_key", "sk-", _START + r"sk-[\w-]{18,}", is_random),
+    _shape("google_api_key", "AIza", rf"{_ALONE}AIza[\w-]{{35}}(?![\w-])"),
+    _issued("google_token", "ya29. GOCSPX- 1//0"),
+    _shape("hugging_face_token", "hf_", _START + r"hf_[A-Za-z0-9]{30,}"),
+    _shape("npm_token", "npm_", _START + r"npm_[A-Za-z0-9]{36,}"),
+    _issued("pypi_token", "pypi-", 50),
+    _issued("stripe_key", "sk_live_ rk_live_ sk_test_ rk_test_ sk_prod_ rk_prod_", 16, is_filled),
+    _shape("stripe_key", "whsec_", r"(?<![A-Za-z0-9])whsec_[A-Za-z0-9+/]{24,}={0,2}"),
+    _shape("sendgrid_key", "SG.", _START + r"SG\.[\w-]{16,32}\.[\w-]{32,64}"),
+    _shape("twilio_key", "SK", rf"{_ALONE}SK[0-9a-f]{{32}}{_END}"),
+    _shape("telegram_token", ":AA", r"(?<=\d{8})(:AA[\w-]{32,36})(?![\w-])"),
     _issued(  # as the vendors document them, in the order of their names
-        "API key",
+        "api_key",
         "AGE-SECRET-KEY-1 api_org_ ATATT3 ATCTT3 bedrock-api-key- bkua_ CCIPAT_ CFPAT- CLOJARS_ "
         "csk- dckr_oat_ dckr_pat_ doo_v1_ dop_v1_ dor_v1_ dp.audit. dp.ct. dp.pt. dp.sa. dp.scim. "
         "dp.st. dt0c01. duffel_live_ duffel_test_ fc- figd_ fio-u- FLWSECK_TEST- FLWSECK- fm1_ "
@@ -199,7 +199,7 @@ SHAPES: tuple[Shape, ...] = (
         "xkeysib- xsmtpsib- zpka_",
     ),
     _shape(  # with so little before them that their length must tell
-        "API key",
+        "api_key",
         "AKCp AKID ATBB EAA EZAK EZTK LTAI ABSK cio dapi key- oy2",
         rf"{_ALONE}(?:AKCp[A-Za-z0-9]{{60,80}}|AKID[A-Za-z0-9]{{32}}|ATBB[A-Za-z0-9]{{32}}|"
         rf"EAAAE[\w-]{{59}}|EAA[A-Z][A-Za-z0-9]{{100,}}|EZ[AT]K[A-Za-z0-9]{{54}}|"
@@ -207,11 +207,11 @@ SHAPES: tuple[Shape, ...] = (
         rf"dapi[0-9a-f]{{32}}(?:-\d)?|key-[0-9a-f]{{32}}|oy2[a-z0-9]{{43}}){_END}",
         is_issued,
     ),
-    Shape("API key", ("-us",), re.compile(rf"{_ALONE}[0-9a-f]{{32}}-us\d{{1,2}}{_END}"), lead=32),
-    Shape("Azure secret", ("Q~",), re.compile(r"[\w~.]{3}\dQ~[\w~.-]{31,34}"), lead=4),
-    Shape("API key", (".atlasv1.",), re.compile(r"\w{14}\.atlasv1\.[\w=-]{60,70}"), lead=14),
-    _shape("private key", "LS0tLS1CRUdJTi", rf"{_ALONE}LS0t[A-Za-z0-9+/]{{60,}}=*", is_coded_key),
-    _shape("JWT", "eyJ", _START + r"[\w-]{12,}\.[\w-]{8,}(?:\.[\w-]*){0,3}", is_jwt),
+    Shape("api_key", ("-us",), re.compile(rf"{_ALONE}[0-9a-f]{{32}}-us\d{{1,2}}{_END}"), lead=32),
+    Shape("azure_secret", ("Q~",), re.compile(r"[\w~.]{3}\dQ~[\w~.-]{31,34}"), lead=4),
+    Shape("api_key", (".atlasv1.",), re.compile(r"\w{14}\.atlasv1\.[\w=-]{60,70}"), lead=14),
+    _shape("private_key", "LS0tLS1CRUdJTi", rf"{_ALONE}LS0t[A-Za-z0-9+/]{{60,}}=*", is_coded_key),
+    _shape("jwt", "eyJ", _START + r"[\w-]{12,}\.[\w-]{8,}(?:\.[\w-]*){0,3}", is_jwt),
     _shape(
         "authorization",
         "uthorization UTHORIZATION",
@@ -233,12 +233,12 @@ SHAPES: tuple[Shape, ...] = (
         is_url_password,
     ),
     _shape(
-        "URL password",
+        "url_password",
         "://",
         r"://[^\s:/@?#\"'<>`\[\]]{0,128}:([^\s/?#\"'<>`]{3,256})@(?=[\w\[${<])",
         is_url_password,
     ),
-    _shape("URL password", "://", r"://([\w.~-]{20,128})@(?=\w)", is_random),
+    _shape("url_password", "://", r"://([\w.~-]{20,128})@(?=\w)", is_random),
     _option(
         "curl wget",
         "-u --user --proxy-user",
@@ -278,7 +278,7 @@ _DISCORD_ALONE = re.compile(rf"{_START}{_DISCORD}(?![\w-])")
 def _discord_tokens(text: str) -> Iterator[Place]:
     for found in _DISCORD_ALONE.finditer(text):
         if is_random(found[0]):
-            yield Place(*found.span(), "Discord token")
+            yield Place(*found.span(), "discord_token")
 
 
 _BEGIN = "-----BEGIN"
@@ -308,7 +308,7 @@ def _private_keys(text: str) -> Iterator[Place]:
                 found = more.match(text, end)
                 end = found.end() if found else end
             if lines:
-                yield Place(start, end, "private key")
+                yield Place(start, end, "private_key")
         start = text.find(_BEGIN, end)
 
 

@@ -98,8 +98,8 @@ _PHRASE = re.compile(
 _FAMILIES: tuple[tuple[str, str, Check, Check], ...] = (
     ("secret", "secret", is_secret, is_secret),
     ("token", "token", is_token, is_token),
-    ("key", "key", is_key, is_key),
-    ("密钥", "key", is_key, is_key),
+    ("key", "api_key", is_key, is_key),
+    ("密钥", "api_key", is_key, is_key),
     ("auth", "authorization", is_auth, is_auth),
     ("credential", "credentials", is_credentials, is_credentials),
     ("", "password", is_password, is_bare_password),
@@ -125,8 +125,8 @@ def _value(text: str, lower: str, found: re.Match[str]) -> Iterator[Place]:
     if assign.endswith(">") and not assign.endswith("=>") and not _IN_TAG.search(before):
         return
     kind, of_quoted, of_bare = next(row[1:] for row in _FAMILIES if name.startswith(row[0]))
-    if kind == "key" and _AWS.search(before):
-        kind = "AWS secret key"
+    if kind == "api_key" and _AWS.search(before):
+        kind = "aws_secret_key"
     is_told = assign.strip() not in ("", "to") or found.re is _FLAG
     if kind == "password":
         of_bare = is_set_password if is_set else of_bare if is_told else is_spoken_password

@@ -1,4 +1,4 @@
-"""Redaction: secrets in a text are replaced by `[redacted: kind]`. Pure, offline, linear in time.
+"""Redaction: secrets in a text are replaced by `<REDACTED:kind>`. Pure, offline, linear in time.
 
 What a secret looks like is told in `core.credentials` and `core.named_credentials`. Not found are
 secrets in plain prose that nothing names, and passphrases, except behind `passphrase`: four words
@@ -69,7 +69,7 @@ class Known(dict[str, str]):
 
 
 def redact(text: str, known: Mapping[str, str] | None = None) -> Redacted:
-    """The text with `[redacted: kind]` in place of each secret. Redacting again changes nothing.
+    """The text with `<REDACTED:kind>` in place of each secret. Redacting again changes nothing.
 
     `known` are secrets that were found elsewhere and their kinds (`secrets_of`): they are taken out
     wherever they stand by themselves, also without the name that gave them away.
@@ -144,10 +144,10 @@ def _standing_alone(text: str, known: Known) -> Iterator[Place]:
 
 
 def without(text: str, places: Iterable[Place]) -> str:
-    """The text with `[redacted: kind]` at each of the places, which are in order and apart."""
+    """The text with `<REDACTED:kind>` at each of the places, which are in order and apart."""
     pieces: list[str] = []
     end = 0
     for place in places:
-        pieces += text[end : place.start], f"[redacted: {place.kind}]"
+        pieces += text[end : place.start], f"<REDACTED:{place.kind}>"
         end = place.end
     return "".join((*pieces, text[end:]))
