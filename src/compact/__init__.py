@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from compact.core.plan import Plan as Plan
     from compact.core.policy import CompactPolicy as CompactPolicy
     from compact.core.prompts import PromptParts as PromptParts
+    from compact.core.redactor import Redactor as Redactor
     from compact.errors import CannotFit as CannotFit
     from compact.errors import CompactError as CompactError
     from compact.errors import InvalidArgument as InvalidArgument
@@ -66,6 +67,7 @@ _HOME = {
     "Patience": "compact.core.asking",
     "Plan": "compact.core.plan",
     "PromptParts": "compact.core.prompts",
+    "Redactor": "compact.core.redactor",
     "SQLiteManager": "compact.storage.sqlite.store",
     "TiktokenEstimator": "compact.providers.tokenizers",
     "acompress": "compact.managers.compress",

@@ -15,8 +15,9 @@ import difflib
 import json
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any, Self, get_args, get_origin
+from typing import Annotated, Any, Literal, Self, get_args, get_origin
 
 from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_validator
 
@@ -26,9 +27,10 @@ from compact.core.calls import checked, got
 from compact.core.policy import CompactPolicy
 from compact.core.profiles import ModelBook, shipped
 from compact.core.redaction import without_credentials
+from compact.core.redactor import Redactor
 from compact.core.sizes import share_in, size_in
 from compact.core.tiers import NUMBERS, Tier, TierSettings, tier_of
-from compact.errors import InvalidConfig, UnknownModel, unreadable
+from compact.errors import InvalidArgument, InvalidConfig, UnknownModel, unreadable
 
 PREFIX = "COMPACT_"
 ENV_FILE = ".env"
@@ -85,6 +87,11 @@ class CompactConfig(CompactPolicy):
     """Whether reports hold texts of the conversation: summaries, reasons and messages of errors."""
     redact: bool = True
     """Whether secrets in reports are replaced."""
+    redact_kinds: tuple[Literal["email", "phone"], ...] = ()
+    """What is taken for a secret beside what always is one, in reports and all other copies."""
+    redact_patterns: Mapping[str, str] = Field(default_factory=dict)
+    """Secrets of one's own by kind: a regular expression in RE2's syntax, of which the group
+    `value` is taken out, or the whole match."""
     store: str | None = Field(default=None, min_length=1)
     """The file that the command line keeps sessions in; without it `.compact/sessions.db`."""
     archive: str | None = Field(default=None, min_length=1)
@@ -117,6 +124,15 @@ class CompactConfig(CompactPolicy):
             return value
         if not is_address(value):
             raise ValueError("should be an address such as http://127.0.0.1:4318")
+        return value
+
+    @field_validator("redact_patterns")
+    @classmethod
+    def _are_patterns(cls, value: Mapping[str, str]) -> Mapping[str, str]:
+        try:
+            Redactor(patterns=value)
+        except InvalidArgument as error:
+            raise ValueError(str(error)) from None
         return value
 
     @field_validator("*", mode="before")
@@ -186,6 +202,10 @@ class CompactConfig(CompactPolicy):
     def policy(self) -> CompactPolicy:
         """The policy among the settings."""
         return CompactPolicy(**{name: getattr(self, name) for name in CompactPolicy.model_fields})
+
+    def redactor(self) -> Redactor:
+        """What the settings take for a secret beside what always is one."""
+        return Redactor(self.redact_kinds, self.redact_patterns)
 
     def summarizers(self) -> list[str]:
         """Who writes summaries, in the order they are asked."""
@@ -410,6 +430,9 @@ def _value_of(text: str, annotation: object) -> object:
     text = text.strip()
     if text.lower() in NOTHING and type(None) in get_args(annotation):
         return None
+    if get_origin(annotation) is Mapping:
+        with suppress(ValueError):
+            return json.loads(text)
     if get_origin(annotation) is tuple:
         return tuple(word for word in (w.strip() for w in text.split(",")) if word)
     return text

@@ -19,7 +19,7 @@ from compact.compression.extraction.extractive import ExtractiveSummarizer
 from compact.config import OTEL, CompactConfig
 from compact.core.asking import PATIENCE, Patience
 from compact.core.calls import checked
-from compact.core.events import Event, RedactionOff
+from compact.core.events import ErrorRaised, Event, RedactionOff
 from compact.core.formats.known import format_named
 from compact.core.model_keys import PROVIDERS, parse_key
 from compact.core.policy import CompactPolicy
@@ -32,6 +32,7 @@ from compact.core.protocols import (
     Summarizer,
     TokenEstimator,
 )
+from compact.core.redactor import Redactor
 from compact.core.tokens import CLAUDE_FRAMING, TokenCounter
 from compact.errors import InvalidArgument, NotFound, StoreFailed, UnknownModel
 from compact.providers import tokenizers
@@ -415,10 +416,22 @@ def nobody(_: Event) -> None:
     """Nobody listens."""
 
 
+def heard(redactor: Redactor, emit: Emit) -> Redactor:
+    """The redactor, after it was told whom to tell when a validator fails."""
+    redactor.failing(
+        lambda error: emit(ErrorRaised.of(error, "redact", serves="what was matched is taken out"))
+    )
+    return redactor
+
+
 def event_bus(
-    settings: CompactConfig | None = None, *, listener: Callable[[Event], None] | None = None
+    settings: CompactConfig | None = None,
+    *,
+    listener: Callable[[Event], None] | None = None,
+    redactor: Redactor | None = None,
 ) -> EventBus:
-    """A bus for this listener, and with the exporters that the settings name.
+    """A bus for this listener, and with the exporters that the settings name. A redactor stands
+    for the settings' own.
 
     Raises:
         InvalidConfig: a package that an exporter needs is not installed.
@@ -426,7 +439,9 @@ def event_bus(
     from compact.telemetry.bus import LINGER, EventBus
 
     settings = settings or CompactConfig()
-    bus = EventBus(content=settings.telemetry_content, redact=settings.redact)
+    redactor = redactor or settings.redactor()
+    bus = EventBus(content=settings.telemetry_content, redact=settings.redact, redactor=redactor)
+    heard(redactor, bus.emit)
     if listener is not None:
         bus.subscribe(listener)
     if settings.console_events:

@@ -70,7 +70,7 @@ def test_no_secret_is_archived(tmp_path: Path) -> None:
     found = archived(tmp_path)
     assert len(found) == 3
     assert not any(SECRET in text for text in found.values())
-    assert "redacted" in found["transcript-pre-compact-001.jsonl"]
+    assert "<REDACTED:" in found["transcript-pre-compact-001.jsonl"]
 
 
 class Broken:

@@ -47,7 +47,7 @@ def full(kind: type[Event]) -> Event:
     return kind(**given)
 
 
-def outgoing(event: Event, **bus: bool) -> Event:
+def outgoing(event: Event, **bus: Any) -> Event:
     """What an exporter gets of it."""
     listener, carrier = Listener(), EventBus(**bus)
     carrier.export_to(listener)

@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 
 from compact.core.events import CONTENT, Event, TriggerDecision
 from compact.core.policy import CompactPolicy
-from compact.core.redaction import redact
+from compact.core.redaction import Known, redact
+from compact.core.redactor import NOTHING_ELSE, Redactor
 
 Told = TypeVar("Told", bound=Event)
 
@@ -24,23 +25,23 @@ def without_content(event: Told) -> Told:
     return event.model_copy(update=empty)
 
 
-def redacted(event: Told) -> Told:
+def redacted(event: Told, redactor: Redactor = NOTHING_ELSE) -> Told:
     """The event without secrets in its texts; the same one where it has none."""
-    told = dict(event)
-    clean = {name: _clean(value) for name, value in told.items()}
+    told, known = dict(event), Known(redactor=redactor)
+    clean = {name: _clean(value, known) for name, value in told.items()}
     changed: dict[str, Any] = {n: value for n, value in clean.items() if value != told[n]}
     return event.model_copy(update=changed) if changed else event
 
 
-def _clean(value: object) -> object:
+def _clean(value: object, known: Known) -> object:
     match value:
         case str():
-            return redact(value).text
+            return redact(value, known).text
         case tuple():
-            return tuple(_clean(each) for each in value)
+            return tuple(_clean(each, known) for each in value)
         case Mapping():
-            return {_clean(key): _clean(each) for key, each in value.items()}
+            return {_clean(key, known): _clean(each, known) for key, each in value.items()}
         case CompactPolicy() if value.guidance:
-            return value.model_copy(update={"guidance": redact(value.guidance).text})
+            return value.model_copy(update={"guidance": redact(value.guidance, known).text})
         case _:
             return value

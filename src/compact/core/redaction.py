@@ -12,16 +12,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import NamedTuple
 
-from compact.core import credentials, named_credentials
+from compact.core import credentials, named_credentials, personal
 from compact.core.credentials import Place, SecretFinder
 from compact.core.occurring import Occurring
+from compact.core.redactor import NOTHING_ELSE, Redactor
 from compact.core.secret_values import is_wordlike
 
 _KNOWN_LENGTH, _LONGEST_KNOWN = 8, 256
 """Characters of secrets looked for by themselves: fewer are a word, more are known by look."""
 _MOST_LENGTHS = 8
 """Lengths of known secrets that begin alike."""
-TABLES = (credentials.FINDERS, named_credentials.FINDERS)
+TABLES = (credentials.FINDERS, named_credentials.FINDERS, personal.FINDERS)
 _WORD_START = re.compile(r"(?<![A-Za-z0-9])\S")
 
 
@@ -33,10 +34,16 @@ class Redacted(NamedTuple):
 
 
 class Known(dict[str, str]):
-    """Secrets and their kinds, only those that are no common word; to be kept nowhere."""
+    """Secrets and their kinds, only those that are no common word, and what else counts as one; to
+    be kept nowhere.
+    """
 
-    def __init__(self, secrets: Iterable[tuple[str, str]] = ()) -> None:
+    def __init__(
+        self, secrets: Iterable[tuple[str, str]] = (), *, redactor: Redactor = NOTHING_ELSE
+    ) -> None:
         super().__init__()
+        self.redactor = redactor
+        """What an application takes for a secret beside them."""
         self._lengths: dict[str, list[int]] = {}
         for secret, kind in secrets:
             self.learn(secret, kind)
@@ -72,7 +79,8 @@ def redact(text: str, known: Mapping[str, str] | None = None) -> Redacted:
     """The text with `<REDACTED:kind>` in place of each secret. Redacting again changes nothing.
 
     `known` are secrets that were found elsewhere and their kinds (`secrets_of`): they are taken out
-    wherever they stand by themselves, also without the name that gave them away.
+    wherever they stand by themselves, also without the name that gave them away. As `Known` they
+    say what else is one.
     """
     found: list[str] = []
     for _ in range(8):  # once more after a find: its neighbours changed
@@ -105,7 +113,7 @@ def secrets_of(texts: Iterable[str]) -> Known:
 
 @cache
 def _scans() -> list[tuple[Occurring, tuple[SecretFinder, ...]]]:
-    """A scan for each table: one automaton of both would be as large as their product."""
+    """A scan for each table: one automaton of all would be as large as their product."""
     return [
         (Occurring([finder.hint for finder in table], rare=credentials.STARTS), table)
         for table in TABLES
@@ -123,8 +131,10 @@ def places_in(text: str) -> Iterator[Place]:
 def find_secrets(text: str, known: Mapping[str, str] | None = None) -> list[Place]:
     """The places of all secrets, in order; where two overlap, one place that holds both."""
     places = list(places_in(text))
-    if known:
-        places += _standing_alone(text, known if isinstance(known, Known) else Known(known.items()))
+    if known is not None:
+        known = known if isinstance(known, Known) else Known(known.items())
+        places += known.redactor.places(text)
+        places += _standing_alone(text, known) if known else ()
     places.sort(key=lambda place: place.start)
     apart: list[Place] = []
     for place in places:

@@ -29,6 +29,7 @@ from compact.core.messages import Message
 from compact.core.own_text import below
 from compact.core.protocols import Emit, SessionStore, StorageAdapter
 from compact.core.redaction import Known
+from compact.core.redactor import NOTHING_ELSE, Redactor
 from compact.core.sessions import CheckpointRef, Move, Projection, Shown
 from compact.errors import StoreFailed
 
@@ -48,12 +49,18 @@ class Archive:
     """Keeps what the compressions of a session leave behind."""
 
     def __init__(
-        self, adapter: StorageAdapter, store: SessionStore, session_id: str, emit: Emit
+        self,
+        adapter: StorageAdapter,
+        store: SessionStore,
+        session_id: str,
+        emit: Emit,
+        redactor: Redactor = NOTHING_ELSE,
     ) -> None:
         self._adapter = adapter
         self._store = store
         self._session_id = session_id
         self._tell = emit
+        self._redactor = redactor
         self._begin()
 
     def _begin(self) -> None:
@@ -109,7 +116,8 @@ class Archive:
         found = next(self._moves(event), None)
         if found is None or found.projection_id is None:
             return
-        projection, known = self._store.projection(found.projection_id), Known()
+        projection = self._store.projection(found.projection_id)
+        known = Known(redactor=self._redactor)
         history = [redact_message(m, known) for m in self._messages(found.branch_id, projection.at)]
         self._save("transcript", lambda: self._adapter.save_transcript(self._session_id, history))
         words = redact_text(said_by(projection), known)
@@ -127,7 +135,7 @@ class Archive:
 
     def _event(self, event: Event) -> str:
         told = event.model_copy(update={"session_id": self._session_id})
-        return self._adapter.save_event(self._session_id, redacted(told))
+        return self._adapter.save_event(self._session_id, redacted(told, self._redactor))
 
     def _save(self, what: str, save: Callable[[], str]) -> None:
         try:

@@ -17,6 +17,7 @@ from compact.core.events import ErrorRaised, Event
 from compact.core.given import Given, messages_given
 from compact.core.messages import Message
 from compact.core.protocols import SessionStore, StorageAdapter, Summarizer, TokenEstimator
+from compact.core.redactor import Redactor
 from compact.errors import InvalidArgument, StoreFailed, Superseded
 from compact.managers import blocking
 from compact.managers.compress import acompress
@@ -49,6 +50,9 @@ class ManagerOptions(TypedDict, total=False):
     """A summarizer that writes instead of the settings'."""
     archive: str | Path | StorageAdapter | None
     """Where what compressions leave behind is kept, instead of the settings' `archive`."""
+    redactor: Redactor | None
+    """What is a secret beside what always is one, with validators of yours, instead of the
+    settings'."""
     on_event: Callable[[Event], None] | None
     """Is called with each event, in the order they happen."""
 
@@ -67,7 +71,10 @@ class CompactManager:
     ) -> None:
         self.config = config or CompactConfig()
         self._options = options
-        self._bus = wiring.event_bus(self.config, listener=options.get("on_event"))
+        self._redactor = options.get("redactor") or self.config.redactor()
+        self._bus = wiring.event_bus(
+            self.config, listener=options.get("on_event"), redactor=self._redactor
+        )
         chosen = options.get("store") or self.config.store
         self._owns_store = not chosen or isinstance(chosen, str | Path)
         self.store = wiring.session_store(chosen)
@@ -214,6 +221,7 @@ class CompactManager:
             models=config.book(),
             tiers=config.tiers,
             archive=self._archive,
+            redactor=self._redactor,
             on_event=self._bus.emit,
         )
 

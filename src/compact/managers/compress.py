@@ -24,6 +24,7 @@ from compact.core.plan import Plan
 from compact.core.policy import CompactPolicy
 from compact.core.profiles import ModelBook
 from compact.core.protocols import Summarizer, TokenEstimator
+from compact.core.redactor import NOTHING_ELSE, Redactor
 from compact.errors import CompactError, InvalidArgument
 from compact.managers import blocking
 from compact.managers.off_loop import delivered_on_loop, off_loop
@@ -66,6 +67,9 @@ class Options(TypedDict, total=False):
     """A secret for the heading of a checkpoint, by which it is recognized when it comes back. The
     default lasts for this process. Give your own if other processes continue with the result, or if
     the same messages must give the same bytes everywhere."""
+    redactor: Redactor | None
+    """What is a secret beside what always is one: taken out of what a summarizer is shown, and of
+    summaries."""
     on_event: Callable[[Event], None] | None
     """Called with each event, in order."""
 
@@ -145,6 +149,8 @@ class _Task:
             own=_own_text(options.get("key")),
         )
         self._emit = delivered_on_loop(wiring.emitter(options.get("on_event")))
+        redactor = wiring.heard(options.get("redactor") or NOTHING_ELSE, self._emit)
+        self._history.secrets.redactor = redactor
         chosen = wiring.summarizer(
             options.get("summarizer"),
             self._counter,

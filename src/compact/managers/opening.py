@@ -23,6 +23,7 @@ from compact.core.policy import CompactPolicy
 from compact.core.profiles import ModelBook, shipped
 from compact.core.prompts import PromptParts
 from compact.core.protocols import SessionStore, StorageAdapter, Summarizer, TokenEstimator
+from compact.core.redactor import NOTHING_ELSE, Redactor
 from compact.core.resolving import Setting
 from compact.core.sessions import DEFAULT_SCOPE, Branch, Session
 from compact.core.tiers import TierSettings
@@ -76,6 +77,8 @@ class SessionOptions(TypedDict, total=False):
     archive: str | Path | StorageAdapter | None
     """Where what a compression leaves behind is kept as well, as copies without secrets: a folder,
     `s3://BUCKET/PREFIX`, or an adapter of yours."""
+    redactor: Redactor | None
+    """What is a secret beside what always is one, in all copies that are made of the session."""
     on_event: Callable[[Event], None] | None
     """Is called with each event, in the order they happen; the `emit` of an `EventBus` hands them
     to exporters."""
@@ -246,9 +249,10 @@ def _state(
     wire = format_named(session.wire)
     emit = wiring.emitter(options.get("on_event"), session_id=session.id)
     emit = emit if emit is wiring.nobody else delivered_on_loop(emit)
+    redactor = wiring.heard(options.get("redactor") or NOTHING_ELSE, emit)
     archive = None
     if (adapter := wiring.storage_adapter(options.get("archive"))) is not None:
-        archive = Archive(adapter, store, session.id, emit)
+        archive = Archive(adapter, store, session.id, emit, redactor)
         emit = archive.emit
     state = SessionState(
         id=session.id,
@@ -269,6 +273,7 @@ def _state(
         prompting=_prompting(wire, options),
         tokenizer=session.tokenizer,
         archive=archive,
+        redactor=redactor,
     )
     state.prompting.mode(policy.mode)  # refused where there is no such mode
     state.open(session.branch)

@@ -20,12 +20,12 @@ SUMMARY_TOKENS = 800
 
 async def summary_of(state: SessionState, breaker: Breaker) -> str:
     """A summary of the whole history, without secrets."""
-    return redact(await _told(state, breaker)).text
+    return redact(await _told(state, breaker), state.history.secrets).text
 
 
 async def _told(state: SessionState, breaker: Breaker) -> str:
     request = SummaryRequest(
-        messages=tuple(state.history),
+        messages=tuple(map(state.history.redacted, range(len(state.history)))),
         max_tokens=SUMMARY_TOKENS,
         mode=state.policy.mode,
         guidance=state.prompting.asked(state.policy).guidance,

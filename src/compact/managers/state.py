@@ -31,6 +31,7 @@ from compact.core.messages import Message
 from compact.core.own_text import OwnText
 from compact.core.policy import CompactPolicy
 from compact.core.protocols import Emit, SessionStore, Summarizer
+from compact.core.redactor import NOTHING_ELSE, Redactor
 from compact.core.resolving import Setting
 from compact.core.sessions import Branch, Move, Projection, free_branch_id
 from compact.core.tokens import TokenCounter
@@ -69,6 +70,8 @@ class SessionState:
     """The tokenizer that the store's counts were made with."""
     archive: Archive | None = None
     """What keeps what compressions leave behind."""
+    redactor: Redactor = NOTHING_ELSE
+    """What is a secret beside what always is one."""
     history: SessionHistory = field(init=False)
     own: OwnText = field(init=False)
     """By which the session's own text is made and recognized."""
@@ -118,6 +121,7 @@ class SessionState:
             never_pruned=self.policy.roles_never_pruned,
             counts=self.tokenizer == self.counter.estimator.name,
         )
+        self.history.secrets.redactor = self.redactor
         self.history.own = self.own
         self.log.open(branch)
         self._noted = {}

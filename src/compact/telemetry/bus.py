@@ -18,6 +18,7 @@ from weakref import WeakSet
 from compact.core.event_privacy import redacted, without_content
 from compact.core.events import Event, EventsDropped
 from compact.core.protocols import Exporter
+from compact.core.redactor import NOTHING_ELSE, Redactor
 from compact.telemetry.exporter_queue import ExporterQueue
 
 Subscriber = Callable[[Event], None]
@@ -44,12 +45,15 @@ class EventBus:
     """Carries events from those who emit to those who listen.
 
     `content` says whether exporters get texts of a conversation, `redact` whether secrets in what
-    they get are replaced.
+    they get are replaced, and `redactor` what is a secret beside what always is one.
     """
 
-    def __init__(self, *, content: bool = False, redact: bool = True) -> None:
+    def __init__(
+        self, *, content: bool = False, redact: bool = True, redactor: Redactor = NOTHING_ELSE
+    ) -> None:
         self._content = content
         self._redact = redact
+        self._redactor = redactor
         self._subscribers: list[Subscriber] = []
         self._queues: list[ExporterQueue] = []
         self._closed_dropped = 0
@@ -113,7 +117,7 @@ class EventBus:
     def _outgoing(self, event: Event) -> Event:
         """What an exporter is told of an event."""
         told = event if self._content else without_content(event)
-        return redacted(told) if self._redact else told
+        return redacted(told, self._redactor) if self._redact else told
 
     def _count_failure(self) -> None:
         self.failures += 1

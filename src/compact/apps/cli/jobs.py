@@ -149,6 +149,7 @@ def plan_of(
             summarizer=job.settings.summarizers(),
             models=job.settings.book(),
             key=key or own_key(),
+            redactor=job.settings.redactor(),
             on_event=bus.emit,
         )
     finally:

@@ -238,5 +238,6 @@ def context_of(
         models=settings.book(),
         tiers=settings.tiers,
         archive=archive,
+        redactor=settings.redactor(),
         on_event=on_event,
     )

@@ -1,0 +1,79 @@
+"""Numbers of payment cards, which are always secrets, and what is one only where a setting says so:
+e-mail addresses and phone numbers. Each pattern is linear: what may repeat is bounded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+
+from compact.core.credentials import Place, SecretFinder
+
+_CARD = re.compile(
+    r"(?:(?<![\w./+-])|(?<=\\[nrt])|(?<=_))"
+    r"(?:\d{13,19}|\d{4}([ -])\d{4,6}\1\d{4,5}(?:\1\d{4}(?:\1\d{3})?)?)"
+    r"(?![\w/]|[.-]\d)"
+)
+"""As it is printed: in one piece, or in groups with the same mark between them."""
+_ISSUED = re.compile(
+    r"4(?:\d{12}|\d{15}|\d{18})|(?:5[1-5]|2[2-7])\d{14}|3[47]\d{13}|3(?:0[0-5]|[689]\d)\d{11}"
+    r"|(?:6011|64[4-9]\d|65\d\d|35\d\d)\d{12}|62\d{14,17}"
+    r"|(?:60\d\d|8[12]\d\d|50[6-9]\d|6277|636[23])\d{12}"
+    r"|(?:5018|5020|5038|5893|6304|6759|676[1-3])\d{8,15}"
+)
+"""Visa; Mastercard, and Mir, which lies below its newer range; American Express; Diners Club;
+Discover and JCB; UnionPay; RuPay and Elo; Maestro."""
+_BARCODE = 13
+"""Digits of a barcode, whose own check digit tells it from the oldest cards, which have as many."""
+_EMAIL = re.compile(r"(?<![\w.+%-])[\w.+%-]{1,64}@(?:[\w-]{1,63}\.){1,5}[^\W\d]{2,24}(?![\w@-])")
+_PHONE = re.compile(
+    r"(?<![\w.,:/+=-])(?:"
+    r"(?:\+|00)[1-9]\d{0,2}[ .-]?(?:\(0?\d{1,4}\)[ .-]?)?\d{1,5}(?:[ ./-]?\d{2,5}){1,5}"
+    r"|\(\d{2,5}\)[ -]?\d{3,5}(?:[ -]\d{2,5}){0,3}|\d{3}[.-]\d{3}[.-]\d{4}"
+    r"|0\d{1,4}(?:[ /-]{1,2}\d{2,8}){1,4}"
+    r")(?![\w/]|[.,:-]\d)"
+)
+_PHONE_DIGITS = range(8, 16)
+"""Digits of a phone number: fewer are an extension or a date, more than 15 no network dials."""
+
+
+def _weighed(digits: str, weights: tuple[int, ...]) -> int:
+    """The digits' sum, from the right, each times its weight; two digits of one product added."""
+    products = (int(x) * weights[place % len(weights)] for place, x in enumerate(reversed(digits)))
+    return sum(x - 9 if weights == (1, 2) and x > 9 else x for x in products)
+
+
+def _is_card(written: str) -> bool:
+    digits = "".join(filter(str.isdigit, written))
+    if not digits.isascii() or not _ISSUED.fullmatch(digits) or len(set(digits)) < 2:
+        return False
+    is_barcode = len(digits) == _BARCODE and _weighed(digits, (1, 3)) % 10 == 0
+    return _weighed(digits, (1, 2)) % 10 == 0 and not is_barcode
+
+
+def _is_phone(written: str) -> bool:
+    return sum(map(str.isdigit, written)) in _PHONE_DIGITS
+
+
+def _is_any(_: str) -> bool:
+    return True
+
+
+def _found(
+    kind: str, pattern: re.Pattern[str], check: Callable[[str], bool], text: str
+) -> Iterator[Place]:
+    for found in pattern.finditer(text):
+        if check(found[0]):
+            yield Place(*found.span(), kind)
+
+
+FINDERS: tuple[SecretFinder, ...] = (
+    SecretFinder("[0-9](?:[ -]?[0-9]){12}", partial(_found, "card", _CARD, _is_card)),
+)
+"""Of cards. Their hint is an automaton of its own: beside others it would multiply theirs."""
+OPTIONAL: Mapping[str, Callable[[str], Iterator[Place]]] = {
+    "email": partial(_found, "email", _EMAIL, _is_any),
+    "phone": partial(_found, "phone", _PHONE, _is_phone),
+}
+"""What is taken out where a setting names it, by its kind."""
