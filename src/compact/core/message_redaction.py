@@ -6,7 +6,7 @@ summarizer. The history itself stays as it was said.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -41,6 +41,12 @@ def redact_message(message: Message, known: Known) -> Message:
     metadata = message.metadata.model_copy(update={"said": words})
     update = {"content": said, "metadata": metadata, "wire": None, "token_count": None}
     return message.model_copy(update={**update, "edited": True})
+
+
+def redact_messages(messages: Iterable[Message], known: Known) -> list[Message]:
+    """The messages without secrets, also those that a later one gives away."""
+    once = [redact_message(message, known) for message in messages]
+    return [redact_message(message, known) for message in once]
 
 
 def _redact_part(part: Part, known: Known) -> Part:

@@ -116,7 +116,9 @@ def _compiled(name: str, expression: str) -> Any:  # noqa: ANN401 - RE2 has no t
         return re2.compile(expression, options)
     except (re2.error, TypeError, UnicodeError) as error:
         said = error.args[0].decode() if isinstance(error.args[0], bytes) else error
-        raise InvalidArgument("patterns", f"{name}: {expression!r} is none: {said}") from None
+        raise InvalidArgument(
+            "patterns", f"{name}: {expression!r} is no expression: {said}"
+        ) from None
 
 
 NOTHING_ELSE = Redactor()

@@ -24,7 +24,7 @@ from compact.core.events import (
     SummaryCreated,
     SummaryReplaced,
 )
-from compact.core.message_redaction import redact_message, redact_text
+from compact.core.message_redaction import redact_messages, redact_text
 from compact.core.messages import Message
 from compact.core.own_text import below
 from compact.core.protocols import Emit, SessionStore, StorageAdapter
@@ -118,7 +118,7 @@ class Archive:
             return
         projection = self._store.projection(found.projection_id)
         known = Known(redactor=self._redactor)
-        history = [redact_message(m, known) for m in self._messages(found.branch_id, projection.at)]
+        history = redact_messages(self._messages(found.branch_id, projection.at), known)
         self._save("transcript", lambda: self._adapter.save_transcript(self._session_id, history))
         words = redact_text(said_by(projection), known)
         step = projection.number

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pydantic import BaseModel
 
 from compact import wiring
 from compact.apps.cli import jobs, output, session_file, session_markdown, stores
@@ -17,7 +20,11 @@ from compact.apps.cli.stores import SessionCatalog
 from compact.apps.cli.words import counted
 from compact.core import clock_and_ids
 from compact.core.changes import Change
+from compact.core.characters import with_texts
+from compact.core.message_redaction import redact_messages, redact_text
 from compact.core.messages import Message
+from compact.core.redaction import Known
+from compact.core.redactor import Redactor
 from compact.core.sessions import DEFAULT_SCOPE, Branch, Entry, Session
 from compact.errors import InvalidTranscript, NotFound, Superseded
 from compact.managers.state import new_branch
@@ -25,6 +32,7 @@ from compact.managers.state import new_branch
 if TYPE_CHECKING:
     from compact.apps.cli.commands.exchange import ImportOptions
 
+Told = TypeVar("Told", bound=BaseModel)
 _ENDINGS = (".json", ".jsonl", ".ndjson", ".md", ".markdown", ".txt", ".log")
 """How the names of files end that say only what they are."""
 
@@ -179,6 +187,24 @@ def check_out(out: str, catalog: SessionCatalog, *, force: bool) -> None:
     known = session_file.is_session_file(start) or session_markdown.is_session_markdown(start)
     if start and not known and not force:
         raise Stop(f"{out} exists and is not an exported session; --force replaces it")
+
+
+def without_secrets(file: SessionFile, redactor: Redactor) -> SessionFile:
+    """The same, as it may leave: each text in it without secrets."""
+    known = Known(redactor=redactor)
+    messages = redact_messages(file.messages, known)
+    told = partial(redact_text, known=known)
+    return replace(
+        file,
+        session=_told(file.session, told),
+        messages=messages,
+        goals=[_told(goal, told) for goal in file.goals],
+        checkpoints=[_told(checkpoint, told) for checkpoint in file.checkpoints],
+    )
+
+
+def _told(value: Told, told: Callable[[str], str]) -> Told:
+    return type(value).model_validate(with_texts(value.model_dump(mode="json"), told))
 
 
 def file_of(

@@ -84,8 +84,14 @@ def sessions_export(
     force: Annotated[
         bool, flag("--force", "Allow OUT to replace a file that is not an exported session.")
     ] = False,
+    verbatim: Annotated[
+        bool, flag("--verbatim", "Leave secrets in it. Default: they are replaced.")
+    ] = False,
 ) -> Telling:
     """Write one branch of a session to a file, in full, whatever was compressed.
+
+    Secrets are replaced by their kinds, as <REDACTED:password>, unless --verbatim is given or the
+    setting redact is off; the session keeps them.
 
     JSON can be imported again without losing a message, goal or pin. It contains checkpoints for
     reading only; an import makes new ones. Markdown is for people. The branch is the open one, or
@@ -109,10 +115,12 @@ def sessions_export(
         others = [b.id for b in catalog.store.branches(session.id) if b.id != branch.id]
         snapshots = len(catalog.store.snapshots(session.id))
         progress.now("Writing")
+        file = cli.exchange.file_of(catalog, session, branch, messages)
+        if catalog.settings.redact and not verbatim:
+            file = cli.exchange.without_secrets(file, catalog.settings.redactor())
         if (format or by_name) == "md":
-            text = "".join(cli.session_markdown.written(session, messages))
+            text = "".join(cli.session_markdown.written(file.session, file.messages))
         else:
-            file = cli.exchange.file_of(catalog, session, branch, messages)
             text = "".join(cli.session_file.written(file))
     size = cli.output.write(out, text)
     left = {"branches": others, "snapshots": snapshots}
