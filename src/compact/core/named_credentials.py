@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterator
 from functools import partial
 
-from compact.core.characters import piecewise
 from compact.core.credentials import Place, SecretFinder
+from compact.core.occurring import Spots
 from compact.core.secret_values import (
     Check,
     is_auth,
@@ -55,9 +55,13 @@ _ASSIGNS = (
     r"|,?\s{1,24}\\{0,3}[\"']?value\\{0,3}[\"']?[ \t]{0,2}[=:][ \t]{0,2}"
     rf"|[ \t]{{1,3}}(?:to[ \t]{{1,3}})?(?:{_OPENS}|(?=\S{{0,64}}\d))|\({_OPENS}|,[ \t]?{_OPENS}|>)"
 )
+_BEFORE, _BEHIND = 64, 512
+"""Characters around a name in which it is looked for what it is part of, and what assigns."""
 _NAME = re.compile(f"(?P<name>{_NAMES}){_KINDS_OF_ONE}{_OF_WHAT}{_ASSIGNS}")
 _RARE_NAME = re.compile(f"(?P<name>{'|'.join(_RARE_NAMES)})(?: -string)?{_OF_WHAT}{_ASSIGNS}")
 """The end of a telling name, and what assigns. Searched in lower case."""
+_RARE = "|".join(_RARE_NAMES)
+_FLAGS = f"--(?:[a-z]{{1,16}}-){{0,3}}(?:{_NAMES})"
 _FLAG = re.compile(rf"--(?:[a-z]{{1,16}}-){{0,3}}(?P<name>{_NAMES})(?P<of>) {{1,3}}")
 _KEY_OF = re.compile(
     r"(?:api|access|secret|private|auth|account|signing|encryption|master|service|shared|client|"
@@ -107,18 +111,22 @@ _FAMILIES: tuple[tuple[str, str, Check, Check], ...] = (
 """How a name begins, the kind of its value, and what must hold of a quoted and of a bare one."""
 
 
-def _named(pattern: re.Pattern[str], text: str) -> Iterator[Place]:
+def _named(pattern: re.Pattern[str], spots: Spots, text: str) -> Iterator[Place]:
     """Values that stand next to a telling name, as a pattern finds it in lower case."""
-    lower = piecewise(text.replace("\u0130", "I"), str.lower)  # the one letter that grows
-    for found in pattern.finditer(lower):
-        yield from _value(text, lower, found)
+    for start in spots.of(text):
+        base = max(0, start - _BEFORE)
+        lower = text[base : start + _BEHIND].replace("\u0130", "I").lower()
+        if found := pattern.match(lower, start - base):
+            yield from _value(text, lower, found, base)
 
 
-def _value(text: str, lower: str, found: re.Match[str]) -> Iterator[Place]:
-    """The value behind a name, where the name and the value make it a secret."""
-    name, start, end = found["name"], found.start("name"), found.end()
-    assign = lower[max(found.end("of"), found.end("name")) : end]
-    before = lower[max(0, start - 32) : start]
+def _value(text: str, lower: str, found: re.Match[str], base: int) -> Iterator[Place]:
+    """The value behind a name, where the name and the value make it a secret; `lower` begins at
+    `base`.
+    """
+    name, start, end = found["name"], base + found.start("name"), base + found.end()
+    assign = lower[max(found.end("of"), found.end("name")) : found.end()]
+    before = lower[max(0, found.start("name") - 32) : found.start("name")]
     is_set = assign == "=" and _VARIABLE.fullmatch(text, start - 3, start + len(name)) is not None
     if not _is_telling(text[start : start + len(name)], before, assign, is_set=is_set):
         return
@@ -196,8 +204,8 @@ _MAY_ASSIGN = (
 )
 """What `_ASSIGNS` may match, without what RE2 cannot look ahead for."""
 FINDERS: tuple[SecretFinder, ...] = (
-    SecretFinder(f"(?i:{_NAMES})(?i:{_MAY_ASSIGN})", partial(_named, _NAME)),
-    SecretFinder(f"(?i:--(?:[a-z]{{1,16}}-){{0,3}}(?:{_NAMES}) )", partial(_named, _FLAG)),
-    SecretFinder(f"(?i:{'|'.join(_RARE_NAMES)})", partial(_named, _RARE_NAME)),
+    SecretFinder(f"(?i:{_NAMES})(?i:{_MAY_ASSIGN})", partial(_named, _NAME, Spots(_NAMES, _MAY_ASSIGN))),
+    SecretFinder(f"(?i:{_FLAGS} )", partial(_named, _FLAG, Spots(f"{_FLAGS} "))),
+    SecretFinder(f"(?i:{_RARE})", partial(_named, _RARE_NAME, Spots(_RARE))),
 )
 """Of everything that a name gives away."""

@@ -6,7 +6,7 @@ knows no lookaround, so what it finds is where to look with `re`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import re2
 
@@ -30,6 +30,32 @@ class Occurring:
         if self._any_rare is not None and self._any_rare.search(data):
             found += [self._rare[i] for i in self._rare_set.Match(data) or ()]
         return sorted(found)
+
+
+class Spots:
+    """Where a pattern in RE2's syntax stands in texts, before another one that may overlap with
+    what it matches next; whatever the case of letters.
+    """
+
+    def __init__(self, pattern: str, before: str = "") -> None:
+        self._pattern = re2.compile(f"(?i:({pattern}){before})".encode())
+
+    def of(self, text: str) -> Iterator[int]:
+        """The places where it begins, in characters, one behind the other."""
+        data = encoded(text)
+        passed = characters = end = 0
+        while found := self._pattern.search(data, end):
+            start, end = found.span(1)
+            characters += start - passed
+            if len(data) > len(text):
+                characters += len(data[passed:start].decode()) - (start - passed)
+            passed = start
+            yield characters
+
+
+def encoded(text: str) -> bytes:
+    """The text in UTF-8, as many characters as it has; RE2 has no small `İ`."""
+    return text.replace("\u0130", "I").encode(errors="replace")
 
 
 def _set(patterns: Sequence[str]) -> re2.Set:

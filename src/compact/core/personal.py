@@ -11,8 +11,8 @@ from functools import partial
 from compact.core.credentials import Place, SecretFinder
 
 _CARD = re.compile(
-    r"(?:(?<![\w./+-])|(?<=\\[nrt])|(?<=_))"
-    r"(?:\d{13,19}|\d{4}([ -])\d{4,6}\1\d{4,5}(?:\1\d{4}(?:\1\d{3})?)?)"
+    r"\d(?:(?<![\w./+-]\d)|(?<=\\[nrt]\d)|(?<=_\d))"
+    r"(?:\d{12,18}|\d{3}([ -])\d{4,6}\1\d{4,5}(?:\1\d{4}(?:\1\d{3})?)?)"
     r"(?![\w/]|[.-]\d)"
 )
 """As it is printed: in one piece, or in groups with the same mark between them."""

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from compact.core import credentials, named_credentials, personal
 from compact.core.credentials import Place, SecretFinder
-from compact.core.occurring import Occurring
+from compact.core.occurring import Occurring, encoded
 from compact.core.redactor import NOTHING_ELSE, Redactor
 from compact.core.secret_values import is_wordlike
 
@@ -122,7 +122,7 @@ def _scans() -> list[tuple[Occurring, tuple[SecretFinder, ...]]]:
 
 def places_in(text: str) -> Iterator[Place]:
     """Where patterns find secrets, in no order."""
-    scanned = text.replace("\u0130", "I").encode(errors="replace")  # RE2 has no small `İ`
+    scanned = encoded(text)
     for scan, finders in _scans():
         for number in scan.places(scanned):
             yield from finders[number].places(text)
