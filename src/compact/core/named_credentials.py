@@ -70,7 +70,7 @@ _KEY_OF = re.compile(
 )
 """What makes a key a secret one; others open tables and maps."""
 _NO_SECRET_OF = re.compile(
-    r"(?:public|publishable|cache|primary|foreign|partition|sort|idempotency|object|host)[_ -]?\Z"
+    r"(?:public|publishable|cache|primary|foreign|partition|sort|gpg|idempotency|object|host)[_ -]?\Z"
 )
 _AWS = re.compile(r"(?:secret[_ -]?access|aws[_ -]?secret)[_ -]?\Z")
 _NO_TOKEN = re.compile(
@@ -204,7 +204,9 @@ _MAY_ASSIGN = (
 )
 """What `_ASSIGNS` may match, without what RE2 cannot look ahead for."""
 FINDERS: tuple[SecretFinder, ...] = (
-    SecretFinder(f"(?i:{_NAMES})(?i:{_MAY_ASSIGN})", partial(_named, _NAME, Spots(_NAMES, _MAY_ASSIGN))),
+    SecretFinder(
+        f"(?i:{_NAMES})(?i:{_MAY_ASSIGN})", partial(_named, _NAME, Spots(_NAMES, _MAY_ASSIGN))
+    ),
     SecretFinder(f"(?i:{_FLAGS} )", partial(_named, _FLAG, Spots(f"{_FLAGS} "))),
     SecretFinder(f"(?i:{_RARE})", partial(_named, _RARE_NAME, Spots(_RARE))),
 )

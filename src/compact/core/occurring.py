@@ -42,6 +42,10 @@ class Spots:
 
     def of(self, text: str) -> Iterator[int]:
         """The places where it begins, in characters, one behind the other."""
+        return (start for start, _ in self.spans(text))
+
+    def spans(self, text: str) -> Iterator[tuple[int, int]]:
+        """Where it begins and ends, in characters."""
         data = encoded(text)
         passed = characters = end = 0
         while found := self._pattern.search(data, end):
@@ -50,7 +54,7 @@ class Spots:
             if len(data) > len(text):
                 characters += len(data[passed:start].decode()) - (start - passed)
             passed = start
-            yield characters
+            yield characters, characters + len(data[start:end].decode())
 
 
 def encoded(text: str) -> bytes:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import NamedTuple
 
-from compact.core import credentials, named_credentials, personal
+from compact.core import credentials, named_credentials, near_names, personal
 from compact.core.credentials import Place, SecretFinder
 from compact.core.occurring import Occurring, encoded
 from compact.core.redactor import NOTHING_ELSE, Redactor
@@ -22,7 +22,12 @@ _KNOWN_LENGTH, _LONGEST_KNOWN = 8, 256
 """Characters of secrets looked for by themselves: fewer are a word, more are known by look."""
 _MOST_LENGTHS = 8
 """Lengths of known secrets that begin alike."""
-TABLES = (credentials.FINDERS, named_credentials.FINDERS, personal.FINDERS)
+TABLES = (
+    credentials.FINDERS,
+    named_credentials.FINDERS,
+    near_names.FINDERS,
+    personal.FINDERS,
+)
 _WORD_START = re.compile(r"(?<![A-Za-z0-9])\S")
 
 

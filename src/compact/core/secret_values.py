@@ -101,6 +101,12 @@ _STRONG = re.compile(r"[\d!@#$%^&*?+~=]")
 _CLASSES = str.maketrans(
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789", "a" * 26 + "A" * 26 + "0" * 10
 )
+_MARKED = re.compile(r"\w[!#$^&*+~%@]+\w|\w[!$^*+~]\Z")
+_NO_PASSWORD = re.compile(
+    r"^[^\w*!]|^[\w./-]+#L?\d+|^[\w.+-]+@[\w-]*(?:\d|\.)|%[0-9A-Fa-f]{2}|//|\+\d+\b|\d%|/.*/|\w&\w+="
+    r"|\d{4}-\d\d|\d:\d|^0x|:\d+$|\.[a-z]{2,4}(?:$|[./])"
+)
+"""A reference, an address, a version, a share, a path, a date."""
 Check = Callable[[str], bool]
 
 
@@ -280,6 +286,38 @@ def is_spoken_password(value: str) -> bool:
     """The same behind a name and nothing else."""
     is_strong = _DIGIT.search(value) and _SMALL.search(value) and len(value) >= _SHORT_KEY
     return bool(is_strong) and is_bare_password(value)
+
+
+def is_passwordlike(value: str) -> bool:
+    """Whether letters, a digit and a mark stand in it as in a made-up password, and no code, whoever
+    it is said by.
+    """
+    if not 8 <= len(value) <= 64 or not _DIGIT.search(value) or not _MARKED.search(value):
+        return False
+    return _names_nothing(value) and sum(map(str.isalpha, value)) > 3
+
+
+def is_passphrase_like(value: str) -> bool:
+    """The same where a password was told of: also words and numbers with joints between them."""
+    if is_passwordlike(value):
+        return True
+    if len(value) < 8 or not _names_nothing(value) or _HEX.fullmatch(value):
+        return False
+    is_mixed = value != value.lower() and value != value.upper() and "/" not in value
+    is_made = len(value) <= 64 and is_mixed and len(_DIGIT.findall(value)) > 1
+    return is_random(value) or (is_made and not _is_name(value))
+
+
+def is_generated_key(value: str) -> bool:
+    """Whether it is a long generated key, and no id or checksum."""
+    is_long = len(value) >= 20 and not _HEX.fullmatch(value)
+    return is_long and is_random(value) and _names_nothing(value)
+
+
+def _names_nothing(value: str) -> bool:
+    if UUID.fullmatch(value) or _NO_PASSWORD.search(value) or _PLACE_NAMES.match(value):
+        return False
+    return is_filled(value) and not _CODE_MARKS.search(value)
 
 
 def is_secret(value: str) -> bool:

@@ -1,0 +1,118 @@
+"""Secrets that something near them gives away, though nothing assigns them: "the password of the
+printer was changed to …", a name and a password beside each other, a value on the next line.
+
+The further a value stands from what tells of it, the more it must look like a secret by itself. The
+telling words are data, in `secret_words.json` beside this file, for each kind in many languages.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from functools import partial
+from importlib.resources import files
+
+from compact.core.credentials import Place, SecretFinder
+from compact.core.occurring import Spots
+from compact.core.secret_values import is_generated_key, is_passphrase_like, is_passwordlike
+
+_REACH = 120
+"""Characters behind a telling word in which a value is looked for."""
+_VALUE = re.compile(
+    r"(?<![\w$])N?([\"'`])([^\s\"'`]{6,64})\1|<REDACTED:"
+    r"|[^\s\"'`<>(){}\[\]«»„“”‘’「」『』,;|，。；：（）！？、=\\]{4,160}"
+)
+"""What may be a value: in quotes, or up to a mark that no unquoted one holds."""
+_ALONE = re.compile(r"[^\n]{0,80}\n[ \t>|]{0,8}(\S{6,128})[ \t]{0,8}(?:\r?\n|\Z)")
+"""A value by itself on the line behind the one with the word."""
+_DIGITS = re.compile(r"(?<![\w.,/+:-])(?!(?:19|20)\d\d(?!\d))\d{4,8}(?![\w/%:-]|[.,]\d)")
+"""A number to be typed in, and no year."""
+_OF_ANOTHER = re.compile(r"\w(?:[\"']\s{0,3}:|\s{0,3}=)\s{0,3}\Z")
+"""What assigns a value to something else."""
+_IS_PART = re.compile(r"\w|[-./*]\w|[*/]")
+"""What makes the word a part of a name or a path."""
+_END_OF_LINE = re.compile(r"\\?\n|\\n|$")
+Check = Callable[[str], bool]
+
+
+def _word_end(text: str, end: int) -> int:
+    """Where a word ends that may be inflected."""
+    least = min(len(text), end + 4)
+    while end < least and text[end].islower():
+        end += 1
+    return end
+
+
+def _line(text: str, start: int) -> int:
+    """Where the line ends, or what is looked at of it."""
+    end = min(len(text), start + _REACH)
+    found = _END_OF_LINE.search(text, start, end)
+    return found.start() if found else end
+
+
+def _beside(text: str, start: int, check: Check) -> tuple[int, int] | None:
+    """The first value on the line that passes; None where one was taken out before."""
+    end = _line(text, start)
+    for found in _VALUE.finditer(text, start, end):
+        if found[0] == "<REDACTED:":
+            return None
+        first, last = found.span(2) if found[1] else found.span()
+        while first < last and text[last - 1] in ".,:;?*":
+            last -= 1
+        is_cut = end == last < len(text) and not text[end].isspace()
+        if is_cut or _OF_ANOTHER.search(text, start, found.start()) or not check(text[first:last]):
+            continue
+        return first, last
+    return None
+
+
+def _below(text: str, start: int, check: Check) -> tuple[int, int] | None:
+    """The value that stands by itself on the next line."""
+    found = _ALONE.match(text, start)
+    return found.span(1) if found and check(found[1]) else None
+
+
+def _passwords(text: str, start: int) -> tuple[int, int] | None:
+    return _beside(text, start, is_passphrase_like) or _below(text, start, is_passphrase_like)
+
+
+def _keys(text: str, start: int) -> tuple[int, int] | None:
+    return _beside(text, start, is_generated_key) or _below(text, start, is_generated_key)
+
+
+def _numbers(text: str, start: int) -> tuple[int, int] | None:
+    found = _DIGITS.search(text, start, _line(text, start))
+    return found.span() if found else None
+
+
+def _pairs(text: str, start: int) -> tuple[int, int] | None:
+    return _beside(text, start, is_passwordlike)
+
+
+def _near(
+    kind: str, find: Callable[[str, int], tuple[int, int] | None], spots: Spots, text: str
+) -> Iterator[Place]:
+    for start, end in spots.spans(text):
+        is_part = text[max(0, start - 1) : start] in tuple("/.-") and start
+        if not (is_part or _IS_PART.match(text, _word_end(text, end))) and (
+            span := find(text, end)
+        ):
+            yield Place(*span, kind)
+
+
+def _finder(kind: str, words: list[str]) -> SecretFinder:
+    find = {"password": _passwords, "key": _keys, "pin": _numbers, "credentials": _pairs}[kind]
+    glued = r"\b" if kind in ("pin", "credentials") else ""
+    pattern = f"{glued}(?:{'|'.join(words)}){glued}"
+    called = {"key": "api_key", "credentials": "password"}.get(kind, kind)
+    return SecretFinder(f"(?i:{pattern})", partial(_near, called, find, Spots(pattern)))
+
+
+FINDERS: tuple[SecretFinder, ...] = tuple(
+    _finder(kind, words)
+    for kind, words in json.loads(
+        (files("compact.core") / "secret_words.json").read_text(encoding="utf-8")
+    ).items()
+)
+"""Of what is near a telling word."""
