@@ -15,7 +15,12 @@ from importlib.resources import files
 
 from compact.core.credentials import Place, SecretFinder
 from compact.core.occurring import Spots
-from compact.core.secret_values import is_generated_key, is_passphrase_like, is_passwordlike
+from compact.core.secret_values import (
+    is_generated_key,
+    is_made_up,
+    is_passphrase_like,
+    is_passwordlike,
+)
 
 _REACH = 120
 """Characters behind a telling word in which a value is looked for."""
@@ -24,13 +29,13 @@ _VALUE = re.compile(
     r"|[^\s\"'`<>(){}\[\]«»„“”‘’「」『』,;|，。；：（）！？、=\\]{4,160}"
 )
 """What may be a value: in quotes, or up to a mark that no unquoted one holds."""
-_ALONE = re.compile(r"[^\n]{0,80}\n[ \t>|]{0,8}(\S{6,128})[ \t]{0,8}(?:\r?\n|\Z)")
+_ALONE = re.compile(r"[^\n]{0,80}\n\r?\n?[ \t>|]{0,8}(\S{6,128})[ \t]{0,8}(?:\r?\n|\Z)")
 """A value by itself on the line behind the one with the word."""
 _DIGITS = re.compile(r"(?<![\w.,/+:-])(?!(?:19|20)\d\d(?!\d))\d{4,8}(?![\w/%:-]|[.,]\d)")
 """A number to be typed in, and no year."""
 _OF_ANOTHER = re.compile(r"\w(?:[\"']\s{0,3}:|\s{0,3}=)\s{0,3}\Z")
 """What assigns a value to something else."""
-_IS_PART = re.compile(r"\w|[-./*]\w|[*/]")
+_IS_PART = re.compile(r"[A-Za-z0-9_]|[-./*][A-Za-z0-9_]|[*/]")
 """What makes the word a part of a name or a path."""
 _END_OF_LINE = re.compile(r"\\?\n|\\n|$")
 Check = Callable[[str], bool]
@@ -39,7 +44,7 @@ Check = Callable[[str], bool]
 def _word_end(text: str, end: int) -> int:
     """Where a word ends that may be inflected."""
     least = min(len(text), end + 4)
-    while end < least and text[end].islower():
+    while end < least and text[end].isalpha() and not text[end].isupper():
         end += 1
     return end
 
@@ -101,6 +106,23 @@ def _near(
             yield Place(*span, kind)
 
 
+_BY_LOOK = (
+    r"(?:^|[\s\"'`>:,(=\[|])[A-Za-z][A-Za-z0-9_.-]{1,40}[!^#%&*~$+@][A-Za-z0-9_.!^#%&*~$+-]{1,40}"
+    r"(?:$|[\s\"'`<,)\]|;])"
+)
+"""In RE2's syntax, what may be a made-up password, wherever it stands."""
+_OUTSIDE = " \t\r\n\"'`<>:,()=[]|;"
+
+
+def _by_look(spots: Spots, text: str) -> Iterator[Place]:
+    for start, end in spots.spans(text):
+        found = text[start:end]
+        first = start + len(found) - len(found.lstrip(_OUTSIDE))
+        value = found.strip(_OUTSIDE)
+        if is_made_up(value):
+            yield Place(first, first + len(value), "password")
+
+
 def _finder(kind: str, words: list[str]) -> SecretFinder:
     find = {"password": _passwords, "key": _keys, "pin": _numbers, "credentials": _pairs}[kind]
     glued = r"\b" if kind in ("pin", "credentials") else ""
@@ -114,5 +136,5 @@ FINDERS: tuple[SecretFinder, ...] = tuple(
     for kind, words in json.loads(
         (files("compact.core") / "secret_words.json").read_text(encoding="utf-8")
     ).items()
-)
+) + (SecretFinder(_BY_LOOK, partial(_by_look, Spots(_BY_LOOK))),)
 """Of what is near a telling word."""

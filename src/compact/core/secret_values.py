@@ -102,8 +102,9 @@ _CLASSES = str.maketrans(
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789", "a" * 26 + "A" * 26 + "0" * 10
 )
 _MARKED = re.compile(r"\w[!#$^&*+~%@]+\w|\w[!$^*+~]\Z")
+_WORD_INSIDE = re.compile(r"[A-Za-z]{3}")
 _NO_PASSWORD = re.compile(
-    r"^[^\w*!]|^[\w./-]+#L?\d+|^[\w.+-]+@[\w-]*(?:\d|\.)|%[0-9A-Fa-f]{2}|//|\+\d+\b|\d%|/.*/|\w&\w+="
+    r"^[^\w*!]|^[\w./-]+#L?\d+$|^[\w.+-]+@(?:\d|[\w-]+\.)|%[0-9A-Fa-f]{2}|//|\+\d+\b|\d%|/.*/|\w&\w+="
     r"|\d{4}-\d\d|\d:\d|^0x|:\d+$|\.[a-z]{2,4}(?:$|[./])"
 )
 """A reference, an address, a version, a share, a path, a date."""
@@ -252,7 +253,7 @@ def is_bare_password(value: str) -> bool:
     judged = value.rstrip("?.,:;*") if _DIGIT.search(value) else value.rstrip("!?.,:;*")
     if not is_password(judged):
         return False
-    if is_generated(judged) or not _is_code(judged):
+    if is_generated(judged) or not _is_code(judged) or is_knotted(judged):
         return True
     return _WORDS.fullmatch(judged) is not None and not _has_code_word(judged)
 
@@ -295,6 +296,12 @@ def is_passwordlike(value: str) -> bool:
     if not 8 <= len(value) <= 64 or not _DIGIT.search(value) or not _MARKED.search(value):
         return False
     return _names_nothing(value) and sum(map(str.isalpha, value)) > 3
+
+
+def is_made_up(value: str) -> bool:
+    """The same with both cases and a word in it: what is nothing else wherever it stands."""
+    is_mixed = value != value.lower() and value != value.upper()
+    return is_mixed and is_passwordlike(value) and _WORD_INSIDE.search(value) is not None
 
 
 def is_passphrase_like(value: str) -> bool:
@@ -374,6 +381,17 @@ def is_jwt(value: str) -> bool:
 def is_coded_key(value: str) -> bool:
     """Whether it is the base64 of a private key."""
     return b"PRIVATE KEY" in _plain(value[:64])
+
+
+def is_hash(value: str) -> bool:
+    """Whether it may be a password's checksum: long, and of many characters."""
+    return len(set(value)) >= _RANDOM_CHARACTERS and is_filled(value)
+
+
+def is_session(value: str) -> bool:
+    """Whether nobody made it up: random, scrambled, or a checksum."""
+    bare = value.replace("%", "")
+    return (is_random(bare) or is_scrambled(bare)) and not UUID.fullmatch(value)
 
 
 def is_header(value: str) -> bool:
