@@ -252,7 +252,7 @@ SHAPES: tuple[Shape, ...] = (
         "authorization",
         "uthorization UTHORIZATION",
         rf"(?i:uthorization){_QUOTE}\]?[ \t]{{0,3}}[:=,][ \t]{{0,3}}{_QUOTE}"
-        r"(?:[A-Za-z][\w-]{1,20} {1,3})?([A-Za-z0-9._~+/-]{8,}={0,2})(?!\()",
+        r"(?:[A-Za-z][\w-]{1,20} {1,3}|key=)?([A-Za-z0-9._~+/:*-]{8,}={0,2})(?!\()",
         is_header,
     ),
     _shape(
@@ -284,6 +284,7 @@ SHAPES: tuple[Shape, ...] = (
     ),
     _option("sshpass login", "-p", rf"-p ?{_QUOTE}{_WORD}", is_set_password),
     _option("mysql mariadb", "-p", rf"-p{_QUOTE}{_WORD}", is_set_password),
+    _option("-u --user --username -U", "-p -P -w", rf"-[pPw] ?{_QUOTE}{_WORD}", is_bare_password),
     _option("redis-cli", "-a", rf"-a {_QUOTE}{_WORD}", is_bare_password),
     _shape(
         "password",
@@ -301,6 +302,14 @@ SHAPES: tuple[Shape, ...] = (
         rf"(?:echo|printf)(?: -n)? {{1,3}}{_QUOTE}([^\s\"'`\\$<]{{6,128}}){_QUOTE} {{0,3}}\|"
         r"[^|\n]{1,120}--password-stdin",
         is_url_password,
+    ),
+    Shape(
+        "api_key",
+        ("cat ",),
+        re.compile(
+            r"cat [^\n|]{0,80}(?:key|secret|token|pass|cred)[\w.]{0,16}\r?\n(\S{16,256})(?=\s|\Z)"
+        ),
+        is_session,
     ),
     _shape("password", "requirepass masterauth", r"\w+ {1,3}(\S{6,128})", is_bare_password),
     _shape("password", "pass:", rf"(?<= )pass:({_QUOTE}[^\s\"'`\\]{{5,128}})", is_bare_password),

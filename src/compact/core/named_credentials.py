@@ -19,11 +19,14 @@ from compact.core.secret_values import (
     is_auth,
     is_bare_password,
     is_credentials,
+    is_generated_key,
     is_jumbled,
     is_key,
     is_knotted,
     is_password,
+    is_random,
     is_secret,
+    is_session,
     is_set_password,
     is_spaced_password,
     is_spoken_password,
@@ -33,7 +36,8 @@ from compact.core.secret_values import (
 
 _NAMES = (
     r"passwor[dt]|passwd|passphrase|passcode|pass|pwd|pw|kennwort|contraseña|mot de passe|пароль|"
-    r"identified by|密码|口令|パスワード|secret|token|key|credentials?|auth|密钥"
+    r"identified by|psk|cookie|community|encrypt|appid|"
+    r"密码|口令|パスワード|secret|token|key|credentials?|auth|密钥"
 )
 _RARE_NAMES = (
     *("convertto-securestring", "senha", "hasło", "parola", "wachtwoord", "lösenord", "passord"),
@@ -61,16 +65,18 @@ _NAME = re.compile(f"(?P<name>{_NAMES}){_KINDS_OF_ONE}{_OF_WHAT}{_ASSIGNS}")
 _RARE_NAME = re.compile(f"(?P<name>{'|'.join(_RARE_NAMES)})(?: -string)?{_OF_WHAT}{_ASSIGNS}")
 """The end of a telling name, and what assigns. Searched in lower case."""
 _RARE = "|".join(_RARE_NAMES)
-_FLAGS = f"--(?:[a-z]{{1,16}}-){{0,3}}(?:{_NAMES})"
-_FLAG = re.compile(rf"--(?:[a-z]{{1,16}}-){{0,3}}(?P<name>{_NAMES})(?P<of>) {{1,3}}")
+_FLAGS = f" --?(?:[a-z]{{1,16}}-){{0,3}}[a-z]{{0,8}}(?:{_NAMES})"
+_FLAG = re.compile(rf" --?(?:[a-z]{{1,16}}-){{0,3}}[a-z]{{0,8}}?(?P<name>{_NAMES})(?P<of>) {{1,3}}")
 _KEY_OF = re.compile(
     r"(?:api|access|secret|private|auth|account|signing|encryption|master|service|shared|client|"
     r"app|application|server|admin|deploy|webhook|hmac|jwt|aes|storage|subscription|consumer|"
-    r"license|licence)[_ -]?\Z"
+    r"license|licence|routing|write|read|ingest|sdk|unseal|recovery|setup|backup|integration|"
+    r"instrumentation|cluster|session|data|root|consumer)[_ -]?\Z"
 )
 """What makes a key a secret one; others open tables and maps."""
 _NO_SECRET_OF = re.compile(
-    r"(?:public|publishable|cache|primary|foreign|partition|sort|gpg|idempotency|object|host)[_ -]?\Z"
+    r"(?:public|publishable|cache|primary|foreign|partition|sort|gpg|idempotency|object|host|from)"
+    r"[_ -]?\Z"
 )
 _AWS = re.compile(r"(?:secret[_ -]?access|aws[_ -]?secret)[_ -]?\Z")
 _NO_TOKEN = re.compile(
@@ -106,6 +112,9 @@ _FAMILIES: tuple[tuple[str, str, Check, Check], ...] = (
     ("密钥", "api_key", is_key, is_key),
     ("auth", "authorization", is_auth, is_auth),
     ("credential", "credentials", is_credentials, is_credentials),
+    ("cookie", "cookie", is_session, is_session),
+    ("appid", "api_key", is_session, is_session),
+    ("encrypt", "encryption_key", is_random, is_random),
     ("", "password", is_password, is_bare_password),
 )
 """How a name begins, the kind of its value, and what must hold of a quoted and of a bare one."""
@@ -132,9 +141,7 @@ def _value(text: str, lower: str, found: re.Match[str], base: int) -> Iterator[P
         return
     if assign.endswith(">") and not assign.endswith("=>") and not _IN_TAG.search(before):
         return
-    kind, of_quoted, of_bare = next(row[1:] for row in _FAMILIES if name.startswith(row[0]))
-    if kind == "api_key" and _AWS.search(before):
-        kind = "aws_secret_key"
+    kind, of_quoted, of_bare = _wanted(name, before, is_set=is_set)
     is_told = assign.strip() not in ("", "to") or found.re is _FLAG
     if kind == "password":
         of_bare = is_set_password if is_set else of_bare if is_told else is_spoken_password
@@ -150,6 +157,18 @@ def _value(text: str, lower: str, found: re.Match[str], base: int) -> Iterator[P
         is_weak and not is_strong_password(text[slice(*place)], is_glued=before[-1:].isalpha())
     ):
         yield Place(*place, kind)
+
+
+def _wanted(name: str, before: str, *, is_set: bool) -> tuple[str, Check, Check]:
+    """The kind of a name's value, and what must hold of a quoted and of a bare one."""
+    kind, of_quoted, of_bare = next(row[1:] for row in _FAMILIES if name.startswith(row[0]))
+    if name == "token" and is_set:
+        of_quoted = of_bare = is_key
+    elif name == "key" and not _KEY_OF.search(before):
+        of_quoted = of_bare = is_key if is_set else is_generated_key
+    if kind == "api_key" and _AWS.search(before):
+        kind = "aws_secret_key"
+    return kind, of_quoted, of_bare
 
 
 def _words(text: str, start: int, name: str, assign: str) -> Span | None:
@@ -184,7 +203,8 @@ def _is_telling(name: str, before: str, assign: str, *, is_set: bool) -> bool:
         case "token":
             return not _NO_TOKEN.search(before)
         case "key":
-            return bool(_KEY_OF.search(before)) or (is_set and not _NO_SECRET_OF.search(before))
+            is_any = assign.strip() and not _NO_SECRET_OF.search(before)
+            return bool(_KEY_OF.search(before) or is_any)
         case "pw" | "auth":
             return not before[-1:].isalpha()
         case _:

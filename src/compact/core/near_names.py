@@ -17,6 +17,7 @@ from compact.core.credentials import Place, SecretFinder
 from compact.core.occurring import Spots
 from compact.core.secret_values import (
     is_generated_key,
+    is_long_key,
     is_made_up,
     is_passphrase_like,
     is_passwordlike,
@@ -24,9 +25,12 @@ from compact.core.secret_values import (
 
 _REACH = 120
 """Characters behind a telling word in which a value is looked for."""
+_SHORTEST = 8
+"""Characters of a value that nothing assigns."""
+_TELLING = re.compile(r"\d")
 _VALUE = re.compile(
     r"(?<![\w$])N?([\"'`])([^\s\"'`]{6,64})\1|<REDACTED:"
-    r"|[^\s\"'`<>(){}\[\]«»„“”‘’「」『』,;|，。；：（）！？、=\\]{4,160}"
+    r"|(?:[^\s\"'`<>(){}\[\]«»„“”\u2018\u2019「」『』,;|，。；\uff1a（）\uff01\uff1f、=\\&]|&(?!\w{1,32}=)){4,160}"
 )
 """What may be a value: in quotes, or up to a mark that no unquoted one holds."""
 _ALONE = re.compile(r"[^\n]{0,80}\n\r?\n?[ \t>|]{0,8}(\S{6,128})[ \t]{0,8}(?:\r?\n|\Z)")
@@ -35,7 +39,7 @@ _DIGITS = re.compile(r"(?<![\w.,/+:-])(?!(?:19|20)\d\d(?!\d))\d{4,8}(?![\w/%:-]|
 """A number to be typed in, and no year."""
 _OF_ANOTHER = re.compile(r"\w(?:[\"']\s{0,3}:|\s{0,3}=)\s{0,3}\Z")
 """What assigns a value to something else."""
-_IS_PART = re.compile(r"[A-Za-z0-9_]|[-./*][A-Za-z0-9_]|[*/]")
+_IS_PART = re.compile(r"[A-Za-z0-9_]|[-./*=][A-Za-z0-9_]|[*/]")
 """What makes the word a part of a name or a path."""
 _END_OF_LINE = re.compile(r"\\?\n|\\n|$")
 Check = Callable[[str], bool]
@@ -63,10 +67,16 @@ def _beside(text: str, start: int, check: Check) -> tuple[int, int] | None:
         if found[0] == "<REDACTED:":
             return None
         first, last = found.span(2) if found[1] else found.span()
+        if last - first < _SHORTEST or not _TELLING.search(text, first, last):
+            continue
         while first < last and text[last - 1] in ".,:;?*":
             last -= 1
         is_cut = end == last < len(text) and not text[end].isspace()
-        if is_cut or _OF_ANOTHER.search(text, start, found.start()) or not check(text[first:last]):
+        if (
+            is_cut
+            or _OF_ANOTHER.search(text, max(start, found.start() - 8), found.start())
+            or not check(text[first:last])
+        ):
             continue
         return first, last
     return None
@@ -92,7 +102,7 @@ def _numbers(text: str, start: int) -> tuple[int, int] | None:
 
 
 def _pairs(text: str, start: int) -> tuple[int, int] | None:
-    return _beside(text, start, is_passwordlike)
+    return _beside(text, start, is_passwordlike) or _beside(text, start, is_long_key)
 
 
 def _near(
@@ -125,16 +135,16 @@ def _by_look(spots: Spots, text: str) -> Iterator[Place]:
 
 def _finder(kind: str, words: list[str]) -> SecretFinder:
     find = {"password": _passwords, "key": _keys, "pin": _numbers, "credentials": _pairs}[kind]
-    glued = r"\b" if kind in ("pin", "credentials") else ""
-    pattern = f"{glued}(?:{'|'.join(words)}){glued}"
+    begins = "" if kind == "password" else r"\b"
+    ends = r"\b" if kind in ("pin", "credentials") else ""
+    pattern = f"{begins}(?:{'|'.join(words)}){ends}"
     called = {"key": "api_key", "credentials": "password"}.get(kind, kind)
     return SecretFinder(f"(?i:{pattern})", partial(_near, called, find, Spots(pattern)))
 
 
-FINDERS: tuple[SecretFinder, ...] = tuple(
-    _finder(kind, words)
-    for kind, words in json.loads(
-        (files("compact.core") / "secret_words.json").read_text(encoding="utf-8")
-    ).items()
-) + (SecretFinder(_BY_LOOK, partial(_by_look, Spots(_BY_LOOK))),)
+_WORDS = json.loads((files("compact.core") / "secret_words.json").read_text(encoding="utf-8"))
+FINDERS: tuple[SecretFinder, ...] = (
+    *(_finder(kind, words) for kind, words in _WORDS.items()),
+    SecretFinder(_BY_LOOK, partial(_by_look, Spots(_BY_LOOK))),
+)
 """Of what is near a telling word."""

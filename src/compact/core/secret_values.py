@@ -105,7 +105,7 @@ _MARKED = re.compile(r"\w[!#$^&*+~%@]+\w|\w[!$^*+~]\Z")
 _WORD_INSIDE = re.compile(r"[A-Za-z]{3}")
 _NO_PASSWORD = re.compile(
     r"^[^\w*!]|^[\w./-]+#L?\d+$|^[\w.+-]+@(?:\d|[\w-]+\.)|%[0-9A-Fa-f]{2}|//|\+\d+\b|\d%|/.*/|\w&\w+="
-    r"|\d{4}-\d\d|\d:\d|^0x|:\d+$|\.[a-z]{2,4}(?:$|[./])"
+    r"|\$\w\$|\d{4}-\d\d|\d:\d|^0x|:\d+$|\.[a-z]{2,4}(?:$|[./])"
 )
 """A reference, an address, a version, a share, a path, a date."""
 Check = Callable[[str], bool]
@@ -211,7 +211,7 @@ def is_key(value: str) -> bool:
     if is_marked(value):
         return True
     if len(value) >= _KEY_LENGTH:
-        return is_random(value)
+        return is_random(value) or is_scrambled(value)
     is_short = len(value) >= _SHORT_KEY and changes >= _LEAST_CHANGES
     return is_short and not (_is_code(value) or _COUNTED.search(value)) and is_filled(value)
 
@@ -253,9 +253,14 @@ def is_bare_password(value: str) -> bool:
     judged = value.rstrip("?.,:;*") if _DIGIT.search(value) else value.rstrip("!?.,:;*")
     if not is_password(judged):
         return False
-    if is_generated(judged) or not _is_code(judged) or is_knotted(judged):
+    if is_generated(judged) or not _is_code(judged) or is_made_name(judged):
         return True
     return _WORDS.fullmatch(judged) is not None and not _has_code_word(judged)
+
+
+def is_made_name(value: str) -> bool:
+    """Whether what may be a name in code is rather words and a number that somebody joined."""
+    return is_knotted(value) and not _ATTRIBUTE.fullmatch(value)
 
 
 def is_set_password(value: str) -> bool:
@@ -290,9 +295,7 @@ def is_spoken_password(value: str) -> bool:
 
 
 def is_passwordlike(value: str) -> bool:
-    """Whether letters, a digit and a mark stand in it as in a made-up password, and no code, whoever
-    it is said by.
-    """
+    """Whether letters, a digit and a mark stand in it as in a made-up password, and no code."""
     if not 8 <= len(value) <= 64 or not _DIGIT.search(value) or not _MARKED.search(value):
         return False
     return _names_nothing(value) and sum(map(str.isalpha, value)) > 3
@@ -319,6 +322,11 @@ def is_generated_key(value: str) -> bool:
     """Whether it is a long generated key, and no id or checksum."""
     is_long = len(value) >= 20 and not _HEX.fullmatch(value)
     return is_long and is_random(value) and _names_nothing(value)
+
+
+def is_long_key(value: str) -> bool:
+    """The same of a key that is longer than ids are."""
+    return len(value) >= _LONG and is_generated_key(value)
 
 
 def _names_nothing(value: str) -> bool:
@@ -391,7 +399,8 @@ def is_hash(value: str) -> bool:
 def is_session(value: str) -> bool:
     """Whether nobody made it up: random, scrambled, or a checksum."""
     bare = value.replace("%", "")
-    return (is_random(bare) or is_scrambled(bare)) and not UUID.fullmatch(value)
+    is_made = is_random(bare) or (len(bare) >= _KEY_LENGTH and is_scrambled(bare))
+    return is_made and not UUID.fullmatch(value)
 
 
 def is_header(value: str) -> bool:
