@@ -33,6 +33,7 @@ from compact.core.secret_values import (
     is_random,
     is_session,
     is_set_password,
+    is_smtp,
     is_url_password,
 )
 
@@ -198,7 +199,7 @@ SHAPES: tuple[Shape, ...] = (
         "pscale_tkn_ pul- r8_ rdme_ re_ rnd_ rubygems_ sb_secret_ sbp_ secret_ sgp_ sha256~ "
         "shippo_live_ shippo_test_ shpat_ shpca_ shppa_ shpss_ sk_ sm_aat_ sm_pat_ sm_sat_ sntrys_ "
         "sntryu_ sq0atp- sq0csp- tfp_ tgp_v1_ tk-us- tskey- tvly- vck_ vcp_ wandb_v1_ waka_ xai- "
-        "xkeysib- xsmtpsib- zpka_",
+        "xkeysib- xsmtpsib- zpka_ hcaik_ hcxik_ hcalk_ nsec1 sdk- mob- secret- AAAAAAAAAAAAAAAAAAAAA",
     ),
     _shape(  # with so little before them that their length must tell
         "api_key",
@@ -259,6 +260,7 @@ SHAPES: tuple[Shape, ...] = (
         "authorization", "earer", r"(?<=[Bb])earer {1,3}([A-Za-z0-9._~+/-]{16,}={0,2})", is_random
     ),
     _shape("authorization", "asic", r"(?<=[Bb])asic {1,3}([A-Za-z0-9+/]{8,}={0,2})", is_basic),
+    _shape("authorization", "AUTH", r"AUTH(?: PLAIN| LOGIN)? ([A-Za-z0-9+/]{12,}={0,2})", is_smtp),
     _shape("authorization", "X-Amz-Signature", r"X-Amz-Signature=([0-9a-f]{64})"),
     _shape("authorization", "?sig= &sig=", r"[?&]sig=([A-Za-z0-9%+/]{16,}={0,2})", is_random),
     _shape(

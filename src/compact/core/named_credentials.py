@@ -45,7 +45,7 @@ _RARE_NAMES = (
     *("비밀번호", "密碼", "暗証番号"),
 )
 """All of passwords. They are searched for where one occurs."""
-_KINDS_OF_ONE = r"(?:[_-]?(?:\d{1,2}|base|prod(?:uction)?|dev|staging|live|test)\b)?"
+_KINDS_OF_ONE = r"(?:[_ -]?(?:\d{1,2}|base|prod(?:uction)?|dev|staging|live|test)\b)?"
 _OF_WHAT = (
     r"(?P<of> (?:for|of|to|on|für|zum|zur|de|del|do|da|di|du|van|för|voor|para|pour)"
     r"(?: (?!in )[\w.'@/-]{1,24}){1,4}(?=[ ]?[:=：]| (?:is|was|ist|war|lautet|est|es|é|è) ))?"
@@ -147,7 +147,11 @@ def _value(text: str, lower: str, found: re.Match[str], base: int) -> Iterator[P
         of_bare = is_set_password if is_set else of_bare if is_told else is_spoken_password
     elif not (is_told or _QUOTED.match(text, end)):
         return
-    place = _words(text, end, name, assign) if kind == "password" else None
+    place = (
+        _words(text, end, name, assign, is_set=is_set or found.re is _FLAG)
+        if kind == "password"
+        else None
+    )
     if place is None and (quoted := _QUOTED.match(text, end)):
         place = quoted.span(1) if of_quoted(quoted[1]) else None
     elif place is None:
@@ -162,7 +166,7 @@ def _value(text: str, lower: str, found: re.Match[str], base: int) -> Iterator[P
 def _wanted(name: str, before: str, *, is_set: bool) -> tuple[str, Check, Check]:
     """The kind of a name's value, and what must hold of a quoted and of a bare one."""
     kind, of_quoted, of_bare = next(row[1:] for row in _FAMILIES if name.startswith(row[0]))
-    if name == "token" and is_set:
+    if name == "token" and (is_set or before[-1:] in tuple("_-&?")):
         of_quoted = of_bare = is_key
     elif name == "key" and not _KEY_OF.search(before):
         of_quoted = of_bare = is_key if is_set else is_generated_key
@@ -171,12 +175,12 @@ def _wanted(name: str, before: str, *, is_set: bool) -> tuple[str, Check, Check]
     return kind, of_quoted, of_bare
 
 
-def _words(text: str, start: int, name: str, assign: str) -> Span | None:
+def _words(text: str, start: int, name: str, assign: str, *, is_set: bool) -> Span | None:
     """Where a password of several words stands."""
     if name == "passphrase" and (phrase := _PHRASE.match(text, start)):
         return phrase.span(phrase.lastindex or 0)
-    spaced = _SPACED.match(text, start) if assign.strip() else None
-    return spaced.span(2) if spaced and is_spaced_password(spaced[2]) else None
+    spaced = _SPACED.match(text, start) if assign.strip() or is_set else None
+    return spaced.span(2) if spaced and is_spaced_password(spaced[2], is_set=is_set) else None
 
 
 def _bare(text: str, start: int, kind: str, check: Check, *, is_set: bool) -> Span | None:
@@ -213,7 +217,7 @@ def _is_telling(name: str, before: str, assign: str, *, is_set: bool) -> bool:
 
 _MAY_OPEN = r"[bf]?\\{0,3}[\"'`]"
 _MAY_ASSIGN = (
-    r"[_-]?(?:\pN{1,2}|base|prod(?:uction)?|dev|staging|live|test)?"
+    r"[_ -]?(?:\pN{1,2}|base|prod(?:uction)?|dev|staging|live|test)?"
     r"(?: (?:for|of|to|on|für|zum|zur|de|del|do|da|di|du|van|för|voor|para|pour)"
     r"(?: \S{1,24}){1,4})?"
     r"(?:\\{0,3}[\"'`]\]?|\*\*)?(?:"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from importlib.resources import files
 
@@ -17,10 +17,10 @@ from compact.core.credentials import Place, SecretFinder
 from compact.core.occurring import Spots
 from compact.core.secret_values import (
     is_generated_key,
+    is_joined,
     is_long_key,
     is_made_up,
     is_passphrase_like,
-    is_passwordlike,
 )
 
 _REACH = 120
@@ -41,6 +41,17 @@ _OF_ANOTHER = re.compile(r"\w(?:[\"']\s{0,3}:|\s{0,3}=)\s{0,3}\Z")
 """What assigns a value to something else."""
 _IS_PART = re.compile(r"[A-Za-z0-9_]|[-./*=][A-Za-z0-9_]|[*/]")
 """What makes the word a part of a name or a path."""
+_ASSIGNED = re.compile(r"[\w-]{0,24}\\?[\"'][\])]?\s{0,3}[:=]?\s{0,3}[\"']")
+"""What assigns a quoted value, which is judged by its name (`core.named_credentials`)."""
+_CODES = 400
+"""Characters in which codes stand, or the words of a wallet."""
+_CODE = re.compile(
+    r"(?<![\w.:/-])(?:[A-Za-z0-9]{4,8}(?:-[A-Za-z0-9]{4,8}){1,7}|\d{4} \d{4}|\d{8}|[a-z0-9]{8,12})(?![\w-])"
+)
+_WORDS_BETWEEN = re.compile(r"[^\W\d_]{3}")
+_SEED = re.compile(r"(?<![\w-])(?:[a-z]{3,8}[ \n]{1,3}){11,23}[a-z]{3,8}(?![\w-])")
+Span = tuple[int, int]
+Finding = Callable[[str, int], Iterable[Span]]
 _END_OF_LINE = re.compile(r"\\?\n|\\n|$")
 Check = Callable[[str], bool]
 
@@ -60,7 +71,7 @@ def _line(text: str, start: int) -> int:
     return found.start() if found else end
 
 
-def _beside(text: str, start: int, check: Check) -> tuple[int, int] | None:
+def _beside(text: str, start: int, check: Check) -> Span | None:
     """The first value on the line that passes; None where one was taken out before."""
     end = _line(text, start)
     for found in _VALUE.finditer(text, start, end):
@@ -82,40 +93,73 @@ def _beside(text: str, start: int, check: Check) -> tuple[int, int] | None:
     return None
 
 
-def _below(text: str, start: int, check: Check) -> tuple[int, int] | None:
+def _below(text: str, start: int, check: Check) -> Span | None:
     """The value that stands by itself on the next line."""
     found = _ALONE.match(text, start)
     return found.span(1) if found and check(found[1]) else None
 
 
-def _passwords(text: str, start: int) -> tuple[int, int] | None:
+def _passwords(text: str, start: int) -> Span | None:
     return _beside(text, start, is_passphrase_like) or _below(text, start, is_passphrase_like)
 
 
-def _keys(text: str, start: int) -> tuple[int, int] | None:
+def _keys(text: str, start: int) -> Span | None:
     return _beside(text, start, is_generated_key) or _below(text, start, is_generated_key)
 
 
-def _numbers(text: str, start: int) -> tuple[int, int] | None:
+def _numbers(text: str, start: int) -> Span | None:
     found = _DIGITS.search(text, start, _line(text, start))
     return found.span() if found else None
 
 
-def _pairs(text: str, start: int) -> tuple[int, int] | None:
-    return _beside(text, start, is_passwordlike) or _beside(text, start, is_long_key)
+def _pairs(text: str, start: int) -> Span | None:
+    return _beside(text, start, is_joined) or _beside(text, start, is_long_key)
 
 
-def _near(
-    kind: str, find: Callable[[str, int], tuple[int, int] | None], spots: Spots, text: str
-) -> Iterator[Place]:
+def _codes(text: str, start: int) -> Iterator[tuple[int, int]]:
+    """Codes that stand behind their name one after the other, on lines of their own or numbered."""
+    end = start
+    for found in _CODE.finditer(text, start, min(len(text), start + _CODES)):
+        if _WORDS_BETWEEN.search(text, end, found.start()) and end > start:
+            return
+        if any(map(str.isdigit, found[0])):
+            yield found.span()
+            end = found.end()
+
+
+def _phrases(text: str, start: int) -> Iterator[tuple[int, int]]:
+    """The words of a wallet."""
+    found = _SEED.search(text, start, min(len(text), start + _REACH + _CODES))
+    if found and found.start() < start + _REACH and len(set(found[0].split())) > 9:
+        yield found.span()
+
+
+def _one(find: Callable[[str, int], Span | None]) -> Finding:
+    """The same of one value."""
+
+    def found(text: str, start: int) -> Iterator[Span]:
+        span = None if _ASSIGNED.match(text, start) else find(text, start)
+        if span is not None:
+            yield span
+
+    return found
+
+
+def _near(kind: str, find: Finding, spots: Spots, text: str) -> Iterator[Place]:
     for start, end in spots.spans(text):
         is_part = text[max(0, start - 1) : start] in tuple("/.-") and start
-        if not (is_part or _IS_PART.match(text, _word_end(text, end))) and (
-            span := find(text, end)
-        ):
-            yield Place(*span, kind)
+        if not (is_part or _IS_PART.match(text, _word_end(text, end))):
+            yield from (Place(*span, kind) for span in find(text, end))
 
 
+_FINDING: Mapping[str, Finding] = {
+    "password": _one(_passwords),
+    "key": _one(_keys),
+    "pin": _one(_numbers),
+    "credentials": _one(_pairs),
+    "recovery_code": _codes,
+    "seed_phrase": _phrases,
+}
 _BY_LOOK = (
     r"(?:^|[\s\"'`>:,(=\[|])[A-Za-z][A-Za-z0-9_.-]{1,40}[!^#%&*~$+@][A-Za-z0-9_.!^#%&*~$+-]{1,40}"
     r"(?:$|[\s\"'`<,)\]|;])"
@@ -134,7 +178,7 @@ def _by_look(spots: Spots, text: str) -> Iterator[Place]:
 
 
 def _finder(kind: str, words: list[str]) -> SecretFinder:
-    find = {"password": _passwords, "key": _keys, "pin": _numbers, "credentials": _pairs}[kind]
+    find = _FINDING[kind]
     begins = "" if kind == "password" else r"\b"
     ends = r"\b" if kind in ("pin", "credentials") else ""
     pattern = f"{begins}(?:{'|'.join(words)}){ends}"

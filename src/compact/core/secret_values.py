@@ -35,7 +35,7 @@ _PLACEHOLDER = re.compile(
 _COUNTED = re.compile("123456|abcdef|(.)\\1{5}", re.IGNORECASE)
 """Nobody issues a key that counts."""
 _PLACE_NAMES = re.compile(
-    r"^(?:[a-z][a-z0-9+.-]{1,20}:(?://|[\w./:@+-]*$)|~?/|\.{1,2}/|[A-Za-z]:\\|arn:|[\w-]{1,64}\.\w{1,4}$)"
+    r"^(?:[a-z][a-z0-9+.-]{1,20}:(?://|[\w./:@+-]*$)|~?/|\.{1,2}/|[A-Za-z]:\\|arn:|0x[0-9a-fA-F]+$|[A-Za-z]+/\d+\.|[\w-]{1,64}\.\w{1,4}$)"
 )
 """A URL, a path or a file: names a place, and is no secret by itself."""
 _REFERENCE = re.compile(
@@ -102,6 +102,9 @@ _CLASSES = str.maketrans(
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789", "a" * 26 + "A" * 26 + "0" * 10
 )
 _MARKED = re.compile(r"\w[!#$^&*+~%@]+\w|\w[!$^*+~]\Z")
+_JOINED = re.compile(
+    r"(?=.{0,64}[A-Za-z]{4})(?:[A-Za-z]\w*[-_.])+\w*\d{2,4}|\w*\d{2,4}(?:[-_.]\w*[A-Za-z]{3})+"
+)
 _WORD_INSIDE = re.compile(r"[A-Za-z]{3}")
 _NO_PASSWORD = re.compile(
     r"^[^\w*!]|^[\w./-]+#L?\d+$|^[\w.+-]+@(?:\d|[\w-]+\.)|%[0-9A-Fa-f]{2}|//|\+\d+\b|\d%|/.*/|\w&\w+="
@@ -273,11 +276,13 @@ def is_set_password(value: str) -> bool:
     return is_own and is_filled(value) and not _OF_ITSELF.search(value)
 
 
-def is_spaced_password(value: str) -> bool:
+def is_spaced_password(value: str, *, is_set: bool) -> bool:
     """Whether some words in quotes are a password, and none of what a form says about one."""
     words = value.split()
     if not 1 < len(words) <= 5 or _WORD_PARTS.search(value) or not is_filled(value):
         return False
+    if is_set and len(words) > 2 and any(map(str.isdigit, words)):
+        return True
     return any(_KNOTTED_WORD.search(x) and not _is_code(x) for x in words)
 
 
@@ -324,6 +329,14 @@ def is_generated_key(value: str) -> bool:
     return is_long and is_random(value) and _names_nothing(value)
 
 
+def is_joined(value: str) -> bool:
+    """Whether it is a made-up password, or words and a number that somebody joined."""
+    if is_passwordlike(value):
+        return True
+    is_mixed = value != value.lower() and value != value.upper()
+    return is_mixed and bool(_JOINED.fullmatch(value)) and _names_nothing(value)
+
+
 def is_long_key(value: str) -> bool:
     """The same of a key that is longer than ids are."""
     return len(value) >= _LONG and is_generated_key(value)
@@ -367,6 +380,12 @@ def is_basic(value: str) -> bool:
     pair = _plain(value)
     name, colon, password = pair.partition(b":")
     return bool(colon and name and password) and pair.isascii() and pair.decode().isprintable()
+
+
+def is_smtp(value: str) -> bool:
+    """Whether it decodes to a name and a password as mail servers are told them."""
+    said = _plain(value)
+    return said.count(b"\0") >= 2 and said.isascii()
 
 
 def is_auth(value: str) -> bool:
