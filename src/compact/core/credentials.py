@@ -199,7 +199,8 @@ SHAPES: tuple[Shape, ...] = (
         "pscale_tkn_ pul- r8_ rdme_ re_ rnd_ rubygems_ sb_secret_ sbp_ secret_ sgp_ sha256~ "
         "shippo_live_ shippo_test_ shpat_ shpca_ shppa_ shpss_ sk_ sm_aat_ sm_pat_ sm_sat_ sntrys_ "
         "sntryu_ sq0atp- sq0csp- tfp_ tgp_v1_ tk-us- tskey- tvly- vck_ vcp_ wandb_v1_ waka_ xai- "
-        "xkeysib- xsmtpsib- zpka_ hcaik_ hcxik_ hcalk_ nsec1 sdk- mob- secret- AAAAAAAAAAAAAAAAAAAAA",
+        "xkeysib- xsmtpsib- zpka_ hcaik_ hcxik_ hcalk_ nsec1 sdk- mob- secret- "
+        "AAAAAAAAAAAAAAAAAAAAA",
     ),
     _shape(  # with so little before them that their length must tell
         "api_key",

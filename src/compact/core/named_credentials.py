@@ -36,7 +36,7 @@ from compact.core.secret_values import (
 
 _NAMES = (
     r"passwor[dt]|passwd|passphrase|passcode|pass|pwd|pw|kennwort|contraseña|mot de passe|пароль|"
-    r"identified by|psk|cookie|community|encrypt|appid|"
+    r"identified by|psk|community|encrypt|appid|"
     r"密码|口令|パスワード|secret|token|key|credentials?|auth|密钥"
 )
 _RARE_NAMES = (
@@ -112,7 +112,6 @@ _FAMILIES: tuple[tuple[str, str, Check, Check], ...] = (
     ("密钥", "api_key", is_key, is_key),
     ("auth", "authorization", is_auth, is_auth),
     ("credential", "credentials", is_credentials, is_credentials),
-    ("cookie", "cookie", is_session, is_session),
     ("appid", "api_key", is_session, is_session),
     ("encrypt", "encryption_key", is_random, is_random),
     ("", "password", is_password, is_bare_password),
@@ -166,7 +165,7 @@ def _value(text: str, lower: str, found: re.Match[str], base: int) -> Iterator[P
 def _wanted(name: str, before: str, *, is_set: bool) -> tuple[str, Check, Check]:
     """The kind of a name's value, and what must hold of a quoted and of a bare one."""
     kind, of_quoted, of_bare = next(row[1:] for row in _FAMILIES if name.startswith(row[0]))
-    if name == "token" and (is_set or before[-1:] in tuple("_-&?")):
+    if name == "token" and (is_set or before[-1:] in tuple("-&?")):
         of_quoted = of_bare = is_key
     elif name == "key" and not _KEY_OF.search(before):
         of_quoted = of_bare = is_key if is_set else is_generated_key

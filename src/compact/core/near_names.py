@@ -18,11 +18,13 @@ from compact.core.occurring import Spots
 from compact.core.secret_values import (
     is_generated_key,
     is_joined,
-    is_long_key,
     is_made_up,
     is_passphrase_like,
 )
 
+_WORDS: Mapping[str, list[str]] = json.loads(
+    (files("compact.core") / "secret_words.json").read_text(encoding="utf-8")
+)
 _REACH = 120
 """Characters behind a telling word in which a value is looked for."""
 _SHORTEST = 8
@@ -46,13 +48,13 @@ _ASSIGNED = re.compile(r"[\w-]{0,24}\\?[\"'][\])]?\s{0,3}[:=]?\s{0,3}[\"']")
 _CODES = 400
 """Characters in which codes stand, or the words of a wallet."""
 _CODE = re.compile(
-    r"(?<![\w.:/-])(?:[A-Za-z0-9]{4,8}(?:-[A-Za-z0-9]{4,8}){1,7}|\d{4} \d{4}|\d{8}|[a-z0-9]{8,12})(?![\w-])"
+    r"(?<![\w.:/-])(?:[A-Za-z0-9]{4,8}(?:-[A-Za-z0-9]{4,8}){1,7}|\d{4} \d{4}|\d{8}|[a-z0-9]{8,12})"
+    r"(?![\w-])"
 )
 _WORDS_BETWEEN = re.compile(r"[^\W\d_]{3}")
 _SEED = re.compile(r"(?<![\w-])(?:[a-z]{3,8}[ \n]{1,3}){11,23}[a-z]{3,8}(?![\w-])")
 Span = tuple[int, int]
 Finding = Callable[[str, int], Iterable[Span]]
-_END_OF_LINE = re.compile(r"\\?\n|\\n|$")
 Check = Callable[[str], bool]
 
 
@@ -64,16 +66,25 @@ def _word_end(text: str, end: int) -> int:
     return end
 
 
+def words_of(kind: str) -> list[str]:
+    """The words that tell of that kind, in RE2's syntax, in lower case."""
+    return _WORDS[kind]
+
+
 def _line(text: str, start: int) -> int:
     """Where the line ends, or what is looked at of it."""
     end = min(len(text), start + _REACH)
-    found = _END_OF_LINE.search(text, start, end)
-    return found.start() if found else end
+    for mark in ("\n", "\\n"):
+        found = text.find(mark, start, end)
+        end = found if found >= 0 else end
+    return end
 
 
 def _beside(text: str, start: int, check: Check) -> Span | None:
     """The first value on the line that passes; None where one was taken out before."""
     end = _line(text, start)
+    if end - start < _SHORTEST or not _TELLING.search(text, start, end):
+        return None
     for found in _VALUE.finditer(text, start, end):
         if found[0] == "<REDACTED:":
             return None
@@ -113,7 +124,7 @@ def _numbers(text: str, start: int) -> Span | None:
 
 
 def _pairs(text: str, start: int) -> Span | None:
-    return _beside(text, start, is_joined) or _beside(text, start, is_long_key)
+    return _beside(text, start, is_joined)
 
 
 def _codes(text: str, start: int) -> Iterator[tuple[int, int]]:
@@ -186,7 +197,6 @@ def _finder(kind: str, words: list[str]) -> SecretFinder:
     return SecretFinder(f"(?i:{pattern})", partial(_near, called, find, Spots(pattern)))
 
 
-_WORDS = json.loads((files("compact.core") / "secret_words.json").read_text(encoding="utf-8"))
 FINDERS: tuple[SecretFinder, ...] = (
     *(_finder(kind, words) for kind, words in _WORDS.items()),
     SecretFinder(_BY_LOOK, partial(_by_look, Spots(_BY_LOOK))),

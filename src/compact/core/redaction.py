@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import NamedTuple
 
-from compact.core import credentials, named_credentials, near_names, personal
+from compact.core import credentials, named_credentials, near_names, personal, secret_columns
 from compact.core.credentials import Place, SecretFinder
 from compact.core.occurring import Occurring, encoded
 from compact.core.redactor import NOTHING_ELSE, Redactor
@@ -26,7 +26,7 @@ TABLES = (
     credentials.FINDERS,
     named_credentials.FINDERS,
     near_names.FINDERS,
-    personal.FINDERS,
+    (*secret_columns.FINDERS, *personal.FINDERS),
 )
 _WORD_START = re.compile(r"(?<![A-Za-z0-9])\S")
 

@@ -214,7 +214,7 @@ def is_key(value: str) -> bool:
     if is_marked(value):
         return True
     if len(value) >= _KEY_LENGTH:
-        return is_random(value) or is_scrambled(value)
+        return is_random(value) or (is_scrambled(value) and is_filled(value))
     is_short = len(value) >= _SHORT_KEY and changes >= _LEAST_CHANGES
     return is_short and not (_is_code(value) or _COUNTED.search(value)) and is_filled(value)
 
@@ -329,9 +329,14 @@ def is_generated_key(value: str) -> bool:
     return is_long and is_random(value) and _names_nothing(value)
 
 
+def is_number(value: str) -> bool:
+    """Whether it is a number that one types in."""
+    return value.isdigit() and 4 <= len(value) <= 8
+
+
 def is_joined(value: str) -> bool:
-    """Whether it is a made-up password, or words and a number that somebody joined."""
-    if is_passwordlike(value):
+    """Whether it is a made-up password, words and a number that somebody joined, or a long key."""
+    if is_passwordlike(value) or is_long_key(value):
         return True
     is_mixed = value != value.lower() and value != value.upper()
     return is_mixed and bool(_JOINED.fullmatch(value)) and _names_nothing(value)

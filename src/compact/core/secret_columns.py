@@ -1,0 +1,87 @@
+"""Secrets in tables: the values below a heading that tells of one, in CSV, tab-separated and drawn
+tables.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import partial
+
+from compact.core.credentials import Place, SecretFinder
+from compact.core.near_names import words_of
+from compact.core.occurring import Spots
+from compact.core.secret_values import Check, is_bare_password, is_key, is_number
+
+_ROWS = 1_000
+"""Rows of a table that are looked at."""
+_DELIMITED = {
+    mark: re.compile(
+        rf"(?m:^|{re.escape(mark)}{'+' * (mark == '|')}) *(\"(?:[^\"\n]|\"\")*\"|[^{mark}\n]*)"
+    )
+    for mark in ",;\t|"
+}
+"""A cell, by what stands between two."""
+_AROUND = " \t\"'`*\r_"
+_KINDS: tuple[tuple[str, frozenset[str], Check], ...] = (
+    ("password", frozenset({*words_of("password"), "pwd", "pass", "pw"}), is_bare_password),
+    ("pin", frozenset(words_of("pin")), is_number),
+    ("api_key", frozenset(words_of("key")), is_key),
+)
+"""A kind, how its column is headed, and what must hold of a value."""
+_HEADINGS = "|".join(sorted(map(re.escape, set().union(*(names for _, names, _ in _KINDS)))))
+
+
+def _columns(text: str, spots: Spots) -> Iterator[Place]:
+    least = 0
+    for spot in spots.of(text):
+        start = text.rfind("\n", 0, spot + 1) + 1 if text[spot] != "\n" else spot + 1
+        if start < least:
+            continue
+        least = yield from _table(text, start)
+
+
+def _table(text: str, start: int) -> Iterator[Place]:
+    """The secrets of the table that is headed there; returns where it ends."""
+    end = _end(text, start)
+    for cells in _DELIMITED.values():
+        heads = [found[1].strip(_AROUND).lower() for found in cells.finditer(text, start, end)]
+        told = {
+            i: (kind, check)
+            for i, head in enumerate(heads)
+            for kind, names, check in _KINDS
+            if head in names
+        }
+        if told and len(heads) > 1:
+            break
+    else:
+        return end
+    for _ in range(_ROWS):
+        start, end = end + 1, _end(text, end + 1)
+        row = list(cells.finditer(text, start, end))
+        if len(row) <= max(2, min(told) + 1) - 1:
+            return start
+        for i, (kind, check) in told.items():
+            if i < len(row) and (place := _place(row[i], kind, check)):
+                yield place
+    return start
+
+
+def _place(cell: re.Match[str], kind: str, check: Check) -> Place | None:
+    value = cell[1].strip(_AROUND)
+    if not value or not check(value):
+        return None
+    start = cell.start(1) + cell[1].find(value)
+    return Place(start, start + len(value), kind)
+
+
+def _end(text: str, start: int) -> int:
+    end = text.find("\n", start)
+    return end if end >= 0 else len(text)
+
+
+_HEADED = rf"(?:^|[\n,;\t|])[ \t\"'*`]{{0,4}}(?:{_HEADINGS})[ \t\"'*`]{{0,4}}(?:$|[\r\n,;\t|])"
+FINDERS: tuple[SecretFinder, ...] = (
+    SecretFinder(f"(?i:{_HEADED})", partial(_columns, spots=Spots(_HEADED))),
+)
+"""Of what stands in a column."""
