@@ -46,6 +46,32 @@ PASS = "hun" + "ter2x"
 
 # kind, what stands before, the secret, what stands after
 POSITIVE: list[tuple[str, str, str, str]] = [
+    ("card", "my card ", "4539 1188 " + "1712 9804", " is refused"),
+    ("card", "pan=", "52545250" + "90453042", " amount=1299.00"),
+    ("card", "Amex ", "3764 053691 " + "79616", " (valid to 11/28)"),
+    ("card", '"number":"', "47163932" + "36555591", '"}'),
+    ("card", "11,", "60111692" + "41978508", ",54.20"),
+    ("password_hash", "root:", "$6$" + made(8) + "$" + made(86, ALNUM + "./"), ":19000:0"),
+    ("password_hash", "'pbkdf2_sha256$", "600000$" + made(22) + "$" + made(43) + "=", "'"),
+    ("signature", "?Expires=17&Signature=", made(80, ALNUM + "-_~"), "&Key=1"),
+    ("cookie", "start.do;jsessionid=", made(32, HEX.upper()), "?view=list"),
+    ("private_key", '{"kty":"EC","d":"', made(43, ALNUM + "-_"), '"}'),
+    ("pin", "the PIN of the cabinet was changed to ", "830" + "516", ". Bring it"),
+    ("password", "le mot de passe a été changé : ", "Vz9!marron" + "nier_12", ". Merci"),
+    ("password", "a senha do usuário é ", "Trovao@22" + "91mx", " por 24 horas"),
+    ("password", "passwordet? nei, adgangskoden er ", "Fjord-Lys-" + "4471", " nu"),
+    ("password", "id,login,pwd,notes\n14,desk,", "Molar!Crown" + "62", ",old\n"),
+    ("password", "| user | password |\n|---|---|\n| ada | ", "rye-Loaf-" + "7731", " |\n"),
+    ("password", "-keystore a.jks -storepass ", "Heron!" + "Slate4", " app.aab"),
+    ("password", "psql is up, take ", "Kestrel" + "^Ohm91", " as before"),
+    ("password", "RESTIC_PASSWORD='", "acorn Velvet 7 harbor", "' restic"),
+    ("recovery_code", "backup codes: ", "8174 " + "3619", ""),
+    (
+        "seed_phrase",
+        "seed phrase: ",
+        "sphere dolphin tomato slender hungry border cushion echo trumpet velvet orbit canyon",
+        "\n",
+    ),
     ("private_key", "key:\n", pem(), "\nthat was it"),
     ("private_key", "", pem(""), ""),
     ("private_key", "cat id_ed25519\n", pem("OPENSSH ", lines=3), "\n"),
@@ -174,6 +200,11 @@ POSITIVE: list[tuple[str, str, str, str]] = [
 ]
 SECRET_AS_REFERENCE = "SECRET_KEY = "
 NEGATIVE: list[str] = [
+    "order 1715670011223344 and 4539 1188 1712 9805, EAN 4006381333931",
+    "write to ada@example.org or call +49 30 901820",
+    "a token of 128 bits, see RFC-6750 and OAuth2Client in auth_v2.py",
+    "user,role,since\nada,admin,2024-01-02\n",
+    "| token | meaning |\n|---|---|\n| NUMBER_1 | a number |\n",
     "Set the password to something 12 characters long.",
     "Change the password to v2.0.1 of the format.",
     "author = ('Anna Banana', 'Berta Blue')",

@@ -183,7 +183,7 @@ def _by_look(spots: Spots, text: str) -> Iterator[Place]:
     for start, end in spots.spans(text):
         found = text[start:end]
         first = start + len(found) - len(found.lstrip(_OUTSIDE))
-        value = found.strip(_OUTSIDE)
+        value = found.strip(_OUTSIDE).rstrip(".,")
         if is_made_up(value):
             yield Place(first, first + len(value), "password")
 
