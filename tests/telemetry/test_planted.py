@@ -1,0 +1,231 @@
+"""No secret leaves: one of every kind is planted wherever text comes from, and every byte that an
+exporter, an archive, a log or an export wrote is searched for it (NFR-2, K-7, K-8).
+"""
+
+import json
+import logging
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import boto3
+import pytest
+
+from compact import CompactConfig, CompactManager, ContextManager, Redactor
+from compact.core.checkpoints import Summary, SummaryRequest
+from compact.core.events import ErrorRaised, Event
+from compact.core.goals import Goal
+from compact.storage.archives.s3 import S3Storage
+from compact.testing.fakes import ScriptedSummarizer
+from tests.apps.conftest import run  # noqa: F401 - a fixture
+from tests.core.test_redaction import POSITIVE
+from tests.telemetry.ariadne_server import AriadneServer
+from tests.telemetry.collector import Collector
+
+moto_server = pytest.importorskip("moto.server")
+PLANTED: dict[str, tuple[str, str, str]] = {
+    kind: (before, secret, after) for kind, before, secret, after in POSITIVE
+} | {
+    "email": ("write to ", "ada.lovelace@" + "engines.example", " today"),
+    "phone": ("call ", "+49 30 " + "90182034", " today"),
+    "staff_id": ("badge ", "E-" + "440917", " at the door"),
+}
+"""Kind → what stands before a secret of it, the secret, what stands after."""
+SETTINGS = {"redact_kinds": ("email", "phone"), "redact_patterns": {"staff_id": "E-[0-9]{6}"}}
+WORDS = {kind: "".join(parts) for kind, parts in PLANTED.items()}
+
+
+def in_pieces(kind: str) -> set[str]:
+    """A secret as a whole, and its lines: nobody may write one of them."""
+    secret = PLANTED[kind][1]
+    lines = {line for line in secret.splitlines() if len(line) > 7 and "PRIVATE" not in line}
+    return {secret} | lines
+
+
+def found_in(written: str) -> set[str]:
+    """The kinds of the secrets that stand in what was written, also as JSON writes them."""
+    plain = written.replace("\\\\", "\\").replace('\\"', '"').replace("\\n", "\n")
+    return {
+        kind
+        for kind in PLANTED
+        if any(piece in each for piece in in_pieces(kind) for each in (written, plain))
+    }
+
+
+def conversation() -> list[dict]:
+    """Each kind in what a person says, in a call's arguments and a file's name, in a result and in
+    an answer; and much to be compressed.
+    """
+    rows: list[dict] = [{"role": "system", "content": "You keep a lighthouse."}]
+    for i, words in enumerate(WORDS.values()):
+        arguments = json.dumps({"path": f"notes/{words}.txt", "command": words})
+        function = {"name": "run", "arguments": arguments}
+        call = {"id": f"c{i}", "type": "function", "function": function}
+        rows += [
+            {"role": "user", "content": f"Rule {i}: never forget this.\n{words}\nGo on."},
+            {"role": "assistant", "content": f"I noted:\n{words}\n", "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": f"c{i}", "content": f"exit 1\n{words}\nfailed"},
+            {"role": "assistant", "content": f"We decided to keep\n{words}\n as it is. " * 2},
+        ]
+    pinned = {"metadata": {"pinned": True}}
+    rows += [{"role": "user", "content": "Keep: " + list(WORDS.values())[3], **pinned}]
+    rows += [
+        {"role": role, "content": f"Lamp {i} is lit. " * 30}
+        for i in range(60)
+        for role in ("user", "assistant")
+    ]
+    return rows
+
+
+class Kept:
+    """An exporter that writes down all that it is told."""
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    def export(self, events: Sequence[Event]) -> None:
+        self.text += "\n".join(f"{event!r} {json.dumps(event.as_dict())}" for event in events)
+
+    def close(self) -> None: ...
+
+
+class Asked(ScriptedSummarizer):
+    """A summarizer that writes down what it is shown."""
+
+    text = ""
+
+    async def summarize(self, request: SummaryRequest) -> Summary:
+        self.text += f"{list(request.messages)!r} {request!r}"
+        return await super().summarize(request)
+
+
+class Broken:
+    """An exporter, and an archive, that fails and says all that it knows."""
+
+    def export(self, events: Sequence[Event]) -> None:
+        raise RuntimeError("\n".join(WORDS.values()))
+
+    def save_transcript(self, session_id: str, messages: object) -> str:
+        raise OSError("\n".join(WORDS.values()))
+
+    save_summary = save_event = save_transcript
+
+    def close(self) -> None: ...
+
+
+@pytest.fixture
+def servers() -> Iterator[tuple[AriadneServer, Collector, dict[str, str]]]:
+    """Ariadne, a collector, and the arguments of clients of a server that speaks S3."""
+    ariadne, collector = AriadneServer(), Collector()
+    s3 = moto_server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    s3.start()
+    host, port = s3.get_host_and_port()
+    yield ariadne, collector, {"endpoint_url": f"http://{host}:{port}", "region_name": "us-east-1"}
+    for server in (ariadne, collector):
+        server.close()
+    s3.stop()
+
+
+@pytest.fixture
+def written(tmp_path: Path, capfd, caplog, monkeypatch, servers) -> dict[str, str]:
+    """What was written where, of sessions into which secrets of every kind were planted."""
+    for name in ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(f"AWS_{name}", "tests")
+    caplog.set_level(logging.INFO)
+    (ariadne, collector, client), kept = servers, Kept()
+    boto3.client("s3", **client).create_bucket(Bucket="lamps")
+    config = CompactConfig(
+        max_context_tokens=8_000,
+        telemetry_content=True,
+        console_events=True,
+        ariadne_url=ariadne.url,
+        otlp_endpoint=collector.url,
+        guidance="\n".join(WORDS.values()),
+        **SETTINGS,
+    )
+    archives = (tmp_path / "archive", S3Storage("lamps", "a", **client), Broken())
+    said = Asked("## Goal\n" + "\n".join(WORDS.values()))
+    failing = Asked(RuntimeError("\n".join(WORDS.values())))
+    for number, (archive, summarizer) in enumerate(
+        zip(archives, (said, failing, "extractive"), strict=True)
+    ):
+        file = tmp_path / "kept.db"
+        options = {"store": file, "archive": archive, "summarizer": summarizer}
+        with CompactManager(config, **options) as manager:
+            manager._bus.export_to(kept)
+            manager._bus.export_to(Broken())
+            ctx = manager.session(f"s{number}")
+            ctx.set_goals([Goal(text=words) for words in list(WORDS.values())[:3]])
+            manager.preflight(f"s{number}", conversation())
+            assert ctx.compressions
+            kept.text += "\n".join(each.summary for each in ctx.checkpoints)
+    objects = boto3.resource("s3", **client).Bucket("lamps").objects.all()
+    files = [path.read_text() for path in (tmp_path / "archive").rglob("*") if path.is_file()]
+    return {
+        "ariadne": b"\n".join(ariadne.bodies).decode(),
+        "OTLP": b"\n".join(collector.bytes).decode("latin-1"),
+        "exporter": kept.text,
+        "files": "\n".join(files),
+        "S3": "\n".join(each.get()["Body"].read().decode() for each in objects),
+        "console and logs": "".join(capfd.readouterr()) + caplog.text,
+        "summarizer": said.text + failing.text,
+    }
+
+
+def test_no_planted_secret_leaves(written):
+    """Zero hits in every byte; each place was written to, and says what was taken out."""
+    assert {place: found_in(text) for place, text in written.items() if found_in(text)} == {}
+    for place in ("ariadne", "OTLP", "exporter", "files", "S3", "console and logs", "summarizer"):
+        assert "REDACTED" in written[place], place
+    assert "staff_id" in written["files"]
+
+
+def test_an_export_holds_no_planted_secret(run, tmp_path, monkeypatch):  # noqa: F811
+    """What the command line writes of a session, unless it is asked for verbatim."""
+    file = tmp_path / "kept.db"
+    with ContextManager(window=8_000, store=file, session_id="s") as ctx:
+        ctx.sync(conversation())
+        ctx.set_goals([Goal(text=words) for words in list(WORDS.values())[:3]])
+        ctx.get_context_for_model()
+    monkeypatch.setenv("COMPACT_REDACT_KINDS", "email,phone")
+    monkeypatch.setenv("COMPACT_REDACT_PATTERNS", json.dumps(SETTINGS["redact_patterns"]))
+    for kind in ("json", "md"):
+        done = run("sessions", "export", "s", "--store", file, "--format", kind)
+        assert done.code == 0
+        assert found_in(done.out) == set()
+        assert "REDACTED" in done.out
+    whole = run("sessions", "export", "s", "--store", file, "--verbatim").out
+    assert len(found_in(whole)) > len(PLANTED) - 3
+    monkeypatch.setenv("COMPACT_REDACT", "false")
+    assert run("sessions", "export", "s", "--store", file).out == whole
+
+
+def test_the_search_finds_what_is_there():
+    """Or else it would say nothing."""
+    for kind, words in WORDS.items():
+        assert kind in found_in(json.dumps({"said": words}))
+
+
+# --- settings -------------------------------------------------------------------------------------
+
+
+def test_a_validator_says_what_counts_and_cannot_block():
+    """What it fails at is taken out; the failure is told of once."""
+
+    def checked(matched: str) -> bool:
+        if matched.endswith("9"):
+            raise KeyError(matched)
+        return matched.endswith("1")
+
+    heard: list[Event] = []
+    redactor = Redactor(patterns={"ticket": r"T-(?P<value>\d+)"}, validators={"ticket": checked})
+    config = CompactConfig(max_context_tokens=8_000, telemetry_content=True)
+    kept = Kept()
+    with CompactManager(config, redactor=redactor, on_event=heard.append) as manager:
+        manager._bus.export_to(kept)
+        for text in ("T-441 and T-442 and T-449", "T-459"):
+            manager._bus.emit(ErrorRaised.of(ValueError(text), "sync"))
+    assert "T-<REDACTED:ticket> and T-442 and T-<REDACTED:ticket>" in kept.text
+    failed = [
+        event for event in heard if isinstance(event, ErrorRaised) and event.stage == "redact"
+    ]
+    assert len(failed) == 1
