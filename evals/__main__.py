@@ -140,12 +140,19 @@ def _gate(folder: Path | None, options: argparse.Namespace) -> tuple[str, Any]:
     return gate.report(found, missed=options.missed), gate.as_json(found)
 
 
+def _secrets(_: Path | None, __: argparse.Namespace) -> tuple[str, Any]:
+    secrets = _module("secrets")
+    found = secrets.run()
+    return secrets.report(found), found
+
+
 OF_OUR_OWN: dict[str, OfOurOwn] = {
     "gate": _gate,
     "lived": _lived,
     "plain": _plain,
     "probes": _probes,
     "retention": _retention,
+    "secrets": _secrets,
 }
 WITH_DATA: dict[str, Evaluation] = {
     "arguments": _passed,

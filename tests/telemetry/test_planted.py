@@ -6,6 +6,7 @@ import json
 import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import boto3
 import pytest
@@ -30,7 +31,10 @@ PLANTED: dict[str, tuple[str, str, str]] = {
     "staff_id": ("badge ", "E-" + "440917", " at the door"),
 }
 """Kind → what stands before a secret of it, the secret, what stands after."""
-SETTINGS = {"redact_kinds": ("email", "phone"), "redact_patterns": {"staff_id": "E-[0-9]{6}"}}
+SETTINGS: dict[str, Any] = {
+    "redact_kinds": ("email", "phone"),
+    "redact_patterns": {"staff_id": "E-[0-9]{6}"},
+}
 WORDS = {kind: "".join(parts) for kind, parts in PLANTED.items()}
 
 
@@ -149,7 +153,7 @@ def written(tmp_path: Path, capfd, caplog, monkeypatch, servers) -> dict[str, st
         zip(archives, (said, failing, "extractive"), strict=True)
     ):
         file = tmp_path / "kept.db"
-        options = {"store": file, "archive": archive, "summarizer": summarizer}
+        options: dict[str, Any] = {"store": file, "archive": archive, "summarizer": summarizer}
         with CompactManager(config, **options) as manager:
             manager._bus.export_to(kept)
             manager._bus.export_to(Broken())

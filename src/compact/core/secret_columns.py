@@ -5,7 +5,7 @@ tables.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from functools import partial
 
 from compact.core.credentials import Place, SecretFinder
@@ -41,7 +41,7 @@ def _columns(text: str, spots: Spots) -> Iterator[Place]:
         least = yield from _table(text, start)
 
 
-def _table(text: str, start: int) -> Iterator[Place]:
+def _table(text: str, start: int) -> Generator[Place, None, int]:
     """The secrets of the table that is headed there; returns where it ends."""
     end = _end(text, start)
     for cells in _DELIMITED.values():

@@ -1,0 +1,158 @@
+"""How many secrets are found, and how many texts without one are altered: two labelled corpora, and
+detect-secrets beside us.
+
+`dev.jsonl` was built by. `held_out.jsonl` was written without sight of the patterns, and nobody
+looks at it: only numbers of it are told. A row has a `text` and its `secrets`; one that is
+`opt_in` holds an e-mail address or a phone number, and is scored with those kinds on.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from compact.core.redaction import Known, find_secrets, redact
+from compact.core.redactor import KINDS, Redactor
+from evals import data
+
+CORPORA = ("dev", "held_out")
+FOLDER = data.REPO_ROOT / "tests" / "fixtures" / "secrets"
+PERSONAL = Redactor(KINDS)
+SHORTEST = 4
+"""Characters of a line of a secret that must not be left."""
+MEASURED = 2_000_000
+"""Characters of the corpora, again and again, in which the speed is measured."""
+
+
+@dataclass
+class Score:
+    """What was found of a corpus."""
+
+    found: Counter[str] = field(default_factory=Counter)
+    missed: Counter[str] = field(default_factory=Counter)
+    opt_in: Counter[bool] = field(default_factory=Counter)
+    negatives: int = 0
+    altered: int = 0
+
+    @property
+    def recall(self) -> float:
+        """The share of all secrets that was found."""
+        return self.found.total() / (self.found + self.missed).total()
+
+    @property
+    def false_positives(self) -> float:
+        """The share of texts without a secret that was altered."""
+        return self.altered / self.negatives
+
+
+def rows(corpus: str) -> Iterator[dict[str, Any]]:
+    """The rows of a corpus."""
+    for line in (FOLDER / f"{corpus}.jsonl").read_text(encoding="utf-8").splitlines():
+        yield json.loads(line)
+
+
+def score(corpus: str, told: Callable[[str], str] | None = None) -> Score:
+    """The score of a corpus by what is left of each text; ours where nothing else is given."""
+    done = Score()
+    for row in rows(corpus):
+        if row.get("opt_in"):
+            left = redact(row["text"], Known(redactor=PERSONAL)).text
+            done.opt_in.update(not _stands(x["value"], left) for x in row["secrets"])
+            continue
+        left = told(row["text"]) if told else redact(row["text"]).text
+        if not row["secrets"]:
+            done.negatives += 1
+            done.altered += left != row["text"]
+        for secret in row["secrets"]:
+            stands = _stands(secret["value"], left)
+            (done.missed if stands else done.found)[secret["kind"]] += 1
+    return done
+
+
+def _stands(secret: str, left: str) -> bool:
+    lines = [x for x in secret.replace("\\n", "\n").split("\n") if len(x) >= SHORTEST]
+    return any(line in left for line in lines or [secret])
+
+
+def by_detect_secrets(*, keywords: bool) -> Callable[[str], str]:
+    """What detect-secrets leaves of a text: its default plugins, with or without the one that goes
+    by names.
+    """
+    from detect_secrets.core.scan import scan_file
+    from detect_secrets.settings import default_settings, get_settings
+
+    def told(text: str) -> str:
+        with tempfile.TemporaryDirectory() as folder, default_settings():
+            if not keywords:
+                get_settings().disable_plugins("KeywordDetector")
+            file = Path(folder) / "text.txt"
+            file.write_text(text, encoding="utf-8", errors="replace")
+            for secret in scan_file(str(file)):
+                text = text.replace(secret.secret_value or "\0", "*")
+        return text
+
+    return told
+
+
+def speed() -> float:
+    """Megabytes a second of processor time, in one long text of all that has no secret."""
+    plain = "\n".join(
+        row["text"] for corpus in CORPORA for row in rows(corpus) if not row["secrets"]
+    )
+    text = plain * (MEASURED // len(plain) + 1)
+    find_secrets(plain)
+    before = time.process_time()
+    find_secrets(text)
+    return len(text.encode()) / 1e6 / (time.process_time() - before)
+
+
+def run(*, oracle: bool = True) -> dict[str, Any]:
+    """All scores as JSON has them."""
+    found: dict[str, Any] = {}
+    ways: dict[str, Callable[[str], str] | None] = {"compact": None}
+    if oracle:
+        ways["detect-secrets"] = by_detect_secrets(keywords=True)
+        ways["detect-secrets without keywords"] = by_detect_secrets(keywords=False)
+    for corpus in CORPORA:
+        for name, told in ways.items():
+            done = score(corpus, told)
+            kinds = {
+                k: [done.found[k], done.found[k] + done.missed[k]]
+                for k in sorted(done.found | done.missed)
+            }
+            found[f"{corpus}, {name}"] = {
+                "recall": done.recall,
+                "secrets": (done.found + done.missed).total(),
+                "false_positives": done.false_positives,
+                "negatives": done.negatives,
+                "opt_in": [done.opt_in[True], done.opt_in.total()],
+                "kinds": kinds if told is None else {},
+            }
+    found["megabytes a second"] = speed()
+    return found
+
+
+def report(found: dict[str, Any]) -> str:
+    """The numbers as a table, and ours by kind."""
+    lines = [f"{'':50} recall  of    altered  of"]
+    for name, row in found.items():
+        if isinstance(row, float):
+            lines.append(f"{name}: {row:.1f}")
+            continue
+        lines.append(
+            f"{name:50} {row['recall']:6.3f} {row['secrets']:4}  {row['false_positives']:7.3f} "
+            f"{row['negatives']:4}"
+        )
+        if row["opt_in"][1]:
+            lines.append(
+                f"  e-mail and phone, where asked for: {row['opt_in'][0]} of {row['opt_in'][1]}"
+            )
+        kinds = [f"{kind} {hit}/{of}" for kind, (hit, of) in row["kinds"].items()]
+        lines += [f"  {', '.join(kinds)}"] if kinds else []
+    return "\n".join(lines)

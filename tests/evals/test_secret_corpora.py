@@ -1,0 +1,21 @@
+"""The corpora of secrets: what is found of them does not get less (issue 13)."""
+
+import pytest
+
+from evals import secrets
+
+FLOORS = {"dev": (0.86, 0.02), "held_out": (0.88, 0.02)}
+"""Corpus → the least share of secrets that is found, the largest share of texts that is altered."""
+OPT_IN = 0.9
+"""The least share of e-mail addresses and phone numbers, where they are asked for."""
+
+
+@pytest.mark.parametrize("corpus", FLOORS)
+def test_as_many_secrets_are_found_as_were(corpus):
+    """Only numbers are told, here as well."""
+    found = secrets.score(corpus)
+    least, most = FLOORS[corpus]
+    assert found.recall >= least
+    assert found.false_positives <= most
+    assert found.missed["card"] == 0
+    assert found.opt_in[True] >= OPT_IN * found.opt_in.total()
