@@ -28,7 +28,7 @@ from bench.measuring import CannotMeasure, Check, Setting, Table, number
 from compact.config import CompactConfig
 from compact.core.formats.known import format_named
 from compact.core.tokens import TokenCounter
-from compact.managers.compaction import CompactManager
+from compact.managers.compact_manager import CompactManager
 from compact.wiring import read_transcript, token_counter
 from evals import data
 from evals.split import half_of

@@ -30,7 +30,7 @@ from compact.core.control_tokens import all_defused
 from compact.core.formats.known import format_named, prompt_of
 from compact.core.protocols import TokenEstimator
 from compact.core.tokens import TokenCounter
-from compact.managers.context import ContextManager
+from compact.managers.context_manager import ContextManager
 from compact.wiring import token_counter
 
 TURNS, WINDOW, SEED = 200, 8_192, 7

@@ -34,7 +34,7 @@ from compact.core.checkpoints import Checkpoint, Span, Summary, SummaryRequest
 from compact.core.formats.known import format_named
 from compact.core.sessions import PERSON, CheckpointRef, Entry, Projection, Step
 from compact.core.tokens import TokenCounter
-from compact.managers.context import ContextManager
+from compact.managers.context_manager import ContextManager
 from compact.storage.sqlite.store import SQLiteManager
 from compact.testing import ScriptedModel
 

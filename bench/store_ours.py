@@ -20,7 +20,7 @@ from bench.store_work import Store, pragmas
 from compact.core.formats.known import format_named
 from compact.core.messages import Message
 from compact.core.sessions import FIXED, PERSON, Branch, Entry, Session
-from compact.managers.context import ContextManager
+from compact.managers.context_manager import ContextManager
 from compact.storage.sqlite.pool import Durability
 from compact.storage.sqlite.store import SQLiteManager
 

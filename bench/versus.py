@@ -22,7 +22,7 @@ from bench.measuring import REPO_ROOT, WINDOWS, CannotMeasure, Spread, Table, Wo
 from bench.session import session
 from bench.whole import LIMIT, load
 from compact.managers.compress import compress
-from compact.managers.context import ContextManager
+from compact.managers.context_manager import ContextManager
 
 TURNS, SUMMARIZED = 3_000, 1_000
 OPENINGS = 5

@@ -23,7 +23,7 @@ from compact.core.profiles import shipped
 from compact.core.protocols import ChatModel
 from compact.core.tokens import TokenCounter
 from compact.errors import ContextOverflow, ModelFailed, ModelRefused
-from compact.managers import blocking
+from compact.managers.running import blocking
 from evals.questions import Probe, words_of
 
 NEAR = 1 / 3

@@ -24,7 +24,7 @@ from compact.core.protocols import Summarizer
 from compact.core.redaction import redact
 from compact.core.tokens import TokenCounter
 from compact.errors import CannotFit, ModelFailed, ModelRefused, SummaryRejected
-from compact.managers import blocking
+from compact.managers.running import blocking
 from evals import data, stats
 
 WINDOWS = (8_192, 32_768, 131_072)

@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     from compact.errors import CannotFit as CannotFit
     from compact.errors import CompactError as CompactError
     from compact.errors import InvalidArgument as InvalidArgument
-    from compact.managers.compaction import CompactManager as CompactManager
+    from compact.managers.compact_manager import CompactManager as CompactManager
     from compact.managers.compress import acompress as acompress
     from compact.managers.compress import aplan as aplan
     from compact.managers.compress import compress as compress
     from compact.managers.compress import plan as plan
-    from compact.managers.context import ContextManager as ContextManager
+    from compact.managers.context_manager import ContextManager as ContextManager
     from compact.providers.tokenizers import NoopEstimator as NoopEstimator
     from compact.providers.tokenizers import TiktokenEstimator as TiktokenEstimator
     from compact.storage.sqlite.store import SQLiteManager as SQLiteManager
@@ -51,10 +51,10 @@ _HOME = {
     "Checkpoint": "compact.core.checkpoints",
     "CompactConfig": "compact.config",
     "CompactError": "compact.errors",
-    "CompactManager": "compact.managers.compaction",
+    "CompactManager": "compact.managers.compact_manager",
     "CompactPolicy": "compact.core.policy",
     "ContextBudget": "compact.core.budget",
-    "ContextManager": "compact.managers.context",
+    "ContextManager": "compact.managers.context_manager",
     "ContextWindow": "compact.core.budget",
     "Conversation": "compact.core.conversation",
     "EventBus": "compact.telemetry.bus",

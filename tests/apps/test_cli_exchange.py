@@ -263,7 +263,7 @@ def test_another_process_that_was_faster_wins(run, sample, monkeypatch):
 
 def test_a_session_is_made_when_all_is_counted(run, sample, monkeypatch):
     """A process that is killed while it counts leaves nothing behind."""
-    from compact.managers.history import SessionHistory
+    from compact.managers.session.history import SessionHistory
 
     seen: list[list[str]] = []
     real = SessionHistory._entry

@@ -14,10 +14,10 @@ from compact import CompactConfig, CompactManager, ContextManager, Message
 from compact.core.events import Archival, ErrorRaised, Event
 from compact.core.sessions import Projection
 from compact.errors import InvalidArgument, StoreFailed
-from compact.managers import archiving
+from compact.managers.session import archiving
 from compact.storage.archives.files import FileStorage
 from compact.storage.transcripts import reading
-from tests.managers.test_compaction import talk
+from tests.managers.test_compact_manager import talk
 
 SECRET = "sk-proj-" + "Zx9Lq3Vb7Nf2Kd8Ws4Tg" * 2
 CONFIG = CompactConfig(max_context_tokens=4_096, tokenizer="o200k")

@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from compact.errors import BlockingCallInLoop
-from compact.managers import blocking
+from compact.managers.running import blocking
 
 
 async def at_once() -> int:

@@ -14,7 +14,7 @@ from compact.core import clock_and_ids
 from compact.core.checkpoints import Summary, SummaryRequest
 from compact.core.events import BreakerOpened, PrunedMessages, SummaryReplaced
 from compact.core.protocols import Summarizer
-from compact.managers import breaker
+from compact.managers.views import breaker
 from compact.storage.inmemory import InMemoryStore
 from compact.testing import ScriptedSummarizer
 from tests import checker

@@ -16,7 +16,7 @@ from compact.core.events import (
 )
 from compact.core.replies import Usage
 from compact.errors import ContextOverflow, WrongLayer
-from compact.managers.emergency_ladder import tried
+from compact.managers.views.emergency_ladder import tried
 from compact.storage.inmemory import InMemoryStore
 from compact.testing import ScriptedModel
 from tests import checker

@@ -7,7 +7,7 @@ import pytest
 from compact import ContextManager, SQLiteManager, compress
 from compact.core.checkpoints import Checkpoint, Span
 from compact.core.own_text import headed, keyed
-from compact.managers.state import KEY
+from compact.managers.session.state import KEY
 from compact.storage.inmemory import InMemoryStore
 from tests import checker
 from tests.managers.asking import Dict, fill, session

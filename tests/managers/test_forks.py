@@ -13,7 +13,7 @@ from compact import CompactConfig, CompactManager, ContextManager, Message, SQLi
 from compact.errors import StoreFailed, Superseded
 from compact.storage.archives.files import FileStorage
 from compact.storage.inmemory import InMemoryStore
-from tests.managers.test_compaction import talk
+from tests.managers.test_compact_manager import talk
 from tests.storage.test_sqlite_processes import forking, in_a_fork
 
 pytestmark = [forking, pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")]

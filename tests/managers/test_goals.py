@@ -12,8 +12,8 @@ from compact.core.progress import MOST_SUBTASKS
 from compact.core.prompts import PromptParts, how_to_mark
 from compact.core.protocols import SessionStore
 from compact.errors import StoreFailed, Superseded
-from compact.managers import goal_tracking
-from compact.managers.session_log import MOST_TRACKED
+from compact.managers.session import goal_tracking
+from compact.managers.session.session_log import MOST_TRACKED
 from compact.storage.inmemory import InMemoryStore
 from tests import checker, sizes
 from tests.managers.asking import call, fill, result, session

@@ -15,7 +15,7 @@ from compact.core.events import Event, GoalsChanged
 from compact.core.goals import Goal, Subtask
 from compact.core.messages import Message
 from compact.core.protocols import SessionStore
-from compact.managers.goal_tracking import goals_by, track
+from compact.managers.session.goal_tracking import goals_by, track
 from tests.managers.asking import STORES, opened, session
 from tests.sizes import size
 

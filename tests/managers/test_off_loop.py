@@ -15,7 +15,7 @@ import pytest
 from compact import ContextManager, acompress
 from compact.core.checkpoints import Summary, SummaryRequest
 from compact.core.events import Event
-from compact.managers.off_loop import off_loop
+from compact.managers.running.off_loop import off_loop
 
 LINES = "The harbour opens at nine and closes at five, said the keeper.\n" * 40
 

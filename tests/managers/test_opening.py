@@ -11,7 +11,7 @@ from compact.core.events import WindowCapped
 from compact.core.formats.known import format_named
 from compact.core.profiles import shipped
 from compact.errors import InvalidArgument, InvalidConfig, UnknownModel
-from compact.managers.view import View
+from compact.managers.views.view import View
 from compact.storage.inmemory import InMemoryStore
 
 PAGE = "The roof of the Bernoulli house holds, says src/roof/holds.py, since 12 March 2024. "

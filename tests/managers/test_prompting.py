@@ -9,7 +9,7 @@ from compact.core.plain_words import sentence
 from compact.core.policy import CompactPolicy
 from compact.core.prompts import Note, PromptParts
 from compact.errors import InvalidConfig
-from compact.managers.prompt_parts import overhead_of
+from compact.managers.session.prompt_parts import overhead_of
 from compact.storage.inmemory import InMemoryStore
 from tests import checker
 from tests.managers.asking import fill, session

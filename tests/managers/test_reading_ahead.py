@@ -68,7 +68,7 @@ def test_what_cannot_be_read_ahead_is_read_when_it_is_needed(
     def fails(*_: object, **__: object) -> notes.Notes:
         raise StoreFailed("the disk is away")
 
-    monkeypatch.setattr("compact.managers.reading_ahead.notes_of", fails)
+    monkeypatch.setattr("compact.managers.session.reading_ahead.notes_of", fails)
     with ContextManager(window=8_192) as ctx:
         for message in TALK[:200]:
             ctx.add_message(message)
@@ -91,7 +91,7 @@ from types import SimpleNamespace
 from compact.core.history import History
 from compact.core.formats.known import format_named
 from compact.core.redaction import find_secrets
-from compact.managers import reading_ahead
+from compact.managers.session import reading_ahead
 from compact.providers.tokenizers import tokenizer
 from compact.core.tokens import TokenCounter
 

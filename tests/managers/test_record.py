@@ -10,7 +10,7 @@ from compact import ContextManager
 from compact.core.messages import Message
 from compact.core.own_text import headed
 from compact.core.protocols import SessionStore
-from compact.managers.state import KEY
+from compact.managers.session.state import KEY
 from compact.storage.inmemory import InMemoryStore
 from tests import checker
 from tests.compression.saying import section

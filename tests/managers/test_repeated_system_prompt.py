@@ -12,7 +12,7 @@ import compact
 from compact import ContextManager
 from compact.errors import InvalidArgument, InvalidMessage
 from compact.managers.compress import Options
-from compact.managers.opening import SessionOptions
+from compact.managers.session.opening import SessionOptions
 
 SYSTEM = {"role": "system", "content": "You are a gardener's assistant."}
 RULE = {"role": "developer", "content": "Answer in one sentence."}

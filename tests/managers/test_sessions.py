@@ -20,7 +20,7 @@ from compact.core.context import ActiveContext
 from compact.core.events import Committed, DraftDropped
 from compact.core.protocols import SessionStore
 from compact.core.sessions import Entry
-from compact.managers import drafts
+from compact.managers.views import drafts
 from compact.storage.inmemory import InMemoryStore
 from compact.testing import ScriptedSummarizer
 from tests import checker

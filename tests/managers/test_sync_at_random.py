@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from compact import ContextManager
 from compact.core.events import BranchTaken, Event
-from compact.managers import syncing
-from compact.managers.last_list import LastList, ListDigest, understood
+from compact.managers.lists import syncing
+from compact.managers.lists.last_list import LastList, ListDigest, understood
+from compact.managers.lists.recognition import Recognized, recognized
 from compact.managers.methods import adding
-from compact.managers.recognition import Recognized, recognized
-from compact.managers.state import SessionState
-from compact.managers.view import View
+from compact.managers.session.state import SessionState
+from compact.managers.views.view import View
 from tests.managers.test_recognition import Dict, stored
 from tests.sizes import size
 

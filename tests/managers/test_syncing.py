@@ -17,7 +17,7 @@ from compact.core.events import BranchTaken, Event
 from compact.core.protocols import SessionStore
 from compact.core.sessions import Entry
 from compact.errors import InvalidMessage
-from compact.managers.last_list import understood
+from compact.managers.lists.last_list import understood
 from compact.managers.methods import adding
 from compact.storage.inmemory import InMemoryStore
 from tests.managers.test_recognition import Dict, compressed, found_text, stored, talk

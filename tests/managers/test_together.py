@@ -13,7 +13,7 @@ from compact.core.checkpoints import Summary, SummaryRequest
 from compact.core.events import StageStarted
 from compact.core.protocols import SessionStore
 from compact.errors import CannotFit, StoreFailed
-from compact.managers.emergency_ladder import make_fit
+from compact.managers.views.emergency_ladder import make_fit
 from compact.storage.inmemory import InMemoryStore
 from compact.testing import ScriptedSummarizer
 from tests import checker

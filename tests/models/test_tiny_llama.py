@@ -26,7 +26,7 @@ from compact.core.formats.known import format_named
 from compact.core.messages import Message
 from compact.core.overflow import OverflowRefusal, refusal_of
 from compact.core.tokens import TokenCounter
-from compact.managers.prompt_parts import overhead_of
+from compact.managers.session.prompt_parts import overhead_of
 from compact.providers.huggingface import HuggingFaceEstimator
 from compact.testing import SAMPLES
 from compact.wiring import token_counter

@@ -2,8 +2,8 @@
 
 A group that is complete never changes: how it is shown word for word and masked, what each of these
 costs and says, and which names are in it, is worked out once, mostly between turns
-(`managers.reading_ahead`). A compression looks it up. Whatever a group was made of is compared with
-what is there, so that nothing stale is shown.
+(`managers.session.reading_ahead`). A compression looks it up. Whatever a group was made of is
+compared with what is there, so that nothing stale is shown.
 """
 
 from __future__ import annotations

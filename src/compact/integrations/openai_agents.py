@@ -35,9 +35,9 @@ from compact.core.profiles import ModelBook
 from compact.core.protocols import SessionStore
 from compact.core.redaction import redact
 from compact.errors import InvalidArgument, ServerHeldState, UnknownModel
-from compact.managers.compaction import CompactManager
+from compact.managers.compact_manager import CompactManager
 from compact.managers.kept_list import KeptList
-from compact.managers.off_loop import off_loop
+from compact.managers.running.off_loop import off_loop
 
 try:
     from agents import Agent, AgentOutputSchema, FunctionTool, Handoff, RunConfig

@@ -26,10 +26,10 @@ from compact.core.profiles import ModelBook
 from compact.core.protocols import Summarizer, TokenEstimator
 from compact.core.redactor import NOTHING_ELSE, Redactor
 from compact.errors import CompactError, InvalidArgument
-from compact.managers import blocking
-from compact.managers.off_loop import delivered_on_loop, off_loop
-from compact.managers.prompt_parts import checked_size, parts_beside
-from compact.managers.timeout_summarizer import TimeoutSummarizer
+from compact.managers.running import blocking
+from compact.managers.running.off_loop import delivered_on_loop, off_loop
+from compact.managers.running.timeout_summarizer import TimeoutSummarizer
+from compact.managers.session.prompt_parts import checked_size, parts_beside
 
 SHORTEST_KEY = 16
 """Bytes of a key, at least: 128 bits are too many to guess. Who knows the key can write what is

@@ -16,11 +16,11 @@ from compact.core.copies import copied
 from compact.core.given import Given, plain
 from compact.core.messages import Message, MessageMetadata
 from compact.core.sessions import Destination
-from compact.managers import time_travel
-from compact.managers.context import ContextManager
-from compact.managers.intake import OURS, parsed_all, taken_in
-from compact.managers.state import SessionState
-from compact.managers.syncing import in_force
+from compact.managers.context_manager import ContextManager
+from compact.managers.lists.syncing import in_force
+from compact.managers.session.intake import OURS, parsed_all, taken_in
+from compact.managers.session.state import SessionState
+from compact.managers.views import time_travel
 
 NOTE = "kept list"
 """The name of the note that says where the list ends."""

@@ -8,8 +8,8 @@ from compact import wiring
 from compact.core.asking import Patience
 from compact.core.protocols import ChatModel
 from compact.errors import UnknownModel
-from compact.managers import blocking
-from compact.managers.state import SessionState
+from compact.managers.running import blocking
+from compact.managers.session.state import SessionState
 
 CLOSING = 2.0
 """Seconds that closing a model's connections may take."""

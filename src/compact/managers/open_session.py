@@ -15,15 +15,15 @@ from compact.core.given import Given, messages_given
 from compact.core.messages import Message
 from compact.core.protocols import SessionStore
 from compact.errors import InvalidMessage
-from compact.managers import drafts
-from compact.managers.breaker import Breaker
-from compact.managers.counted_session import CountedSession
-from compact.managers.last_list import LastList
+from compact.managers.lists.last_list import LastList
+from compact.managers.lists.repeated_system_prompt import RepeatedSystemPrompt
 from compact.managers.models import Models
-from compact.managers.opening import SessionOptions, may_be_in, opened, other_format
 from compact.managers.prompt_sender import PromptSender
-from compact.managers.repeated_system_prompt import RepeatedSystemPrompt
-from compact.managers.view import View
+from compact.managers.session.counted_session import CountedSession
+from compact.managers.session.opening import SessionOptions, may_be_in, opened, other_format
+from compact.managers.views import drafts
+from compact.managers.views.breaker import Breaker
+from compact.managers.views.view import View
 
 
 class OpenSession:

@@ -33,13 +33,13 @@ from compact.errors import (
     ModelRefused,
     ModelUnavailable,
 )
-from compact.managers.emergency_ladder import make_fit
-from compact.managers.manual_compression import shown_of_aside
-from compact.managers.off_loop import off_loop
-from compact.managers.prompt_parts import overhead_of
-from compact.managers.state import SessionState
-from compact.managers.time_travel import take_snapshot
-from compact.managers.view import View
+from compact.managers.running.off_loop import off_loop
+from compact.managers.session.prompt_parts import overhead_of
+from compact.managers.session.state import SessionState
+from compact.managers.views.emergency_ladder import make_fit
+from compact.managers.views.manual_compression import shown_of_aside
+from compact.managers.views.time_travel import take_snapshot
+from compact.managers.views.view import View
 
 T = TypeVar("T")
 _TOOLLESS: Mapping[ToolSource, str] = {

@@ -17,8 +17,8 @@ from compact.core.recalls import EXPAND, PAGE, RECALL, Expansion, Recalled, told
 from compact.core.terms import looked_for, readable, searchable
 from compact.core.tokens import TokenCounter
 from compact.errors import InvalidArgument, InvalidInput, NotFound
-from compact.managers.history import SessionHistory
-from compact.managers.state import ALL_MOVES, SessionState
+from compact.managers.session.history import SessionHistory
+from compact.managers.session.state import ALL_MOVES, SessionState
 
 DIGESTS_DIFFER = 8
 """Tokens that one digest may take more than another."""

@@ -27,7 +27,7 @@ from compact.core.redaction import Known
 from compact.core.redactor import Redactor
 from compact.core.sessions import DEFAULT_SCOPE, Branch, Entry, Session
 from compact.errors import InvalidTranscript, NotFound, Superseded
-from compact.managers.state import new_branch
+from compact.managers.session.state import new_branch
 
 if TYPE_CHECKING:
     from compact.apps.cli.commands.exchange import ImportOptions

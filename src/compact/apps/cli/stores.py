@@ -22,7 +22,7 @@ from compact.core.protocols import SessionStore, StorageAdapter
 from compact.core.resolving import DEFAULT_WINDOW
 from compact.core.sessions import DEFAULT_SCOPE, Branch, Session
 from compact.errors import InvalidConfig, NotFound, StoreFailed
-from compact.managers.context import ContextManager
+from compact.managers.context_manager import ContextManager
 
 _NUMBER = re.compile(r"-?[0-9]{1,18}")
 MOST_NAMED = 5

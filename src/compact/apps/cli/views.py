@@ -20,8 +20,8 @@ from compact.core.plan import Plan
 from compact.core.sessions import Session
 from compact.core.speakers import speaker_of
 from compact.core.tokens import TokenCounter
-from compact.managers.context import ContextManager
-from compact.managers.history import SessionHistory
+from compact.managers.context_manager import ContextManager
+from compact.managers.session.history import SessionHistory
 from compact.wiring import file_formats
 
 SPEAKERS: Mapping[str, str] = {

@@ -9,14 +9,14 @@ from compact.core.calls import checked_methods
 from compact.core.given import Given, fields_given, messages_given
 from compact.core.messages import Message
 from compact.errors import InvalidMessage, Superseded
-from compact.managers import syncing
-from compact.managers.goal_tracking import track
-from compact.managers.intake import taken_in
-from compact.managers.last_list import ListDigest, understood
+from compact.managers.lists import syncing
+from compact.managers.lists.last_list import ListDigest, understood
+from compact.managers.lists.recognition import Recognized
+from compact.managers.lists.system_prompt import MOST_TRIES
 from compact.managers.methods.looking import Looking
-from compact.managers.off_loop import off_loop
-from compact.managers.recognition import Recognized
-from compact.managers.system_prompt import MOST_TRIES
+from compact.managers.running.off_loop import off_loop
+from compact.managers.session.goal_tracking import track
+from compact.managers.session.intake import taken_in
 
 Place = tuple[str, int]
 """A branch, and how many messages it has."""

@@ -8,8 +8,8 @@ from compact.core.calls import checked_methods
 from compact.core.goals import Goal, goals_given
 from compact.core.prompts import SystemPrompt
 from compact.errors import NotFound
-from compact.managers.goal_tracking import track_others
 from compact.managers.methods.looking import Looking
+from compact.managers.session.goal_tracking import track_others
 
 
 @checked_methods

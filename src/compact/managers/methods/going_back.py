@@ -6,8 +6,8 @@ from compact.core.calls import checked_methods
 from compact.core.context import ActiveContext
 from compact.core.sessions import Branch, Purpose, Snapshot
 from compact.errors import NotFound
-from compact.managers import time_travel
 from compact.managers.methods.looking import Looking
+from compact.managers.views import time_travel
 
 
 @checked_methods

@@ -12,9 +12,9 @@ from compact.core.plan import Plan
 from compact.core.policy import CompactPolicy
 from compact.core.protocols import SessionStore
 from compact.core.reliability import Reliability
-from compact.managers import blocking
-from compact.managers.history import Record, SessionHistory
 from compact.managers.open_session import OpenSession
+from compact.managers.running import blocking
+from compact.managers.session.history import Record, SessionHistory
 
 T = TypeVar("T")
 

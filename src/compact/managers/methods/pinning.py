@@ -8,7 +8,7 @@ from compact.core.calls import checked_methods
 from compact.core.changes import PinSet
 from compact.core.messages import Message
 from compact.managers.methods.looking import Looking
-from compact.managers.prompt_parts import checked_size
+from compact.managers.session.prompt_parts import checked_size
 
 
 @checked_methods

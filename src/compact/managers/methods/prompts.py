@@ -8,10 +8,11 @@ from compact.core.calls import checked_methods
 from compact.core.context import ActiveContext
 from compact.core.plan import Plan
 from compact.errors import InvalidArgument
-from compact.managers import blocking, session_summary
-from compact.managers.manual_compression import wanted_of
 from compact.managers.methods.looking import Looking
-from compact.managers.off_loop import off_loop
+from compact.managers.running import blocking
+from compact.managers.running.off_loop import off_loop
+from compact.managers.views import session_summary
+from compact.managers.views.manual_compression import wanted_of
 
 
 @checked_methods

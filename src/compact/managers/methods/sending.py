@@ -14,10 +14,10 @@ from compact.core.plan import Plan
 from compact.core.protocols import ChatModel
 from compact.core.replies import Delta, Reply, Usage
 from compact.errors import InvalidArgument
-from compact.managers import blocking
-from compact.managers.intake import taken_in
 from compact.managers.methods.looking import Looking
-from compact.managers.prompt_parts import checked_size
+from compact.managers.running import blocking
+from compact.managers.session.intake import taken_in
+from compact.managers.session.prompt_parts import checked_size
 
 
 @checked_methods

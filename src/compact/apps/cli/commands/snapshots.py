@@ -21,7 +21,7 @@ from compact.apps.cli.told import Data, Telling
 from compact.apps.cli.words import one_line, whole
 
 if TYPE_CHECKING:
-    from compact.managers.context import ContextManager
+    from compact.managers.context_manager import ContextManager
 
 
 @command

@@ -13,12 +13,12 @@ from compact.core.given import messages_given, plain
 from compact.core.messages import SYSTEM_ROLES, Message
 from compact.core.sessions import Branch, Destination, Projection
 from compact.errors import InvalidMessage, Superseded
-from compact.managers import time_travel
-from compact.managers.intake import parsed_all
-from compact.managers.recognition import Recognized
-from compact.managers.state import NEWEST_MOVES, SessionState
-from compact.managers.system_prompt import Given, show_system
-from compact.managers.view import View
+from compact.managers.lists.recognition import Recognized
+from compact.managers.lists.system_prompt import Given, show_system
+from compact.managers.session.intake import parsed_all
+from compact.managers.session.state import NEWEST_MOVES, SessionState
+from compact.managers.views import time_travel
+from compact.managers.views.view import View
 
 MOST_BRANCHES = 64
 """Newest branches of which one may say what a list says, beside those that the newest moves led

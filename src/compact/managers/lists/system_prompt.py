@@ -17,7 +17,7 @@ from compact.core.messages import SYSTEM_ROLES, Message, Text
 from compact.core.own_text import OwnText, rejoined
 from compact.core.sessions import Run, Step
 from compact.errors import Superseded
-from compact.managers.state import SessionState
+from compact.managers.session.state import SessionState
 
 STANDING = ("Goals", "Prompt")
 """Texts of ours that stand before the messages of every prompt."""

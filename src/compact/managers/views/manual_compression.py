@@ -2,7 +2,7 @@
 
 from compact.compression.ladder import Ladder
 from compact.compression.values import Wanted
-from compact.managers.view import View
+from compact.managers.views.view import View
 
 ASKED_SHARE = 0.6
 """Largest share of what lies above the floor that is left where no other is asked for (K-16)."""

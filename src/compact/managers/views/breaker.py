@@ -18,8 +18,8 @@ from compact.core import clock_and_ids
 from compact.core.events import BreakerOpened
 from compact.core.protocols import Summarizer
 from compact.core.tokens import TokenCounter
-from compact.managers.state import SessionState
-from compact.managers.timeout_summarizer import TimeoutSummarizer, name_of
+from compact.managers.running.timeout_summarizer import TimeoutSummarizer, name_of
+from compact.managers.session.state import SessionState
 
 PREFIX = "breaker:"
 """How the note's name begins; the summarizer's name follows."""

@@ -14,7 +14,7 @@ from compact.compression import stages
 from compact.core.events import BranchTaken, ErrorRaised, Event
 from compact.core.formats.known import FORMATS, format_named
 from compact.errors import BlockingCallInLoop, InvalidConfig, InvalidMessage, StoreFailed
-from compact.managers import compaction
+from compact.managers import compact_manager
 from compact.storage.inmemory import InMemoryStore
 from compact.testing.fakes import ScriptedSummarizer
 from tests import checker
@@ -259,7 +259,7 @@ def test_compressing_by_hand_says_what_to_keep() -> None:
 
 
 def test_only_so_many_sessions_stay_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compaction, "MOST_OPEN", 2)
+    monkeypatch.setattr(compact_manager, "MOST_OPEN", 2)
     with CompactManager(CONFIG) as manager:
         for name in ("a", "b", "c"):
             manager.preflight(name, talk(0, 2))

@@ -19,7 +19,7 @@ from compact.core import clock_and_ids
 from compact.core.events import DraftDropped
 from compact.core.sessions import Run, Shown
 from compact.errors import Superseded
-from compact.managers.state import SessionState
+from compact.managers.session.state import SessionState
 
 PREFIX = "draft:"
 LONGEST = timedelta(hours=1)

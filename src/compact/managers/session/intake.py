@@ -10,8 +10,8 @@ from compact.core.formats.wire import NOTHING_BEFORE, Before, WireFormat
 from compact.core.history import History
 from compact.core.messages import Message
 from compact.core.speakers import marked
-from compact.managers import goal_tracking
-from compact.managers.state import SessionState
+from compact.managers.session import goal_tracking
+from compact.managers.session.state import SessionState
 
 Given = Message | Mapping[str, Any]
 OURS = ("metadata", "importance_score")

@@ -20,9 +20,9 @@ from compact.managers.methods.pinning import Pinning
 from compact.managers.methods.prompts import Prompts
 from compact.managers.methods.recalling import Recalling
 from compact.managers.methods.sending import Sending
-from compact.managers.off_loop import off_loop
 from compact.managers.open_session import OpenSession
-from compact.managers.opening import SessionOptions
+from compact.managers.running.off_loop import off_loop
+from compact.managers.session.opening import SessionOptions
 
 
 @checked_methods

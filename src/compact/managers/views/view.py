@@ -24,13 +24,13 @@ from compact.core.goals import open_tasks
 from compact.core.plan import Plan
 from compact.core.sessions import Destination, Move, MoveKind, Projection, Step
 from compact.errors import CannotFit, CompactError, Superseded, failing_at
-from compact.managers import drafts
-from compact.managers.background_draft import BackgroundDraft
-from compact.managers.breaker import Breaker
-from compact.managers.counted_session import CountedSession
-from compact.managers.drafts import Draft, DraftBase
-from compact.managers.exclusive import Exclusive
-from compact.managers.shared_checkpoints import standing_in
+from compact.managers.running.exclusive import Exclusive
+from compact.managers.session.counted_session import CountedSession
+from compact.managers.views import drafts
+from compact.managers.views.background_draft import BackgroundDraft
+from compact.managers.views.breaker import Breaker
+from compact.managers.views.drafts import Draft, DraftBase
+from compact.managers.views.shared_checkpoints import standing_in
 from compact.wiring import nobody
 
 MOST_WINDOWS = 10

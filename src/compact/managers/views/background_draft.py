@@ -14,11 +14,11 @@ from typing import Protocol
 from compact.core.budget import ContextWindow
 from compact.core.events import DraftMade, ErrorRaised
 from compact.errors import CompactError
-from compact.managers import blocking
-from compact.managers.breaker import Breaker
-from compact.managers.drafts import Draft, DraftBase, end_draft, is_under_way
-from compact.managers.off_loop import in_thread
-from compact.managers.state import SessionState
+from compact.managers.running import blocking
+from compact.managers.running.off_loop import in_thread
+from compact.managers.session.state import SessionState
+from compact.managers.views.breaker import Breaker
+from compact.managers.views.drafts import Draft, DraftBase, end_draft, is_under_way
 
 AGAIN_SHARE = 0.05
 """Share of the usable window by which a prompt has to grow before a draft is tried again, or its

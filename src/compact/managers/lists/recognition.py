@@ -24,9 +24,7 @@ from compact.core.history import History
 from compact.core.own_text import below, headed
 from compact.core.sessions import Projection, Shown
 from compact.errors import InvalidMessage
-from compact.managers.shared_checkpoints import MOST_LOOKED_AT
-from compact.managers.state import ALL_MOVES, SessionState
-from compact.managers.system_prompt import (
+from compact.managers.lists.system_prompt import (
     STANDING,
     Given,
     SystemSaid,
@@ -35,7 +33,9 @@ from compact.managers.system_prompt import (
     text_of,
     without_ours,
 )
-from compact.managers.view import View
+from compact.managers.session.state import ALL_MOVES, SessionState
+from compact.managers.views.shared_checkpoints import MOST_LOOKED_AT
+from compact.managers.views.view import View
 
 _SUMMARIES = ("Checkpoint", "Record")
 """Texts of ours that stand for messages: each projection has its own."""

@@ -12,11 +12,11 @@ import orjson
 from compact.core.chain import SIZE
 from compact.core.given import Given as Anything
 from compact.core.messages import SYSTEM_ROLES, Message
-from compact.managers import syncing
-from compact.managers.recognition import Recognized, is_note, recognized
-from compact.managers.state import SessionState
-from compact.managers.system_prompt import Given, text_of
-from compact.managers.view import View
+from compact.managers.lists import syncing
+from compact.managers.lists.recognition import Recognized, is_note, recognized
+from compact.managers.lists.system_prompt import Given, text_of
+from compact.managers.session.state import SessionState
+from compact.managers.views.view import View
 
 PLAIN = (
     orjson.OPT_PASSTHROUGH_DATACLASS

@@ -9,8 +9,8 @@ from compact.core.budget import ContextWindow
 from compact.core.history import History
 from compact.core.levels import Caps
 from compact.core.sessions import Projection
-from compact.managers.counted_session import CountedSession
-from compact.managers.state import SessionState
+from compact.managers.session.counted_session import CountedSession
+from compact.managers.session.state import SessionState
 
 MOST_LOOKED_AT = 8
 """Newest moves each of which is looked at."""

@@ -23,8 +23,8 @@ from compact.core.messages import Message
 from compact.core.progress import GoalProgress, progress
 from compact.core.prompts import how_to_mark
 from compact.core.speakers import speaker_of
-from compact.managers.session_log import EVER, KnownGoals
-from compact.managers.state import SessionState
+from compact.managers.session.session_log import EVER, KnownGoals
+from compact.managers.session.state import SessionState
 
 SHARE = 1 / 8
 """Share of the usable window that goals may take before a model may add nothing to them."""

@@ -36,11 +36,11 @@ from compact.core.resolving import Setting
 from compact.core.sessions import Branch, Move, Projection, free_branch_id
 from compact.core.tokens import TokenCounter
 from compact.errors import NotFound, StoreFailed
-from compact.managers.archiving import Archive
-from compact.managers.history import SessionHistory
-from compact.managers.prompting import Prompting
-from compact.managers.reading_ahead import ReadingAhead
-from compact.managers.session_log import KnownGoals, SessionLog
+from compact.managers.session.archiving import Archive
+from compact.managers.session.history import SessionHistory
+from compact.managers.session.prompting import Prompting
+from compact.managers.session.reading_ahead import ReadingAhead
+from compact.managers.session.session_log import KnownGoals, SessionLog
 
 NEWEST_MOVES, ALL_MOVES = 200, 100_000
 """Moves among which what is in force is looked for, and what was in force long ago."""

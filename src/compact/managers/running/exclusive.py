@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock, get_ident
 
-from compact.managers.off_loop import POLL_SECONDS, end_if_left
+from compact.managers.running.off_loop import POLL_SECONDS, end_if_left
 
 
 class Exclusive:

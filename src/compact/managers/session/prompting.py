@@ -23,7 +23,7 @@ from compact.core.prompts import PromptParts, SystemPrompt, assemble, prompt_mes
 from compact.core.tiers import TierSettings, tier_of
 from compact.core.tokens import TokenCounter
 from compact.errors import InvalidConfig, unreadable
-from compact.managers.prompt_parts import overhead_of, parts_beside
+from compact.managers.session.prompt_parts import overhead_of, parts_beside
 
 System = str | tuple[Mapping[str, Any], ...] | None
 """A system prompt in a field of its own, as text or as the provider's blocks."""

@@ -19,12 +19,12 @@ from compact.core.messages import Message
 from compact.core.protocols import SessionStore, StorageAdapter, Summarizer, TokenEstimator
 from compact.core.redactor import Redactor
 from compact.errors import InvalidArgument, StoreFailed, Superseded
-from compact.managers import blocking
 from compact.managers.compress import acompress
-from compact.managers.context import ContextManager
-from compact.managers.off_loop import off_loop
-from compact.managers.state import SessionState
-from compact.managers.system_prompt import MOST_TRIES
+from compact.managers.context_manager import ContextManager
+from compact.managers.lists.system_prompt import MOST_TRIES
+from compact.managers.running import blocking
+from compact.managers.running.off_loop import off_loop
+from compact.managers.session.state import SessionState
 
 MOST_OPEN = 64
 """Sessions that stay open; one that was used longer ago is opened again when it is next used. Each

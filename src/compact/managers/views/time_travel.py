@@ -13,9 +13,9 @@ from compact.core.goals import Goal
 from compact.core.policy import CompactPolicy
 from compact.core.sessions import Branch, Destination, Move, Projection, Purpose, Snapshot
 from compact.errors import InvalidConfig, NotFound
-from compact.managers.goal_tracking import goals_by
-from compact.managers.state import ALL_MOVES, SessionState
-from compact.managers.view import View
+from compact.managers.session.goal_tracking import goals_by
+from compact.managers.session.state import ALL_MOVES, SessionState
+from compact.managers.views.view import View
 
 
 def take_snapshot(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from compact import forks
 from compact.errors import BlockingCallInLoop
-from compact.managers.off_loop import straight_through
+from compact.managers.running.off_loop import straight_through
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Task

@@ -18,9 +18,9 @@ from compact.core.goals import Goal
 from compact.core.messages import SYSTEM_ROLES
 from compact.core.sessions import Projection
 from compact.core.tokens import TokenCounter
-from compact.managers.history import SessionHistory
-from compact.managers.prompting import Preamble
-from compact.managers.state import SessionState
+from compact.managers.session.history import SessionHistory
+from compact.managers.session.prompting import Preamble
+from compact.managers.session.state import SessionState
 
 MOST_RESERVED = 0.5
 """Share of a window that an answer may keep free, where a provider's is smaller than was said."""

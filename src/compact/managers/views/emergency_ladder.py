@@ -10,10 +10,10 @@ from compact.compression.emergency import ROLL_OVER_SHARE, RUNGS, LadderRung
 from compact.core.events import EmergencyRung
 from compact.core.plan import Plan
 from compact.errors import CannotFit, CompactError, SummaryRejected, Superseded
-from compact.managers.drafts import Draft
-from compact.managers.state import SessionState
-from compact.managers.time_travel import take_snapshot
-from compact.managers.view import View
+from compact.managers.session.state import SessionState
+from compact.managers.views.drafts import Draft
+from compact.managers.views.time_travel import take_snapshot
+from compact.managers.views.view import View
 
 
 async def make_fit(state: SessionState, view: View, error: CompactError) -> Plan:

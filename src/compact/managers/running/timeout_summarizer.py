@@ -5,7 +5,7 @@ from __future__ import annotations
 from compact.core.checkpoints import Summary, SummaryRequest
 from compact.core.protocols import Summarizer
 from compact.errors import ModelUnavailable
-from compact.managers.off_loop import on_loop
+from compact.managers.running.off_loop import on_loop
 
 
 class TimeoutSummarizer:

@@ -11,8 +11,8 @@ from compact.compression.gate.rules import judge
 from compact.core.checkpoints import SummaryRequest
 from compact.core.events import ErrorRaised, SummaryReplaced
 from compact.core.redaction import redact
-from compact.managers.breaker import Breaker
-from compact.managers.state import SessionState
+from compact.managers.session.state import SessionState
+from compact.managers.views.breaker import Breaker
 
 SUMMARY_TOKENS = 800
 """Size of the summary that is written where no checkpoint exists yet."""
