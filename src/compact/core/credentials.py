@@ -87,6 +87,8 @@ class Shape:
         is_alone = self.pattern.pattern.startswith((_START, _ALONE)) and not self.lead
         if is_alone and _BARE.fullmatch(hint):
             occurs = rf"{STARTS}{occurs}[A-Za-z0-9_-]{{{16 - len(hint)}}}"
+        if self.behind:
+            occurs = rf"(?s:(?:{'|'.join(map(re.escape, self.behind))}).*{occurs})"
         return SecretFinder(occurs, partial(self.places, hint=hint))
 
     def places(self, text: str, hint: str) -> Iterator[Place]:

@@ -230,7 +230,7 @@ FINDERS: tuple[SecretFinder, ...] = (
     SecretFinder(
         f"(?i:{_NAMES})(?i:{_MAY_ASSIGN})", partial(_named, _NAME, Spots(_NAMES, _MAY_ASSIGN))
     ),
-    SecretFinder(f"(?i:{_FLAGS} )", partial(_named, _FLAG, Spots(f"{_FLAGS} "))),
+    SecretFinder(f"(?i: --?[a-z-]*(?:{_NAMES}) )", partial(_named, _FLAG, Spots(f"{_FLAGS} "))),
     SecretFinder(f"(?i:{_RARE})", partial(_named, _RARE_NAME, Spots(_RARE))),
 )
 """Of everything that a name gives away."""

@@ -26,10 +26,12 @@ class Occurring:
 
     def places(self, data: bytes) -> list[int]:
         """Which of them occur in a text, given in UTF-8, in their order."""
-        found = [self._common[i] for i in self._common_set.Match(data) or ()]
+        numbers = self._common_set.Match(data)
+        found = [self._common[i] for i in numbers] if numbers else []
         if self._any_rare is not None and self._any_rare.search(data):
             found += [self._rare[i] for i in self._rare_set.Match(data) or ()]
-        return sorted(found)
+        found.sort()
+        return found
 
 
 class Spots:

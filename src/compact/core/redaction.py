@@ -24,10 +24,14 @@ _MOST_LENGTHS = 8
 """Lengths of known secrets that begin alike."""
 TABLES = (
     credentials.FINDERS,
-    named_credentials.FINDERS,
-    near_names.FINDERS,
-    (*secret_columns.FINDERS, *personal.FINDERS),
+    (
+        *named_credentials.FINDERS,
+        *near_names.FINDERS,
+        *secret_columns.FINDERS,
+        *personal.FINDERS,
+    ),
 )
+"""Finders of one scan each: one automaton of all of them outgrows the memory that RE2 gives it."""
 _WORD_START = re.compile(r"(?<![A-Za-z0-9])\S")
 
 
@@ -118,7 +122,7 @@ def secrets_of(texts: Iterable[str]) -> Known:
 
 @cache
 def _scans() -> list[tuple[Occurring, tuple[SecretFinder, ...]]]:
-    """A scan for each table: one automaton of all would be as large as their product."""
+    """A scan for each table."""
     return [
         (Occurring([finder.hint for finder in table], rare=credentials.STARTS), table)
         for table in TABLES
