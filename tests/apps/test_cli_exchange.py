@@ -233,7 +233,7 @@ def test_a_broken_file_makes_no_session_and_no_store(run, tmp_path, content, rea
 @pytest.mark.parametrize("where", ["history.SessionHistory.append", "messages.append"])
 def test_what_fails_on_the_way_leaves_nothing(run, sample, monkeypatch, error, where):
     """All of it or nothing."""
-    room = "compact.managers" if where.startswith("history") else "compact.storage.sqlite"
+    room = "compact.managers.session" if where.startswith("history") else "compact.storage.sqlite"
     with monkeypatch.context() as broken:
 
         def fail(*_, **__):

@@ -224,6 +224,7 @@ def test_the_public_names_are_these() -> None:
         "Patience",
         "Plan",
         "PromptParts",
+        "Redactor",
         "SQLiteManager",
         "TiktokenEstimator",
         "acompress",
