@@ -7,6 +7,8 @@ knows no lookaround, so what it finds is where to look with `re`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any
 
 import re2
 
@@ -40,7 +42,11 @@ class Spots:
     """
 
     def __init__(self, pattern: str, before: str = "") -> None:
-        self._pattern = re2.compile(f"(?i:({pattern}){before})".encode())
+        self._expression = f"(?i:({pattern}){before})".encode()
+
+    @cached_property
+    def _pattern(self) -> Any:  # noqa: ANN401 - RE2 has no types
+        return re2.compile(self._expression)
 
     def of(self, text: str) -> Iterator[int]:
         """The places where it begins, in characters, one behind the other."""
