@@ -46,7 +46,7 @@ def redact_message(message: Message, known: Known) -> Message:
 def redact_messages(messages: Iterable[Message], known: Known) -> list[Message]:
     """The messages without secrets, also those that a later one gives away."""
     once = [redact_message(message, known) for message in messages]
-    return [redact_message(message, known) for message in once]
+    return [redact_message(message, known) for message in once] if known else once
 
 
 def _redact_part(part: Part, known: Known) -> Part:
