@@ -71,7 +71,7 @@ def _found(
 FINDERS: tuple[SecretFinder, ...] = (
     SecretFinder("[0-9](?:[ -]?[0-9]){12}", partial(_found, "card", _CARD, _is_card)),
 )
-"""Of cards. Their hint is an automaton of its own: beside others it would multiply theirs."""
+"""Of cards."""
 OPTIONAL: Mapping[str, Callable[[str], Iterator[Place]]] = {
     "email": partial(_found, "email", _EMAIL, _is_any),
     "phone": partial(_found, "phone", _PHONE, _is_phone),

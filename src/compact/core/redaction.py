@@ -1,8 +1,10 @@
 """Redaction: secrets in a text are replaced by `<REDACTED:kind>`. Pure, offline, linear in time.
 
-What a secret looks like is told in `core.credentials` and `core.named_credentials`. Not found are
-secrets in plain prose that nothing names, and passphrases, except behind `passphrase`: four words
-or more in quotes, or by themselves up to the line's end.
+What a secret looks like is told in `core.credentials`; what names one, or stands near it, in
+`core.named_credentials`, `core.near_names` and `core.secret_columns`; cards in `core.personal`; an
+application's own in `core.redactor`. Not found are secrets that nothing names and that look like
+words; of passphrases those behind `passphrase`: four words or more in quotes, or up to the line's
+end.
 """
 
 from __future__ import annotations
