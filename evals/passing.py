@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from compact.core.arguments import leaves
+
 SHORTEST = 2
 """Characters of a value that is looked for: shorter ones stand everywhere."""
 Dict = dict[str, Any]
@@ -19,19 +21,9 @@ def arguments_of(message: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             passed = json.loads(call["function"]["arguments"])
         except ValueError:
             continue
-        yield from _leaves("", passed)
-
-
-def _leaves(key: str, value: object) -> Iterator[tuple[str, str]]:
-    match value:
-        case Mapping():
-            for name, each in value.items():
-                yield from _leaves(str(name), each)
-        case list():
-            for each in value:
-                yield from _leaves(key, each)
-        case str() | int() | float() if not isinstance(value, bool):
-            if len(str(value)) >= SHORTEST:
+        for key, value in leaves(passed):
+            is_named = isinstance(value, str | int | float) and not isinstance(value, bool)
+            if is_named and len(str(value)) >= SHORTEST:
                 yield key, str(value)
 
 
