@@ -140,9 +140,9 @@ def _gate(folder: Path | None, options: argparse.Namespace) -> tuple[str, Any]:
     return gate.report(found, missed=options.missed), gate.as_json(found)
 
 
-def _secrets(_: Path | None, __: argparse.Namespace) -> tuple[str, Any]:
+def _secrets(folder: Path | None, _: argparse.Namespace) -> tuple[str, Any]:
     secrets = _module("secrets")
-    found = secrets.run()
+    found = secrets.run(folder)
     return secrets.report(found), found
 
 

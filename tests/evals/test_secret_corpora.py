@@ -14,8 +14,11 @@ OPT_IN = 0.75
 def test_as_many_secrets_are_found_as_were(corpus):
     """Only numbers are told, here as well."""
     found = secrets.score(corpus)
+    recall, altered, cards = found.recall, found.false_positives, found.missed["card"]
+    personal, asked_for = found.opt_in[True], found.opt_in.total()
     least, most = FLOORS[corpus]
-    assert found.recall >= least
-    assert found.false_positives <= most
-    assert found.missed["card"] == 0
-    assert found.opt_in[True] >= OPT_IN * found.opt_in.total()
+    del found  # a failing assertion would show its kinds
+    assert recall >= least
+    assert altered <= most
+    assert cards == 0
+    assert personal >= OPT_IN * asked_for
