@@ -3,6 +3,7 @@
 import ssl
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import ClassVar
@@ -11,7 +12,7 @@ END = "Connection: close\r\n\r\n"
 """Of an answer's head."""
 
 
-class LocalServer:
+class LocalServer(ABC):
     """Answers each request with the status that `got` gives."""
 
     body: ClassVar[bytes] = b""
@@ -31,9 +32,9 @@ class LocalServer:
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
         self._thread.start()
 
+    @abstractmethod
     def got(self, path: str, headers: Mapping[str, str], body: bytes | None) -> int:
         """The status of the answer to a request; one without a body asks for something."""
-        raise NotImplementedError
 
     def close(self) -> None:
         if self.gate is not None:

@@ -12,12 +12,12 @@ import boto3
 import pytest
 
 from compact import CompactConfig, CompactManager, ContextManager, Redactor
+from compact.apps.cli.main import main
 from compact.core.checkpoints import Summary, SummaryRequest
 from compact.core.events import ErrorRaised, Event
 from compact.core.goals import Goal
 from compact.storage.archives.s3 import S3Storage
 from compact.testing.fakes import ScriptedSummarizer
-from tests.apps.conftest import run  # noqa: F401 - a fixture
 from tests.core.test_redaction import POSITIVE
 from tests.telemetry.ariadne_server import AriadneServer
 from tests.telemetry.collector import Collector
@@ -183,24 +183,29 @@ def test_no_planted_secret_leaves(written):
     assert "staff_id" in written["files"]
 
 
-def test_an_export_holds_no_planted_secret(run, tmp_path, monkeypatch):  # noqa: F811
+def test_an_export_holds_no_planted_secret(capsys, tmp_path, monkeypatch):
     """What the command line writes of a session, unless it is asked for verbatim."""
     file = tmp_path / "kept.db"
     with ContextManager(window=8_000, store=file, session_id="s") as ctx:
         ctx.sync(conversation())
         ctx.set_goals([Goal(text=words) for words in list(WORDS.values())[:3]])
         ctx.get_context_for_model()
+
+    def exported(*options: str) -> str:
+        assert main(["sessions", "export", "s", "--store", str(file), *options]) == 0
+        out: str = capsys.readouterr().out
+        return out
+
     monkeypatch.setenv("COMPACT_REDACT_KINDS", "email,phone")
     monkeypatch.setenv("COMPACT_REDACT_PATTERNS", json.dumps(SETTINGS["redact_patterns"]))
     for kind in ("json", "md"):
-        done = run("sessions", "export", "s", "--store", file, "--format", kind)
-        assert done.code == 0
-        assert found_in(done.out) == set()
-        assert "REDACTED" in done.out
-    whole = run("sessions", "export", "s", "--store", file, "--verbatim").out
+        told = exported("--format", kind)
+        assert found_in(told) == set()
+        assert "REDACTED" in told
+    whole = exported("--verbatim")
     assert len(found_in(whole)) > len(PLANTED) - 3
     monkeypatch.setenv("COMPACT_REDACT", "false")
-    assert run("sessions", "export", "s", "--store", file).out == whole
+    assert exported() == whole
 
 
 def test_the_search_finds_what_is_there():
