@@ -5,14 +5,16 @@ At night (`make nightly`, see tests/sizes.py) they are others, and more of them.
 
 import os
 from collections import Counter
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests import sizes
 
-os.environ["XDG_STATE_HOME"] = mkdtemp(prefix="compact-state-")  # the user's own is left alone
+# The user's own state is left alone.
+STATE = TemporaryDirectory(prefix="compact-state-", ignore_cleanup_errors=True)
+os.environ["XDG_STATE_HOME"] = STATE.name
 
 settings.register_profile(
     "night",

@@ -13,7 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compact.core.credentials import SHAPES
-from compact.core.redaction import TABLES, find_secrets, places_in, redact, secrets_of
+from compact.core.message_redaction import redact_messages
+from compact.core.messages import Message
+from compact.core.redaction import TABLES, Known, find_secrets, places_in, redact, secrets_of
 from tests.pace import is_linear, seconds, slowness
 from tests.sizes import size
 
@@ -455,3 +457,16 @@ def test_time_grows_as_the_text_does(name):
     text = prefix + of_length(size(100_000, 1_000_000), ADVERSARIAL[name])
     assert is_linear(redact, text)
     assert seconds(redact, text) < 16 * slowness() * len(text) / 1_000_000
+
+
+def test_what_a_later_message_gives_away_is_taken_out_before_it_too():
+    """An archive is written of the whole history at once."""
+    said = "Try kormoran77vest there."
+    early = Message(role="user", content=said)
+    late = Message(role="user", content="password=kormoran77vest")
+    assert redact_messages([early], Known())[0].text == said
+    told = redact_messages([early, late], Known())
+    assert [message.text for message in told] == [
+        "Try <REDACTED:password> there.",
+        "password=<REDACTED:password>",
+    ]
