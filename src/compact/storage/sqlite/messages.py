@@ -61,6 +61,8 @@ def go_on(db: apsw.Connection, end: Tail, entries: Sequence[Entry]) -> Tail:
         db.execute(_INSERT, rows[0])
     elif rows:
         db.executemany(_INSERT, rows)
+    if rows:
+        db.execute("INSERT OR IGNORE INTO unindexed VALUES (?)", (end.key,))
     return Tail(end.key, end.position + len(rows), total, last)
 
 

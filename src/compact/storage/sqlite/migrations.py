@@ -185,6 +185,34 @@ _CHANGES = (
 )
 
 
+_MEMORY = (
+    # By stems: who asks for what was planned finds the plan.
+    "DROP TABLE words",
+    """
+    CREATE VIRTUAL TABLE words USING fts5 (
+        text, content = '', contentless_delete = 1,
+        tokenize = "porter unicode61 remove_diacritics 1"
+    )
+    """,
+    """
+    CREATE TABLE turns (
+        n INTEGER PRIMARY KEY AUTOINCREMENT, -- whoever read so far, goes on from there
+        branch INTEGER NOT NULL,
+        start INTEGER NOT NULL, -- the position of the first message
+        speakers TEXT NOT NULL,
+        packed BLOB NOT NULL -- what is noted of each message, by `core.turns.LAYOUT`
+    ) STRICT
+    """,
+    "CREATE INDEX turns_by_branch ON turns (branch)",
+    # Branches that have messages which are in no index yet.
+    "CREATE TABLE unindexed (branch INTEGER PRIMARY KEY) STRICT",
+    "UPDATE branches SET indexed = fork",
+    "INSERT INTO unindexed SELECT key FROM branches",
+    "DROP INDEX sessions_by_scope",
+    "CREATE INDEX sessions_in_scope ON sessions (scope, branch)",
+)
+
+
 class Migration(NamedTuple):
     """A step of the schema: its name, and what it does."""
 
@@ -197,6 +225,7 @@ class Migration(NamedTuple):
 MIGRATIONS: tuple[Migration, ...] = (
     Migration("0001_sessions", _SESSIONS),
     Migration("0002_changes", _CHANGES, take_over_notes),
+    Migration("0003_memory", _MEMORY),
 )
 
 _STEPS = "CREATE TABLE migrations (name TEXT PRIMARY KEY, applied_at TEXT NOT NULL) STRICT"

@@ -1,6 +1,6 @@
 """Search by words: the index, how it catches up, and what is looked for in it.
 
-The index holds no texts, only which words stand in which message. Appending does not touch it: a
+The index holds no texts, only which words stand in which message, by their stems. Appending does not touch it: a
 branch knows up to which position it is indexed, and what is missing follows in batches, a part of
 it after each commit and the rest before a search.
 """
@@ -10,11 +10,15 @@ from __future__ import annotations
 import heapq
 import math
 from collections import Counter
+from collections.abc import Sequence
+from struct import pack
 
 import apsw
 
+from compact.core.messages import Message
 from compact.core.sessions import Found
 from compact.core.terms import looked_for, pieces_of, searchable, spaced
+from compact.core.turns import LAYOUT, MOST_SPEAKERS, noted
 from compact.errors import StoreDamaged, StoreFailed
 from compact.storage.sqlite import branch_lineage
 from compact.storage.sqlite.branch_lineage import Stretch
@@ -26,6 +30,7 @@ from compact.storage.sqlite.rows import (
     MESSAGE,
     entry_of,
     first,
+    json_of,
     position_in,
     query,
     text,
@@ -147,6 +152,21 @@ def catch_up(pool: Pool, branch_id: str, *, most: int | None = None) -> None:
             left -= done
 
 
+def catch_up_all(pool: Pool) -> bool:
+    """Index what is missing of every branch; whether that could be done."""
+    with pool.read() as db:
+        branches = [row[0] for row in query(db, "SELECT branch FROM unindexed")]
+    try:
+        for branch in branches:
+            while _index_batch(pool, Stretch(branch, 0, LAST, is_open=True), BATCH):
+                pass
+    except StoreDamaged:
+        raise
+    except StoreFailed:
+        return False
+    return True
+
+
 def _index_batch(pool: Pool, stretch: Stretch, most: int) -> int:
     """Index the next messages of a stretch; how many. Texts are made before the file is locked."""
     with pool.read() as db:
@@ -159,13 +179,35 @@ def _index_batch(pool: Pool, stretch: Stretch, most: int) -> int:
         rows = query(db, sql, (*keys, most))
     if not rows:
         return 0
-    texts = [(each[0], _indexed_text(searchable(entry_of(each).message))) for each in rows]
+    messages = [entry_of(row).message for row in rows]
+    words = [_indexed_text(searchable(message)) for message in messages]
+    texts = [(row[0], text) for row, text in zip(rows, words, strict=True)]
+    turns = _packed(messages)
     stop = position_in(rows[-1][0]) + 1
     with pool.write() as db:
         sql = "UPDATE branches SET indexed = ? WHERE key = ? AND indexed = ? RETURNING 1"
         if query(db, sql, (stop, stretch.branch, start)):
             db.executemany("INSERT INTO words (rowid, text) VALUES (?, ?)", texts)
+            sql = "INSERT INTO turns (branch, start, speakers, packed) VALUES (?, ?, ?, ?)"
+            db.execute(sql, (stretch.branch, start, *turns))
+            sql = "DELETE FROM unindexed WHERE branch = ? AND NOT EXISTS (SELECT 1 FROM messages"
+            keys = stretch.branch << BITS | stop, stretch.branch << BITS | LAST
+            db.execute(f"{sql} WHERE key BETWEEN ? AND ?)", (stretch.branch, *keys))
     return len(rows)
+
+
+def _packed(messages: Sequence[Message]) -> tuple[str, bytes]:
+    """The speakers of messages as JSON, and what is noted of each message; a speaker stands there
+    by his place, counted from 1.
+    """
+    speakers: dict[str, int] = {}
+    packed = bytearray()
+    for each in map(noted, messages):
+        place = 0
+        if each.speaker and (each.speaker in speakers or len(speakers) < MOST_SPEAKERS):
+            place = speakers.setdefault(each.speaker, len(speakers) + 1)
+        packed += pack(LAYOUT, each.at, each.length, each.signs, each.role, place)
+    return json_of(list(speakers)), bytes(packed)
 
 
 def _indexed_text(words: str) -> str:
@@ -180,6 +222,7 @@ def remove(db: apsw.Connection, branch: int) -> bool:
         return False
     keys = branch << BITS, branch << BITS | LAST
     db.execute("DELETE FROM words WHERE rowid BETWEEN ? AND ?", keys)
+    db.execute("DELETE FROM turns WHERE branch = ?", (branch,))
     return True
 
 

@@ -177,6 +177,7 @@ def delete(db: apsw.Connection, session_id: str) -> None:
     for row in rows:
         keys = row[0] << BITS, row[0] << BITS | LAST
         db.execute("DELETE FROM messages WHERE key BETWEEN ? AND ?", keys)
+        db.execute("DELETE FROM unindexed WHERE branch = ?", row)
     for table in ("branches", *records.COLUMNS):
         db.execute(f"DELETE FROM {table} WHERE session = ?", (session_key,))
     db.execute("DELETE FROM sessions WHERE key = ?", (session_key,))

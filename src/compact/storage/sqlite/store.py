@@ -20,10 +20,12 @@ from compact.core.changes import Change
 from compact.core.codec import is_storable
 from compact.core.conversation import Conversation
 from compact.core.sessions import Entry, Found, Move, Session, Step
+from compact.core.turns import Keys, Turns
 from compact.errors import InvalidInput, NotFound, StoreFailed, Superseded
 from compact.storage.sqlite import branch_lineage, checking, messages, projections, search, sweeping
 from compact.storage.sqlite import changes as change_log
 from compact.storage.sqlite import sessions as session_rows
+from compact.storage.sqlite.memory_index import MemoryIndex
 from compact.storage.sqlite.pool import MEMORY, Durability, Pool
 
 INDEXED_AFTER_COMMIT = 2_000
@@ -80,6 +82,7 @@ class SQLiteManager:
         name = MEMORY if str(path) == MEMORY else str(Path(path).expanduser())
         self._pool = Pool(name, durability=durability, busy_timeout=busy_timeout)
         self._has_index = search_index
+        self._memory = MemoryIndex(self._pool)
         with suppress(StoreFailed):
             sweeping.sweep_if_due(self._pool)
 
@@ -257,6 +260,22 @@ class SQLiteManager:
         """
         look = search.search if self._has_index else search.scan
         return look(self._pool, branch_id, text, most)
+
+    def turns(self, scope: str | None) -> Turns:
+        """The messages of a scope's sessions, or of all sessions, as a search of memory knows them,
+        once the index has caught up as far as it can.
+        """
+        if self._has_index:
+            search.catch_up_all(self._pool)
+        return self._memory.turns(scope)
+
+    def holding(
+        self, names: Sequence[Sequence[str]], within: Sequence[tuple[int, int]] = ()
+    ) -> list[Keys]:
+        """For each name, the keys of the messages that hold all its words, by their stems; within
+        ranges of keys, where a few are given.
+        """
+        return self._memory.holding(names, within)
 
     # --- is it whole? -----------------------------------------------------------------------------
 

@@ -1,0 +1,151 @@
+"""What a search of memory knows of each message without reading it: where it stands, when it was
+said, how long it is, and signs of what it may answer.
+
+An index holds which words stand in which message; this stands beside it. Signs are worked out when
+a message is indexed, by words that are data (`languages.json`), so that a search reads none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import IntFlag
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from compact.core import codec
+from compact.core.languages import FIRST_PERSON, words_of
+from compact.core.messages import ROLES, Message
+from compact.core.terms import STOP_WORDS, pieces_of, searchable
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Keys = NDArray[np.int64]
+else:
+    Keys = Any  # numpy is loaded by those who search
+
+T = TypeVar("T")
+
+FIELDS = (
+    ("at", "<i8"),
+    ("length", "<u2"),
+    ("signs", "<u2"),
+    ("role", "u1"),
+    ("speaker", "u1"),
+)
+"""The columns of `Turns.rows` as numpy names them, and `LAYOUT` as `struct` does."""
+LAYOUT = "<qHHBB"
+MOST_WORDS, MOST_SPEAKERS = 0xFFFF, 0xFF
+"""What the columns hold at most."""
+ROLE_NUMBERS = {role: number for number, role in enumerate(sorted(ROLES))}
+"""How a role stands in its column."""
+QUESTION_MARKS = "?？؟"
+
+_SELF = frozenset().union(*FIRST_PERSON.values())
+_TIMES = frozenset().union(*words_of("time_words").values())
+_NUMBERS = frozenset().union(*words_of("number_words").values())
+_YEAR_DIGITS = 4
+
+
+class Sign(IntFlag):
+    """What a message says, by its form."""
+
+    QUESTION = 1
+    SELF = 2
+    """Somebody speaks of himself."""
+    TIME = 4
+    NUMBER = 8
+    NAME = 16
+    """A word within a sentence is capitalized."""
+    AFTER_QUESTION = 32
+    """The message before it asks; told from its neighbours, not noted."""
+
+
+class Noted(NamedTuple):
+    """What is noted of one message."""
+
+    at: int
+    """Microseconds since 1970, UTC."""
+    length: int
+    """Its words without stop words."""
+    signs: Sign
+    role: int
+    speaker: str | None
+    """The name of who speaks, where the message has one."""
+
+
+def noted(message: Message) -> Noted:
+    """What is noted of a message for searching."""
+    length = sum(piece not in STOP_WORDS for piece in pieces_of(searchable(message)))
+    return Noted(
+        codec.instant(message.timestamp),
+        min(length, MOST_WORDS),
+        _signs_of(message.text),
+        ROLE_NUMBERS[message.role],
+        message.name,
+    )
+
+
+def _signs_of(text: str) -> Sign:
+    pieces = set(pieces_of(text))
+    digits = [piece for piece in pieces if piece.isdecimal()]
+    is_dated = any(len(piece) == _YEAR_DIGITS for piece in digits)
+    found = {
+        Sign.QUESTION: any(mark in text for mark in QUESTION_MARKS),
+        Sign.SELF: not _SELF.isdisjoint(pieces),
+        Sign.TIME: is_dated or not _TIMES.isdisjoint(pieces),
+        Sign.NUMBER: bool(digits) or not _NUMBERS.isdisjoint(pieces),
+        Sign.NAME: any(_goes_on(before) and word[0].isupper() for before, word in _pairs(text)),
+    }
+    return Sign(sum(sign for sign, is_there in found.items() if is_there))
+
+
+def _pairs(text: str) -> Any:  # noqa: ANN401 - pairwise has no type of its own
+    return pairwise(text.split())
+
+
+def _goes_on(word: str) -> bool:
+    """Whether a sentence goes on behind a word."""
+    return word[-1].islower() or word[-1] == ","
+
+
+@dataclass(frozen=True, eq=False)
+class Turns:
+    """The messages of the sessions of a scope, each session's in order, those of its branch in
+    force.
+    """
+
+    sessions: tuple[str, ...]
+    """Ids of the sessions."""
+    branches: tuple[str, ...]
+    """The branch in force of each."""
+    starts: Keys
+    """Where each session begins, and where the last one ends."""
+    keys: Keys
+    """What the index calls each message; the low 32 bits are its position in its branch."""
+    rows: NDArray[np.void]
+    """What is noted of each, by `FIELDS`; a `speaker` there is a place in its batch's own list."""
+    speakers: NDArray[np.int32]
+    """Who speaks: the place in `names`, 0 for nobody."""
+    names: tuple[str, ...]
+    """Who speaks, by name; the first one is empty."""
+    derived: dict[str, Any] = field(default_factory=dict, repr=False)
+    """What a search made of these columns, for the next one."""
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def once(self, name: str, make: Callable[[], T]) -> T:
+        """What is made of these columns once, and then known by a name."""
+        if name not in self.derived:
+            self.derived[name] = make()
+        made: T = self.derived[name]
+        return made
+
+
+def instant_of(at: int) -> datetime:
+    """The time of a column `at`."""
+    return datetime.fromtimestamp(at / 1e6, UTC)

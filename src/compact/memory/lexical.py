@@ -1,0 +1,186 @@
+"""How well messages answer a question by their words and signs, without a model.
+
+A message counts by the BM25 of itself and its neighbours in the session, the nearer ones more: an
+answer stands beside its question, and what a talk is about is named once. To that are added small
+weights of what a message is: who speaks, whether it asks, whether it holds what answers have. The
+weights were chosen by hand on five conversations (docs/evidence.md, search); none is sharp.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from compact.core.turns import Keys, Sign, Turns
+from compact.memory.questions import Dates, Question
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+NEIGHBOURS = {-3: 0.4, -2: 0.6, -1: 0.8, 0: 1.0, 1: 0.6, 2: 0.4, 3: 0.2}
+"""How much a message so many places later counts: what stands before counts more than what follows.
+"""
+K1, B = 1.2, 0.75
+"""Of BM25 (Robertson and Zaragoza, 2009): how soon a word counts no more, how much length does."""
+WORDS = 5.0
+"""What the best message by words gets."""
+PRIOR = 0.5
+"""For the speaker who is named, and taken from others then; for the signs below."""
+PRIORS = {Sign.QUESTION: -PRIOR, Sign.SELF: PRIOR, Sign.AFTER_QUESTION: PRIOR}
+ANSWER = 1.0
+"""For each sign that an answer has."""
+DATE = 2.5
+"""For the month that is named; half of it for the month alone."""
+YEAR_ALONE = 0.15
+"""The share of it for the year alone."""
+NEAR_DAYS = 2
+"""Days by which a day that is named may be missed."""
+SHARPNESS = 3.0
+"""Of a session's score, which is the soft maximum of its messages' scores."""
+
+
+def words_score(turns: Turns, found: Sequence[Keys]) -> tuple[Keys, Floats]:
+    """Where messages stand that hold words of the question, or are neighbours of such; and the BM25
+    of each with its neighbours, that of the best one 1.
+
+    `found` are the messages that hold each word. A word counts once in a message, and in all by
+    ln(1 + (N - n + ½) / (n + ½)), where n of N messages hold it.
+    """
+    import numpy as np
+
+    every = [places for keys in found if len(places := places_of(turns, keys))]
+    spread = [_spread(turns, places) for places in every]
+    touched = np.flatnonzero(sum(spread)) if spread else np.empty(0, np.int64)
+    if not len(touched):
+        return touched, np.empty(0)
+    lengths = _lengths(turns)
+    weight = K1 * (1 - B + B * lengths[touched] / max(float(lengths.mean()), 1))
+    score = np.zeros(len(touched))
+    for places, whole in zip(every, spread, strict=True):
+        often = whole[touched]
+        rare = math.log(1 + (len(turns) - len(places) + 0.5) / (len(places) + 0.5))
+        score += rare * often * (K1 + 1) / (often + weight)
+    return touched, score / score.max()
+
+
+def prior(turns: Turns, question: Question) -> Floats:
+    """What each message gets for what it is, whatever its words."""
+    import numpy as np
+
+    worth = [sum(_worth(Sign(signs), question)) for signs in range(int(Sign.AFTER_QUESTION) * 2)]
+    score = np.array(worth, np.float32)[_signs(turns)]
+    if question.speaker:
+        score += np.where(turns.speakers == question.speaker, PRIOR, -PRIOR)
+    if question.dates.months or question.dates.years:
+        score += DATE * _date_match(turns, question.dates)
+    return score
+
+
+def _worth(signs: Sign, question: Question) -> Iterator[float]:
+    """What a message gets for its signs."""
+    for sign in signs:
+        yield PRIORS.get(sign, 0.0) + (ANSWER if sign in question.asks else 0.0)
+
+
+def session_scores(turns: Turns, scores: Floats) -> Floats:
+    """The soft maximum of the scores of each session's messages: the logarithm of the sum of
+    exponentials, of `SHARPNESS`. So one that fits best counts most, and several count for more.
+    """
+    import numpy as np
+
+    best = float(scores.max(initial=0.0))
+    share = np.exp(SHARPNESS * (scores - best))
+    sums = np.bincount(session_of(turns), share, len(turns.sessions))
+    return best + np.log(sums + np.finfo(float).tiny) / SHARPNESS
+
+
+# --- columns that are made once ------------------------------------------------------------------
+
+
+def places_of(turns: Turns, keys: Keys) -> Keys:
+    """Where messages stand among the turns; those that are not among them are left out."""
+    import numpy as np
+
+    def sorted_keys() -> tuple[Keys, Keys]:
+        order = np.argsort(turns.keys, kind="stable")
+        return order, turns.keys[order]
+
+    order, known = turns.once("order", sorted_keys)
+    if not len(known):
+        return known
+    at = np.minimum(np.searchsorted(known, keys), len(known) - 1)
+    return order[at[known[at] == keys]]
+
+
+def session_of(turns: Turns) -> Keys:
+    """The place of each message's session."""
+    import numpy as np
+
+    def made() -> Keys:
+        return np.repeat(np.arange(len(turns.sessions)), np.diff(turns.starts))
+
+    return turns.once("session_of", made)
+
+
+def _spread(turns: Turns, places: Keys, weights: Floats | None = None) -> Floats:
+    """What each message gets of those at some places, by their distance; nothing of another
+    session's.
+    """
+    import numpy as np
+
+    own = session_of(turns)
+    to, share = [], []
+    for distance, weight in NEIGHBOURS.items():
+        at = places - distance
+        inside = (at >= 0) & (at < len(turns))
+        inside[inside] = own[at[inside]] == own[places[inside]]
+        to.append(at[inside])
+        given = np.ones(len(places)) if weights is None else weights
+        share.append(weight * given[inside])
+    return np.bincount(np.concatenate(to), np.concatenate(share), len(turns))
+
+
+def _lengths(turns: Turns) -> Floats:
+    """How long each message is with its neighbours, in words."""
+    import numpy as np
+
+    def made() -> Floats:
+        return _spread(turns, np.arange(len(turns)), turns.rows["length"].astype(float))
+
+    return turns.once("lengths", made)
+
+
+def _signs(turns: Turns) -> NDArray[np.uint16]:
+    """The signs of each message, with that of following a question in the same session."""
+    import numpy as np
+
+    def made() -> NDArray[np.uint16]:
+        signs = turns.rows["signs"].copy()
+        after = np.flatnonzero(signs[:-1] & Sign.QUESTION) + 1
+        own = session_of(turns)
+        signs[after[own[after] == own[after - 1]]] |= np.uint16(Sign.AFTER_QUESTION)
+        return signs
+
+    return turns.once("signs", made)
+
+
+def _date_match(turns: Turns, dates: Dates) -> Floats:
+    """1 where a message was written on a day that is named, ½ in its month, less in its year."""
+    import numpy as np
+
+    at = turns.rows["at"].astype("datetime64[us]")
+    month = at.astype("datetime64[M]")
+    number = month.astype(np.int64)
+    day = (at.astype("datetime64[D]") - month.astype("datetime64[D]")).astype(np.int64) + 1
+    in_year = np.isin(number // 12 + 1970, list(dates.years)) | (not dates.years)
+    if not dates.months:
+        return np.where(in_year, YEAR_ALONE, 0.0)
+    near = np.zeros(len(turns), bool)
+    for each in dates.days:
+        near |= abs(day - each) <= NEAR_DAYS
+    in_month = in_year & np.isin(number % 12 + 1, list(dates.months))
+    return np.where(in_month, np.where(near, 1.0, 0.5), 0.0)

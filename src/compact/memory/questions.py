@@ -1,0 +1,99 @@
+"""What a question asks for: its words without the names of those who speak, whom of them it names,
+which days, and of which kind the answer is.
+"""
+
+from __future__ import annotations
+
+import calendar
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from compact.core.languages import words_of
+from compact.core.terms import STOP_WORDS, looked_for, pieces_of
+from compact.core.turns import Sign
+
+_ASKED = {
+    Sign.TIME: "asks_time",
+    Sign.NUMBER: "asks_number",
+    Sign.NAME: "asks_name",
+}
+_PHRASES = {
+    sign: [f" {phrase.replace('_', ' ')} " for each in words_of(kind).values() for phrase in each]
+    for sign, kind in _ASKED.items()
+}
+_MONTHS = {name.lower(): number for number, name in enumerate(calendar.month_name) if name}
+_MAY = "may"
+"""A month that is a common word: it counts as one beside a number only."""
+_DAYS, _YEARS = range(1, 32), range(1900, 2200)
+
+
+@dataclass(frozen=True, slots=True)
+class Dates:
+    """The days that a question names: one of these months, years and days of a month each."""
+
+    months: frozenset[int] = frozenset()
+    years: frozenset[int] = frozenset()
+    days: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked."""
+
+    names: tuple[tuple[str, ...], ...]
+    """Words to look for; one of several pieces counts where all of them stand."""
+    speaker: int
+    """The place of the only speaker whom it names; 0 where it names none or several."""
+    dates: Dates
+    asks: Sign
+    """Signs that an answer has."""
+
+
+def understood(text: str, speakers: Sequence[str]) -> Question:
+    """What a question asks of a talk of these speakers; the first of them is nobody."""
+    pieces = pieces_of(text)
+    names = [frozenset(pieces_of(speaker)) for speaker in speakers]
+    named = [place for place, each in enumerate(names) if not each.isdisjoint(pieces)]
+    of_speakers = frozenset().union(*names)
+    wanted = [each for name in looked_for(text) for each in _alone(name)]
+    telling = [left for name in wanted if (left := tuple(p for p in name if p not in of_speakers))]
+    padded = f" {' '.join(pieces)} "
+    asked = [sign for sign, each in _PHRASES.items() if any(one in padded for one in each)]
+    return Question(
+        names=tuple(dict.fromkeys(telling or wanted)),
+        speaker=named[0] if len(named) == 1 else 0,
+        dates=_dates_in(pieces),
+        asks=Sign(sum(asked)),
+    )
+
+
+def _alone(name: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """A name whole, and each piece of one that has several; no single letter of the alphabet."""
+    pieces = tuple(piece for piece in name if len(piece) > 1 or not piece.isascii())
+    if pieces:
+        yield pieces
+    if len(pieces) > 1:
+        yield from ((piece,) for piece in pieces if piece not in STOP_WORDS)
+
+
+def _dates_in(pieces: Sequence[str]) -> Dates:
+    numbers = [int(piece) for piece in map(_without_ending, pieces) if piece.isdecimal()]
+    near = {piece for pair in pairwise(pieces) if any(map(_has_digit, pair)) for piece in pair}
+    months = {_MONTHS[piece] for piece in pieces if piece in _MONTHS}
+    if _MAY in pieces and _MAY not in near:
+        months.discard(_MONTHS[_MAY])
+    return Dates(
+        frozenset(months),
+        frozenset(number for number in numbers if number in _YEARS),
+        frozenset(number for number in numbers if number in _DAYS),
+    )
+
+
+def _without_ending(piece: str) -> str:
+    """`8` of `8th`."""
+    return piece[:-2] if piece[-2:] in ("st", "nd", "rd", "th") else piece
+
+
+def _has_digit(piece: str) -> bool:
+    return any(map(str.isdecimal, piece))
