@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         Snapshot,
         Step,
     )
+    from compact.core.turns import Keys, Turns
 
 Emit = Callable[["Event"], None]
 """Hand an event to whoever listens; returns at once and never raises."""
@@ -190,6 +191,20 @@ class SessionIndex(Protocol):
         ...
 
 
+class SessionDescriptions(Protocol):
+    """What is said of a session beside its messages."""
+
+    def describe(
+        self, session_id: str, *, title: str | None, metadata: Mapping[str, Any]
+    ) -> Session:
+        """Give a session a title and metadata in the place of its own; it as it stands then.
+
+        Raises:
+            NotFound: there is no such session.
+        """
+        ...
+
+
 class MessageLog(Protocol):
     """Histories: they only grow."""
 
@@ -306,8 +321,40 @@ class Finder(Protocol):
         ...
 
 
+class TurnIndex(Protocol):
+    """What a search over many sessions asks of a store. Messages go by keys: whole numbers that
+    follow each other within a branch.
+    """
+
+    def turns(self, scope: str | None) -> Turns:
+        """The messages of a scope's sessions, or of all sessions, the index having caught up as far
+        as it can. What was returned before may be returned again while nothing has changed.
+        """
+        ...
+
+    def holding(
+        self, names: Sequence[Sequence[str]], within: Sequence[tuple[int, int]] = ()
+    ) -> list[Keys]:
+        """For each name, the messages that hold all its words, by their stems; within ranges of
+        keys, both ends included, where a few are given.
+        """
+        ...
+
+    def important(self, least: float) -> Keys:
+        """The messages whose stored importance is at least that."""
+        ...
+
+
 class SessionStore(
-    SessionIndex, MessageLog, Lineage, Projections, ChangeLog, SessionMetadata, Finder, Protocol
+    SessionIndex,
+    SessionDescriptions,
+    MessageLog,
+    Lineage,
+    Projections,
+    ChangeLog,
+    SessionMetadata,
+    Finder,
+    Protocol,
 ):
     """Everything a session needs of a store. Safe from many threads."""
 

@@ -7,7 +7,7 @@ a message is indexed, by words that are data (`languages.json`), so that a searc
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import IntFlag
@@ -132,11 +132,39 @@ class Turns:
     """Who speaks: the place in `names`, 0 for nobody."""
     names: tuple[str, ...]
     """Who speaks, by name; the first one is empty."""
+    complete: bool = True
+    """Whether the index holds all of these sessions' messages."""
     derived: dict[str, Any] = field(default_factory=dict, repr=False)
     """What a search made of these columns, for the next one."""
 
     def __len__(self) -> int:
         return len(self.keys)
+
+    def where(self, place: int) -> tuple[int, int]:
+        """The place of a message's session, and its position in that session's branch."""
+        import numpy as np
+
+        session = int(np.searchsorted(self.starts, place, "right")) - 1
+        return session, place - int(self.starts[session])
+
+    def of(self, sessions: Collection[str]) -> Turns:
+        """Only the messages of these sessions."""
+        import numpy as np
+
+        places = self.once("places", lambda: {name: n for n, name in enumerate(self.sessions)})
+        own = sorted(places[name] for name in set(sessions) if name in places)
+        parts = [slice(self.starts[place], self.starts[place + 1]) for place in own]
+        lengths = [part.stop - part.start for part in parts]
+        return Turns(
+            sessions=tuple(self.sessions[place] for place in own),
+            branches=tuple(self.branches[place] for place in own),
+            starts=np.cumsum([0, *lengths]),
+            keys=np.concatenate([self.keys[:0], *(self.keys[part] for part in parts)]),
+            rows=np.concatenate([self.rows[:0], *(self.rows[part] for part in parts)]),
+            speakers=np.concatenate([self.speakers[:0], *(self.speakers[part] for part in parts)]),
+            names=self.names,
+            complete=self.complete,
+        )
 
     def once(self, name: str, make: Callable[[], T]) -> T:
         """What is made of these columns once, and then known by a name."""

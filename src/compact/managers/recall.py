@@ -6,15 +6,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from itertools import chain, islice
 from typing import Any
 
 from compact.compression import shorten
+from compact.core import snippets
 from compact.core.checkpoints import Checkpoint
 from compact.core.given import plain
 from compact.core.messages import Message, Part, Text, ToolCall, ToolResult
 from compact.core.recalls import EXPAND, PAGE, RECALL, Expansion, Recalled, told
-from compact.core.terms import looked_for, readable, searchable
+from compact.core.terms import readable, searchable
 from compact.core.tokens import TokenCounter
 from compact.errors import InvalidArgument, InvalidInput, NotFound
 from compact.managers.session.history import SessionHistory
@@ -22,10 +22,6 @@ from compact.managers.session.state import ALL_MOVES, SessionState
 
 DIGESTS_DIFFER = 8
 """Tokens that one digest may take more than another."""
-AROUND = 240
-"""Characters that are shown before and after what was looked for."""
-MOST_PLACES, MOST_LOOKS = 2_000, 5_000
-"""Places of one word in a message that are found, and words that are looked for around places."""
 TOLD_TOKENS = 1_500
 """Tokens of what a tool gives back, unless it is asked for more or less."""
 WHOLE_SHARE = 0.35
@@ -56,7 +52,7 @@ def recall(state: SessionState, query: str, *, limit: int = PAGE) -> list[Recall
                 position=position,
                 role=message.role,
                 timestamp=message.timestamp,
-                text=_around(searchable(message), query),
+                text=snippets.around(searchable(message), query),
                 score=score,
             )
         )
@@ -68,42 +64,6 @@ def _search(state: SessionState, query: str, most: int) -> list[tuple[int, float
     hits = state.store.search(state.branch_id, query, most=most)
     state.history.catch_up()
     return [hit for hit in hits if hit[0] < len(state.history)]
-
-
-def _around(text: str, query: str) -> str:
-    """The text, or the part of a long one in which most of the query's rarer words stand."""
-    if len(text) <= 3 * AROUND:
-        return text
-    lower = text.lower()
-    words = {piece for name in looked_for(query) for piece in name}
-    found = {word: list(islice(_places(lower, word), MOST_PLACES)) for word in words}
-    rarest = sorted((len(at), word) for word, at in found.items() if at)
-    if not rarest:
-        return text[: 2 * AROUND] + " …"
-    tried = chain.from_iterable(found[word] for _, word in rarest)
-
-    def worth(at: int) -> float:
-        shown = lower[max(0, at - AROUND) : at + 2 * AROUND]
-        return sum(1 / often for often, word in rarest if word in shown)
-
-    best = max(islice(tried, MOST_LOOKS // len(rarest)), key=worth)
-    start, stop = max(0, best - AROUND), best + 2 * AROUND
-    return ("… " if start else "") + text[start:stop] + (" …" if stop < len(text) else "")
-
-
-def _places(text: str, word: str) -> Iterator[int]:
-    """Where a word stands by itself; where it never does, where it is part of others."""
-    at, is_found = text.find(word), False
-    while at >= 0:
-        end = at + len(word)
-        if not (text[at - 1 : at].isalnum() or text[end : end + 1].isalnum()):
-            is_found = True
-            yield at
-        at = text.find(word, end)
-    at = -1 if is_found else text.find(word)
-    while at >= 0:
-        yield at
-        at = text.find(word, at + len(word))
 
 
 # --- expand ---------------------------------------------------------------------------------------

@@ -72,7 +72,7 @@ def prior(turns: Turns, question: Question) -> Floats:
     import numpy as np
 
     worth = [sum(_worth(Sign(signs), question)) for signs in range(int(Sign.AFTER_QUESTION) * 2)]
-    score = np.array(worth, np.float32)[_signs(turns)]
+    score = np.array(worth)[_signs(turns)]
     if question.speaker:
         score += np.where(turns.speakers == question.speaker, PRIOR, -PRIOR)
     if question.dates.months or question.dates.years:
@@ -113,7 +113,8 @@ def places_of(turns: Turns, keys: Keys) -> Keys:
     if not len(known):
         return known
     at = np.minimum(np.searchsorted(known, keys), len(known) - 1)
-    return order[at[known[at] == keys]]
+    found: Keys = order[at[known[at] == keys]]
+    return found
 
 
 def session_of(turns: Turns) -> Keys:
@@ -141,7 +142,8 @@ def _spread(turns: Turns, places: Keys, weights: Floats | None = None) -> Floats
         to.append(at[inside])
         given = np.ones(len(places)) if weights is None else weights
         share.append(weight * given[inside])
-    return np.bincount(np.concatenate(to), np.concatenate(share), len(turns))
+    sums = np.bincount(np.concatenate(to), np.concatenate(share), len(turns))
+    return sums.astype(np.float64, copy=False)
 
 
 def _lengths(turns: Turns) -> Floats:

@@ -101,6 +101,21 @@ class InMemoryStore:
             found = [self._current(s) for s in self._sessions.values() if scope in (None, s.scope)]
         return sorted(found, key=lambda s: codec.instant(s.updated_at), reverse=True)
 
+    def describe(
+        self, session_id: str, *, title: str | None, metadata: Mapping[str, Any]
+    ) -> Session:
+        """Give a session this title and this metadata in the place of its own.
+
+        Raises:
+            NotFound: there is no such session.
+            InvalidMessage: JSON cannot carry the metadata.
+        """
+        kept = codec.load(codec.dump(metadata))
+        with self._lock:
+            update = {"title": title, "metadata": kept}
+            self._sessions[session_id] = self._known(session_id).model_copy(update=update)
+            return self._current(self._sessions[session_id])
+
     def fork(self, branch_id: str, at: int) -> Branch:
         """A new branch from a position of another one, in force from now on."""
         with self._lock:

@@ -7,6 +7,7 @@ words stand where is asked of the index each time.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
@@ -77,8 +78,10 @@ class MemoryIndex:
         self._pool = pool
         self._known: dict[str | None, ScopeTurns] = {}
 
-    def turns(self, scope: str | None) -> Turns:
-        """The messages of a scope's sessions; of all where none is named."""
+    def turns(self, scope: str | None, *, complete: bool) -> Turns:
+        """The messages of a scope's sessions; of all where none is named. `complete` says whether
+        the index has caught up.
+        """
         known = self._known.get(scope)
         with self._pool.read() as db:
             state = State(*query(db, _STATE)[0])
@@ -88,7 +91,7 @@ class MemoryIndex:
         self._known[scope] = known
         while len(self._known) > MOST_SCOPES:
             self._known.pop(next(iter(self._known)), None)
-        return known.turns
+        return known.turns if complete else replace(known.turns, complete=False)
 
     def holding(
         self, names: Sequence[Sequence[str]], within: Sequence[tuple[int, int]] = ()
@@ -101,10 +104,10 @@ class MemoryIndex:
         found: list[Keys] = []
         sql = "SELECT group_concat(rowid) FROM words WHERE words MATCH ?"
         ranges: Sequence[tuple[int, ...]] = within
-        if not 0 < len(within) <= MOST_RANGES:
-            ranges = [()]
-        else:
+        if 0 < len(within) <= MOST_RANGES:
             sql += " AND rowid BETWEEN ? AND ?"
+        else:
+            ranges = [()]
         with self._pool.read() as db:
             for name in names:
                 wanted = " AND ".join(f'"{piece}"' for piece in name)
@@ -113,6 +116,14 @@ class MemoryIndex:
                 keys = np.fromstring(told, np.int64, sep=",") if told else np.empty(0, np.int64)
                 found.append(keys)
         return found
+
+    def important(self, least: float) -> Keys:
+        """Keys of the messages whose stored importance is at least that."""
+        import numpy as np
+
+        with self._pool.read() as db:
+            sql = "SELECT key FROM messages WHERE importance_score >= ?"
+            return np.array([row[0] for row in query(db, sql, (least,))], np.int64)
 
 
 def _read(
@@ -161,7 +172,10 @@ def _turns_of(
         parts += own
     empty = Noted(0, np.empty(0, list(FIELDS)), np.empty(0, np.int32))
     every = [noted for _, _, noted in parts] or [empty]
-    keys = [np.arange(branch << BITS | low, (branch << BITS | low) + len(noted.rows)) for branch, low, noted in parts]
+    keys = [
+        np.arange(branch << BITS | low, (branch << BITS | low) + len(noted.rows))
+        for branch, low, noted in parts
+    ]
     return Turns(
         sessions=tuple(sessions),
         branches=tuple(ids),

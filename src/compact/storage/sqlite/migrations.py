@@ -208,6 +208,10 @@ _MEMORY = (
     "CREATE TABLE unindexed (branch INTEGER PRIMARY KEY) STRICT",
     "UPDATE branches SET indexed = fork",
     "INSERT INTO unindexed SELECT key FROM branches",
+    """
+    CREATE INDEX messages_important ON messages (importance_score)
+    WHERE importance_score IS NOT NULL
+    """,
     "DROP INDEX sessions_by_scope",
     "CREATE INDEX sessions_in_scope ON sessions (scope, branch)",
 )

@@ -1,8 +1,9 @@
 """Search by words: the index, how it catches up, and what is looked for in it.
 
-The index holds no texts, only which words stand in which message, by their stems. Appending does not touch it: a
-branch knows up to which position it is indexed, and what is missing follows in batches, a part of
-it after each commit and the rest before a search.
+The index holds no texts, only which words stand in which message, by their stems. Appending does
+not touch it: a branch knows up to which position it is indexed, and what is missing follows in
+batches, a part of it after each commit and the rest before a search. With its words goes what else
+a search of memory asks of a message (`core.turns`).
 """
 
 from __future__ import annotations

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 import apsw
 
@@ -71,6 +73,23 @@ def _session_of(db: apsw.Connection, row: Row) -> Session:
         metadata=value_of(metadata),
         branch=branch,
     )
+
+
+def describe(
+    db: apsw.Connection, session_id: str, *, title: str | None, metadata: Mapping[str, Any]
+) -> Session:
+    """Give a session this title and this metadata in the place of its own; it as it stands then.
+
+    Raises:
+        NotFound: there is no such session.
+        InvalidMessage: JSON cannot carry the metadata.
+    """
+    sql = "UPDATE sessions SET title = ?, metadata = ? WHERE id = ?"
+    db.execute(sql, (text(title), json_of(metadata), text(session_id)))
+    found = session(db, session_id)
+    if found is None:
+        raise NotFound(f"no session {session_id!r} in this store")
+    return found
 
 
 def create(db: apsw.Connection, given: Session) -> None:

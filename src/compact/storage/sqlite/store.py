@@ -153,6 +153,7 @@ class SQLiteManager:
         return self.session(session.id)
 
     sessions = _in(Pool.read, session_rows.sessions)
+    describe = _in(Pool.write, session_rows.describe)
     fork = _in(Pool.write, session_rows.fork)
 
     def delete_session(self, session_id: str) -> None:
@@ -265,9 +266,8 @@ class SQLiteManager:
         """The messages of a scope's sessions, or of all sessions, as a search of memory knows them,
         once the index has caught up as far as it can.
         """
-        if self._has_index:
-            search.catch_up_all(self._pool)
-        return self._memory.turns(scope)
+        complete = self._has_index and search.catch_up_all(self._pool)
+        return self._memory.turns(scope, complete=complete)
 
     def holding(
         self, names: Sequence[Sequence[str]], within: Sequence[tuple[int, int]] = ()
@@ -276,6 +276,10 @@ class SQLiteManager:
         ranges of keys, where a few are given.
         """
         return self._memory.holding(names, within)
+
+    def important(self, least: float) -> Keys:
+        """Keys of the messages whose stored importance is at least that, 0 to 1."""
+        return self._memory.important(least)
 
     # --- is it whole? -----------------------------------------------------------------------------
 

@@ -1,0 +1,69 @@
+"""The part of a long text that shows why it was found, and where in it the words stand."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import chain, islice
+
+from compact.core.terms import looked_for
+
+AROUND = 240
+"""Characters that are shown before and after what was looked for."""
+MOST_PLACES, MOST_LOOKS = 2_000, 5_000
+"""Places of one word in a text that are found, and words that are looked for around places."""
+LEAST_STEM, MOST_ENDING = 4, 3
+"""Letters that a word must share with one of the question to be another form of it, and letters in
+which they may differ."""
+_WORD = re.compile(r"[^\W_]+")
+
+
+def around(text: str, query: str) -> str:
+    """The text, or the part of a long one in which most of the query's rarer words stand."""
+    if len(text) <= 3 * AROUND:
+        return text
+    lower = text.lower()
+    words = {piece for name in looked_for(query) for piece in name}
+    found = {word: list(islice(_places(lower, word), MOST_PLACES)) for word in words}
+    rarest = sorted((len(at), word) for word, at in found.items() if at)
+    if not rarest:
+        return text[: 2 * AROUND] + " …"
+    tried = chain.from_iterable(found[word] for _, word in rarest)
+
+    def worth(at: int) -> float:
+        shown = lower[max(0, at - AROUND) : at + 2 * AROUND]
+        return sum(1 / often for often, word in rarest if word in shown)
+
+    best = max(islice(tried, MOST_LOOKS // len(rarest)), key=worth)
+    start, stop = max(0, best - AROUND), best + 2 * AROUND
+    return ("… " if start else "") + text[start:stop] + (" …" if stop < len(text) else "")
+
+
+def _places(text: str, word: str) -> Iterator[int]:
+    """Where a word stands by itself; where it never does, where it is part of others."""
+    at, is_found = text.find(word), False
+    while at >= 0:
+        end = at + len(word)
+        if not (text[at - 1 : at].isalnum() or text[end : end + 1].isalnum()):
+            is_found = True
+            yield at
+        at = text.find(word, end)
+    at = -1 if is_found else text.find(word)
+    while at >= 0:
+        yield at
+        at = text.find(word, at + len(word))
+
+
+def highlights(text: str, query: str) -> tuple[tuple[int, int], ...]:
+    """Where words of the query stand in a text, in whatever form: starts and ends."""
+    words = {piece for name in looked_for(query) for piece in name}
+    places = ((word.start(), word.end(), word[0].lower()) for word in _WORD.finditer(text))
+    return tuple((start, end) for start, end, own in places if any(_alike(own, w) for w in words))
+
+
+def _alike(word: str, other: str) -> bool:
+    """Whether two words may be forms of one."""
+    if word == other:
+        return True
+    least = max(LEAST_STEM, max(len(word), len(other)) - MOST_ENDING)
+    return len(word) >= least and len(other) >= least and word[:least] == other[:least]
