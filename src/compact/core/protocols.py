@@ -344,6 +344,14 @@ class TurnIndex(Protocol):
         """The messages whose stored importance is at least that."""
         ...
 
+    def told(
+        self, keys: Sequence[int], sessions: Sequence[str]
+    ) -> tuple[dict[int, Message], dict[str, str | None]]:
+        """The messages of these keys, and the titles of these sessions; none of what is not there
+        any more.
+        """
+        ...
+
 
 class SessionStore(
     SessionIndex,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 from itertools import chain, islice
 
@@ -57,13 +58,19 @@ def _places(text: str, word: str) -> Iterator[int]:
 def highlights(text: str, query: str) -> tuple[tuple[int, int], ...]:
     """Where words of the query stand in a text, in whatever form: starts and ends."""
     words = {piece for name in looked_for(query) for piece in name}
-    places = ((word.start(), word.end(), word[0].lower()) for word in _WORD.finditer(text))
-    return tuple((start, end) for start, end, own in places if any(_alike(own, w) for w in words))
+    by_start: dict[str, list[str]] = defaultdict(list)
+    for word in words:
+        by_start[word[:LEAST_STEM]].append(word)
+    found = []
+    for place in _WORD.finditer(text):
+        own = place[0].lower()
+        near = by_start.get(own[:LEAST_STEM])
+        if near and (own in words or any(_alike(own, word) for word in near)):
+            found.append(place.span())
+    return tuple(found)
 
 
 def _alike(word: str, other: str) -> bool:
     """Whether two words may be forms of one."""
-    if word == other:
-        return True
     least = max(LEAST_STEM, max(len(word), len(other)) - MOST_ENDING)
-    return len(word) >= least and len(other) >= least and word[:least] == other[:least]
+    return min(len(word), len(other)) >= least and word[:least] == other[:least]

@@ -140,6 +140,12 @@ class Turns:
     def __len__(self) -> int:
         return len(self.keys)
 
+    def beside(self, place: int, most: int) -> range:
+        """The places of a message and of as many at most before and after it in its session."""
+        session, _ = self.where(place)
+        first, stop = int(self.starts[session]), int(self.starts[session + 1])
+        return range(max(first, place - most), min(stop, place + most + 1))
+
     def where(self, place: int) -> tuple[int, int]:
         """The place of a message's session, and its position in that session's branch."""
         import numpy as np

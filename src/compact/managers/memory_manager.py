@@ -73,6 +73,7 @@ class MemoryManager:
             raise InvalidArgument(
                 "path", "memory needs a store with an index: a file's name, or ':memory:'"
             )
+        self._index = cast("TurnIndex", self._store)
 
     @property
     def store(self) -> SessionStore:
@@ -113,47 +114,21 @@ class MemoryManager:
             if number < 0:
                 raise InvalidArgument(name, f"{name} must be at least 0, got {number}")
         best = ranked(
-            cast("TurnIndex", self._store),
+            self._index,
             self._scope,
             query,
             most=limit,
             only=SearchFilter.model_validate(options),
             boosts=Boosts(recent=options.get("recent", False), about=options.get("about", "")),
         )
-        titles = _Titles(self._store)
+        telling = _Telling(query, best, self._index, neighbours)
         return SearchResult(
             query=query,
             method="lexical",
             complete=best.turns.complete,
-            hits=tuple(self._hits(best, query, neighbours, titles)),
-            sessions=tuple(_found_sessions(best, titles)),
+            hits=tuple(telling.hits()),
+            sessions=tuple(telling.sessions()),
         )
-
-    def _hits(self, best: Ranked, query: str, neighbours: int, titles: _Titles) -> Iterator[Hit]:
-        turns = best.turns
-        for place, score in zip(best.places, best.scores, strict=True):
-            number, position = turns.where(place)
-            first = max(0, position - neighbours)
-            entries = self._store.read(turns.branches[number], first, position + neighbours + 1)
-            messages = [entry.message for entry in entries]
-            if len(messages) <= position - first:
-                continue  # it was deleted meanwhile
-            message = messages[position - first]
-            text = snippets.around(readable(message), query)
-            yield Hit(
-                session_id=turns.sessions[number],
-                title=titles[turns.sessions[number]],
-                position=position,
-                message_id=message.id,
-                role=message.role,
-                speaker=message.name,
-                timestamp=message.timestamp,
-                score=score,
-                text=text,
-                highlights=snippets.highlights(text, query),
-                before=_told(messages[: position - first], first),
-                after=_told(messages[position - first + 1 :], position + 1),
-            )
 
     # --- what a person says of a session ----------------------------------------------------------
 
@@ -194,44 +169,72 @@ class MemoryManager:
         return found
 
 
-class _Titles(dict[str, str | None]):
-    """Titles of sessions by their ids, each read once."""
+class _Telling:
+    """What was found, told with what stands there."""
 
-    def __init__(self, store: SessionStore) -> None:
-        super().__init__()
-        self._store = store
+    def __init__(self, query: str, best: Ranked, index: TurnIndex, neighbours: int) -> None:
+        self._query, self._best, self._turns = query, best, best.turns
+        self._around = [best.turns.beside(place, neighbours) for place in best.places]
+        keys = [int(best.turns.keys[each]) for places in self._around for each in places]
+        numbers = {best.turns.where(place)[0] for place in best.places} | set(best.sessions)
+        names = [best.turns.sessions[number] for number in numbers]
+        self._messages, self._titles = index.told(keys, names)
 
-    def __missing__(self, session_id: str) -> str | None:
-        self[session_id] = self._store.session(session_id).title
-        return self[session_id]
+    def hits(self) -> Iterator[Hit]:
+        """The messages; none that was deleted meanwhile."""
+        best, turns = self._best, self._turns
+        for place, score, around in zip(best.places, best.scores, self._around, strict=True):
+            number, position = turns.where(place)
+            message = self._message(place)
+            if message is None:
+                continue
+            text = snippets.around(readable(message), self._query)
+            yield Hit(
+                session_id=turns.sessions[number],
+                title=self._titles.get(turns.sessions[number]),
+                position=position,
+                message_id=message.id,
+                role=message.role,
+                speaker=message.name,
+                timestamp=message.timestamp,
+                score=score,
+                text=text,
+                highlights=snippets.highlights(text, self._query),
+                before=self._neighbours(range(around.start, place)),
+                after=self._neighbours(range(place + 1, around.stop)),
+            )
 
+    def _message(self, place: int) -> Message | None:
+        return self._messages.get(int(self._turns.keys[place]))
 
-def _told(messages: Sequence[Message], first: int) -> tuple[Neighbour, ...]:
-    return tuple(
-        Neighbour(
-            position=position,
-            role=message.role,
-            speaker=message.name,
-            text=_beginning(readable(message)),
+    def _neighbours(self, places: range) -> tuple[Neighbour, ...]:
+        return tuple(
+            Neighbour(
+                position=self._turns.where(place)[1],
+                role=message.role,
+                speaker=message.name,
+                text=_beginning(readable(message)),
+            )
+            for place in places
+            if (message := self._message(place)) is not None
         )
-        for position, message in enumerate(messages, first)
-    )
+
+    def sessions(self) -> Iterator[FoundSession]:
+        """The sessions; none that was deleted meanwhile."""
+        best, turns = self._best, self._turns
+        for number, score in zip(best.sessions, best.session_scores, strict=True):
+            if turns.sessions[number] not in self._titles:
+                continue
+            at = turns.rows["at"][turns.starts[number] : turns.starts[number + 1]]
+            yield FoundSession(
+                session_id=turns.sessions[number],
+                title=self._titles[turns.sessions[number]],
+                begun=instant_of(int(at.min())),
+                ended=instant_of(int(at.max())),
+                messages=len(at),
+                score=score,
+            )
 
 
 def _beginning(text: str) -> str:
     return text if len(text) <= SAID else text[:SAID] + " …"
-
-
-def _found_sessions(best: Ranked, titles: _Titles) -> Iterator[FoundSession]:
-    turns = best.turns
-    for number, score in zip(best.sessions, best.session_scores, strict=True):
-        start, stop = turns.starts[number], turns.starts[number + 1]
-        at = turns.rows["at"][start:stop]
-        yield FoundSession(
-            session_id=turns.sessions[number],
-            title=titles[turns.sessions[number]],
-            begun=instant_of(int(at.min())),
-            ended=instant_of(int(at.max())),
-            messages=int(stop - start),
-            score=score,
-        )

@@ -9,7 +9,8 @@ weights were chosen by hand on five conversations (docs/evidence.md, search); no
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import cache
 from typing import TYPE_CHECKING
 
 from compact.core.turns import Keys, Sign, Turns
@@ -71,8 +72,7 @@ def prior(turns: Turns, question: Question) -> Floats:
     """What each message gets for what it is, whatever its words."""
     import numpy as np
 
-    worth = [sum(_worth(Sign(signs), question)) for signs in range(int(Sign.AFTER_QUESTION) * 2)]
-    score = np.array(worth)[_signs(turns)]
+    score = np.array(_worths(question.asks))[_signs(turns)]
     if question.speaker:
         score += np.where(turns.speakers == question.speaker, PRIOR, -PRIOR)
     if question.dates.months or question.dates.years:
@@ -80,10 +80,11 @@ def prior(turns: Turns, question: Question) -> Floats:
     return score
 
 
-def _worth(signs: Sign, question: Question) -> Iterator[float]:
-    """What a message gets for its signs."""
-    for sign in signs:
-        yield PRIORS.get(sign, 0.0) + (ANSWER if sign in question.asks else 0.0)
+@cache
+def _worths(asks: Sign) -> list[float]:
+    """What a message gets for each combination of signs."""
+    worth = {sign: PRIORS.get(sign, 0.0) + (ANSWER if sign in asks else 0.0) for sign in Sign}
+    return [sum(worth[sign] for sign in Sign(each)) for each in range(2 * Sign.AFTER_QUESTION)]
 
 
 def session_scores(turns: Turns, scores: Floats) -> Floats:

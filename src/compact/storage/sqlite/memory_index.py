@@ -14,11 +14,23 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import apsw
 
+from compact.core.messages import Message
 from compact.core.turns import FIELDS, Keys, Turns
 from compact.storage.sqlite import branch_lineage
 from compact.storage.sqlite.branch_lineage import Stretch
 from compact.storage.sqlite.pool import Pool
-from compact.storage.sqlite.rows import BITS, LAST, query, text, text_of, value_of
+from compact.storage.sqlite.rows import (
+    BITS,
+    LAST,
+    MESSAGE,
+    entry_of,
+    json_of,
+    query,
+    text,
+    text_of,
+    text_or_none,
+    value_of,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -124,6 +136,22 @@ class MemoryIndex:
         with self._pool.read() as db:
             sql = "SELECT key FROM messages WHERE importance_score >= ?"
             return np.array([row[0] for row in query(db, sql, (least,))], np.int64)
+
+    def told(
+        self, keys: Sequence[int], sessions: Sequence[str]
+    ) -> tuple[dict[int, Message], dict[str, str | None]]:
+        """The messages of these keys, and the titles of these sessions; none of what is not there
+        any more.
+        """
+        with self._pool.read() as db:
+            sql = f"SELECT {MESSAGE} FROM messages WHERE key IN (SELECT value FROM json_each(?))"
+            rows = query(db, sql, (json_of(list(keys)),))
+            named = [
+                query(db, "SELECT id, title FROM sessions WHERE id = ?", (text(name),))
+                for name in sessions
+            ]
+        titles = {text_of(row[0]): text_or_none(row[1]) for found in named for row in found}
+        return {row[0]: entry_of(row).message for row in rows}, titles
 
 
 def _read(

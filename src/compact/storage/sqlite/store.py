@@ -19,6 +19,7 @@ from compact.core.calls import checked_methods
 from compact.core.changes import Change
 from compact.core.codec import is_storable
 from compact.core.conversation import Conversation
+from compact.core.messages import Message
 from compact.core.sessions import Entry, Found, Move, Session, Step
 from compact.core.turns import Keys, Turns
 from compact.errors import InvalidInput, NotFound, StoreFailed, Superseded
@@ -280,6 +281,14 @@ class SQLiteManager:
     def important(self, least: float) -> Keys:
         """Keys of the messages whose stored importance is at least that, 0 to 1."""
         return self._memory.important(least)
+
+    def told(
+        self, keys: Sequence[int], sessions: Sequence[str]
+    ) -> tuple[dict[int, Message], dict[str, str | None]]:
+        """The messages of these keys, and the titles of these sessions; none of what is not there
+        any more.
+        """
+        return self._memory.told(keys, sessions)
 
     # --- is it whole? -----------------------------------------------------------------------------
 
