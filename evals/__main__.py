@@ -146,6 +146,12 @@ def _secrets(folder: Path | None, _: argparse.Namespace) -> tuple[str, Any]:
     return secrets.report(found), found
 
 
+def _memory(folder: Path, _: argparse.Namespace) -> tuple[str, Any]:
+    memory = _module("memory")
+    found = memory.run(folder)
+    return memory.report(found), found
+
+
 OF_OUR_OWN: dict[str, OfOurOwn] = {
     "gate": _gate,
     "lived": _lived,
@@ -162,6 +168,7 @@ WITH_DATA: dict[str, Evaluation] = {
     "modes": _modes,
     "chats": _chats,
     "locomo": _locomo,
+    "memory": _memory,
     "open": _open,
     "usage": _usage,
     "words": _words,

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from compact.managers.compress import compress as compress
     from compact.managers.compress import plan as plan
     from compact.managers.context_manager import ContextManager as ContextManager
+    from compact.managers.memory_manager import MemoryManager as MemoryManager
     from compact.providers.tokenizers import NoopEstimator as NoopEstimator
     from compact.providers.tokenizers import TiktokenEstimator as TiktokenEstimator
     from compact.storage.sqlite.store import SQLiteManager as SQLiteManager
@@ -61,6 +62,7 @@ _HOME = {
     "ExtractiveSummarizer": "compact.compression.extraction.extractive",
     "Goal": "compact.core.goals",
     "InvalidArgument": "compact.errors",
+    "MemoryManager": "compact.managers.memory_manager",
     "Message": "compact.core.messages",
     "MessageMetadata": "compact.core.messages",
     "NoopEstimator": "compact.providers.tokenizers",

@@ -21,10 +21,9 @@ from compact.core.found import FoundSession, Hit, Neighbour, SearchFilter, Searc
 from compact.core.messages import Message, Role
 from compact.core.protocols import SessionStore, TurnIndex
 from compact.core.sessions import DEFAULT_SCOPE, Session
-from compact.core.terms import readable
 from compact.core.turns import instant_of
 from compact.errors import InvalidArgument, NotFound
-from compact.memory.searching import Boosts, Ranked, ranked
+from compact.memory.searching import Ranked, Ways, ranked
 
 PAGE = 10
 """Messages that a search finds, and sessions, unless it is asked for more or fewer."""
@@ -119,7 +118,7 @@ class MemoryManager:
             query,
             most=limit,
             only=SearchFilter.model_validate(options),
-            boosts=Boosts(recent=options.get("recent", False), about=options.get("about", "")),
+            ways=Ways(recent=options.get("recent", False), about=options.get("about", "")),
         )
         telling = _Telling(query, best, self._index, neighbours)
         return SearchResult(
@@ -188,7 +187,7 @@ class _Telling:
             message = self._message(place)
             if message is None:
                 continue
-            text = snippets.around(readable(message), self._query)
+            text = snippets.around(_said(message), self._query)
             yield Hit(
                 session_id=turns.sessions[number],
                 title=self._titles.get(turns.sessions[number]),
@@ -213,7 +212,7 @@ class _Telling:
                 position=self._turns.where(place)[1],
                 role=message.role,
                 speaker=message.name,
-                text=_beginning(readable(message)),
+                text=_beginning(_said(message)),
             )
             for place in places
             if (message := self._message(place)) is not None
@@ -238,3 +237,11 @@ class _Telling:
 
 def _beginning(text: str) -> str:
     return text if len(text) <= SAID else text[:SAID] + " …"
+
+
+def _said(message: Message) -> str:
+    """What a message says, calls and results included, without ids."""
+    parts = [message.text]
+    parts += [f"{call.name} {call.arguments}" for call in message.tool_calls]
+    parts += [result.text for result in message.tool_results]
+    return "\n".join(filter(None, parts))

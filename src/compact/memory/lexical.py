@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from compact.core.turns import Keys, Sign, Turns
 from compact.memory.questions import Dates, Question
@@ -27,15 +27,24 @@ NEIGHBOURS = {-3: 0.4, -2: 0.6, -1: 0.8, 0: 1.0, 1: 0.6, 2: 0.4, 3: 0.2}
 """
 K1, B = 1.2, 0.75
 """Of BM25 (Robertson and Zaragoza, 2009): how soon a word counts no more, how much length does."""
-WORDS = 5.0
-"""What the best message by words gets."""
-PRIOR = 0.5
-"""For the speaker who is named, and taken from others then; for the signs below."""
-PRIORS = {Sign.QUESTION: -PRIOR, Sign.SELF: PRIOR, Sign.AFTER_QUESTION: PRIOR}
-ANSWER = 1.0
-"""For each sign that an answer has."""
-DATE = 2.5
-"""For the month that is named; half of it for the month alone."""
+
+
+class Weights(NamedTuple):
+    """What is added up for a message."""
+
+    words: float = 5.0
+    """What the best message by words gets."""
+    prior: float = 0.5
+    """For the speaker who is named, and taken from others then; for `FOR` and `AGAINST`."""
+    answer: float = 1.0
+    """For each sign that an answer has."""
+    date: float = 2.5
+    """For the day that is named; half of it for the month alone."""
+
+
+WEIGHTS = Weights()
+FOR, AGAINST = Sign.SELF | Sign.AFTER_QUESTION, Sign.QUESTION
+"""Signs that speak for a message, and against it, whatever is asked."""
 YEAR_ALONE = 0.15
 """The share of it for the year alone."""
 NEAR_DAYS = 2
@@ -68,23 +77,28 @@ def words_score(turns: Turns, found: Sequence[Keys]) -> tuple[Keys, Floats]:
     return touched, score / score.max()
 
 
-def prior(turns: Turns, question: Question) -> Floats:
+def prior(turns: Turns, question: Question, weights: Weights = WEIGHTS) -> Floats:
     """What each message gets for what it is, whatever its words."""
     import numpy as np
 
-    score = np.array(_worths(question.asks))[_signs(turns)]
+    score = np.array(_worths(question.asks, weights))[_signs(turns)]
     if question.speaker:
-        score += np.where(turns.speakers == question.speaker, PRIOR, -PRIOR)
+        is_named = turns.speakers == question.speaker
+        score += np.where(is_named, weights.prior, -weights.prior)
     if question.dates.months or question.dates.years:
-        score += DATE * _date_match(turns, question.dates)
+        score += weights.date * _date_match(turns, question.dates)
     return score
 
 
 @cache
-def _worths(asks: Sign) -> list[float]:
+def _worths(asks: Sign, weights: Weights) -> list[float]:
     """What a message gets for each combination of signs."""
-    worth = {sign: PRIORS.get(sign, 0.0) + (ANSWER if sign in asks else 0.0) for sign in Sign}
-    return [sum(worth[sign] for sign in Sign(each)) for each in range(2 * Sign.AFTER_QUESTION)]
+
+    def worth(sign: Sign) -> float:
+        own = (sign in FOR) - (sign in AGAINST)
+        return weights.prior * own + weights.answer * (sign in asks)
+
+    return [sum(map(worth, Sign(each))) for each in range(2 * Sign.AFTER_QUESTION)]
 
 
 def session_scores(turns: Turns, scores: Floats) -> Floats:

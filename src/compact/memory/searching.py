@@ -13,7 +13,14 @@ from compact.core.codec import instant
 from compact.core.found import SearchFilter
 from compact.core.protocols import TurnIndex
 from compact.core.turns import ROLE_NUMBERS, Keys, Turns
-from compact.memory.lexical import WORDS, prior, session_of, session_scores, words_score
+from compact.memory.lexical import (
+    WEIGHTS,
+    Weights,
+    prior,
+    session_of,
+    session_scores,
+    words_score,
+)
 from compact.memory.questions import understood
 
 if TYPE_CHECKING:
@@ -28,13 +35,18 @@ HALF_LIFE = 30 * 86_400_000_000
 """Microseconds after which being recent counts half."""
 
 
-class Boosts(NamedTuple):
-    """What else counts."""
+class Ways(NamedTuple):
+    """How much everything counts."""
+
+    weights: Weights = WEIGHTS
 
     recent: bool = False
     """Whether newer messages come before older ones that fit as well."""
     about: str = ""
     """What the talk is about now."""
+
+
+WAYS = Ways()
 
 
 class Ranked(NamedTuple):
@@ -54,7 +66,7 @@ def ranked(
     *,
     most: int,
     only: SearchFilter,
-    boosts: Boosts = Boosts(),  # noqa: B008 - a constant
+    ways: Ways = WAYS,
 ) -> Ranked:
     """The messages that answer a text best, at most so many, and as many sessions."""
     import numpy as np
@@ -67,9 +79,9 @@ def ranked(
     is_meant = _meant(index, turns, only)
     question = understood(text, turns.names)
     touched, words = words_score(turns, index.holding(question.names, within))
-    scores = prior(turns, question)
-    scores[touched] += WORDS * words
-    scores *= _boost(index, turns, boosts, within)
+    scores = prior(turns, question, ways.weights)
+    scores[touched] += ways.weights.words * words
+    scores *= _boost(index, turns, ways, within)
     scores[~is_meant] = -np.inf
     found = touched[is_meant[touched]]
     best = found[_best(scores[found], most)]
@@ -112,18 +124,16 @@ def _runs(keys: Keys) -> list[tuple[int, int]]:
     return list(zip(keys[firsts].tolist(), keys[lasts].tolist(), strict=True))
 
 
-def _boost(
-    index: TurnIndex, turns: Turns, boosts: Boosts, within: Sequence[tuple[int, int]]
-) -> Floats:
+def _boost(index: TurnIndex, turns: Turns, ways: Ways, within: Sequence[tuple[int, int]]) -> Floats:
     """By which each score is multiplied."""
     import numpy as np
 
     factor = np.ones(len(turns))
-    if boosts.recent and len(turns):
+    if ways.recent and len(turns):
         at = turns.rows["at"]
         factor += BOOST * np.exp2(-(at.max() - at) / HALF_LIFE)
-    if boosts.about:
-        topic = understood(boosts.about, turns.names)
+    if ways.about:
+        topic = understood(ways.about, turns.names)
         places, words = words_score(turns, index.holding(topic.names, within))
         factor[places] += BOOST * words
     return factor

@@ -24,6 +24,7 @@ from compact.apps.cli.commands import (
     exchange,
     goals,
     history,
+    memory,
     models,
     sessions,
     snapshots,
@@ -45,6 +46,7 @@ Examples:
   compactctl compact session.jsonl --max-tokens 8000 -o out.jsonl
   compactctl sessions import session.jsonl
   compactctl context session
+  compactctl search "what we said of the roof"
 """
 
 
@@ -63,10 +65,11 @@ COMMANDS: Sequence[Callable[..., None]] = (
     *(validate_config.validate_config, models.models, demo.demo),
     *(history.history, context.context, history.recall, history.expand, checkpoints.checkpoints),
     *(snapshots.snapshot, snapshots.restore, snapshots.undo, snapshots.redo, snapshots.branch),
+    memory.search,
     doctor.doctor,
     *(sessions.sessions_list, sessions.sessions_show, exchange.sessions_import),
     *(exchange.sessions_export, sessions.sessions_compress, sessions.sessions_put_aside),
-    sessions.sessions_delete,
+    *(memory.sessions_describe, sessions.sessions_delete),
     *(goals.goals_list, goals.goals_add, goals.goals_done, goals.goals_drop, goals.goals_pause),
     *(goals.goals_resume, goals.goals_confirm),
 )
@@ -77,7 +80,7 @@ COMMANDS: Sequence[Callable[..., None]] = (
 GROUPS: Mapping[str, tuple[type[TyperGroup], str]] = {
     "sessions": (
         TyperGroup,
-        """Stored conversations: list, show, import, export, compress, put-aside, delete.
+        """Stored conversations: list, show, import, export, compress, put-aside, describe, delete.
 
 They are in one file: --store FILE, the setting `store` (COMPACT_STORE), else .compact/sessions.db
 in this folder, which only import creates. A session is named by its id, or a unique prefix of it.

@@ -23,6 +23,7 @@ from compact.core.resolving import DEFAULT_WINDOW
 from compact.core.sessions import DEFAULT_SCOPE, Branch, Session
 from compact.errors import InvalidConfig, NotFound, StoreFailed
 from compact.managers.context_manager import ContextManager
+from compact.managers.memory_manager import MemoryManager
 
 _NUMBER = re.compile(r"-?[0-9]{1,18}")
 MOST_NAMED = 5
@@ -202,6 +203,13 @@ def entered(
             context_of(catalog, session, archive=archive, on_event=bus.emit) as ctx,
         ):
             yield ctx
+
+
+def memory_of(catalog: SessionCatalog, scope: str | None = None) -> MemoryManager:
+    """The memory of a scope; of the one that was asked for, or the default one, where none is
+    named.
+    """
+    return MemoryManager(catalog.store, scope=scope or catalog.scope or DEFAULT_SCOPE)
 
 
 def context_of(

@@ -1,0 +1,213 @@
+"""How well memory is searched: questions on months of talk, with the sessions and messages that
+answer them.
+
+`all@5` is the share of questions of which all sessions that answer stand among the first five,
+`R@10` the mean share of a question's messages among the first ten. The weights of the ranking were
+chosen by hand on the conversations here; beside them stands what a choice among a few nearby
+weights reaches on a conversation that was left out of it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean, median
+from typing import Any
+
+import apsw
+
+from compact.core.found import SearchFilter
+from compact.core.terms import STOP_WORDS, pieces_of
+from compact.managers.memory_manager import MemoryManager
+from compact.memory.lexical import Weights
+from compact.memory.searching import Ways, ranked
+from compact.storage.sqlite.store import SQLiteManager
+from evals import memory_data, stats
+from evals.memory_data import Asked, Talk
+
+SESSIONS, MESSAGES = 5, 10
+NEARBY = [
+    Weights(words, prior, answer, date)
+    for words, prior, answer, date in itertools.product(
+        (4.0, 5.0, 6.0), (0.3, 0.5, 0.7), (0.7, 1.0), (2.0, 2.5)
+    )
+]
+"""The weights among which one is chosen with a conversation left out."""
+
+Way = Callable[[Talk, Asked], tuple[list[str], list[str]]]
+"""Sessions and messages that are found, the best first."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """How one question was answered."""
+
+    talk: str
+    kind: str
+    needed: int
+    all_sessions: bool
+    messages: float | None
+
+
+def by_manager(store: SQLiteManager, taken: list[float]) -> Way:
+    """As a user searches; how long it took goes into `taken`, in milliseconds."""
+    managers: dict[str, MemoryManager] = {}
+
+    def found(talk: Talk, asked: Asked) -> tuple[list[str], list[str]]:
+        manager = managers.setdefault(talk.name, MemoryManager(store, scope=talk.name))
+        start = time.perf_counter()
+        result = manager.search(asked.text, limit=MESSAGES)
+        taken.append(1e3 * (time.perf_counter() - start))
+        sessions = [each.session_id for each in result.sessions]
+        return sessions, [hit.message_id for hit in result.hits]
+
+    return found
+
+
+def by_weights(store: SQLiteManager, weights: Weights) -> Way:
+    """The same with other weights."""
+
+    def found(talk: Talk, asked: Asked) -> tuple[list[str], list[str]]:
+        ways = Ways(weights=weights)
+        best = ranked(store, talk.name, asked.text, most=MESSAGES, only=SearchFilter(), ways=ways)
+        turns = best.turns
+        said = [
+            talk.sessions[turns.sessions[turns.where(p)[0]].partition("/")[2]] for p in best.places
+        ]
+        messages = [own[turns.where(p)[1]].id for own, p in zip(said, best.places, strict=True)]
+        return [turns.sessions[number] for number in best.sessions], messages
+
+    return found
+
+
+def by_fts5(talks: Sequence[Talk], *, whole: bool) -> Way:
+    """Plain FTS5: stems, stop words left out of the question, dates and speakers in the text; a
+    session is one text, or counts by its best message.
+    """
+    files: dict[str, apsw.Connection] = {}
+    for talk in talks:
+        db = files[talk.name] = apsw.Connection(":memory:")
+        db.execute(
+            "CREATE VIRTUAL TABLE t USING fts5(s UNINDEXED, m UNINDEXED, text, tokenize='porter')"
+        )
+        for name, messages in talk.sessions.items():
+            texts = [f"{m.timestamp:%d %B %Y} {m.name or m.role}: {m.text}" for m in messages]
+            rows = (
+                [(name, "", "\n".join(texts))]
+                if whole
+                else [(name, m.id, t) for m, t in zip(messages, texts, strict=True)]
+            )
+            db.executemany("INSERT INTO t VALUES (?, ?, ?)", rows)
+
+    def found(talk: Talk, asked: Asked) -> tuple[list[str], list[str]]:
+        words = [w for w in pieces_of(asked.text) if w not in STOP_WORDS] or pieces_of(asked.text)
+        wanted = " OR ".join(f'"{word}"' for word in words)
+        sql = "SELECT s, m FROM t WHERE t MATCH ? ORDER BY bm25(t)"
+        rows = files[talk.name].execute(sql, (wanted,)).fetchall()
+        sessions = [f"{talk.name}/{each}" for each in dict.fromkeys(row[0] for row in rows)]
+        return sessions, [row[1] for row in rows[:MESSAGES]]
+
+    return found
+
+
+def answers(talks: Sequence[Talk], way: Way) -> list[Answer]:
+    """How each question is answered."""
+    done = []
+    for talk in talks:
+        for asked in talk.asked:
+            sessions, messages = way(talk, asked)
+            needed = {f"{talk.name}/{each}" for each in asked.sessions}
+            told = asked.messages.intersection(messages)
+            done.append(
+                Answer(
+                    talk.name,
+                    asked.kind,
+                    len(needed),
+                    needed <= set(sessions[:SESSIONS]),
+                    len(told) / len(asked.messages) if asked.messages else None,
+                )
+            )
+    return done
+
+
+def left_out(talks: Sequence[Talk], store: SQLiteManager) -> list[Answer]:
+    """Each conversation by the weights that are best on the others."""
+    tried = {weights: answers(talks, by_weights(store, weights)) for weights in NEARBY}
+    done: list[Answer] = []
+    for talk in talks:
+
+        def worth(weights: Weights, out: str = talk.name) -> float:
+            own = [each for each in tried[weights] if each.talk != out]
+            return _share(own) + _recall(own)
+
+        done += [each for each in tried[max(NEARBY, key=worth)] if each.talk == talk.name]
+    return done
+
+
+def run(folder: Path) -> dict[str, Any]:
+    """All numbers as JSON has them."""
+    talks, histories = list(memory_data.locomo(folder)), list(memory_data.longmemeval(folder))
+    store = memory_data.stored([*talks, *histories])
+    taken: list[float] = []
+    found = {"lexical": answers(talks, by_manager(store, taken))}
+    found["lexical, weights by the others"] = left_out(talks, store)
+    found["FTS5, whole sessions"] = answers(talks, by_fts5(talks, whole=True))
+    found["FTS5, messages"] = answers(talks, by_fts5(talks, whole=False))
+    plain = found["FTS5, whole sessions"]
+    told: dict[str, Any] = {name: _numbers(each, plain) for name, each in found.items()}
+    told["longmemeval, lexical"] = _numbers(answers(histories, by_manager(store, [])), None)
+    told["ms a search, LoCoMo"] = [median(taken), stats.quantile(taken, 0.95)]
+    return told
+
+
+def _share(done: Sequence[Answer]) -> float:
+    return mean(each.all_sessions for each in done)
+
+
+def _recall(done: Sequence[Answer]) -> float:
+    return mean(each.messages for each in done if each.messages is not None)
+
+
+def _numbers(done: Sequence[Answer], plain: Sequence[Answer] | None) -> dict[str, Any]:
+    has_messages = any(each.messages is not None for each in done)
+    numbers: dict[str, Any] = {
+        "questions": len(done),
+        "all@5": _share(done),
+        "R@10": _recall(done) if has_messages else None,
+        "interval": stats.interval([float(each.all_sessions) for each in done]),
+        "kinds": {
+            kind: _share([x for x in done if x.kind == kind])
+            for kind in sorted({x.kind for x in done})
+        },
+        "sessions needed": {
+            str(n): _share([x for x in done if x.needed == n])
+            for n in sorted({x.needed for x in done})
+        },
+    }
+    if plain is not None:
+        gains = [float(a.all_sessions) - b.all_sessions for a, b in zip(done, plain, strict=True)]
+        numbers["over plain FTS5"] = [mean(gains), *stats.interval(gains)]
+    return numbers
+
+
+def report(told: dict[str, Any]) -> str:
+    """The numbers as lines."""
+    lines = []
+    for name, row in told.items():
+        if isinstance(row, list):
+            lines.append(f"{name}: median {row[0]:.1f}, p95 {row[1]:.1f}")
+            continue
+        recall = "" if row["R@10"] is None else f"  R@10 {row['R@10']:.3f}"
+        low, high = row["interval"]
+        lines.append(
+            f"{name}: all@5 {row['all@5']:.3f} [{low:.3f} {high:.3f}]{recall}, n {row['questions']}"
+        )
+        for part in ("kinds", "sessions needed"):
+            lines.append(f"  by {part}: " + ", ".join(f"{k} {v:.3f}" for k, v in row[part].items()))
+        if "over plain FTS5" in row:
+            gain, low, high = row["over plain FTS5"]
+            lines.append(f"  over whole sessions in FTS5: {gain:+.3f} [{low:+.3f} {high:+.3f}]")
+    return "\n".join(lines)

@@ -1,0 +1,110 @@
+"""Talks of many sessions with questions whose answers are known: LoCoMo and LongMemEval, as stores
+keep them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from compact.core.messages import Message
+from compact.core.sessions import Branch, Entry, Session
+from compact.storage.sqlite.store import SQLiteManager
+
+LOCOMO = Path("locomo") / "locomo_first5.json"
+LONGMEMEVAL = Path("longmemeval_subset") / "longmemeval_s_subset.json"
+_TURN = re.compile(r"D(\d+):(\d+)")
+_LOCOMO_TIME, _LONGMEMEVAL_TIME = "%I:%M %p on %d %B, %Y", "%Y/%m/%d (%a) %H:%M"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question, and where its answer stands."""
+
+    text: str
+    kind: str
+    sessions: frozenset[str]
+    """All of them are needed."""
+    messages: frozenset[str]
+    """Ids; none where only the sessions are known."""
+
+
+@dataclass(frozen=True)
+class Talk:
+    """Sessions of one person or two, with questions on them."""
+
+    name: str
+    sessions: Mapping[str, Sequence[Message]]
+    asked: Sequence[Asked]
+
+
+def locomo(folder: Path) -> Iterator[Talk]:
+    """The conversations of LoCoMo with the questions that have evidence. A message that shows a
+    picture says its caption.
+    """
+    for number, row in enumerate(json.loads((folder / LOCOMO).read_text(encoding="utf-8"))):
+        told = row["conversation"]
+        numbers = [key.split("_")[1] for key in told if key.endswith("_date_time")]
+        sessions = {n: list(_locomo_session(told, n)) for n in numbers if told.get(f"session_{n}")}
+        known = {message.id for messages in sessions.values() for message in messages}
+        asked = [_locomo_question(each, known) for each in row["qa"]]
+        yield Talk(f"locomo {number}", sessions, [each for each in asked if each.messages])
+
+
+def _locomo_session(told: Mapping[str, Any], number: str) -> Iterator[Message]:
+    at = datetime.strptime(told[f"session_{number}_date_time"], _LOCOMO_TIME).replace(tzinfo=UTC)
+    for place, turn in enumerate(told[f"session_{number}"]):
+        caption = turn.get("blip_caption")
+        yield Message(
+            id=turn["dia_id"],
+            role="user" if turn["speaker"] == told["speaker_a"] else "assistant",
+            name=turn["speaker"],
+            content=turn["text"] + (f" [{caption}]" if caption else ""),
+            timestamp=at + timedelta(minutes=place),
+        )
+
+
+def _locomo_question(row: Mapping[str, Any], known: set[str]) -> Asked:
+    found = [turn for text in row.get("evidence", []) for turn in _TURN.finditer(text)]
+    messages = frozenset(turn[0] for turn in found if turn[0] in known)
+    sessions = frozenset(turn[1] for turn in found if turn[0] in known)
+    return Asked(row["question"], str(row["category"]), sessions, messages)
+
+
+def longmemeval(folder: Path) -> Iterator[Talk]:
+    """The histories of LongMemEval with their questions."""
+    for row in json.loads((folder / LONGMEMEVAL).read_text(encoding="utf-8")):
+        ids, dates = row["haystack_session_ids"], row["haystack_dates"]
+        sessions = {}
+        for name, date, turns in zip(ids, dates, row["haystack_sessions"], strict=True):
+            at = datetime.strptime(date, _LONGMEMEVAL_TIME).replace(tzinfo=UTC)
+            sessions[name] = [
+                Message(role=turn["role"], content=turn["content"], timestamp=at)
+                for turn in turns
+                if turn["content"]
+            ]
+        asked = [
+            Asked(text, row["question_type"], frozenset(own), frozenset())
+            for text, own in zip(row["questions"], row["answer_session_ids"], strict=True)
+        ]
+        yield Talk(f"longmemeval {row['question_id']}", sessions, asked)
+
+
+def stored(talks: Sequence[Talk], path: str = ":memory:") -> SQLiteManager:
+    """A store that holds each talk in a scope of its name; a session's id is the talk's and its
+    own.
+    """
+    store = SQLiteManager(path, durability="normal")
+    for talk in talks:
+        for name, messages in talk.sessions.items():
+            own = f"{talk.name}/{name}"
+            begun = messages[0].timestamp if messages else datetime.now(UTC)
+            branch = Branch(id=own, session_id=own, created_at=begun)
+            session = Session(id=own, scope=talk.name, created_at=begun, branch=branch)
+            store.put_session(session, [Entry(message) for message in messages], [], {})
+    return store

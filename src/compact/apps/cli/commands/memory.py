@@ -1,0 +1,157 @@
+"""`compactctl search` and `sessions describe`: all sessions of a scope as one memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+
+from compact.apps import cli
+from compact.apps.cli.options import (
+    Most,
+    OneSessionOptions,
+    StoreOptions,
+    argument,
+    command,
+    flag,
+    text_option,
+)
+from compact.apps.cli.told import Aside, Part, Styled, Telling
+from compact.apps.cli.words import counted, one_line, whole
+
+if TYPE_CHECKING:
+    from compact.core.found import FoundSession, Hit
+    from compact.core.messages import Role
+
+FOUND = 10
+"""Messages that a search gives unless more are asked for."""
+FOUND_STYLE = "bold yellow"
+
+
+def _day(text: str) -> datetime:
+    """The time that a text means: a day, or a day with its time.
+
+    Raises:
+        typer.BadParameter: it is none.
+    """
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        example = "2026-05-17 or 2026-05-17T09:30"
+        raise typer.BadParameter(f"{text[:40]!r} is no day, such as {example}") from None
+    return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchOptions(StoreOptions):
+    """What is searched."""
+
+    session: Annotated[
+        list[str] | None, text_option("SESSION", "Only this session; may be repeated.")
+    ] = None
+    role: Annotated[
+        list[str] | None,
+        text_option("ROLE", "Only what user, assistant, tool or system said; may be repeated."),
+    ] = None
+    since: Annotated[
+        datetime | None,
+        typer.Option(parser=_day, metavar="DAY", help="Only from this day on, such as 2026-05-17."),
+    ] = None
+    until: Annotated[
+        datetime | None,
+        typer.Option(parser=_day, metavar="DAY", help="Only until this instant."),
+    ] = None
+    recent: Annotated[bool, flag("--recent", "Prefer newer messages a little.")] = False
+
+
+@command
+def search(
+    options: SearchOptions,
+    *,
+    query: Annotated[list[str], argument("QUERY...", "A question, or words.")],
+    most: Most = FOUND,
+    sessions: Annotated[bool, flag("--sessions", "List the sessions, not the messages.")] = False,
+) -> Telling:
+    """Search all sessions for what answers a question, the best match first.
+
+    A message is found by its words in any form, and by what stands beside it. Without --scope, the
+    scope default is searched; sessions of other scopes are never found.
+
+    Examples:
+      compactctl search when did we move the harbour office
+      compactctl search "winter berths" --since 2026-01-01 --role user
+      compactctl search boat licence --sessions --json
+    """
+    with cli.stores.opened(options) as catalog:
+        memory = cli.stores.memory_of(catalog)
+        result = memory.search(
+            " ".join(query),
+            limit=most,
+            sessions=[catalog.find(name).id for name in options.session or ()],
+            roles=[cast("Role", name) for name in options.role or ()],
+            since=options.since,
+            until=options.until,
+            recent=options.recent,
+        )
+        scope, empty = memory.scope, not memory.sessions()
+    yield {"scope": scope, **result.model_dump(mode="json")}
+    if not result.complete:
+        yield Aside("the index could not catch up: the newest messages were not searched")
+    if empty:
+        yield Aside(f"{catalog.file}: no sessions in scope {scope!r}")
+    elif not result.hits:
+        yield Aside(f"no message in scope {scope!r} shares words with {result.query!r}")
+    yield from map(_session_row, result.sessions) if sessions else _hits(result.hits)
+
+
+def _hits(hits: tuple[Hit, ...]) -> Iterator[Part]:
+    for hit in hits:
+        name = one_line(hit.title or hit.session_id, 60)
+        who = hit.speaker or hit.role
+        at = cli.views.time_of(hit.timestamp)
+        yield Styled(f"{name} · {hit.position:,} · {at} · {one_line(who, 40)}", "bold")
+        yield Styled(f"{hit.text}\n")
+
+
+def _session_row(found: FoundSession) -> Styled:
+    begun, ended = cli.views.time_of(found.begun), cli.views.time_of(found.ended)
+    line = f"{found.score:4.2f}  {begun} to {ended}  {counted(found.messages, 'message'):>16}  "
+    title = f" ({one_line(found.title, 60)})" if found.title else ""
+    return Styled(f"{line}{whole(found.session_id)}{title}", is_row=True)
+
+
+@command
+def sessions_describe(
+    options: OneSessionOptions,
+    *,
+    title: Annotated[str | None, text_option("TEXT", "The session's title.")] = None,
+    important: Annotated[
+        bool | None,
+        typer.Option(
+            "--important/--not-important",
+            help="An important session is kept whole whatever its age.",
+            show_default=False,
+        ),
+    ] = None,
+    tag: Annotated[
+        list[str] | None, text_option("TAG", "Tags in place of its own; may be repeated.")
+    ] = None,
+) -> Telling:
+    """Give a session a title or tags, or mark it as important.
+
+    Examples:
+      compactctl sessions describe harbour --title "The harbour office moves"
+      compactctl sessions describe harbour --important --tag office --tag 2026
+    """
+    with cli.stores.opened(options) as catalog:
+        found = catalog.find(options.session)
+        given: dict[str, Any] = {"title": title, "important": important, "tags": tag}
+        told = cli.stores.memory_of(catalog, found.scope).describe(found.id, **given)
+    yield {**cli.views.session_json(told), "metadata": dict(told.metadata)}
+    yield Styled(one_line(told.title or told.id, 200), "bold")
+    marks = ["important"] if told.metadata.get("important") else []
+    marks += [f"#{each}" for each in told.metadata.get("tags", ())]
+    yield " ".join(marks) or "no marks"
