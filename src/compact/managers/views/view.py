@@ -29,7 +29,7 @@ from compact.managers.session.counted_session import CountedSession
 from compact.managers.views import drafts
 from compact.managers.views.background_draft import BackgroundDraft
 from compact.managers.views.breaker import Breaker
-from compact.managers.views.drafts import Draft, DraftBase
+from compact.managers.views.drafts import DRAFT, Draft, DraftBase
 from compact.managers.views.shared_checkpoints import standing_in
 from compact.wiring import nobody
 
@@ -40,8 +40,8 @@ BACKLOG = 64
 appended."""
 ABOVE, ASKED = "above the trigger", "asked for"
 """Why a session is compressed."""
-DRAFT, COMMIT = "draft", "commit"
-"""What comes before the stages of the pipeline, and what follows them."""
+COMMIT = "commit"
+"""What follows the stages of the pipeline."""
 MOST_ROUNDS = 5
 """Compressions in a row that other writers may win before this one gives up."""
 
