@@ -80,8 +80,7 @@ class BackgroundJob:
         self._task.add_done_callback(self._end)
 
     def _end(self, task: Task[None]) -> None:
-        """Look at how it ended, or else asyncio logs what nobody looked at, with all that it says.
-        """
+        """Look at how it ended, or else asyncio logs the error, with all that it says."""
         if not task.cancelled():
             task.exception()
         self._ended.set()

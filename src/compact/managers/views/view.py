@@ -22,6 +22,7 @@ from compact.core.context import ActiveContext
 from compact.core.events import Committed, ErrorRaised, TriggerDecision, WindowCapped
 from compact.core.goals import open_tasks
 from compact.core.plan import Plan
+from compact.core.redaction import redact
 from compact.core.sessions import Destination, Move, MoveKind, Projection, Step
 from compact.errors import CannotFit, CompactError, Superseded, failing_at
 from compact.managers.running.exclusive import Exclusive
@@ -290,7 +291,8 @@ class View:
                 self.background.put_off(tokens)
                 serves = "the context before"
                 state.emit(ErrorRaised.of(error, error.stage or DRAFT, serves=serves))
-                return self._as_it_is(usable, f"compressing failed: {error}")
+                why = redact(f"compressing failed: {error}", state.history.secrets).text
+                return self._as_it_is(usable, why)
         try:
             if otherwise is None or self.is_hopeless(error):
                 raise error
