@@ -135,8 +135,9 @@ def test_an_export_holds_no_planted_secret(capsys, tmp_path, monkeypatch):
 
     def exported(*options: str) -> str:
         assert main(["sessions", "export", "s", "--store", str(file), *options]) == 0
-        out: str = capsys.readouterr().out
-        return out
+        out, err = capsys.readouterr()
+        assert ("secrets in " in err) == ("--format" in options), "what was taken out is said"
+        return str(out)
 
     for name, value in VARIABLES.items():
         monkeypatch.setenv(name, value)
