@@ -22,8 +22,10 @@ import pytest
 from compact import CompactConfig, CompactManager, wiring
 from compact.apps.cli import errors
 from compact.apps.cli.main import main
+from compact.apps.cli.progress import Progress
 from compact.core.checkpoints import Summary, SummaryRequest
-from compact.core.events import Event, TriggerDecision
+from compact.core.events import Event, SummaryReplaced, TriggerDecision
+from compact.core.plain_words import LONGEST
 from compact.core.protocols import SessionStore
 from compact.errors import StoreFailed
 from compact.managers.running.blocking import BackgroundJob
@@ -366,10 +368,13 @@ def test_a_database_that_fails(sinks, tmp_path, table):
     def talk(manager: CompactManager) -> None:
         rows = harmless_rows(24)
         manager.preflight("s", rows[:6])
+        manager.preflight("t", rows[:12])
         refusing(file, table, ALL)
-        for end in (20, 30, 48):
+        for end in (12, 30, 48):
             manager.preflight("s", rows[:end])
-            plan = manager.session("s").last_plan
+        if table == "moves":
+            plan = manager.session("t").compress_conversation()
+            assert plan.why.startswith("compressing failed: ")
             assert found_in(repr(plan)) == set()
 
     is_clean(sinks(talk, store=file), *(EXPORTED if table != "notes" else ()))
@@ -482,3 +487,14 @@ def test_a_store_that_a_command_finds_damaged(command, tmp_path, options):
     told += command("sessions", "import", "lamps.jsonl", "--store", file, code=2)
     assert found_in(told) == set()
     assert "REDACTED" in told
+
+
+def test_a_reason_that_is_cut(capsys):
+    """What is left of a secret that was cut in two looks like none."""
+    errors.REDACTOR.set(CompactConfig(**SETTINGS).redactor())
+    secret = PLANTED["anthropic_key"][1]
+    for before in range(LONGEST - len(secret), LONGEST, 5):
+        with Progress("Compressing") as progress:
+            reason = f"{'x' * before} {secret}"
+            progress.on_event(SummaryReplaced(made_by="extractive", reason=reason))
+        assert secret[:16] not in capsys.readouterr().err
