@@ -130,6 +130,11 @@ def sessions_export(
     yield {**told, "redacted_messages": changed, "out": out, "bytes": size, "left_out": left}
     if size is not None:
         yield Aside(f"wrote {out} ({counted(len(messages), 'message')}, {size:,} bytes)")
+    yield from _differences(changed, others, snapshots)
+
+
+def _differences(changed: int, others: list[str], snapshots: int) -> Telling:
+    """What of the session is not in the file as it is in the store."""
     if changed:
         what = f"secrets in {counted(changed, 'message')} were replaced; --verbatim leaves them"
         yield Aside(Styled(what, "yellow"))
