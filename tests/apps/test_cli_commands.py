@@ -230,6 +230,9 @@ def test_diff_accounts_for_every_message_and_every_token(run, sample):
     assert by_fate["covered"]["tokens_after"] == 0
     assert by_fate["masked"]["tokens_after"] < by_fate["masked"]["tokens_before"]
     assert by_fate["checkpoint"]["number"] is None
+    for row in rows:
+        if row["number"] is not None:
+            assert row["why"].startswith(row["fate"]), "the reason is of what became of it"
 
 
 @pytest.mark.slow
@@ -239,6 +242,11 @@ def test_diff_is_short_unless_asked_to_be_full(run, sample):
     assert len(short) < 120
     assert len(full) > 511
     assert any("masked" in line and ">" in line for line in short)
+    for lines in (short, full):
+        assert any(
+            line.split() == ["message", "fate", "speaker", "tokens", "text"] for line in lines
+        )
+        assert any(line.startswith("+ is new, - is gone") for line in lines)
     assert any(line.startswith("-") and "messages" in line for line in short)
 
 

@@ -154,3 +154,11 @@ def test_what_was_done_instead_is_said_when_the_work_has_ended(monkeypatch):
 
 def test_every_stage_has_its_words():
     assert set(progress.WORDS) == set(STAGES)
+
+
+def test_parts_of_a_bar_look_different():
+    """Parts without tokens take no letter away."""
+    parts = {"system": 0, "tools": 3, "checkpoint": 0, "recent": 9, "free": 1}
+    drawn = render.bar(parts, 13, 13, ascii_only=True).plain
+    assert drawn == "###" + "+" * 9 + "."
+    assert render.legend(parts, 80, ascii_only=True).plain == "# tools 3   + recent 9   . free 1"

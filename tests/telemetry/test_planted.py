@@ -18,78 +18,20 @@ from compact.core.events import ErrorRaised, Event
 from compact.core.goals import Goal
 from compact.storage.archives.s3 import S3Storage
 from compact.testing.fakes import ScriptedSummarizer
-from tests.core.test_redaction import POSITIVE
 from tests.telemetry.ariadne_server import AriadneServer
 from tests.telemetry.collector import Collector
+from tests.telemetry.planted import (
+    ALL,
+    PLANTED,
+    SETTINGS,
+    VARIABLES,
+    WORDS,
+    Kept,
+    conversation,
+    found_in,
+)
 
 moto_server = pytest.importorskip("moto.server")
-PLANTED: dict[str, tuple[str, str, str]] = {
-    kind: (before, secret, after) for kind, before, secret, after in POSITIVE
-} | {
-    "email": ("write to ", "ada.lovelace@" + "engines.example", " today"),
-    "phone": ("call ", "+49 30 " + "90182034", " today"),
-    "staff_id": ("badge ", "E-" + "440917", " at the door"),
-}
-"""Kind → what stands before a secret of it, the secret, what stands after."""
-SETTINGS: dict[str, Any] = {
-    "redact_kinds": ("email", "phone"),
-    "redact_patterns": {"staff_id": "E-[0-9]{6}"},
-}
-WORDS = {kind: "".join(parts) for kind, parts in PLANTED.items()}
-
-
-def in_pieces(kind: str) -> set[str]:
-    """A secret as a whole, and its lines: nobody may write one of them."""
-    secret = PLANTED[kind][1]
-    lines = {line for line in secret.splitlines() if len(line) > 7 and "PRIVATE" not in line}
-    return {secret} | lines
-
-
-def found_in(written: str) -> set[str]:
-    """The kinds of the secrets that stand in what was written, also as JSON writes them."""
-    plain = written.replace("\\\\", "\\").replace('\\"', '"').replace("\\n", "\n")
-    return {
-        kind
-        for kind in PLANTED
-        if any(piece in each for piece in in_pieces(kind) for each in (written, plain))
-    }
-
-
-def conversation() -> list[dict]:
-    """Each kind in what a person says, in a call's arguments and a file's name, in a result and in
-    an answer; and much to be compressed.
-    """
-    rows: list[dict] = [{"role": "system", "content": "You keep a lighthouse."}]
-    for i, words in enumerate(WORDS.values()):
-        arguments = json.dumps({"path": f"notes/{words}.txt", "command": words})
-        function = {"name": "run", "arguments": arguments}
-        call = {"id": f"c{i}", "type": "function", "function": function}
-        rows += [
-            {"role": "user", "content": f"Rule {i}: never forget this.\n{words}\nGo on."},
-            {"role": "assistant", "content": f"I noted:\n{words}\n", "tool_calls": [call]},
-            {"role": "tool", "tool_call_id": f"c{i}", "content": f"exit 1\n{words}\nfailed"},
-            {"role": "assistant", "content": f"We decided to keep\n{words}\n as it is. " * 2},
-        ]
-    pinned = {"metadata": {"pinned": True}}
-    rows += [{"role": "user", "content": "Keep: " + list(WORDS.values())[3], **pinned}]
-    rows += [
-        {"role": role, "content": f"Lamp {i} is lit. " * 30}
-        for i in range(60)
-        for role in ("user", "assistant")
-    ]
-    return rows
-
-
-class Kept:
-    """An exporter that writes down all that it is told."""
-
-    def __init__(self) -> None:
-        self.text = ""
-
-    def export(self, events: Sequence[Event]) -> None:
-        self.text += "\n".join(f"{event!r} {json.dumps(event.as_dict())}" for event in events)
-
-    def close(self) -> None: ...
 
 
 class Asked(ScriptedSummarizer):
@@ -106,10 +48,10 @@ class Broken:
     """An exporter, and an archive, that fails and says all that it knows."""
 
     def export(self, events: Sequence[Event]) -> None:
-        raise RuntimeError("\n".join(WORDS.values()))
+        raise RuntimeError(ALL)
 
     def save_transcript(self, session_id: str, messages: object) -> str:
-        raise OSError("\n".join(WORDS.values()))
+        raise OSError(ALL)
 
     save_summary = save_event = save_transcript
 
@@ -143,12 +85,12 @@ def written(tmp_path: Path, capfd, caplog, monkeypatch, servers) -> dict[str, st
         console_events=True,
         ariadne_url=ariadne.url,
         otlp_endpoint=collector.url,
-        guidance="\n".join(WORDS.values()),
+        guidance=ALL,
         **SETTINGS,
     )
     archives = (tmp_path / "archive", S3Storage("lamps", "a", **client), Broken())
-    said = Asked("## Goal\n" + "\n".join(WORDS.values()))
-    failing = Asked(RuntimeError("\n".join(WORDS.values())))
+    said = Asked("## Goal\n" + ALL)
+    failing = Asked(RuntimeError(ALL))
     for number, (archive, summarizer) in enumerate(
         zip(archives, (said, failing, "extractive"), strict=True)
     ):
@@ -193,11 +135,12 @@ def test_an_export_holds_no_planted_secret(capsys, tmp_path, monkeypatch):
 
     def exported(*options: str) -> str:
         assert main(["sessions", "export", "s", "--store", str(file), *options]) == 0
-        out: str = capsys.readouterr().out
-        return out
+        out, err = capsys.readouterr()
+        assert ("secrets in " in err) == ("--format" in options), "what was taken out is said"
+        return str(out)
 
-    monkeypatch.setenv("COMPACT_REDACT_KINDS", "email,phone")
-    monkeypatch.setenv("COMPACT_REDACT_PATTERNS", json.dumps(SETTINGS["redact_patterns"]))
+    for name, value in VARIABLES.items():
+        monkeypatch.setenv(name, value)
     for kind in ("json", "md"):
         told = exported("--format", kind)
         assert found_in(told) == set()

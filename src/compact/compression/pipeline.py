@@ -29,6 +29,7 @@ from compact.core.history import History
 from compact.core.plan import Plan
 from compact.core.policy import CompactPolicy
 from compact.core.protocols import Emit, Summarizer
+from compact.core.redaction import redact
 from compact.core.sessions import Piece
 from compact.errors import CompactError, failing_at
 
@@ -181,7 +182,8 @@ def _judged(
         why = _failure(written) if written is not None else "nothing was written"
     rules = found.rejected_by if found else ()
     emit(SummaryReplaced(made_by=extracted.made_by, reason=why, rules=rules))
-    verdict = Verdict(rule=STANDS_IN, passed=False, detail=why)
+    told = redact(why, selection.history.secrets).text  # it is kept, and shown with the checkpoint
+    verdict = Verdict(rule=STANDS_IN, passed=False, detail=told)
     return Judged(extracted, (verdict,), instead_of=found)
 
 

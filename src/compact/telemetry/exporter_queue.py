@@ -111,7 +111,7 @@ class ExporterQueue:
             self._export([event for event in batch if event is not None])
         try:
             self._exporter.close()
-        except Exception:  # noqa: BLE001 - somebody else's code
+        except BaseException:  # noqa: BLE001 - somebody else's code, in a thread of ours
             self._failed()
 
     def _beat(self) -> Event:
@@ -144,7 +144,7 @@ class ExporterQueue:
         lost = len(batch)
         try:
             lost = self._exporter.export([self._prepare(event) for event in batch]) or 0
-        except Exception:  # noqa: BLE001 - somebody else's code
+        except BaseException:  # noqa: BLE001 - else Python prints all that it says
             self._failed()
         with self._counting:
             if self._is_left:

@@ -45,8 +45,9 @@ def changes_of(plan: Plan, job: Job) -> list[ShownChange]:
     changes = list(news.pop("", ()))
     for position, message in enumerate(job.messages):
         fate: str = plan.fates.get(position, "covered")
-        now = None if fate == "covered" else after.get(message.id)
+        why, now = plan.why_of(position), None if fate == "covered" else after.get(message.id)
         if fate in ("masked", "clipped") and now is not None and now.content == message.content:
+            why = f"kept: of the calls and answers that belong together, others are {fate}"
             fate = "kept"
         changes.append(
             ShownChange(
@@ -57,7 +58,7 @@ def changes_of(plan: Plan, job: Job) -> list[ShownChange]:
                 after=now,
                 tokens_before=job.counter.message(message),
                 tokens_after=job.counter.message(now) if now else 0,
-                why=plan.why_of(position),
+                why=why,
             )
         )
         changes += news.pop(message.id, ())

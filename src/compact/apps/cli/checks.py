@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from compact import wiring
+from compact.apps.cli.errors import without_secrets
 from compact.apps.cli.settings import name_of_store
 from compact.apps.cli.words import counted, spans
 from compact.config import CompactConfig
@@ -28,6 +29,11 @@ class Finding(NamedTuple):
     state: str
     text: str
     facts: Mapping[str, Any] = {}
+
+
+def clean(finding: Finding) -> Finding:
+    """The finding without secrets: what is said of a damaged file may quote it."""
+    return Finding(*without_secrets(finding))
 
 
 def installed() -> Iterator[Finding]:

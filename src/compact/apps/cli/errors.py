@@ -7,11 +7,16 @@ compact · 130 interrupted · 141 the reader of the output closed the pipe.
 from __future__ import annotations
 
 import sys
+import traceback
+from collections.abc import Mapping
+from contextvars import ContextVar
+from typing import Any
 
 import typer
 
 from compact.apps.cli.interrupts import INTERRUPTED, TRACEBACK, is_interrupt
-from compact.core.redaction import without_credentials
+from compact.core.redaction import Known, redact, without_credentials
+from compact.core.redactor import NOTHING_ELSE, Redactor
 from compact.errors import (
     WAYS,
     CannotFit,
@@ -93,14 +98,43 @@ def _usage(error: Exception) -> str:
     return f"{words.rstrip('.')}{join} {command} --help"
 
 
+# --- what is said ---------------------------------------------------------------------------------
+
+REDACTOR: ContextVar[Redactor] = ContextVar("compact_cli_redactor", default=NOTHING_ELSE)
+"""What counts as a secret too in what is said, since the settings are known."""
+
+
+def without_secrets(told: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """What is told of an error, or of a file that is broken, without the secrets in its texts."""
+    match told:
+        case str():
+            return redact(told, Known(redactor=REDACTOR.get())).text
+        case Mapping():
+            return {key: without_secrets(value) for key, value in told.items()}
+        case list() | tuple():
+            return [without_secrets(each) for each in told]
+        case _:
+            return told
+
+
 def say(line: str) -> None:
     """Print one line on stderr, whatever the terminal can show; never raises."""
+    # First the whole: a secret may be several words, or several lines.
+    words = " ".join(map(without_credentials, without_secrets(line).split()))
+    _write("".join(c if c.isprintable() else " " for c in f"compactctl: {words}"))
+
+
+def say_where(error: BaseException) -> None:
+    """Print on stderr where an error came from, for whoever reports it."""
+    lines = without_secrets("".join(traceback.format_exception(error)))
+    _write("".join(c if c.isprintable() or c in "\n\t" else " " for c in lines.rstrip()))
+
+
+def _write(text: str) -> None:
     if sys.stderr is None:
         return
-    words = " ".join(map(without_credentials, line.split()))
-    clean = "".join(c if c.isprintable() else " " for c in words)
     try:
-        sys.stderr.write(f"compactctl: {clean}\n")
+        sys.stderr.write(f"{text}\n")
         sys.stderr.flush()
     except (OSError, ValueError):
         return

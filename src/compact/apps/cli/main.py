@@ -167,7 +167,9 @@ def _group(app: typer.Typer, start: Callable[..., None], commands: Mapping[str, 
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; the exit code. Prints one line on stderr where it fails, never a traceback."""
+    """Run a command; the exit code. Prints one line on stderr where it fails, and no traceback
+    unless `COMPACT_TRACEBACK` asks for one.
+    """
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a terminal that cannot show a letter gets a `?`
             stream.reconfigure(errors="replace")
@@ -177,9 +179,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:
                 stream.flush()
-    except BaseException as error:
+    except BaseException as error:  # noqa: BLE001 - the one place that catches everything
         if os.environ.get(TRACEBACK):
-            raise
+            cli.errors.say_where(error)
         code, line = cli.errors.ending_of(error)
         if line is not None:
             cli.errors.say(line)

@@ -8,7 +8,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from compact.apps import cli
-from compact.apps.cli.errors import say
+from compact.apps.cli.errors import REDACTOR, say
+from compact.core.event_privacy import redacted
 from compact.core.events import (
     Event,
     ModelAskedAgain,
@@ -86,9 +87,9 @@ class Progress:
             case StageStarted(stage=stage):
                 self.now(f"Compressing context: {WORDS[stage]}")
             case ModelAskedAgain() | StoryAsked():
-                self.now(f"Compressing context: {sentence(event)}")
+                self.now(f"Compressing context: {_sentence(event)}")
             case ModelReplaced() | SummaryReplaced() | WindowCapped() | TrustFaded():
-                self._told.append(sentence(event))
+                self._told.append(_sentence(event))
 
     def _show(self) -> None:
         screen = cli.render.Console(stderr=True)
@@ -96,3 +97,8 @@ class Progress:
             if not self._ended:
                 self._status = screen.status(f"{self._text}…")
                 self._status.start()
+
+
+def _sentence(event: Event) -> str:
+    """The event in words. Secrets go before its reason is cut, which may cut one in two."""
+    return sentence(redacted(event, REDACTOR.get()))

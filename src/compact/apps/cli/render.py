@@ -136,11 +136,13 @@ def bar(parts: Mapping[str, int], total: int, width: int, *, ascii_only: bool) -
 
 
 def _cells(parts: Mapping[str, int], *, ascii_only: bool) -> Iterator[tuple[str, str]]:
-    """Each part with the letter that it is drawn with."""
+    """Each part with the letter that it is drawn with: those that have tokens take turns."""
     cells = _PLAIN_CELLS if ascii_only else _CELLS
     taken, free = cells[:-1], cells[-1]
-    for index, name in enumerate(parts):
+    index = 0
+    for name, tokens in parts.items():
         yield name, free if name == "free" else taken[index % len(taken)]
+        index += bool(tokens)
 
 
 def _sizes(parts: Sequence[int], total: int, width: int) -> list[int]:

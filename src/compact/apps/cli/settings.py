@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from compact import wiring
-from compact.apps.cli.errors import Stop, say
+from compact.apps.cli.errors import REDACTOR, Stop, say
 from compact.apps.cli.options import LARGEST, SettingsOptions
 from compact.config import ENV_FILE, OTEL, PREFIX, CompactConfig, did_you_mean
 from compact.core.model_keys import parse_key
@@ -61,6 +61,7 @@ def settings_of(options: SettingsOptions, **own: object) -> CompactConfig:
         if error.field == "max_context_tokens" and asked.get("window") is not None:
             raise Stop(f"--window: {error.reason}") from None
         raise
+    REDACTOR.set(settings.redactor())
     hosts = _check_models(settings, summarizer)
     _check_reports(settings)
     if "summarizer" in asked and settings.strategy != "off":

@@ -77,7 +77,13 @@ class BackgroundJob:
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
         self._task = self._loop.create_task(work)
-        self._task.add_done_callback(lambda _: self._ended.set())
+        self._task.add_done_callback(self._end)
+
+    def _end(self, task: Task[None]) -> None:
+        """Look at how it ended, or else asyncio logs the error, with all that it says."""
+        if not task.cancelled():
+            task.exception()
+        self._ended.set()
 
     @property
     def is_done(self) -> bool:

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from contextvars import copy_context
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from compact.core.events import Event
@@ -43,8 +43,13 @@ class _Caller:
         import asyncio
         from concurrent.futures import CancelledError
 
-        async def asked() -> T:
-            return await work()
+        async def asked() -> T | None:
+            try:
+                return await work()
+            except Exception:
+                if self.has_left:  # nobody hears it, and asyncio would log all that it says
+                    return None
+                raise
 
         self._asked = asyncio.run_coroutine_threadsafe(asked(), self.loop)
         if self.has_left:
@@ -120,14 +125,9 @@ async def in_thread(work: Coroutine[Any, Any, T]) -> T:
     import asyncio
 
     loop = asyncio.get_running_loop()
-    caller, done = _Caller(loop), loop.create_future()
-    context = copy_context()
-
-    def end(result: T | None, error: BaseException | None) -> None:
-        if error is None:
-            done.set_result(result)
-        else:
-            done.set_exception(error)
+    caller, context = _Caller(loop), copy_context()
+    # The error is a result: of one that nobody waits for any more asyncio would log all it says.
+    done: asyncio.Future[tuple[T | None, BaseException | None]] = loop.create_future()
 
     def compute() -> None:
         result, error, _here.caller = None, None, caller
@@ -136,19 +136,22 @@ async def in_thread(work: Coroutine[Any, Any, T]) -> T:
         except BaseException as raised:  # noqa: BLE001 - it is raised where it is waited for
             error = raised
         with suppress(RuntimeError):  # the loop is closed: nobody waits
-            loop.call_soon_threadsafe(end, result, error)
+            loop.call_soon_threadsafe(done.set_result, (result, error))
 
     thread = threading.Thread(target=compute, name="compact-work", daemon=True)
     _working[caller] = thread
     thread.start()
     try:
-        return await asyncio.shield(done)
+        result, error = await asyncio.shield(done)
     except asyncio.CancelledError:
         caller.leave()
         while not done.done():  # cancelled again, it waits on
-            with suppress(Exception, asyncio.CancelledError):
+            with suppress(asyncio.CancelledError):
                 await asyncio.shield(done)
         raise
+    if error is not None:
+        raise error
+    return cast("T", result)
 
 
 def end_if_left() -> None:

@@ -108,7 +108,7 @@ class Archive:
                 work = self._left[0]
             try:
                 work()
-            except Exception as error:  # noqa: BLE001 - what cannot be read is not archived
+            except BaseException as error:  # noqa: BLE001 - what cannot be read is not archived
                 self._failed(error)
             self._left.popleft()
 
@@ -140,15 +140,20 @@ class Archive:
     def _save(self, what: str, save: Callable[[], str]) -> None:
         try:
             place = save()
-        except Exception as error:  # noqa: BLE001 - somebody else's code
+        except BaseException as error:  # noqa: BLE001 - else Python prints all that it says
             self._failed(error)
             return
         if what != "event":
             self._tell(Archival(what=what, place=place))
 
-    def _failed(self, error: Exception) -> None:
+    def _failed(self, error: BaseException) -> None:
         self._tell(
-            ErrorRaised.of(error, STAGE, serves="the session, which has it all in its store")
+            ErrorRaised(
+                stage=STAGE,
+                error=type(error).__name__,
+                message=str(error),
+                serves="the session, which has it all in its store",
+            )
         )
 
 

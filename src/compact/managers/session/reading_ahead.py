@@ -13,7 +13,6 @@ from weakref import WeakSet
 from compact.compression.extraction.notes import FEW_MESSAGES, notes_of
 from compact.compression.forms import forms_of
 from compact.core.history import History
-from compact.errors import CompactError
 
 
 class ReadingAhead:
@@ -61,7 +60,8 @@ class ReadingAhead:
 
     def _read(self, history: History, since: int, until: int) -> None:
         read = 0
-        with suppress(CompactError):  # it is read again at the compression, which says what failed
+        # It is read again at the compression, which says what failed; Python would print it all.
+        with suppress(BaseException):
             while read < until and not self._stops:  # asked after every 32 messages
                 read = notes_of(history, until=min(read + 32, until)).position
             for _ in forms_of(history).ahead(since, read) if history.counter.is_pure else ():

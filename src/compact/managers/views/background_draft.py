@@ -13,12 +13,11 @@ from typing import Protocol
 
 from compact.core.budget import ContextWindow
 from compact.core.events import DraftMade, ErrorRaised
-from compact.errors import CompactError
 from compact.managers.running import blocking
 from compact.managers.running.off_loop import in_thread
 from compact.managers.session.state import SessionState
 from compact.managers.views.breaker import Breaker
-from compact.managers.views.drafts import Draft, DraftBase, end_draft, is_under_way
+from compact.managers.views.drafts import DRAFT, Draft, DraftBase, end_draft, is_under_way
 
 AGAIN_SHARE = 0.05
 """Share of the usable window by which a prompt has to grow before a draft is tried again, or its
@@ -127,8 +126,9 @@ class BackgroundDraft:
                 with self._state.lock:
                     target, tokens = view.window.target, view.tokens_now
                 draft = self._draft = await view.propose(target, tokens)
-        except CompactError as error:  # at the trigger it is tried again
-            self._state.emit(ErrorRaised.of(error, error.stage, serves="the context before"))
+        except Exception as error:  # noqa: BLE001 - nobody waits for it; at the trigger it is tried again
+            stage = getattr(error, "stage", "") or DRAFT
+            self._state.emit(ErrorRaised.of(error, stage, serves="the context before"))
             return
         after = draft.proposal.plan.tokens_after
         self._state.emit(DraftMade(window=view.size, tokens=after))

@@ -21,6 +21,8 @@ from compact.core.sessions import Run, Shown
 from compact.errors import Superseded
 from compact.managers.session.state import SessionState
 
+DRAFT = "draft"
+"""What an error names as the stage that failed before those of the pipeline."""
 PREFIX = "draft:"
 LONGEST = timedelta(hours=1)
 """After that time a draft of another machine counts as abandoned."""

@@ -22,6 +22,7 @@ from compact.core.context import ActiveContext
 from compact.core.events import Committed, ErrorRaised, TriggerDecision, WindowCapped
 from compact.core.goals import open_tasks
 from compact.core.plan import Plan
+from compact.core.redaction import redact
 from compact.core.sessions import Destination, Move, MoveKind, Projection, Step
 from compact.errors import CannotFit, CompactError, Superseded, failing_at
 from compact.managers.running.exclusive import Exclusive
@@ -29,7 +30,7 @@ from compact.managers.session.counted_session import CountedSession
 from compact.managers.views import drafts
 from compact.managers.views.background_draft import BackgroundDraft
 from compact.managers.views.breaker import Breaker
-from compact.managers.views.drafts import Draft, DraftBase
+from compact.managers.views.drafts import DRAFT, Draft, DraftBase
 from compact.managers.views.shared_checkpoints import standing_in
 from compact.wiring import nobody
 
@@ -40,8 +41,8 @@ BACKLOG = 64
 appended."""
 ABOVE, ASKED = "above the trigger", "asked for"
 """Why a session is compressed."""
-DRAFT, COMMIT = "draft", "commit"
-"""What comes before the stages of the pipeline, and what follows them."""
+COMMIT = "commit"
+"""What follows the stages of the pipeline."""
 MOST_ROUNDS = 5
 """Compressions in a row that other writers may win before this one gives up."""
 
@@ -290,7 +291,8 @@ class View:
                 self.background.put_off(tokens)
                 serves = "the context before"
                 state.emit(ErrorRaised.of(error, error.stage or DRAFT, serves=serves))
-                return self._as_it_is(usable, f"compressing failed: {error}")
+                why = redact(f"compressing failed: {error}", state.history.secrets).text
+                return self._as_it_is(usable, why)
         try:
             if otherwise is None or self.is_hopeless(error):
                 raise error

@@ -23,6 +23,10 @@ STYLES = {
     "clipped": "magenta",
     "pinned": "cyan",
 }
+HEAD = f"{'message':>13}  {'fate':<10} {'speaker':<11} {'tokens':>15}  text"
+"""Names the columns of `_row`."""
+SIGNS_SAID = "+ is new, - is gone from view, ~ is shortened; tokens: before > after."
+"""What the first column and the fourth mean."""
 CHECKPOINT_LINES = 8
 """Lines of a checkpoint that are shown where not all was asked for; the rest is counted."""
 
@@ -49,10 +53,12 @@ def diff(
         rows = cli.changes.changes_of(plan, job)
     yield {**cli.views.plan_json(plan, job), "messages": [_json(row) for row in rows]}
     yield from cli.views.size_parts(plan, job)
+    yield Styled(HEAD, "bold", is_row=True)
     for run in [[row] for row in rows] if full else cli.changes.runs_of(rows):
         style = STYLES.get(run[0].fate, "")
         for line in _lines(run, full=full):
             yield Styled(line, style, is_row=not full)
+    yield SIGNS_SAID
     yield ""
     yield from cli.views.fate_parts(plan, job)
     yield cli.views.window_bar(plan, job)

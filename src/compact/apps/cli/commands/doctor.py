@@ -52,12 +52,14 @@ def doctor(
         found["tokens"] = list(cli.checks.vocabularies())
         found["trigger"] = list(cli.checks.trigger(settings))
         found["store"] = list(cli.checks.stored(settings, check=check or repair))
+    found = {name: list(map(cli.checks.clean, part)) for name, part in found.items()}
     told: dict[str, Any] = {
         name: [{"about": e.about, "state": e.state, "text": e.text, **e.facts} for e in part]
         for name, part in found.items()
     }
     if report is not None:
-        told["repair"] = {**asdict(report), "complete": report.is_complete}
+        told["repair"] = cli.errors.without_secrets(asdict(report))
+        told["repair"]["complete"] = report.is_complete
     yield told
     for name, part in found.items():
         rows = [(each.about, Styled(each.state, STYLES[each.state]), each.text) for each in part]

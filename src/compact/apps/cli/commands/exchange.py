@@ -116,6 +116,7 @@ def sessions_export(
         snapshots = len(catalog.store.snapshots(session.id))
         progress.now("Writing")
         file = cli.exchange.file_of(catalog, session, branch, messages)
+        whole = file
         if catalog.settings.redact and not verbatim:
             file = cli.exchange.without_secrets(file, catalog.settings.redactor())
         if (format or by_name) == "md":
@@ -124,10 +125,19 @@ def sessions_export(
             text = "".join(cli.session_file.written(file))
     size = cli.output.write(out, text)
     left = {"branches": others, "snapshots": snapshots}
+    changed = sum(one != other for one, other in zip(whole.messages, file.messages, strict=True))
     told = {"session": session.id, "branch": branch.id, "messages": len(messages)}
-    yield {**told, "out": out, "bytes": size, "left_out": left}
+    yield {**told, "redacted_messages": changed, "out": out, "bytes": size, "left_out": left}
     if size is not None:
         yield Aside(f"wrote {out} ({counted(len(messages), 'message')}, {size:,} bytes)")
+    yield from _differences(changed, others, snapshots)
+
+
+def _differences(changed: int, others: list[str], snapshots: int) -> Telling:
+    """What of the session is not in the file as it is in the store."""
+    if changed:
+        what = f"secrets in {counted(changed, 'message')} were replaced; --verbatim leaves them"
+        yield Aside(Styled(what, "yellow"))
     if others or snapshots:
         yield Aside(Styled(one_line(_left_out(others, snapshots), LONGEST_LINE), "yellow"))
 
