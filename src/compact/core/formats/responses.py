@@ -105,7 +105,7 @@ class Responses(WireFormat):
                 return [self._changed(message, message.wire)]
             kept = [(part, part.raw) for part in message.parts if part.raw is not None]
             if kept and not any(raw.get("type") in _CONTENTS for _, raw in kept):
-                return [self._item(part, raw) for part, raw in kept]
+                return [item for part, raw in kept for item in self._items(part, raw, message)]
         results = [_written_result(r) for r in message.tool_results]
         spoken = [p for p in message.parts if isinstance(p, Text | Refusal | Image)]
         is_silent = results or any(isinstance(p, ToolCall | Thinking) for p in message.parts)
@@ -178,6 +178,13 @@ class Responses(WireFormat):
         if isinstance(message.content, str):
             return message.content
         return [dict(p.raw) if p.raw else _written_part(p, message.role) for p in message.parts]
+
+    def _items(self, part: Part, raw: Raw, message: Message) -> list[dict[str, Any]]:
+        """The item of a part, made anew where only its kind is left of it (`message_redaction`)."""
+        if raw.keys() == {"type"} and isinstance(part, ToolCall | ToolResult):
+            alone = message.model_copy(update={"content": (part,), "wire_format": None})
+            return self.written(alone, {})
+        return [self._item(part, raw)]
 
     def _item(self, part: Part, raw: Raw) -> dict[str, Any]:
         """The item that a part of a whole reply keeps, with what was shortened in it."""

@@ -222,8 +222,11 @@ class WireFormat(ABC):
         return {**joined, "tool_calls": calls} if calls else joined
 
     def own_raw(self, part: Part, message: Message) -> dict[str, Any]:
-        """The part's own block, if the message was read from this format; else empty."""
-        return dict(part.raw or ()) if message.wire_format == self.name else {}
+        """The part's own block, if the message was read from this format; else empty, also where
+        only its kind is left of it (`message_redaction`).
+        """
+        own = part.raw or {}
+        return dict(own) if message.wire_format == self.name and own.keys() != {"type"} else {}
 
     def own_fields(self, message: Message) -> dict[str, Any]:
         """What the message was read from, if that was of this format; else empty."""
