@@ -18,7 +18,7 @@ ROOMS: dict[str, tuple[int, int, int]] = {
     ".": (0, 3, 0),
     "apps": (8, 27, 0),
     "compression": (51, 206, 0),
-    "core": (228, 128, 0),
+    "core": (226, 128, 0),
     "integrations": (0, 0, 0),
     "managers": (1, 45, 0),
     "providers": (15, 12, 0),

@@ -184,6 +184,7 @@ POSITIVE: list[tuple[str, str, str, str]] = [
     ("api_key", "X-Api-Key: ", made(32), "\n"),
     ("api_key", "apiKey='", made(24), "'"),
     ("api_key", "API key: ", GUID, "\n"),
+    ("api_key", "session_token: ", GUID, "\n"),
     ("api_key", "AccountKey=", made(86, ALNUM + "+/") + "==", ";"),
     # forms that an attack made without sight of the patterns found
     ("authorization", "Authorization: token ", "NK" + made(36), " here"),
@@ -269,7 +270,6 @@ NEGATIVE: list[str] = [
     "the key = value pairs of a1b2c3d4e5f6a7b8c9",
     "cache_key: " + made(40, HEX),
     "primary_key=" + GUID,
-    "session_token: " + GUID,
     "commit " + made(40, HEX),
     "sha256:" + made(64, HEX),
     "image: registry/x@sha256:" + made(64, HEX),

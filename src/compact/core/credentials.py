@@ -137,8 +137,8 @@ def _are_arguments(between: str) -> bool:
     return plain <= _MOST_PLAIN
 
 
-def _shape(kind: str, hints: str, pattern: str, check: Check = is_filled) -> Shape:
-    return Shape(kind, tuple(hints.split()), re.compile(pattern), check)
+def _shape(kind: str, hints: str, pattern: str, check: Check = is_filled, lead: int = 0) -> Shape:
+    return Shape(kind, tuple(hints.split()), re.compile(pattern), check, lead)
 
 
 def _issued(kind: str, prefixes: str, least: int = 16, check: Check = is_issued) -> Shape:
@@ -201,21 +201,22 @@ SHAPES: tuple[Shape, ...] = (
         "pscale_tkn_ pul- r8_ rdme_ re_ rnd_ rubygems_ sb_secret_ sbp_ secret_ sgp_ sha256~ "
         "shippo_live_ shippo_test_ shpat_ shpca_ shppa_ shpss_ sk_ sm_aat_ sm_pat_ sm_sat_ sntrys_ "
         "sntryu_ sq0atp- sq0csp- tfp_ tgp_v1_ tk-us- tskey- tvly- vck_ vcp_ wandb_v1_ waka_ xai- "
-        "xkeysib- xsmtpsib- zpka_ hcaik_ hcxik_ hcalk_ nsec1 sdk- mob- secret- "
-        "AAAAAAAAAAAAAAAAAAAAA",
+        "xkeysib- xsmtpsib- zpka_ hcaik_ hcxik_ hcalk_ nsec1 sdk- mob- secret-",
     ),
+    _shape("api_key", "AAAAAAAAAAAAAAAAAAAAA", r"A{18,24}([\w%-]{40,})", is_session),
     _shape(  # with so little before them that their length must tell
         "api_key",
-        "AKCp AKID ATBB EAA EZAK EZTK LTAI ABSK cio dapi key- oy2",
+        "AKCp AKID ATBB EAA EZAK EZTK LTAI ABSK cio dapi key- oy2 sl.",
         rf"{_ALONE}(?:AKCp[A-Za-z0-9]{{60,80}}|AKID[A-Za-z0-9]{{32}}|ATBB[A-Za-z0-9]{{32}}|"
         rf"EAAAE[\w-]{{59}}|EAA[A-Z][A-Za-z0-9]{{100,}}|EZ[AT]K[A-Za-z0-9]{{54}}|"
         rf"LTAI[A-Za-z0-9]{{12,24}}|ABSK[A-Za-z0-9+/]{{90,}}=*|cio[A-Za-z0-9]{{32}}|"
-        rf"dapi[0-9a-f]{{32}}(?:-\d)?|key-[0-9a-f]{{32}}|oy2[a-z0-9]{{43}}){_END}",
+        rf"dapi[0-9a-f]{{32}}(?:-\d)?|key-[0-9a-f]{{32}}|oy2[a-z0-9]{{43}}|sl\.[\w-]{{60,}}){_END}",
         is_issued,
     ),
-    Shape("api_key", ("-us",), re.compile(rf"{_ALONE}[0-9a-f]{{32}}-us\d{{1,2}}{_END}"), lead=32),
-    Shape("azure_secret", ("Q~",), re.compile(r"[\w~.]{3}\dQ~[\w~.-]{31,34}"), lead=4),
-    Shape("api_key", (".atlasv1.",), re.compile(r"\w{14}\.atlasv1\.[\w=-]{60,70}"), lead=14),
+    _shape("api_key", "-us", rf"{_ALONE}[0-9a-f]{{32}}-us\d{{1,2}}{_END}", anything, 32),
+    _shape("azure_secret", "Q~", r"[\w~.]{3}\dQ~[\w~.-]{31,34}", anything, 4),
+    _shape("api_key", ".atlasv1.", r"\w{14}\.atlasv1\.[\w=-]{60,70}", anything, 14),
+    _shape("password", "WIFI:", r"WIFI:[^\n]{0,120}?P:((?:\\.|[^;\\\n]){4,64});", is_url_password),
     _shape("private_key", "LS0tLS1CRUdJTi", rf"{_ALONE}LS0t[A-Za-z0-9+/]{{60,}}=*", is_coded_key),
     _shape("jwt", "eyJ", _START + r"[\w-]{12,}\.[\w-]{8,}(?:\.[\w-]*){0,3}", is_jwt),
     _shape(
@@ -231,6 +232,13 @@ SHAPES: tuple[Shape, ...] = (
         r"([\w./+=:$-]{20,600})",
         is_hash,
     ),
+    _shape("password_hash", ":::", r"[0-9a-fA-F]{32}:([0-9a-fA-F]{32}):::", lead=65),
+    _shape(
+        "password_hash",
+        "::",
+        r"::[\w.-]{1,32}:([0-9a-fA-F]{16,48}:[0-9a-fA-F]{32,48}:[0-9a-fA-F]{16,2048})",
+    ),
+    _shape("authorization", 'response="', r'response="([0-9a-f]{32,64})"'),
     _shape(
         "cookie",
         "essionid= ESSIONID= SESSID= connect.sid= _session= essionId=",
@@ -265,7 +273,7 @@ SHAPES: tuple[Shape, ...] = (
     _shape("authorization", "asic", r"(?<=[Bb])asic {1,3}([A-Za-z0-9+/]{8,}={0,2})", is_basic),
     _shape("authorization", "AUTH", r"AUTH(?: PLAIN| LOGIN)? ([A-Za-z0-9+/]{12,}={0,2})", is_smtp),
     _shape("authorization", "X-Amz-Signature", r"X-Amz-Signature=([0-9a-f]{64})"),
-    _shape("authorization", "?sig= &sig=", r"[?&]sig=([A-Za-z0-9%+/]{16,}={0,2})", is_random),
+    _shape("authorization", "?sig= &sig=", r"[?&]sig=([\w%+/-]{16,}={0,2})", is_random),
     _shape(
         "authorization",
         "auth BasicAuth( .login(",
@@ -284,7 +292,7 @@ SHAPES: tuple[Shape, ...] = (
         "curl wget",
         "-u --user --proxy-user",
         rf"(?:-u|--user|--proxy-user)[ =]{{0,2}}{_QUOTE}"
-        r"([^\s:\"'`\\$<]{1,128}:[^\s\"'`\\$<]{3,128})",
+        r"([^\s:\"'`\\<]{1,128}:[^\s\"'`\\$<]{3,128})",
         is_pair,
     ),
     _option("sshpass login", "-p", rf"-p ?{_QUOTE}{_WORD}", is_set_password),
@@ -296,6 +304,12 @@ SHAPES: tuple[Shape, ...] = (
         "machine default",
         r"(?:machine\s{1,8}\S{1,128}|default)\s{1,8}(?:(?:login|account|user)\s{1,8}\S{1,128}\s{1,8})"
         r"{1,2}password\s{1,8}(\S{4,128})",
+        is_url_password,
+    ),
+    _shape(
+        "password",
+        "jdbc:oracle: sqlplus expdp impdp sqlldr rman",
+        r"[a-z:]{4,16}[^\n/@]{0,80}?[\w$#]/[\"']?([^\s/@\"']{4,128})[\"']?@",
         is_url_password,
     ),
     _shape(
@@ -331,8 +345,11 @@ def _discord_tokens(text: str) -> Iterator[Place]:
             yield Place(*found.span(), "discord_token")
 
 
-_BEGIN = "-----BEGIN"
-_KEY_HEAD = re.compile(r"-----BEGIN (?:[A-Z0-9]{1,12} ){0,4}PRIVATE KEY(?: BLOCK)?-----")
+_BEGINS = ("-----BEGIN", "Private-Lines:")
+_KEY_HEAD = re.compile(
+    r"(?i:-----BEGIN (?:[A-Z0-9]{1,12} ){0,4}(?:PRIVATE|STATIC) KEY(?: BLOCK| V\d)?-----)"
+    r"|Private-Lines: \d{1,4}"
+)
 _BETWEEN = r"(?:\s|\\{1,4}[nrt]|[\"'+,|>]|\d{1,6}→){1,24}"
 """Between two lines of a key: line ends, also escaped ones, quotes, a diff's marks."""
 _KEY_FIELD = re.compile(rf"{_BETWEEN}(?:Proc-Type|DEK-Info|Version|Comment): ?[^\r\n\\]{{0,80}}")
@@ -341,17 +358,18 @@ _KEY_REST = re.compile(rf"{_BETWEEN}[A-Za-z0-9+/=]{{1,76}}(?={_BETWEEN}-----END|
 _KEY_END = re.compile(rf"(?:{_BETWEEN})?-----END [A-Z0-9 ]{{1,48}}-----")
 
 
-def _private_keys(text: str) -> Iterator[Place]:
+def _private_keys(text: str, begin: str) -> Iterator[Place]:
     """Blocks of private keys, also cut-off ones; no mention of how such a block begins."""
-    start = text.find(_BEGIN)
+    start = text.find(begin)
     while start >= 0:
-        end = start + len(_BEGIN)
+        end = start + len(begin)
         if head := _KEY_HEAD.match(text, start):
             end, lines = head.end(), 0
             while field := _KEY_FIELD.match(text, end):
                 end = field.end()
             while (line := _KEY_LINE.match(text, end)) and not (
-                line[1].islower() or line[1].isupper() or line[1].isdigit()
+                line[1].isdigit()
+                or (line[1].isalpha() and (line[1].islower() or line[1].isupper()))
             ):
                 end, lines = line.end(), lines + 1
             for more in (_KEY_REST, _KEY_END) if lines else ():
@@ -359,7 +377,7 @@ def _private_keys(text: str) -> Iterator[Place]:
                 end = found.end() if found else end
             if lines:
                 yield Place(start, end, "private_key")
-        start = text.find(_BEGIN, end)
+        start = text.find(begin, end)
 
 
 _COOKIES = re.compile(
@@ -383,7 +401,7 @@ def _cookies(text: str) -> Iterator[Place]:
 FINDERS: tuple[SecretFinder, ...] = (
     *(shape.finder(hint) for shape in SHAPES for hint in shape.hints),
     SecretFinder(STARTS + _DISCORD, _discord_tokens),
-    SecretFinder(_BEGIN, _private_keys),
+    *(SecretFinder(begin, partial(_private_keys, begin=begin)) for begin in _BEGINS),
     SecretFinder("ookie|OOKIE", _cookies),
 )
 """Of all that is a secret by its look; of two that begin together the first gives the kind."""

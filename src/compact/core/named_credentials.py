@@ -57,7 +57,8 @@ _ASSIGNS = (
     r"[ \t]{0,4}(?:=>|:=|={1,2}|[:：|])(?:\*\*)?[ \t]{0,4}"
     r"|[ \t]{1,2}(?:is|was|ist|war|lautet|est|es|é|è|är):?[ \t]{1,2}|[ \t]?[是为][ \t]?"
     r"|,?\s{1,24}\\{0,3}[\"']?value\\{0,3}[\"']?[ \t]{0,2}[=:][ \t]{0,2}"
-    rf"|[ \t]{{1,3}}(?:to[ \t]{{1,3}})?(?:{_OPENS}|(?=\S{{0,64}}\d))|\({_OPENS}|,[ \t]?{_OPENS}|>)"
+    rf"|[ \t]{{1,3}}(?:to[ \t]{{1,3}})?(?:{_OPENS}|(?=\S{{0,64}}\d))|\({_OPENS}|,[ \t]?{_OPENS}"
+    r"|(?: [\w-]{1,24}=\"[^\"\n]{0,40}\"){0,3}>|['\"\])]{0,3}[ \t]?(?:<[^<>\n]{1,60}>[ \t]?){1,4})"
 )
 _BEFORE, _BEHIND = 64, 512
 """Characters around a name in which it is looked for what it is part of, and what assigns."""
@@ -138,12 +139,19 @@ def _value(text: str, lower: str, found: re.Match[str], base: int) -> Iterator[P
     is_set = assign == "=" and _VARIABLE.fullmatch(text, start - 3, start + len(name)) is not None
     if not _is_telling(text[start : start + len(name)], before, assign, is_set=is_set):
         return
-    if assign.endswith(">") and not assign.endswith("=>") and not _IN_TAG.search(before):
+    is_markup = assign.endswith(">") and not assign.endswith("=>") and "<" not in assign
+    if is_markup and not _IN_TAG.search(before):
         return
     kind, of_quoted, of_bare = _wanted(name, before, is_set=is_set)
     is_told = assign.strip() not in ("", "to") or found.re is _FLAG
     if kind == "password":
-        of_bare = is_set_password if is_set else of_bare if is_told else is_spoken_password
+        of_bare = (
+            is_set_password
+            if is_set or (found.re is _FLAG and "-" in text[end : end + 64].partition(" ")[0])
+            else of_bare
+            if is_told
+            else is_spoken_password
+        )
     elif not (is_told or _QUOTED.match(text, end)):
         return
     place = (
@@ -223,7 +231,7 @@ _MAY_ASSIGN = (
     r"[ \t]{0,4}[=:：|]|[ \t](?:is|was|ist|war|lautet|est|es|é|è|är):?[ \t]|[ \t]?[是为]"
     r"|,?[\s\pZ\pC]{1,24}\\{0,3}[\"']?value"
     rf"|[ \t](?:[ \t]{{0,2}}to)?[ \t]{{0,3}}(?:{_MAY_OPEN}|\S{{0,64}}\pN)"
-    rf"|\({_MAY_OPEN}|,[ \t]?{_MAY_OPEN}|>)"
+    rf"|\({_MAY_OPEN}|,[ \t]?{_MAY_OPEN}|(?: [\w-]+=\"[^\"\n]*\")*>|['\"\])]*[ \t]?<)"
 )
 """What `_ASSIGNS` may match, without what RE2 cannot look ahead for."""
 FINDERS: tuple[SecretFinder, ...] = (

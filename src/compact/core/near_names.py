@@ -16,39 +16,44 @@ from importlib.resources import files
 from compact.core.credentials import Place, SecretFinder
 from compact.core.occurring import Spots
 from compact.core.secret_values import (
+    has_digit,
     is_generated_key,
     is_joined,
-    is_made_up,
     is_passphrase_like,
 )
 
 _WORDS: Mapping[str, list[str]] = json.loads(
     (files("compact.core") / "secret_words.json").read_text(encoding="utf-8")
 )
-_REACH = 120
+REACH = 120
 """Characters behind a telling word in which a value is looked for."""
 _SHORTEST = 8
 """Characters of a value that nothing assigns."""
-_TELLING = re.compile(r"\d")
 _VALUE = re.compile(
     r"(?<![\w$])N?([\"'`])([^\s\"'`]{6,64})\1|<REDACTED:"
     r"|(?:[^\s\"'`<>(){}\[\]«»„“”\u2018\u2019「」『』,;|，。；\uff1a（）\uff01\uff1f、=\\&]|&(?!\w{1,32}=)){4,160}"
 )
 """What may be a value: in quotes, or up to a mark that no unquoted one holds."""
-_ALONE = re.compile(r"[^\n]{0,80}\n\r?\n?[ \t>|]{0,8}(\S{6,128})[ \t]{0,8}(?:\r?\n|\Z)")
-"""A value by itself on the line behind the one with the word."""
-_DIGITS = re.compile(r"(?<![\w.,/+:-])(?!(?:19|20)\d\d(?!\d))\d{4,8}(?![\w/%:-]|[.,]\d)")
+_ALONE = re.compile(
+    r"[^\n]{0,80}\n\r?\n?[ \t>|]{0,8}(?:[\w.]{0,24}send\w{0,4}[ (]{1,2}[\"'])?"
+    r"(\S{6,128}?)(?:\\[rn]){0,2}[\"')]{0,3}[ \t]{0,8}(?:\r?\n|\Z)"
+)
+"""A value by itself on the line behind the one with the word, or sent there by a script."""
+_DIGITS = re.compile(
+    r"(?<![\w.,/+:-])(?!(?:19|20)\d\d(?!\d))(?:\d{4,8}|\d(?: \d){3,7})(?![\w/%:-]|[.,]\d)"
+)
 """A number to be typed in, and no year."""
 _OF_ANOTHER = re.compile(r"\w(?:[\"']\s{0,3}:|\s{0,3}=)\s{0,3}\Z")
 """What assigns a value to something else."""
 _IS_PART = re.compile(r"[A-Za-z0-9_]|[-./*=][A-Za-z0-9_]|[*/]")
 """What makes the word a part of a name or a path."""
-_ASSIGNED = re.compile(r"[\w-]{0,24}\\?[\"'][\])]?\s{0,3}[:=]?\s{0,3}[\"']")
+_ASSIGNED = re.compile(r"[\w-]{0,24}\\?[\"'][\])]?\s{0,3}[:=]\s{0,3}[\"']")
 """What assigns a quoted value, which is judged by its name (`core.named_credentials`)."""
 _CODES = 400
 """Characters in which codes stand, or the words of a wallet."""
 _CODE = re.compile(
-    r"(?<![\w.:/-])(?:[A-Za-z0-9]{4,8}(?:-[A-Za-z0-9]{4,8}){1,7}|\d{4} \d{4}|\d{8}|[a-z0-9]{8,12})"
+    r"(?<![\w.:/-])(?:[A-Za-z0-9]{4,8}(?:-[A-Za-z0-9]{4,8}){1,7}|\d{4} \d{4}|"
+    r"[A-Z2-7]{4}(?: [A-Z2-7]{4}){3,15}|\d{8}|[a-z0-9]{8,12})"
     r"(?![\w-])"
 )
 _WORDS_BETWEEN = re.compile(r"[^\W\d_]{3}")
@@ -73,7 +78,7 @@ def words_of(kind: str) -> list[str]:
 
 def _line(text: str, start: int) -> int:
     """Where the line ends, or what is looked at of it."""
-    end = min(len(text), start + _REACH)
+    end = min(len(text), start + REACH)
     for mark in ("\n", "\\n"):
         found = text.find(mark, start, end)
         end = found if found >= 0 else end
@@ -83,13 +88,13 @@ def _line(text: str, start: int) -> int:
 def _beside(text: str, start: int, check: Check) -> Span | None:
     """The first value on the line that passes; None where one was taken out before."""
     end = _line(text, start)
-    if end - start < _SHORTEST or not _TELLING.search(text, start, end):
+    if end - start < _SHORTEST or not has_digit(text[start:end]):
         return None
     for found in _VALUE.finditer(text, start, end):
         if found[0] == "<REDACTED:":
             return None
         first, last = found.span(2) if found[1] else found.span()
-        if last - first < _SHORTEST or not _TELLING.search(text, first, last):
+        if last - first < _SHORTEST or not has_digit(text[first:last]):
             continue
         while first < last and text[last - 1] in ".,:;?*":
             last -= 1
@@ -140,8 +145,8 @@ def _codes(text: str, start: int) -> Iterator[tuple[int, int]]:
 
 def _phrases(text: str, start: int) -> Iterator[tuple[int, int]]:
     """The words of a wallet."""
-    found = _SEED.search(text, start, min(len(text), start + _REACH + _CODES))
-    if found and found.start() < start + _REACH and len(set(found[0].split())) > 9:
+    found = _SEED.search(text, start, min(len(text), start + REACH + _CODES))
+    if found and found.start() < start + REACH and len(set(found[0].split())) > 9:
         yield found.span()
 
 
@@ -171,23 +176,6 @@ _FINDING: Mapping[str, Finding] = {
     "recovery_code": _codes,
     "seed_phrase": _phrases,
 }
-_BY_LOOK = (
-    r"(?:^|[\s\"'`>:,(=\[|])[A-Za-z][A-Za-z0-9_.-]{1,40}[!^#%&*~$+@][A-Za-z0-9_.!^#%&*~$+-]{1,40}"
-    r"(?:$|[\s\"'`<,)\]|;])"
-)
-"""In RE2's syntax, what may be a made-up password, wherever it stands."""
-_MAY_LOOK = _BY_LOOK.replace("{1,40}", "+")
-"""The same, and longer: counting makes the automaton of one scan for all many times larger."""
-_OUTSIDE = " \t\r\n\"'`<>:,()=[]|;"
-
-
-def _by_look(spots: Spots, text: str) -> Iterator[Place]:
-    for start, end in spots.spans(text):
-        found = text[start:end]
-        first = start + len(found) - len(found.lstrip(_OUTSIDE))
-        value = found.strip(_OUTSIDE).rstrip(".,")
-        if is_made_up(value):
-            yield Place(first, first + len(value), "password")
 
 
 def _finder(kind: str, words: list[str]) -> SecretFinder:
@@ -200,8 +188,5 @@ def _finder(kind: str, words: list[str]) -> SecretFinder:
     return SecretFinder(f"(?i:{pattern}){behind}", partial(_near, called, find, Spots(pattern)))
 
 
-FINDERS: tuple[SecretFinder, ...] = (
-    *(_finder(kind, words) for kind, words in _WORDS.items()),
-    SecretFinder(_MAY_LOOK, partial(_by_look, Spots(_BY_LOOK))),
-)
+FINDERS: tuple[SecretFinder, ...] = tuple(_finder(kind, _WORDS[kind]) for kind in _FINDING)
 """Of what is near a telling word."""

@@ -43,6 +43,7 @@ class Spots:
 
     def __init__(self, pattern: str, before: str = "") -> None:
         self._expression = f"(?i:({pattern}){before})".encode()
+        self._is_alone = not before
 
     @cached_property
     def _pattern(self) -> Any:  # noqa: ANN401 - RE2 has no types
@@ -55,12 +56,13 @@ class Spots:
     def spans(self, text: str) -> Iterator[tuple[int, int]]:
         """Where it begins and ends, in characters."""
         data = encoded(text)
+        if len(data) == len(text) and self._is_alone:
+            yield from (found.span(1) for found in self._pattern.finditer(data))
+            return
         passed = characters = end = 0
         while found := self._pattern.search(data, end):
             start, end = found.span(1)
-            characters += start - passed
-            if len(data) > len(text):
-                characters += len(data[passed:start].decode()) - (start - passed)
+            characters += len(data[passed:start].decode())
             passed = start
             yield characters, characters + len(data[start:end].decode())
 

@@ -1,10 +1,10 @@
 """Redaction: secrets in a text are replaced by `<REDACTED:kind>`. Pure, offline, linear in time.
 
 What a secret looks like is told in `core.credentials`; what names one, or stands near it, in
-`core.named_credentials`, `core.near_names` and `core.secret_columns`; cards in `core.personal`; an
-application's own in `core.redactor`. Not found are secrets that nothing names and that look like
-words; of passphrases those behind `passphrase`: four words or more in quotes, or up to the line's
-end.
+`core.named_credentials`, `core.near_names`, `core.lone_values` and `core.secret_columns`; cards in
+`core.personal`; an application's own in `core.redactor`. Not found are secrets that nothing names
+and that look like words; of passphrases those behind `passphrase`: four words or more in quotes, or
+up to the line's end.
 """
 
 from __future__ import annotations
@@ -14,7 +14,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import NamedTuple
 
-from compact.core import credentials, named_credentials, near_names, personal, secret_columns
+from compact.core import (
+    credentials,
+    lone_values,
+    named_credentials,
+    near_names,
+    personal,
+    secret_columns,
+)
 from compact.core.credentials import Place, SecretFinder
 from compact.core.occurring import Occurring, encoded
 from compact.core.redactor import NOTHING_ELSE, Redactor
@@ -31,6 +38,7 @@ TABLES = (
         *near_names.FINDERS,
         *secret_columns.FINDERS,
         *personal.FINDERS,
+        *lone_values.FINDERS,
     ),
 )
 """Finders of one scan each: one automaton of all of them outgrows the memory that RE2 gives it."""

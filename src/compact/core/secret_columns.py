@@ -22,7 +22,7 @@ _DELIMITED = {
     for mark in ",;\t|"
 }
 """A cell, by what stands between two."""
-_AROUND = " \t\"'`*\r_"
+_AROUND = " \t\"'`*\r_#"
 _KINDS: tuple[tuple[str, frozenset[str], Check], ...] = (
     ("password", frozenset({*words_of("password"), "pwd", "pass", "pw"}), is_bare_password),
     ("pin", frozenset(words_of("pin")), is_number),
@@ -52,7 +52,7 @@ def _table(text: str, start: int) -> Generator[Place, None, int]:
             for kind, names, check in _KINDS
             if head in names
         }
-        if told and len(heads) > 1:
+        if told and len(heads) > 1 and not any(map(str.isdigit, heads)):
             break
     else:
         return end
@@ -69,7 +69,7 @@ def _table(text: str, start: int) -> Generator[Place, None, int]:
 
 def _place(cell: re.Match[str], kind: str, check: Check) -> Place | None:
     value = cell[1].strip(_AROUND)
-    if not value or not check(value):
+    if not value or not (check(value) or (kind == "password" and is_number(value))):
         return None
     start = cell.start(1) + cell[1].find(value)
     return Place(start, start + len(value), kind)

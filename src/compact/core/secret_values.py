@@ -94,8 +94,7 @@ _SYMBOL = re.compile(r"[^\w\s.:/-]")
 _RUN_OF_LETTERS = re.compile("[A-Za-z][a-z]{4,}|[A-Z]{5,}")
 _CODE_MARKS = re.compile(r"\(\?|\.\*|a-z|A-Z|\w[=!]=|[=-]>|&&|\|\||\(\)|\[\]|\{\}|::|//|\$\{|#\{")
 _CALL = re.compile(r"[A-Za-z_][\w.]*(?:\([^()]*\)|\[[^\[\]]*\])|[a-z_]{3}[\w.]*[(\[]")
-_OTHER = re.compile("[^aA0]")
-_DIGIT, _LETTER, _SMALL = re.compile(r"\d"), re.compile(r"[A-Za-z]"), re.compile(r"[a-z]")
+_DIGIT, _SMALL = re.compile(r"\d"), re.compile(r"[a-z]")
 _NO_NAMES = re.compile(r"[!#%^*$?&~]")
 _STRONG = re.compile(r"[\d!@#$%^&*?+~=]")
 _CLASSES = str.maketrans(
@@ -103,11 +102,13 @@ _CLASSES = str.maketrans(
 )
 _MARKED = re.compile(r"\w[!#$^&*+~%@]+\w|\w[!$^*+~]\Z")
 _JOINED = re.compile(
-    r"(?=.{0,64}[A-Za-z]{4})(?:[A-Za-z]\w*[-_.])+\w*\d{2,4}|\w*\d{2,4}(?:[-_.]\w*[A-Za-z]{3})+"
+    r"(?=.{0,64}[A-Za-z]{4})(?:[A-Za-z]\w*[-_.])+\w*\d{1,5}|\w*\d{2,4}(?:[-_.]\w*[A-Za-z]{3})+"
 )
-_WORD_INSIDE = re.compile(r"[A-Za-z]{3}")
+_MADE_UP = re.compile(
+    r"(?=.{0,80}[A-Za-z]{3})[A-Za-z][\w.-]{1,40}[!^#%&*~$+@][\w.!^#%&*~$+-]{1,40}"
+)
 _NO_PASSWORD = re.compile(
-    r"^[^\w*!]|^[\w./-]+#L?\d+$|^[\w.+-]+@(?:\d|[\w-]+\.)|%[0-9A-Fa-f]{2}|//|\+\d+\b|\d%|/.*/|\w&\w+="
+    r"^[^\w*!~]|^~/|^[\w./-]+#L?\d+$|^[\w.+-]+@(?:\d{1,3}\.|[\w-]+\.)|%[0-9A-Fa-f]{2}|//|\+\d+\b|\d%|/.*/|\w&\w+="
     r"|\$\w\$|\d{4}-\d\d|\d:\d|^0x|:\d+$|\.[a-z]{2,4}(?:$|[./])"
 )
 """A reference, an address, a version, a share, a path, a date."""
@@ -117,6 +118,18 @@ Check = Callable[[str], bool]
 def anything(_: str) -> bool:
     """Whatever stands there."""
     return True
+
+
+def has_digit(value: str) -> bool:
+    """Whether a digit stands in it."""
+    return _DIGIT.search(value) is not None
+
+
+def is_id(value: str) -> bool:
+    """Whether it may be an id or a checksum: a UUID, or plain hexadecimal."""
+    bare = value.removeprefix("0x")
+    is_hex = len(bare) >= 20 and _HEX.fullmatch(bare) is not None
+    return (is_hex or UUID.fullmatch(value) is not None) and len(set(value)) >= _RANDOM_CHARACTERS
 
 
 def is_filled(value: str) -> bool:
@@ -151,11 +164,11 @@ def is_jumbled(value: str) -> bool:
     if len(value) < _LEAST_JUMBLED or len(set(value)) < _LEAST_KINDS:
         return False
     symbols = len(_SYMBOL.findall(value))
-    if _CALL.match(value) or not is_filled(value) or _COUNTED.search(value) or symbols < 2:
+    if symbols < 2 or _CALL.match(value) or _COUNTED.search(value) or not is_filled(value):
         return False
     if len(value) >= _LONG and len(set(value)) >= _LONG_KINDS and symbols >= _LONG_SYMBOLS:
         return len(_DIGIT.findall(value)) >= _LONG_DIGITS
-    kinds = _OTHER.sub("#", value.translate(_CLASSES))
+    kinds = [x if x in "aA0" else "#" for x in value.translate(_CLASSES)]
     turns = sum(a != b for a, b in pairwise(kinds))
     if len(set(kinds)) < 3 or turns < _TURNS * len(value) or _CODE_MARKS.search(value):
         return False
@@ -187,10 +200,12 @@ def is_random(value: str) -> bool:
     """Whether letters and digits change as often as in a generated key, and in no word or name."""
     if len(value) < _KEY_LENGTH or len(set(value)) < _RANDOM_CHARACTERS:
         return False
-    if not is_filled(value) or _COUNTED.search(value):
+    if not (_changes_often(value) or is_jumbled(value)):
         return False
-    if is_jumbled(value):
-        return True
+    return is_filled(value) and not _COUNTED.search(value)
+
+
+def _changes_often(value: str) -> bool:
     changes = _changes(value)
     share = changes / len(value)
     if _HEX.fullmatch(value) or not _SMALL.search(value):
@@ -309,7 +324,7 @@ def is_passwordlike(value: str) -> bool:
 def is_made_up(value: str) -> bool:
     """The same with both cases and a word in it: what is nothing else wherever it stands."""
     is_mixed = value != value.lower() and value != value.upper()
-    return is_mixed and is_passwordlike(value) and _WORD_INSIDE.search(value) is not None
+    return is_mixed and _MADE_UP.fullmatch(value) is not None and is_passwordlike(value)
 
 
 def is_passphrase_like(value: str) -> bool:
@@ -320,7 +335,7 @@ def is_passphrase_like(value: str) -> bool:
         return False
     is_mixed = value != value.lower() and value != value.upper() and "/" not in value
     is_made = len(value) <= 64 and is_mixed and len(_DIGIT.findall(value)) > 1
-    return is_random(value) or (is_made and not _is_name(value))
+    return is_random(value) or (is_made and not _is_name(value)) or is_joined(value)
 
 
 def is_generated_key(value: str) -> bool:
@@ -342,6 +357,20 @@ def is_joined(value: str) -> bool:
     return is_mixed and bool(_JOINED.fullmatch(value)) and _names_nothing(value)
 
 
+def is_class_name(value: str) -> bool:
+    """Whether most of it are words in capitals and small letters: `Sam2VideoSession`."""
+    words = (x for x in _PARTS.findall(value) if len(x) > 2 and x.istitle())
+    return 2 * sum(map(len, words)) > len(value)
+
+
+def is_dense(value: str) -> bool:
+    """Whether it is base64 in which letters and digits change as in no path, whatever slashes."""
+    kinds = value.rstrip("=").translate(_CLASSES)
+    if len(value) < _LONG or not set("aA0+/_-").issuperset(kinds) or kinds.count("aA") <= 2:
+        return False
+    return _changes(value) >= _PATH_CHANGES * len(value)
+
+
 def is_long_key(value: str) -> bool:
     """The same of a key that is longer than ids are."""
     return len(value) >= _LONG and is_generated_key(value)
@@ -355,7 +384,11 @@ def _names_nothing(value: str) -> bool:
 
 def is_secret(value: str) -> bool:
     """A key, or a shorter password that is no name in code."""
-    return is_key(value) or (len(value) < _KEY_LENGTH and is_bare_password(value))
+    return (
+        is_key(value)
+        or is_made_name(value)
+        or (len(value) < _KEY_LENGTH and is_bare_password(value))
+    )
 
 
 def is_url_password(value: str) -> bool:
@@ -415,6 +448,13 @@ def is_coded_key(value: str) -> bool:
     return b"PRIVATE KEY" in _plain(value[:64])
 
 
+def is_coded(value: str) -> bool:
+    """Whether it is the base64 of a made-up password, or of JSON with one or a generated key."""
+    plain = _plain(value)
+    said = plain.decode().split('"') if plain.isascii() else []
+    return any(is_made_up(x) or (len(said) > 1 and is_generated_key(x)) for x in said)
+
+
 def is_hash(value: str) -> bool:
     """Whether it may be a password's checksum: long, and of many characters."""
     return len(set(value)) >= _RANDOM_CHARACTERS and is_filled(value)
@@ -429,6 +469,6 @@ def is_session(value: str) -> bool:
 
 def is_header(value: str) -> bool:
     """Of a value that an Authorization header names."""
-    is_mixed = _DIGIT.search(value) and _LETTER.search(value)
+    is_mixed = has_digit(value) and any(x.isascii() and x.isalpha() for x in value)
     is_name = _REFERENCE.fullmatch(value) and not is_random(value)
     return bool(is_mixed) and is_filled(value) and not is_name
