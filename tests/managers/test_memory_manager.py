@@ -1,0 +1,258 @@
+"""Searching all sessions of a scope, through the public API."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from compact import ContextManager, MemoryManager
+from compact.core.found import SearchResult
+from compact.core.messages import Message
+from compact.core.sessions import Branch, Entry, Session
+from compact.errors import InvalidArgument, NotFound
+from compact.storage.sqlite.store import SQLiteManager
+
+DAY = datetime(2026, 3, 1, 9, tzinfo=UTC)
+WORDS = ["harbour", "office", "moves", "winter", "berth", "licence", "crane", "roof"]
+
+
+def put(
+    store: SQLiteManager, name: str, *texts: str, scope: str = "default", at: datetime = DAY
+) -> None:
+    """A session in which people and a model take turns."""
+    session = Session(id=name, scope=scope, branch=Branch(id=name, session_id=name))
+    store.session(name, create=session)
+    store.append(name, [entry(text, n, at) for n, text in enumerate(texts)])
+
+
+def entry(text: str, number: int = 0, at: datetime = DAY) -> Entry:
+    role = ("user", "assistant")[number % 2]
+    return Entry(Message(role=role, content=text, timestamp=at + timedelta(minutes=number)))
+
+
+def found(result: SearchResult) -> list[tuple[str, int]]:
+    return [(hit.session_id, hit.position) for hit in result.hits]
+
+
+@pytest.fixture
+def store() -> SQLiteManager:
+    return SQLiteManager()
+
+
+def test_what_a_session_said_is_found_at_once() -> None:
+    """S-4: there is no second copy, and nothing to be brought in."""
+    with MemoryManager() as memory:
+        ctx = ContextManager(window=8_192, store=memory.store, session_id="yard")
+        ctx.add_message(role="user", content="The harbour office moves to Quay Street in May.")
+        ctx.add_message(role="assistant", content="Noted.")
+        hit = memory.search("where did the office move?").hits[0]
+        assert (hit.session_id, hit.position, hit.score) == ("yard", 0, 1.0)
+        assert [hit.text[start:stop] for start, stop in hit.highlights] == ["office", "moves"]
+        assert [each.text for each in hit.after] == ["Noted."]
+        assert hit.before == ()
+
+
+def test_an_answer_is_found_by_the_question_before_it(store: SQLiteManager) -> None:
+    put(store, "a", "Which crane do we hire?", "The blue one.", "Fine.")
+    put(store, "b", "The blue boat is sold.", "Good.")
+    memory = MemoryManager(store)
+    assert ("a", 1) in found(memory.search("which crane is hired", limit=2))
+    assert memory.search("which crane is hired").sessions[0].session_id == "a"
+
+
+@pytest.mark.parametrize("mine", ["default", "tenant"])
+def test_nothing_crosses_a_scope(store: SQLiteManager, mine: str) -> None:
+    """S-5: neither what is found nor what is told of it, whatever is asked for by name."""
+    put(store, "ours", "The crane is ours.", "The roof too.", scope="default")
+    put(store, "theirs", "The crane is theirs.", "The roof too.", scope="tenant")
+    other = {"default": "theirs", "tenant": "ours"}[mine]
+    memory = MemoryManager(store, scope=mine)
+    every = [memory.search("crane roof"), memory.search("crane", sessions=[other, "nowhere"])]
+    every.append(memory.search("crane", recent=True, about="theirs ours"))
+    assert other not in "".join(result.model_dump_json() for result in every)
+    assert found(every[1]) == []
+    for refused in (memory.session, memory.describe):
+        with pytest.raises(NotFound):
+            refused(other)
+    assert [each.id for each in memory.sessions()] != [other]
+
+
+def test_filters_choose_and_neighbours_still_speak(store: SQLiteManager) -> None:
+    put(store, "old", "Is the roof tight?", "The roof is tight.", at=DAY - timedelta(days=30))
+    put(store, "new", "Is the roof tight now?", "It is, said the roofer.", "Thanks.")
+    memory = MemoryManager(store)
+    assert {s for s, _ in found(memory.search("roof tight", sessions=["old"]))} == {"old"}
+    assert {p for _, p in found(memory.search("roof tight", roles=["assistant"]))} == {1}
+    assert {s for s, _ in found(memory.search("roof", since=DAY - timedelta(days=1)))} == {"new"}
+    assert {s for s, _ in found(memory.search("roof", until=DAY - timedelta(days=1)))} == {"old"}
+    assert [s.session_id for s in memory.search("roof", until=DAY - timedelta(1)).sessions] == [
+        "old"
+    ]
+    assert found(memory.search("roof", least_importance=0.5)) == []
+    marked = Message(role="user", content="The roof leaks.", importance_score=0.9)
+    store.append("new", [Entry(marked)])
+    assert found(memory.search("roof", least_importance=0.5)) == [("new", 3)]
+
+
+def test_a_month_that_is_named_is_looked_at_first(store: SQLiteManager) -> None:
+    for month in (1, 5, 9):
+        at = datetime(2026, month, 7, tzinfo=UTC)
+        put(store, f"m{month}", "We met at the harbour.", "With the crew.", at=at)
+    memory = MemoryManager(store)
+    assert memory.search("who met at the harbour in May 2026").hits[0].session_id == "m5"
+    assert memory.search("the harbour on 7 September").sessions[0].session_id == "m9"
+
+
+def test_boosts_are_bounded(store: SQLiteManager) -> None:
+    """They decide between messages that fit alike, and hide nothing."""
+    put(store, "old", "The crane is hired.", at=DAY - timedelta(days=400))
+    put(store, "new", "The crane is hired.", at=DAY)
+    put(store, "dock", "The crane is wintering.", at=DAY - timedelta(days=200))
+    memory = MemoryManager(store)
+    assert memory.search("crane hired", recent=True).hits[0].session_id == "new"
+    assert memory.search("crane", about="winter").hits[0].session_id == "dock"
+    plain = memory.search("crane hired")
+    for result in (
+        memory.search("crane hired", recent=True),
+        memory.search("crane hired", about="x"),
+    ):
+        assert sorted(found(result)) == sorted(found(plain))
+
+
+def test_only_the_branch_in_force_is_searched(store: SQLiteManager) -> None:
+    put(store, "a", "The roof is red.", "Yes.", "Paint it green.", "Done.")
+    store.fork("a", 2)
+    branch = store.session("a").branch.id
+    store.append(branch, [entry("Paint it blue.", 2)])
+    memory = MemoryManager(store)
+    assert found(memory.search("green")) == []
+    assert found(memory.search("blue"))[0] == ("a", 2)
+    assert ("a", 0) in found(memory.search("roof"))
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "",
+        "   ",
+        '"',
+        "AND OR NOT",
+        'roof" OR "x',
+        "NEAR(roof, 2)",
+        "roof*",
+        "-roof",
+        "(roof",
+        "the",
+    ],
+)
+def test_no_question_breaks_the_search(store: SQLiteManager, query: str) -> None:
+    put(store, "a", "The roof is tight.", "Good.")
+    result = MemoryManager(store).search(query)
+    assert result.query == query
+    assert bool(result.hits) == ("roof" in query or query == "the")
+
+
+def test_chinese_is_searched_by_its_letters(store: SQLiteManager) -> None:
+    put(store, "a", "港口办公室五月搬到码头街。", "好的。")
+    put(store, "b", "屋顶漏水。", "好的。")
+    memory = MemoryManager(store)
+    assert memory.search("办公室搬到哪里").hits[0].session_id == "a"
+
+
+def test_what_was_deleted_is_found_no_more(store: SQLiteManager) -> None:
+    put(store, "a", "The roof is tight.")
+    put(store, "b", "The roof leaks.")
+    memory = MemoryManager(store)
+    assert len(found(memory.search("roof"))) == 2
+    store.delete_session("a")
+    assert found(memory.search("roof")) == [("b", 0)]
+
+
+def test_another_process_is_seen(tmp_path: Path) -> None:
+    file = tmp_path / "chat.db"
+    with MemoryManager(file) as memory, SQLiteManager(file) as other:
+        assert memory.search("roof").hits == ()
+        put(other, "a", "The roof is tight.")
+        assert found(memory.search("roof")) == [("a", 0)]
+        other.append("a", [entry("The roof leaks.", 1)])
+        assert len(found(memory.search("roof"))) == 2
+
+
+def test_an_index_that_cannot_catch_up_is_told_of(tmp_path: Path) -> None:
+    """A file that nobody may write: what is missing is not searched, and that is said."""
+    file = tmp_path / "chat.db"
+    with SQLiteManager(file) as store:
+        put(store, "a", "The roof is tight.")
+        assert MemoryManager(store).search("roof").complete
+        put(store, "b", "The roof leaks.")
+        blocked = SQLiteManager(file, busy_timeout=0.05)
+        with store._pool.write(), blocked:
+            result = MemoryManager(blocked).search("roof")
+    assert not result.complete
+    assert found(result) == [("a", 0)]
+
+
+def test_a_session_is_titled_marked_and_tagged(store: SQLiteManager) -> None:
+    put(store, "a", "The roof is tight.")
+    memory = MemoryManager(store)
+    memory.describe("a", title="The roof", important=True, tags=["yard", "2026", "yard"])
+    told = memory.describe("a", important=False)
+    assert told.title == "The roof"
+    assert told.metadata == {"important": False, "tags": ["2026", "yard"]}
+    assert memory.search("roof").hits[0].title == "The roof"
+
+
+def test_wrong_arguments_are_refused(store: SQLiteManager) -> None:
+    memory = MemoryManager(store)
+    for wrong in ({"limit": -1}, {"neighbours": -1}, {"colour": 1}, {"since": "today"}):
+        with pytest.raises(InvalidArgument, match=next(iter(wrong))):
+            memory.search("roof", **wrong)  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgument, match="index"):
+        MemoryManager(ContextManager(window=8_192).store)
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["append", "append", "new", "fork", "delete", "search"]),
+        st.integers(0, 5),
+        st.lists(st.sampled_from(WORDS), min_size=1, max_size=4),
+    ),
+    max_size=14,
+)
+
+
+@given(steps=STEPS)
+def test_what_is_known_follows_what_is_stored(steps: list[tuple[str, int, list[str]]]) -> None:
+    """Whatever came before, a search finds what one by a manager that knows nothing yet finds; and
+    that is all messages in force that share a word.
+    """
+    store = SQLiteManager()
+    memory = MemoryManager(store)
+    for number, (step, which, words) in enumerate(steps):
+        names = sorted(each.id for each in store.sessions())
+        name = names[which % len(names)] if names else ""
+        if step == "new" or not names:
+            put(store, f"s{number}", " ".join(words))
+        elif step == "append":
+            store.append(store.session(name).branch.id, [entry(" ".join(words), which)])
+        elif step == "fork":
+            store.fork(store.session(name).branch.id, which % 2)
+        elif step == "delete":
+            store.delete_session(name)
+        result = memory.search(" ".join(words), limit=99)
+        expected = {
+            (each.id, position)
+            for each in store.sessions()
+            for position, one in enumerate(store.read(each.branch.id, 0, 99))
+            if set(words) & set(one.message.text.split())
+        }
+        assert expected <= set(found(result))
+        assert _anew(store, result.query) == found(result)
+    store.close()
+
+
+def _anew(store: SQLiteManager, query: str) -> list[tuple[str, int]]:
+    store._memory._known.clear()
+    return found(MemoryManager(store).search(query, limit=99))

@@ -1,0 +1,61 @@
+"""What a question asks for."""
+
+import pytest
+
+from compact.core.turns import Sign
+from compact.memory.questions import Dates, understood
+
+SPEAKERS = ("", "Caroline", "Mel Ann")
+
+
+def test_names_of_speakers_are_not_looked_for() -> None:
+    """Whoever speaks is named in every message, so his name tells nothing of any."""
+    asked = understood("When did Caroline's group meet Mel?", SPEAKERS)
+    assert ("group",) in asked.names
+    assert not {piece for name in asked.names for piece in name} & {"caroline", "mel", "s"}
+
+
+def test_a_question_of_nothing_but_names_looks_for_them() -> None:
+    assert understood("Caroline?", SPEAKERS).names == (("caroline",),)
+
+
+@pytest.mark.parametrize(
+    ("text", "speaker"),
+    [("What did Caroline say?", 1), ("Ann's boat", 2), ("Caroline and Mel", 0), ("the boat", 0)],
+)
+def test_one_speaker_who_is_named_is_told(text: str, speaker: int) -> None:
+    assert understood(text, SPEAKERS).speaker == speaker
+
+
+@pytest.mark.parametrize(
+    ("text", "asks"),
+    [
+        ("When was it?", Sign.TIME),
+        ("How many boats?", Sign.NUMBER),
+        ("How long did it take?", Sign.TIME | Sign.NUMBER),
+        ("Who came?", Sign.NAME),
+        ("Wie viele Boote kamen?", Sign.NUMBER),
+        ("¿Cuándo fue?", Sign.TIME),
+        ("Tell me of the boats", Sign(0)),
+    ],
+)
+def test_the_kind_of_the_answer_is_told(text: str, asks: Sign) -> None:
+    assert understood(text, ("",)).asks == asks
+
+
+@pytest.mark.parametrize(
+    ("text", "dates"),
+    [
+        ("on 8 May 2023", Dates(frozenset({5}), frozenset({2023}), frozenset({8}))),
+        ("on the 3rd of July", Dates(frozenset({7}), frozenset(), frozenset({3}))),
+        ("may I see it", Dates()),
+        ("in 2022", Dates(frozenset(), frozenset({2022}), frozenset())),
+    ],
+)
+def test_days_that_are_named_are_told(text: str, dates: Dates) -> None:
+    assert understood(text, ("",)).dates == dates
+
+
+def test_a_name_of_several_pieces_counts_whole_and_by_each() -> None:
+    names = understood("where is retry_budget set", ("",)).names
+    assert {("retry", "budget"), ("retry",), ("budget",)} <= set(names)
