@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from compact.storage.sqlite.vector_store import VectorStore as VectorStore
     from compact.telemetry.bus import EventBus as EventBus
     from compact.wiring import chat_model as chat_model
+    from compact.wiring import embedder as embedder
 
 _HOME = {
     "ActiveContext": "compact.core.context",
@@ -76,6 +77,7 @@ _HOME = {
     "aplan": "compact.managers.compress",
     "chat_model": "compact.wiring",
     "compress": "compact.managers.compress",
+    "embedder": "compact.wiring",
     "plan": "compact.managers.compress",
 }
 

@@ -50,7 +50,8 @@ class Centring(NamedTuple):
         left -= ((along[:, 1:] - shift) ** 2).sum(axis=1)
         lengths = np.sqrt(np.maximum(left, 0.0))
         scales: Floats = np.zeros_like(lengths)
-        return np.divide(1.0, lengths, out=scales, where=lengths > _VANISHES)
+        np.divide(1.0, lengths, out=scales, where=lengths > _VANISHES)
+        return scales
 
 
 def centring(rows: Floats, components: int = COMPONENTS) -> Centring | None:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from hashlib import blake2b
 
+from compact.core.characters import carried
 from compact.core.protocols import CutsTexts, Embedder
 from compact.errors import InvalidInput
 
@@ -18,8 +19,8 @@ _TEXTS = (
     "a lone \ud800 surrogate",
     "x",
 )
-_SAME = 0.999
-"""Cosine from which two vectors are the same."""
+_SAME = 0.97
+"""Cosine from which two vectors are the same. Models in bytes round by what else is in a batch."""
 
 
 class HashEmbedder:
@@ -100,8 +101,8 @@ def _check_pieces(embedder: Embedder) -> None:
     if isinstance(embedder, CutsTexts):
         for text in (*ends, *_TEXTS):
             pieces = embedder.pieces(text)
-            kept = set(" ".join(pieces).split())
-            assert set(text.split()) <= kept, "a piece of the text is left out"
+            kept = set(carried(" ".join(pieces)).split())
+            assert set(carried(text).split()) <= kept, "a piece of the text is left out"
             embedder.embed(pieces[-2:])
         return
     try:
