@@ -385,3 +385,27 @@ def test_the_matrix_has_room_for_what_comes():
     assert longest.base is longer.base
     assert longer.tolist() == [*rows.tolist(), rows[0].tolist()]
     assert longest.tolist() == [*rows.tolist(), rows[0].tolist(), rows[1].tolist()]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "DELETE FROM messages WHERE key & 1",
+        "DELETE FROM vectors WHERE message & 1",
+        "DELETE FROM generations",
+        "UPDATE vectors SET vector = x'00' WHERE key = 1",
+        "UPDATE messages SET embedding_id = embedding_id + 1",
+        "UPDATE embedded SET position = position - 1",
+        "DELETE FROM embedded",
+        "DELETE FROM vector_names",
+    ],
+)
+def test_vectors_that_do_not_fit_what_is_there_are_told_of(file, damage):
+    with opened(file) as store:
+        store.append("a", [entry(text) for text in SAID])
+        VectorStore(store).embed_pending(HashEmbedder())
+        with VectorStore(store, 3) as own:
+            own.add({"x": [1, 0, 0]})
+        assert store.integrity_check() == []
+        store.db.execute(damage)
+        assert any("vector" in line for line in store.integrity_check())

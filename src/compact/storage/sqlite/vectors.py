@@ -38,6 +38,38 @@ _MOVE = """
         AND ?2 IN (SELECT key FROM generations WHERE state IN ('serving', 'made'))
     ON CONFLICT DO UPDATE SET position = excluded.position WHERE position = ?3 RETURNING 1
 """
+WRONG: tuple[tuple[str, str], ...] = (
+    (
+        f"vectors WHERE message >= {FIRST_MESSAGE} AND message NOT IN (SELECT key FROM messages)",
+        "vectors are of messages that are not there",
+    ),
+    (
+        f"vectors WHERE message < {FIRST_MESSAGE}"
+        " AND message NOT IN (SELECT key FROM vector_names)",
+        "vectors are of names that are not there",
+    ),
+    (
+        "vectors WHERE generation NOT IN (SELECT key FROM generations)",
+        "vectors are of no generation",
+    ),
+    (
+        "vectors v JOIN generations g ON g.key = v.generation"
+        " WHERE length(v.vector) <> 4 * g.dimensions",
+        "vectors have other dimensions than their generation",
+    ),
+    (
+        "messages m LEFT JOIN vectors v ON v.key = m.embedding_id"
+        " WHERE m.embedding_id IS NOT NULL AND v.message IS NOT m.key",
+        "messages name a vector that is not theirs",
+    ),
+    (
+        "vectors v LEFT JOIN embedded e ON e.generation = v.generation"
+        f" AND e.branch = v.message >> {BITS} WHERE v.message >= {FIRST_MESSAGE}"
+        f" AND v.message & {LAST} >= coalesce(e.position, 0)",
+        "vectors are of messages that count as pending",
+    ),
+)
+"""Rows that should not be there, and how that is said."""
 
 
 class Gap(NamedTuple):
