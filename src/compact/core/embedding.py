@@ -5,7 +5,7 @@ of vectors gives back.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from compact.core.messages import Message, ToolCall, ToolResult
 from compact.core.recalls import asks
@@ -19,6 +19,19 @@ OVERLAP = 120
 About two lines; more takes more vectors."""
 _SEAMS = ("\n\n", "\n", ". ", "? ", "! ", "。", "; ", ", ", " ")
 """Where a text is cut best, the best first."""
+
+
+@runtime_checkable
+class Numbers(Protocol):
+    """A vector: a list, a tuple, an array of numpy."""
+
+    def __len__(self) -> int:
+        """How many there are."""
+        ...
+
+    def __iter__(self) -> Iterator[Any]:
+        """The numbers in order."""
+        ...
 
 
 class Generation(NamedTuple):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from compact.core.changes import Change
     from compact.core.checkpoints import Checkpoint, Summary, SummaryRequest
     from compact.core.context import ActiveContext
-    from compact.core.embedding import Generation, Near
+    from compact.core.embedding import Generation, Near, Numbers
     from compact.core.events import Event
     from compact.core.messages import Message
     from compact.core.replies import Delta, Reply
@@ -103,7 +103,7 @@ class Embedder(Protocol):
         """Numbers in each vector."""
         ...
 
-    def embed(self, texts: Sequence[str], *, query: bool = False) -> Sequence[Sequence[float]]:
+    def embed(self, texts: Sequence[str], *, query: bool = False) -> Sequence[Numbers]:
         """The vector of each text, in order; `query` where they are questions and no documents,
         since some models tell these apart. May wait for a model.
 
@@ -151,7 +151,7 @@ class VectorIndex(Protocol):
 
     def similar(
         self,
-        vector: Sequence[float],
+        vector: Numbers,
         *,
         of: Generation,
         most: int,

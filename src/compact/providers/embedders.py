@@ -12,14 +12,14 @@ from functools import cached_property
 from typing import Any, cast
 
 from compact.core.characters import carried
-from compact.core.embedding import cut
+from compact.core.embedding import Numbers, cut
 from compact.core.model_keys import ModelKey
 from compact.errors import ContextOverflow, InvalidInput, ModelRefused
 from compact.providers.clients import NO_KEY, certificates, key_for, package
 from compact.providers.failures import key_hint, mapped, reading
 from compact.providers.openai_server import is_openai
 
-Vectors = Sequence[Sequence[float]]
+Vectors = Sequence[Numbers]
 TIMEOUT = 120.0
 """Seconds that one answer may take; a server may load its model first."""
 _PREFIXES: Mapping[str, tuple[str, str]] = {

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from compact.core.characters import carried
+from compact.core.embedding import Numbers
 from compact.errors import InvalidInput, ModelRefused
 from compact.providers.clients import how_to_install
 from compact.providers.minilm_graph import WIDTH, Precision, graph_of, read_weights
@@ -80,7 +81,7 @@ class MiniLM:
         tokens = sha256(self._file("tokenizer.json").read_bytes()).hexdigest()
         return f"{weights[:12]}-{tokens[:6]}-{self._precision}"
 
-    def embed(self, texts: Sequence[str], *, query: bool = False) -> Sequence[Sequence[float]]:
+    def embed(self, texts: Sequence[str], *, query: bool = False) -> Sequence[Numbers]:
         """The vector of each text; questions are embedded as all texts are.
 
         Raises:

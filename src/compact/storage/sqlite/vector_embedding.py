@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from compact.core.embedding import Generation, cut, embedded_text
+from compact.core.embedding import Generation, Numbers, cut, embedded_text
 from compact.core.protocols import CutsTexts, Embedder
 from compact.errors import InvalidInput, ModelFailed
 from compact.storage.sqlite import vectors
@@ -170,7 +170,7 @@ def asked(embedder: Embedder, texts: Sequence[str], *, query: bool = False) -> l
         raise ModelFailed(f"{embedder.name}: {error}") from None
 
 
-def as_stored(found: Sequence[Sequence[float]], count: int, dimensions: int) -> list[bytes]:
+def as_stored(found: Sequence[Numbers], count: int, dimensions: int) -> list[bytes]:
     """Vectors as bytes, each of length 1.
 
     Raises:

@@ -14,7 +14,7 @@ import apsw
 
 from compact import forks
 from compact.core.calls import checked_methods
-from compact.core.embedding import Generation, Near
+from compact.core.embedding import Generation, Near, Numbers
 from compact.core.protocols import Embedder
 from compact.errors import InvalidInput, StoreFailed
 from compact.storage.sqlite import vectors
@@ -92,7 +92,7 @@ class VectorStore:
 
     # --- vectors under names ----------------------------------------------------------------------
 
-    def add(self, given: Mapping[str, Sequence[float]]) -> None:
+    def add(self, given: Mapping[str, Numbers]) -> None:
         """Store vectors under their names, durably and all or none; each takes the place of the one
         of its name. They are stored with length 1.
 
@@ -113,7 +113,7 @@ class VectorStore:
             vectors.add(db, own.key, rows)
 
     def search(
-        self, vector: Sequence[float], *, most: int = 10, within: Collection[str] | None = None
+        self, vector: Numbers, *, most: int = 10, within: Collection[str] | None = None
     ) -> list[Match]:
         """The names whose vectors are nearest, the nearest first; among those of `within` where
         they are given.
@@ -199,7 +199,7 @@ class VectorStore:
 
     def similar(
         self,
-        vector: Sequence[float],
+        vector: Numbers,
         *,
         of: Generation | None = None,
         most: int = 10,
@@ -231,7 +231,7 @@ class VectorStore:
     def _nearest(
         self,
         of: Generation,
-        vector: Sequence[float],
+        vector: Numbers,
         most: int,
         keys: Sequence[tuple[int, int]],
         *,
