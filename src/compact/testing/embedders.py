@@ -109,7 +109,9 @@ def _check_pieces(embedder: Embedder) -> None:
         vectors = embedder.embed(ends)
     except (InvalidInput, RuntimeError):
         return
-    assert _cosine(list(vectors[0]), list(vectors[1])) < 1, "the end of a long text is left out in silence"
+    assert _cosine(list(vectors[0]), list(vectors[1])) < 1, (
+        "the end of a long text is left out in silence"
+    )
 
 
 def _cosine(one: Sequence[float], other: Sequence[float]) -> float:

@@ -22,10 +22,13 @@ from compact.storage.sqlite.rows import first, query
 
 Ints = NDArray[np.int64]
 Ranges = tuple[tuple[int, int], ...]
+Shared = tuple[Centring, Floats]
+"""What is taken out of rows, and the scale of each row."""
 READ = 500
 """Rows that are read at once; more saves nothing and holds more memory."""
-CANDIDATES = 400
-"""Rows at least that are compared exactly; docs/decisions/052 has what fewer and more find."""
+CANDIDATES = 800
+"""Rows at least that are compared exactly: of the ten nearest, .998 are among them, with 400 .996,
+with 200 .988 (docs/decisions/052-vectors.md)."""
 SHARE = 8
 """Candidates for each one that is asked for."""
 _GROWN = 2
@@ -193,7 +196,7 @@ class Cache:
         self._held = held(db, self._generation, self._dimensions, self._held)
         return self._held
 
-    def centred(self, now: Held) -> tuple[Centring, Floats] | None:
+    def centred(self, now: Held) -> Shared | None:
         """What is taken out of the rows, and their scales; None where they are too few."""
         if self._centring[0] != now.fitted:
             self._centring = now.fitted, centring(now.rows)
@@ -210,7 +213,7 @@ class Cache:
         return found, scales
 
 
-def nearest(now: Held, asked: Question, centred: tuple[Centring, Floats] | None) -> list[Near]:
+def nearest(now: Held, asked: Question, centred: Shared | None) -> list[Near]:
     """The messages nearest to the question, the nearest first, each by its best piece; of equally
     near ones the older first.
     """

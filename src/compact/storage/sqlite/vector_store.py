@@ -23,7 +23,7 @@ from compact.storage.sqlite.store import SQLiteManager
 from compact.storage.sqlite.vectors import FIRST_MESSAGE, Vector
 
 if TYPE_CHECKING:
-    from compact.storage.sqlite.vector_cache import Cache
+    from compact.storage.sqlite.vector_cache import Cache, Held, Shared
 
 DIMENSIONS = 384
 """Of all-MiniLM-L6-v2."""
@@ -121,15 +121,16 @@ class VectorStore:
         Raises:
             InvalidInput: the vector has other dimensions, length 0, or a number that is none.
         """
-        with self._pool.read() as db:
+        with self._lock, self._pool.read() as db:
             own = self._named(db)
-            keys = None
+            if own is None:
+                return []
+            keys: Sequence[tuple[int, int]] = _NAMES
             if within is not None:
                 known = (vectors.key_of_name(db, name) for name in set(within))
                 keys = sorted((key, key) for key in known if key is not None)
-        if own is None:
-            return []
-        near = self._nearest(own, vector, most, _NAMES if keys is None else keys)
+            now, _ = self._held(db, own)
+        near = _nearest(own, now, vector, most, keys, None)
         with self._pool.read() as db:
             names = vectors.names_of(db, [each.key for each in near])
         return [Match(names[each.key], each.cosine) for each in near if each.key in names]
@@ -166,8 +167,7 @@ class VectorStore:
     def serving(self) -> Generation | None:
         """The generation that answers for the store's messages."""
         with self._pool.read() as db:
-            known = vectors.generations(db, counted=False)
-        return next((each for each in known if each.state == "serving"), None)
+            return vectors.serving(db)
 
     def pending(self, embedder: Embedder) -> int:
         """Messages that this embedder's vectors do not cover yet."""
@@ -215,10 +215,13 @@ class VectorStore:
         Raises:
             InvalidInput: the vector has other dimensions, length 0, or a number that is none.
         """
-        of = of or self.serving()
-        if of is None:
-            return []
-        return self._nearest(of, vector, most, _ALL if keys is None else keys, centred=centred)
+        ranges = _ALL if keys is None else keys
+        with self._lock, self._pool.read() as db:
+            of = of or vectors.serving(db)
+            if of is None:
+                return []
+            now, shared = self._held(db, of, centred=centred)
+        return _nearest(of, now, vector, most, ranges, shared)
 
     def drop(self, generation: Generation) -> None:
         """Remove a generation's vectors."""
@@ -228,30 +231,33 @@ class VectorStore:
             vectors.leave(db, generation.key)
         finish(self._pool, generation)
 
-    def _nearest(
-        self,
-        of: Generation,
-        vector: Numbers,
-        most: int,
-        keys: Sequence[tuple[int, int]],
-        *,
-        centred: bool = False,
-    ) -> list[Near]:
-        import numpy as np
+    def _held(
+        self, db: apsw.Connection, of: Generation, *, centred: bool = False
+    ) -> tuple[Held, Shared | None]:
+        """What a generation has now, and what its vectors share where that is taken out."""
+        from compact.storage.sqlite.vector_cache import Cache
 
-        from compact.storage.sqlite import vector_cache
-        from compact.storage.sqlite.vector_embedding import as_stored
+        if of.key not in self._caches:
+            there = {each.key for each in vectors.generations(db, counted=False)}
+            self._caches = {key: kept for key, kept in self._caches.items() if key in there}
+            self._caches[of.key] = Cache(of.key, of.dimensions)
+        cache = self._caches[of.key]
+        now = cache.refresh(db)
+        return now, cache.centred(now) if centred else None
 
-        asked = np.frombuffer(as_stored([vector], 1, of.dimensions)[0], "<f4")
-        with self._lock:
-            if of.key not in self._caches:
-                self._caches[of.key] = vector_cache.Cache(of.key, of.dimensions)
-            cache = self._caches[of.key]
-            with self._pool.read() as db:
-                now = cache.refresh(db)
-            taken_out = cache.centred(now) if centred else None
-        if not len(now.keys):
-            self._caches.pop(of.key, None)
-            return []
-        question = vector_cache.Question(asked, most, tuple(keys))
-        return vector_cache.nearest(now, question, taken_out)
+
+def _nearest(
+    of: Generation,
+    now: Held,
+    vector: Numbers,
+    most: int,
+    keys: Sequence[tuple[int, int]],
+    shared: Shared | None,
+) -> list[Near]:
+    import numpy as np
+
+    from compact.storage.sqlite.vector_cache import Question, nearest
+    from compact.storage.sqlite.vector_embedding import as_stored
+
+    asked = np.frombuffer(as_stored([vector], 1, of.dimensions)[0], "<f4")
+    return nearest(now, Question(asked, most, tuple(keys)), shared)

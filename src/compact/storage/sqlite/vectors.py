@@ -104,6 +104,12 @@ def generation(db: apsw.Connection, key: int) -> Generation | None:
     return None if row is None else _generation_of(row)
 
 
+def serving(db: apsw.Connection) -> Generation | None:
+    """The generation that answers for messages; its vectors are not counted."""
+    row = first(db, _GENERATION.format("0") + "WHERE state = 'serving'")
+    return None if row is None else _generation_of(row)
+
+
 def _generation_of(row: Row) -> Generation:
     key, model, version, *rest = row
     return Generation(key, text_of(model), text_of(version), *rest)
