@@ -1,4 +1,4 @@
-"""A call or a result whose text was redacted is written as a whole one, in the format it came in."""
+"""A call or result whose text was redacted is written as a whole one, in its own format."""
 
 import pytest
 
@@ -10,7 +10,7 @@ TOKEN = "hf_" + "R9MTABOeOAbBXoLYkjTbXqsCnaKkWly7Qd"
 SAID = f"login --token {TOKEN}"
 GIVEN = '{"command": "' + SAID + '"}'
 USER = {"role": "user", "content": "Log in."}
-CALLS = {
+CALLS: dict[str, list[dict[str, object]]] = {
     "chat_completions": [
         USER,
         {
