@@ -1,5 +1,7 @@
 """A call or result whose text was redacted is written as a whole one, in its own format."""
 
+from typing import Any
+
 import pytest
 
 from compact.core.formats.known import format_named
@@ -10,7 +12,7 @@ TOKEN = "hf_" + "R9MTABOeOAbBXoLYkjTbXqsCnaKkWly7Qd"
 SAID = f"login --token {TOKEN}"
 GIVEN = '{"command": "' + SAID + '"}'
 USER = {"role": "user", "content": "Log in."}
-CALLS: dict[str, list[dict[str, object]]] = {
+CALLS: dict[str, list[Any]] = {
     "chat_completions": [
         USER,
         {
