@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 NEIGHBOURS = {-3: 0.4, -2: 0.6, -1: 0.8, 0: 1.0, 1: 0.6, 2: 0.4, 3: 0.2}
 """How much a message so many places later counts: what stands before counts more than what follows.
 """
+LONG = 200
+"""Words from which a message speaks for itself alone: a log or a document names everything."""
 K1, B = 1.2, 0.75
 """Of BM25 (Robertson and Zaragoza, 2009): how soon a word counts no more, how much length does."""
 
@@ -40,6 +42,8 @@ class Weights(NamedTuple):
     """For each sign that an answer has."""
     date: float = 2.5
     """For the day that is named; half of it for the month alone."""
+    meaning: float = 8.0
+    """For a cosine of 1 above that of the last message which is near in meaning."""
 
 
 WEIGHTS = Weights()
@@ -144,15 +148,15 @@ def session_of(turns: Turns) -> Keys:
 
 def _spread(turns: Turns, places: Keys, weights: Floats | None = None) -> Floats:
     """What each message gets of those at some places, by their distance; nothing of another
-    session's.
+    session's, and of a long one only itself.
     """
     import numpy as np
 
-    own = session_of(turns)
+    own, is_short = session_of(turns), turns.rows["length"][places] <= LONG
     to, share = [], []
     for distance, weight in NEIGHBOURS.items():
         at = places - distance
-        inside = (at >= 0) & (at < len(turns))
+        inside = (at >= 0) & (at < len(turns)) & (is_short if distance else True)
         inside[inside] = own[at[inside]] == own[places[inside]]
         to.append(at[inside])
         given = np.ones(len(places)) if weights is None else weights

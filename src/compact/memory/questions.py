@@ -41,6 +41,8 @@ class Dates:
 class Question:
     """What is asked."""
 
+    text: str
+    """The question without the names of speakers."""
     names: tuple[tuple[str, ...], ...]
     """Words to look for; one of several pieces counts where all of them stand."""
     speaker: int
@@ -61,11 +63,17 @@ def understood(text: str, speakers: Sequence[str]) -> Question:
     padded = f" {' '.join(pieces)} "
     asked = [sign for sign, each in _PHRASES.items() if any(one in padded for one in each)]
     return Question(
+        text=" ".join(word for word in text.split() if not _names_one(word, of_speakers)) or text,
         names=tuple(dict.fromkeys(telling or wanted)),
         speaker=named[0] if len(named) == 1 else 0,
         dates=_dates_in(pieces),
         asks=Sign(sum(asked)),
     )
+
+
+def _names_one(word: str, of_speakers: frozenset[str]) -> bool:
+    """Whether a word is a speaker's name, and be it his own: `Ann's`."""
+    return next(iter(pieces_of(word)), "") in of_speakers
 
 
 def _alone(name: tuple[str, ...]) -> Iterator[tuple[str, ...]]:

@@ -6,16 +6,17 @@ they decide between neighbours in the order and never hide anything.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from compact.core.codec import instant
-from compact.core.found import SearchFilter
+from compact.core.found import Method, SearchFilter
 from compact.core.protocols import TurnIndex
 from compact.core.turns import ROLE_NUMBERS, Keys, Turns
 from compact.memory.lexical import (
     WEIGHTS,
     Weights,
+    places_of,
     prior,
     session_of,
     session_scores,
@@ -27,16 +28,29 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from compact.core.embedding import Near
+
     Floats = NDArray[np.float64]
 
+NEAREST = 200
+"""Messages that are asked for by meaning."""
 BOOST = 0.1
 """The share by which being recent, or near to the topic, may raise a score at most."""
 HALF_LIFE = 30 * 86_400_000_000
 """Microseconds after which being recent counts half."""
 
 
+Nearest = Callable[[str, Sequence[tuple[int, int]], int], Sequence["Near"]]
+"""The messages nearest in meaning to a text, within ranges of keys, so many at most."""
+
+
 class Ways(NamedTuple):
-    """How much everything counts."""
+    """How it is searched, and how much everything counts."""
+
+    nearest: Nearest | None = None
+    """By meaning too, where there is an embedder."""
+    words: bool = True
+    """Whether words count at all."""
 
     weights: Weights = WEIGHTS
 
@@ -44,6 +58,13 @@ class Ways(NamedTuple):
     """Whether newer messages come before older ones that fit as well."""
     about: str = ""
     """What the talk is about now."""
+
+    @property
+    def method(self) -> Method:
+        """What that is called."""
+        if self.nearest is None:
+            return "lexical"
+        return "hybrid" if self.words else "semantic"
 
 
 WAYS = Ways()
@@ -78,9 +99,17 @@ def ranked(
         within = _runs(turns.keys)
     is_meant = _meant(index, turns, only)
     question = understood(text, turns.names)
-    touched, words = words_score(turns, index.holding(question.names, within))
-    scores = prior(turns, question, ways.weights)
-    scores[touched] += ways.weights.words * words
+    scores = np.zeros(len(turns))
+    touched = np.zeros(0, np.int64)
+    if ways.words:
+        touched, words = words_score(turns, index.holding(question.names, within))
+        scores = prior(turns, question, ways.weights)
+        scores[touched] += ways.weights.words * words
+    if ways.nearest is not None:
+        ranges = within or turns.once("ranges", lambda: _runs(turns.keys))
+        near, more = _meaning_score(turns, ways.nearest(question.text, ranges, NEAREST))
+        scores[near] += ways.weights.meaning * more
+        touched = np.union1d(touched, near)
     scores *= _boost(index, turns, ways, within)
     scores[~is_meant] = -np.inf
     found = touched[is_meant[touched]]
@@ -95,6 +124,18 @@ def ranked(
         sessions.tolist(),
         _shares(by_session[sessions]),
     )
+
+
+def _meaning_score(turns: Turns, near: Sequence[Near]) -> tuple[Keys, Floats]:
+    """Where the nearest messages stand, and by how much the cosine of each is above the last one's.
+    So what a vector adds ends softly where nothing is asked of vectors any more.
+    """
+    import numpy as np
+
+    keys = np.array([each.key for each in near], np.int64)
+    cosines = np.array([each.cosine for each in near])
+    own = np.isin(keys, turns.keys)
+    return places_of(turns, keys[own]), cosines[own] - cosines.min(initial=1.0)
 
 
 def _meant(index: TurnIndex, turns: Turns, only: SearchFilter) -> NDArray[np.bool_]:

@@ -164,6 +164,12 @@ class VectorStore:
         with self._pool.read() as db:
             return vectors.generations(db)
 
+    def made_by(self, embedder: Embedder) -> Generation | None:
+        """The vectors of an embedder, whether all messages have one or not."""
+        own = (embedder.name, embedder.version, embedder.dimensions)
+        with self._pool.read() as db:
+            return vectors.find(db, *own, ("serving", "made"))
+
     def serving(self) -> Generation | None:
         """The generation that answers for the store's messages."""
         with self._pool.read() as db:
