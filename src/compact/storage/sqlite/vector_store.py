@@ -23,7 +23,8 @@ from compact.storage.sqlite.store import SQLiteManager
 from compact.storage.sqlite.vectors import FIRST_MESSAGE, Vector
 
 if TYPE_CHECKING:
-    from compact.storage.sqlite.vector_cache import Cache, Held, Shared
+    from compact.core.centring import Floats
+    from compact.storage.sqlite.vector_cache import Cache, Held, Ints, Shared
 
 DIMENSIONS = 384
 """Of all-MiniLM-L6-v2."""
@@ -130,7 +131,7 @@ class VectorStore:
                 known = (vectors.key_of_name(db, name) for name in set(within))
                 keys = sorted((key, key) for key in known if key is not None)
             now, _ = self._held(db, own)
-        near = _nearest(own, now, vector, most, keys, None)
+        near = self._nearest(now, vector, most, keys, None)
         with self._pool.read() as db:
             names = vectors.names_of(db, [each.key for each in near])
         return [Match(names[each.key], each.cosine) for each in near if each.key in names]
@@ -221,7 +222,7 @@ class VectorStore:
             if of is None:
                 return []
             now, shared = self._held(db, of, centred=centred)
-        return _nearest(of, now, vector, most, ranges, shared)
+        return self._nearest(now, vector, most, ranges, shared)
 
     def drop(self, generation: Generation) -> None:
         """Remove a generation's vectors."""
@@ -245,19 +246,24 @@ class VectorStore:
         now = cache.refresh(db)
         return now, cache.centred(now) if centred else None
 
+    def _nearest(
+        self,
+        now: Held,
+        vector: Numbers,
+        most: int,
+        keys: Sequence[tuple[int, int]],
+        shared: Shared | None,
+    ) -> list[Near]:
+        import numpy as np
 
-def _nearest(
-    of: Generation,
-    now: Held,
-    vector: Numbers,
-    most: int,
-    keys: Sequence[tuple[int, int]],
-    shared: Shared | None,
-) -> list[Near]:
-    import numpy as np
+        from compact.storage.sqlite.vector_cache import Question, nearest
+        from compact.storage.sqlite.vector_embedding import as_stored
 
-    from compact.storage.sqlite.vector_cache import Question, nearest
-    from compact.storage.sqlite.vector_embedding import as_stored
+        asked = np.frombuffer(as_stored([vector], 1, now.rows.shape[1])[0], "<f4")
+        return nearest(now, Question(asked, most, tuple(keys)), shared, self._fetched)
 
-    asked = np.frombuffer(as_stored([vector], 1, of.dimensions)[0], "<f4")
-    return nearest(now, Question(asked, most, tuple(keys)), shared)
+    def _fetched(self, keys: Ints) -> tuple[Ints, Floats]:
+        from compact.storage.sqlite.vector_cache import fetched
+
+        with self._pool.read() as db:
+            return fetched(db, keys)
