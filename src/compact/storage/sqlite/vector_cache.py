@@ -26,8 +26,8 @@ Ints = NDArray[np.int64]
 Ranges = tuple[tuple[int, int], ...]
 Shared = tuple[Centring, Floats]
 """What is taken out of rows, and the scale of each row."""
-READ = 500
-"""Rows that are read at once; more saves nothing and holds more memory."""
+READ = 2_000
+"""Rows that are read at once; fewer takes longer, more holds more memory."""
 CANDIDATES = 800
 """Rows at least that are compared exactly: of the ten nearest, .998 are among them, with 400 .996,
 with 200 .988 (docs/decisions/052-vectors.md)."""
@@ -52,6 +52,8 @@ class Held(NamedTuple):
     """The highest key among the rows."""
     removed: int
     """The generation's count of removals."""
+    newest: int | None
+    """The highest key among all rows of the table."""
     keys: Ints
     """The rows' own keys, ascending."""
     messages: Ints
@@ -77,10 +79,19 @@ class Held(NamedTuple):
 
 def held(db: apsw.Connection, generation: int, dimensions: int, known: Held | None) -> Held:
     """The state of a generation as it is stored now; `known` is an earlier one."""
-    row = first(db, "SELECT removed FROM generations WHERE key = ?", (generation,))
-    removed = int(row[0]) if row else 0
+    sql = "SELECT removed, (SELECT max(key) FROM vectors) FROM generations WHERE key = ?"
+    removed, newest = first(db, sql, (generation,)) or (0, 0)
+    if known is not None and (known.removed, known.newest) == (removed, newest):
+        return known
+    now = _held(db, generation, dimensions, known, removed)
+    return now._replace(removed=removed, newest=newest)
+
+
+def _held(
+    db: apsw.Connection, generation: int, dimensions: int, known: Held | None, removed: int
+) -> Held:
     if known is not None and known.removed != removed:
-        known = _without_removed(db, generation, known)._replace(removed=removed)
+        known = _without_removed(db, generation, known)
     size = _count(db, generation, known.last if known else 0)
     if known is not None:
         if not size:
@@ -89,7 +100,7 @@ def held(db: apsw.Connection, generation: int, dimensions: int, known: Held | No
         if total <= _GROWN * known.fitted and _may_be_held(total, dimensions) == known.is_whole:
             return _with_more(db, generation, known, size)
         size = _count(db, generation, 0)
-    return _anew(db, generation, dimensions, size)._replace(removed=removed)
+    return _anew(db, generation, dimensions, size)
 
 
 def _may_be_held(size: int, dimensions: int) -> bool:
@@ -143,7 +154,7 @@ def _anew(db: apsw.Connection, generation: int, dimensions: int, size: int) -> H
     order = np.lexsort((chunks, messages))
     last, in_order = int(keys[-1]) if size else 0, messages[order]
     fitted = sample, mean, size, signs
-    return Held(last, 0, keys, messages, chunks, rows, order, in_order, *fitted)
+    return Held(last, 0, 0, keys, messages, chunks, rows, order, in_order, *fitted)
 
 
 def _sampled(db: apsw.Connection, generation: int, size: int) -> Floats:
@@ -306,7 +317,12 @@ def nearest(now: Held, asked: Question, shared: Shared | None, fetch: Fetch) -> 
 def _matrix(now: Held, rows: Ints | None, fetch: Fetch) -> tuple[Floats, Ints | None]:
     """These rows, or all; and which they are, as far as they are there."""
     if now.is_whole:
-        return (now.rows, None) if rows is None else (now.rows[rows], rows)
+        if rows is None:
+            return now.rows, None
+        start = int(rows[0]) if len(rows) else 0
+        part = now.rows[start : start + len(rows)]
+        is_run = len(part) == len(rows) and bool((rows[1:] - rows[:-1] == 1).all())
+        return (part if is_run else now.rows[rows]), rows  # a session's rows often are one run
     chosen = np.arange(len(now.keys)) if rows is None else np.sort(rows)
     there, found = fetch(now.keys[chosen])
     return found.reshape(-1, now.rows.shape[1]), chosen[np.isin(now.keys[chosen], there)]
@@ -343,10 +359,10 @@ def _best(now: Held, rows: Ints | None, cosines: Floats, most: int) -> list[Near
         top = np.argpartition(-cosines, part - 1)[:part] if part < len(cosines) else slice(None)
         at = np.arange(len(cosines))[top] if rows is None else rows[top]
         near = cosines[top]
-        for index in np.lexsort((now.keys[at], -near)):
-            row, cosine = at[index], float(near[index])
-            message = int(now.messages[row])
-            found.setdefault(message, Near(message, int(now.chunks[row]), cosine))
+        best = np.lexsort((now.keys[at], -near))
+        told = now.messages[at[best]], now.chunks[at[best]], near[best]
+        for message, chunk, cosine in zip(*(each.tolist() for each in told), strict=True):
+            found.setdefault(message, Near(message, chunk, cosine))
             if len(found) == most:
                 break
         if part >= len(cosines):
