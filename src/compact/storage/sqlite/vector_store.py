@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 import apsw
 
 from compact import forks
-from compact.core.calls import checked_methods
+from compact.core.calls import checked
 from compact.core.embedding import Generation, Near, Numbers
 from compact.core.protocols import Embedder
 from compact.errors import InvalidInput, StoreFailed
@@ -41,7 +41,6 @@ class Match(NamedTuple):
     cosine: float
 
 
-@checked_methods
 class VectorStore:
     """Vectors in a file, in memory, or in the file of a `SQLiteManager`, which stays open.
 
@@ -54,6 +53,7 @@ class VectorStore:
         InvalidInput: there can be no vectors of so many dimensions.
     """
 
+    @checked
     def __init__(
         self,
         store: str | Path | SQLiteManager = MEMORY,
@@ -93,6 +93,7 @@ class VectorStore:
 
     # --- vectors under names ----------------------------------------------------------------------
 
+    @checked
     def add(self, given: Mapping[str, Numbers]) -> None:
         """Store vectors under their names, durably and all or none; each takes the place of the one
         of its name. They are stored with length 1.
@@ -113,6 +114,7 @@ class VectorStore:
                 rows.append(Vector(key, 0, each))
             vectors.add(db, own.key, rows)
 
+    @checked
     def search(
         self, vector: Numbers, *, most: int = 10, within: Collection[str] | None = None
     ) -> list[Match]:
@@ -136,6 +138,7 @@ class VectorStore:
             names = vectors.names_of(db, [each.key for each in near])
         return [Match(names[each.key], each.cosine) for each in near if each.key in names]
 
+    @checked
     def delete(self, names: Iterable[str]) -> int:
         """Remove the vectors of these names; how many there were."""
         found = 0
@@ -177,6 +180,7 @@ class VectorStore:
             known = vectors.find(db, *of, ("serving", "made"))
             return vectors.pending(db, known.key if known else 0)
 
+    @checked
     def embed_pending(
         self,
         embedder: Embedder,
@@ -216,6 +220,7 @@ class VectorStore:
         Raises:
             InvalidInput: the vector has other dimensions, length 0, or a number that is none.
         """
+        # Not `checked`: that takes as long as the search of a session.
         ranges = _ALL if keys is None else keys
         with self._lock, self._pool.read() as db:
             of = of or vectors.serving(db)
