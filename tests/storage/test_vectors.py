@@ -13,7 +13,7 @@ from compact import SQLiteManager, VectorStore, embedder
 from compact.core.centring import centring
 from compact.core.messages import Message, MessageMetadata
 from compact.core.sessions import Entry
-from compact.errors import InvalidInput, ModelFailed
+from compact.errors import InvalidInput, ModelFailed, StoreDamaged
 from compact.storage.sqlite import vector_cache, vector_embedding
 from compact.storage.sqlite.rows import BITS
 from compact.testing import HashEmbedder
@@ -440,3 +440,17 @@ def test_vectors_that_do_not_fit_what_is_there_are_told_of(file, damage):
         assert store.integrity_check() == []
         store.db.execute(damage)
         assert any("vector" in line for line in store.integrity_check())
+
+
+def test_rows_that_nobody_wrote_are_told_of_as_damage(file):
+    model = HashEmbedder()
+    with opened(file) as store:
+        store.append("a", [entry(text) for text in SAID])
+        index = VectorStore(store)
+        index.embed_pending(model)
+        store.db.execute("UPDATE vectors SET vector = x'000000'")
+        with pytest.raises(StoreDamaged):
+            index.similar(asked(model, "ferry"))
+        store.db.execute("UPDATE messages SET payload = x'00'")
+        with pytest.raises(StoreDamaged):
+            index.embed_pending(HashEmbedder(version="2"))

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from compact.core.centring import Centring, Floats, centring
 from compact.core.embedding import Near
-from compact.storage.sqlite.rows import first, query
+from compact.storage.sqlite.rows import first, query, reading
 
 Ints = NDArray[np.int64]
 Ranges = tuple[tuple[int, int], ...]
@@ -83,7 +83,8 @@ def held(db: apsw.Connection, generation: int, dimensions: int, known: Held | No
     removed, newest = first(db, sql, (generation,)) or (0, 0)
     if known is not None and (known.removed, known.newest) == (removed, newest):
         return known
-    now = _held(db, generation, dimensions, known, removed)
+    with reading():
+        now = _held(db, generation, dimensions, known, removed)
     return now._replace(removed=removed, newest=newest)
 
 
