@@ -44,13 +44,15 @@ class Ours(Vectors):
         self.embedder = Ready(dimensions)
 
     def add(self, start: int, rows: Any) -> None:  # noqa: ANN401 - as above
-        for first in range(start, start + len(rows), self.each):
+        first, end = start, start + len(rows)
+        while first < end:
             name = str(first // self.each)
             branch = Branch(id=name, session_id=name)
             self.sessions.session(name, create=Session(id=name, branch=branch))
-            stop = min(first - first % self.each + self.each, start + len(rows))
+            stop = min(first - first % self.each + self.each, end)
             told = [Entry(Message(role="user", content=str(i))) for i in range(first, stop)]
             self.sessions.append(name, told)
+            first = stop
         self.embedder.rows, self.embedder.start = rows, start
         self.store.embed_pending(self.embedder)
 
