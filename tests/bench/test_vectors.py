@@ -33,7 +33,7 @@ def test_the_scan_is_the_truth_and_a_lossy_store_is_seen(data):
             return super().nearest(vector, group)[::2]
 
     missed = vectors._limits(vector_work.run(Half, data), SIZE)
-    assert [check.what for check in missed if not check.ok][:2] == [
+    assert [check.what for check in missed if not check.ok and "missed" in check.what] == [
         "6,000: missed among all",
         "6,000: missed of a group",
     ]
