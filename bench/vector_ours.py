@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ class Ready:
         self.rows: Any = None
         self.start = 0
 
-    def embed(self, texts: list[str], *, query: bool = False) -> Any:  # noqa: ANN401 - a matrix
+    def embed(self, texts: Sequence[str], *, query: bool = False) -> Any:  # noqa: ANN401 - a matrix
         return self.rows[[int(text) - self.start for text in texts]]
 
 
