@@ -11,12 +11,12 @@ from itertools import pairwise
 
 from compact.core.languages import words_of
 from compact.core.terms import STOP_WORDS, looked_for, pieces_of
-from compact.core.turns import Sign
+from compact.core.turns import Trait
 
 _ASKED = {
-    Sign.TIME: "asks_time",
-    Sign.NUMBER: "asks_number",
-    Sign.NAME: "asks_name",
+    Trait.TIME: "asks_time",
+    Trait.NUMBER: "asks_number",
+    Trait.NAME: "asks_name",
 }
 _PHRASES = {
     sign: [f" {phrase.replace('_', ' ')} " for each in words_of(kind).values() for phrase in each]
@@ -48,7 +48,7 @@ class Question:
     speaker: int
     """The place of the only speaker whom it names; 0 where it names none or several."""
     dates: Dates
-    asks: Sign
+    asks: Trait
     """Signs that an answer has."""
 
 
@@ -67,7 +67,7 @@ def understood(text: str, speakers: Sequence[str]) -> Question:
         names=tuple(dict.fromkeys(telling or wanted)),
         speaker=named[0] if len(named) == 1 else 0,
         dates=_dates_in(pieces),
-        asks=Sign(sum(asked)),
+        asks=Trait(sum(asked)),
     )
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from compact.core.codec import instant
 from compact.core.found import Method, SearchFilter
 from compact.core.protocols import TurnIndex
-from compact.core.turns import ROLE_NUMBERS, Keys, Turns
+from compact.core.turns import ROLE_NUMBERS, Keys, TurnTable
 from compact.memory.lexical import (
     WEIGHTS,
     Weights,
@@ -73,7 +73,7 @@ WAYS = Ways()
 class Ranked(NamedTuple):
     """Messages and sessions as places among the turns, the best first; scores are 0 to 1."""
 
-    turns: Turns
+    turns: TurnTable
     places: Sequence[int]
     scores: Sequence[float]
     sessions: Sequence[int]
@@ -126,7 +126,7 @@ def ranked(
     )
 
 
-def _meaning_score(turns: Turns, near: Sequence[Near]) -> tuple[Keys, Floats]:
+def _meaning_score(turns: TurnTable, near: Sequence[Near]) -> tuple[Keys, Floats]:
     """Where the nearest messages stand, and by how much the cosine of each is above the last one's.
     So what a vector adds ends softly where nothing is asked of vectors any more.
     """
@@ -138,7 +138,7 @@ def _meaning_score(turns: Turns, near: Sequence[Near]) -> tuple[Keys, Floats]:
     return places_of(turns, keys[own]), cosines[own] - cosines.min(initial=1.0)
 
 
-def _meant(index: TurnIndex, turns: Turns, only: SearchFilter) -> NDArray[np.bool_]:
+def _meant(index: TurnIndex, turns: TurnTable, only: SearchFilter) -> NDArray[np.bool_]:
     """Which messages may be found."""
     import numpy as np
 
@@ -165,7 +165,9 @@ def _runs(keys: Keys) -> list[tuple[int, int]]:
     return list(zip(keys[firsts].tolist(), keys[lasts].tolist(), strict=True))
 
 
-def _boost(index: TurnIndex, turns: Turns, ways: Ways, within: Sequence[tuple[int, int]]) -> Floats:
+def _boost(
+    index: TurnIndex, turns: TurnTable, ways: Ways, within: Sequence[tuple[int, int]]
+) -> Floats:
     """By which each score is multiplied."""
     import numpy as np
 

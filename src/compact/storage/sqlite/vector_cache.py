@@ -247,7 +247,7 @@ def _signs(rows: Floats, mean: Floats) -> NDArray[np.uint64]:
 # --- the search -----------------------------------------------------------------------------------
 
 
-class Question(NamedTuple):
+class VectorQuestion(NamedTuple):
     """What is looked for."""
 
     vector: Floats
@@ -293,7 +293,7 @@ Fetch = Callable[[Ints], tuple[Ints, Floats]]
 """Gives the vectors of keys: `fetched`, in a transaction of its own."""
 
 
-def nearest(now: Held, asked: Question, shared: Shared | None, fetch: Fetch) -> list[Near]:
+def nearest(now: Held, asked: VectorQuestion, shared: Shared | None, fetch: Fetch) -> list[Near]:
     """The messages nearest to the question, the nearest first, each by its best piece; of equally
     near ones the older first.
     """

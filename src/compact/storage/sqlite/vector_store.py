@@ -267,11 +267,11 @@ class VectorStore:
     ) -> list[Near]:
         import numpy as np
 
-        from compact.storage.sqlite.vector_cache import Question, nearest
+        from compact.storage.sqlite.vector_cache import VectorQuestion, nearest
         from compact.storage.sqlite.vector_embedding import as_stored
 
         asked = np.frombuffer(as_stored([vector], 1, now.rows.shape[1])[0], "<f4")
-        return nearest(now, Question(asked, most, tuple(keys)), shared, self._fetched)
+        return nearest(now, VectorQuestion(asked, most, tuple(keys)), shared, self._fetched)
 
     def _fetched(self, keys: Ints) -> tuple[Ints, Floats]:
         from compact.storage.sqlite.vector_cache import fetched
