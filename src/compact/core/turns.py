@@ -48,6 +48,7 @@ _SELF = frozenset().union(*FIRST_PERSON.values())
 _TIMES = frozenset().union(*words_of("time_words").values())
 _NUMBERS = frozenset().union(*words_of("number_words").values())
 _YEAR_DIGITS = 4
+"""Digits of a number that may be a year."""
 
 
 class Trait(IntFlag):

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-NEAREST = 200
+NEAREST = 400
 """Messages that are asked for by meaning."""
 BOOST = 0.1
 """The share by which being recent, or near to the topic, may raise a score at most."""
