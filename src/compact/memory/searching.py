@@ -6,7 +6,8 @@ they decide between neighbours in the order and never hide anything.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from compact.core.codec import instant
@@ -36,7 +37,9 @@ NEAREST = 400
 """Messages that are asked for by meaning."""
 BOOST = 0.1
 """The share by which being recent, or near to the topic, may raise a score at most."""
-HALF_LIFE = 30 * 86_400_000_000
+DAY = 86_400_000_000
+"""Microseconds of a day."""
+HALF_LIFE = 30 * DAY
 """Microseconds after which being recent counts half."""
 
 
@@ -196,3 +199,27 @@ def _shares(scores: Floats) -> list[float]:
     """Scores as shares of the best one; what is below nothing is 0."""
     best = float(scores.max(initial=0.0))
     return [max(0.0, float(score)) / best if best else 0.0 for score in scores]
+
+
+def by_day(
+    turns: TurnTable, since: datetime | None, until: datetime | None
+) -> Iterator[tuple[int, int, int, int]]:
+    """For each day and session with messages between two instants, the day's first one first: the
+    place of the session, how many messages, and the times of the first and the last (`at`).
+    """
+    import numpy as np
+
+    at = turns.rows["at"]
+    meant = np.ones(len(turns), bool)
+    meant &= True if since is None else at >= instant(since)
+    meant &= True if until is None else at <= instant(until)
+    chosen = np.flatnonzero(meant)
+    groups = np.stack([at[chosen] // DAY, session_of(turns)[chosen]])
+    kinds, where = np.unique(groups, axis=1, return_inverse=True)
+    counts = np.bincount(where.ravel(), minlength=kinds.shape[1])
+    firsts = np.full(kinds.shape[1], np.iinfo(np.int64).max)
+    lasts = np.full(kinds.shape[1], np.iinfo(np.int64).min)
+    np.minimum.at(firsts, where.ravel(), at[chosen])
+    np.maximum.at(lasts, where.ravel(), at[chosen])
+    for place in np.argsort(firsts, kind="stable").tolist():
+        yield int(kinds[1, place]), int(counts[place]), int(firsts[place]), int(lasts[place])
