@@ -1,7 +1,7 @@
 """S-3 and S-4 as they are written: vectors beside a conversation, and searching all of them."""
 
 import sqlite3
-from datetime import datetime
+from datetime import UTC, datetime
 
 import pytest
 
@@ -105,7 +105,7 @@ def test_memory_is_searched_with_a_model_and_without_one(tmp_path, model):
         assert [each.text for each in hit.after] == [SAID[1]]
         assert found.sessions[0].session_id == "quay"
         assert memory.search("cranes", roles=["assistant"]).hits == ()
-        assert memory.search("cranes", until=datetime(2020, 1, 1)).hits == ()
+        assert memory.search("cranes", until=datetime(2020, 1, 1, tzinfo=UTC)).hits == ()
         assert [entry.messages for entry in memory.timeline()] == [len(SAID)]
         if model is not None:
             assert memory.search(SAID[2], method="semantic").hits[0].position == 2
