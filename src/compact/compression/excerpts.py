@@ -1,0 +1,143 @@
+"""Excerpts: lines of the messages themselves, which fill the room that a digest has left.
+
+Lines are chosen by what they tell together, persons' questions and whoever decides first; they are
+shown in the order of the log, each message under its position and speaker, with `…` where lines are
+left out. What the digest says already is not shown again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from itertools import groupby, pairwise
+
+from compact.core import anchors, sentences
+from compact.core.facts import Said, select
+from compact.core.messages import Message
+from compact.core.sentences import topic_of
+from compact.core.speakers import Speaker, speaker_of
+from compact.core.tokens import TokenCounter
+
+HEADING = "## Excerpts"
+LONGEST = 400
+"""Characters of a line above which its sentences, or its parts, are chosen one by one."""
+MARK_TOKENS = 7
+"""Tokens of the line above a message's lines, about, and of the mark where some are left out."""
+ORDER: Sequence[Speaker] = ("person", "assistant", "observation", "tool")
+"""Whose lines fill what is left when none tells anything new."""
+FIRST_SHARE = 0.6
+"""Largest share of the room that is set aside for what is asked and decided."""
+LEFT_OUT = "…"
+
+
+class Excerpts:
+    """The lines of some messages, from which those that fit a room are chosen."""
+
+    def __init__(self, messages: Iterable[Message], counter: TokenCounter) -> None:
+        self._counter = counter
+        self._lines = [
+            Said(place, speaker_of(message), line)
+            for place, message in enumerate(messages)
+            for line in lines_of(message)
+        ]
+
+    def within(self, room: int, told: str, *, since: int = 0) -> str:
+        """As many of them as so many tokens hold, those left out that stand in what is told;
+        positions are counted from `since`. Empty where none fits.
+        """
+        new = list(self._untold(told))
+        costs = {line: self._counter.text(line) + 1 for line in {said.text for said in new}}
+        budget = room
+        while budget > MARK_TOKENS and new:
+            text = _shown(self._chosen(new, budget, costs.__getitem__), new, since)
+            over = self._counter.composed(text) - room
+            if over <= 0:
+                return text
+            budget -= max(over, MARK_TOKENS)
+        return ""
+
+    def _untold(self, told: str) -> Iterator[Said]:
+        """What is not told yet: prose is looked for wherever it stands, all else by its line."""
+        lines = set(map(str.strip, told.splitlines()))
+        for said in self._lines:
+            is_prose = said.speaker in ("person", "assistant")
+            if said.text.strip() not in (told if is_prose else lines):
+                yield said
+
+    def _chosen(self, new: Sequence[Said], room: int, cost: Callable[[str], int]) -> list[int]:
+        """The places of the lines that tell most within the room, in their order."""
+        room -= MARK_TOKENS * len({said.position for said in new}) // 2
+        places = {id(said): place for place, said in enumerate(new)}
+        chosen: set[int] = set()
+
+        def take(some: Sequence[Said], most: int) -> int:
+            found = select(some, most, cost) if most > 0 else []
+            chosen.update(places[id(said)] for said in found)
+            return sum(cost(said.text) for said in found)
+
+        first = [said for said in new if is_asked_or_decided(said)]
+        room -= take(first, int(room * FIRST_SHARE))
+        room -= take([new[i] for i in range(len(new)) if i not in chosen], room)
+        rest = [i for i in range(len(new)) if i not in chosen]
+        for place in sorted(rest, key=lambda i: (_rank(new[i].speaker), i)):
+            if (took := cost(new[place].text)) <= room:
+                room -= took
+                chosen.add(place)
+        return sorted(chosen)
+
+
+def lines_of(message: Message) -> Iterator[str]:
+    """The lines of a message that may be shown: its words, its calls and their results."""
+    if message.role in ("system", "developer"):
+        return
+    texts = [message.text]
+    for call in message.tool_calls:
+        values = [f"{name}: {value}" for name, value in anchors.strings_of(call.arguments)]
+        texts.append("\n".join([f"→ {call.name}", *values]))
+    texts += [result.text for result in message.tool_results]
+    for text in texts:
+        for line in text.splitlines():
+            if line.strip():
+                yield from _cut(line.rstrip())
+
+
+def _cut(line: str) -> Iterator[str]:
+    """A line, or its sentences, or pieces of what has no sentences."""
+    if len(line) <= LONGEST:
+        yield line
+        return
+    for sentence in sentences.sentences_of(line):
+        while sentence:
+            end = len(sentence) if len(sentence) <= LONGEST else LONGEST
+            cut = sentence.rfind(" ", LONGEST // 2, end) if end < len(sentence) else end
+            cut = cut if cut > 0 else end
+            yield sentence[:cut].strip()
+            sentence = sentence[cut:].strip()
+
+
+def is_asked_or_decided(said: Said) -> bool:
+    """Whether a person asks, or somebody decides."""
+    if said.speaker not in ("person", "assistant"):
+        return False
+    if said.speaker == "person" and said.text.rstrip().endswith(("?", "？")):
+        return True
+    return topic_of(sentences.bare(said.text)) == "decisions"
+
+
+def _rank(speaker: Speaker) -> int:
+    return ORDER.index(speaker) if speaker in ORDER else len(ORDER)
+
+
+def _shown(chosen: Sequence[int], lines: Sequence[Said], since: int) -> str:
+    """The chosen lines as a text."""
+    if not chosen:
+        return ""
+    parts = [HEADING]
+    gaps: Container[int] = {b for a, b in pairwise(chosen) if b != a + 1}
+    for position, places in groupby(chosen, key=lambda place: lines[place].position):
+        rows = list(places)
+        parts.append(f"[{since + position} {lines[rows[0]].speaker}]")
+        for place in rows:
+            if place in gaps and place != rows[0]:
+                parts.append(LEFT_OUT)
+            parts.append(lines[place].text)
+    return "\n".join(parts)
