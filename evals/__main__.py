@@ -152,6 +152,12 @@ def _memory(folder: Path, _: argparse.Namespace) -> tuple[str, Any]:
     return memory.report(found), found
 
 
+def _importance(folder: Path, options: argparse.Namespace) -> tuple[str, Any]:
+    importance = _module("importance")
+    rows = importance.run(folder)
+    return importance.report(rows, missed=options.missed), importance.as_json(rows)
+
+
 OF_OUR_OWN: dict[str, OfOurOwn] = {
     "gate": _gate,
     "lived": _lived,
@@ -164,6 +170,7 @@ WITH_DATA: dict[str, Evaluation] = {
     "arguments": _passed,
     "coverage": _coverage,
     "facts": _facts,
+    "importance": _importance,
     "instructions": _instructions,
     "modes": _modes,
     "chats": _chats,
@@ -200,7 +207,7 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     add(
         "--missed",
         action="store_true",
-        help="coverage, facts, gate, modes, probes: what is missing",
+        help="coverage, facts, gate, importance, modes, probes: what is missing",
     )
     add("--cases", action="store_true", help="coverage: a line for each case")
     add("--to", type=Path, metavar="DIR", help="lines, reading: a folder outside the repository")

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from compact.managers.compress import plan as plan
     from compact.managers.context_manager import ContextManager as ContextManager
     from compact.managers.memory_manager import MemoryManager as MemoryManager
+    from compact.memory.retention import RetentionPolicy as RetentionPolicy
     from compact.providers.tokenizers import NoopEstimator as NoopEstimator
     from compact.providers.tokenizers import TiktokenEstimator as TiktokenEstimator
     from compact.storage.sqlite.store import SQLiteManager as SQLiteManager
@@ -70,6 +71,7 @@ _HOME = {
     "Plan": "compact.core.plan",
     "PromptParts": "compact.core.prompts",
     "Redactor": "compact.core.redactor",
+    "RetentionPolicy": "compact.memory.retention",
     "SQLiteManager": "compact.storage.sqlite.store",
     "TiktokenEstimator": "compact.providers.tokenizers",
     "acompress": "compact.managers.compress",
