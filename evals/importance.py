@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -84,11 +84,10 @@ def _session(path: Path, session: str) -> Iterator[Message]:
         ids = record["haystack_session_ids"]
         if session in ids:
             at = ids.index(session)
-            time = datetime.strptime(record["haystack_dates"][at], "%Y/%m/%d (%a) %H:%M")
+            written = f"{record['haystack_dates'][at]} +0000"
+            time = datetime.strptime(written, "%Y/%m/%d (%a) %H:%M %z")
             for row in record["haystack_sessions"][at]:
-                yield Message(
-                    role=row["role"], content=row["content"], timestamp=time.replace(tzinfo=UTC)
-                )
+                yield Message(role=row["role"], content=row["content"], timestamp=time)
             return
 
 
@@ -141,7 +140,5 @@ def report(rows: Sequence[Labelled], *, missed: bool = False) -> str:
 
 def as_json(rows: Sequence[Labelled]) -> dict[str, Any]:
     """The measures, and each conversation with its parts."""
-    told = [
-        {**asdict(row), "importance": row.importance.model_dump(mode="json")} for row in rows
-    ]
+    told = [{**asdict(row), "importance": row.importance.model_dump(mode="json")} for row in rows]
     return {"measures": columns(rows, MEASURES), "conversations": told}

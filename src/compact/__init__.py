@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from compact.managers.compress import aplan as aplan
     from compact.managers.compress import compress as compress
     from compact.managers.compress import plan as plan
+    from compact.managers.compression_engine import CompressionEngine as CompressionEngine
     from compact.managers.context_manager import ContextManager as ContextManager
     from compact.managers.memory_manager import MemoryManager as MemoryManager
     from compact.memory.retention import RetentionPolicy as RetentionPolicy
@@ -55,6 +56,7 @@ _HOME = {
     "CompactError": "compact.errors",
     "CompactManager": "compact.managers.compact_manager",
     "CompactPolicy": "compact.core.policy",
+    "CompressionEngine": "compact.managers.compression_engine",
     "ContextBudget": "compact.core.budget",
     "ContextManager": "compact.managers.context_manager",
     "ContextWindow": "compact.core.budget",

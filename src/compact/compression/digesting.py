@@ -62,7 +62,7 @@ class _Draft:
     """A digest while it is put together."""
 
     texts: list[str] = field(default_factory=list)
-    kept: Kept = Kept()
+    kept: Kept = field(default_factory=Kept)
     made_by: dict[str, None] = field(default_factory=dict)
     verdicts: list[Verdict] = field(default_factory=list)
     tokens: int = 0

@@ -112,8 +112,8 @@ class CompressedConversation(Written, frozen=True):
     about: ConversationMetadata
     score: float | None = None
     """How much it is worth to be kept whole, 0 to 1, where that was asked."""
-    policy: str = ""
-    """What it was made by, as a fingerprint: other settings make another digest."""
+    fingerprint: str = ""
+    """Of what it was made from, and by which settings: others make another digest."""
     made_at: datetime = Field(default_factory=clock_and_ids.now)
     original: Conversation | None = Field(default=None, exclude=True, repr=False)
     """What it was made from, while that is in memory; no store keeps it here."""
@@ -122,6 +122,25 @@ class CompressedConversation(Written, frozen=True):
     def id(self) -> str:
         """The conversation's id."""
         return self.about.id
+
+
+class DigestNote(NamedTuple):
+    """What is known of a stored digest without reading it."""
+
+    level: CompressionLevel
+    score: float | None
+    fingerprint: str
+    original_tokens: int
+    tokens: int
+    bytes: int
+    """Of its text."""
+
+
+class Lease(NamedTuple):
+    """The right to do a piece of work, which one holder has at a time."""
+
+    name: str
+    holder: str
 
 
 class AgeingRow(BaseModel, frozen=True):

@@ -9,20 +9,25 @@ Whatever a session stores is found at once: there is no second copy, and no mode
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Self, TypedDict, Unpack, cast
 
 from compact import wiring
+from compact.config import CompactConfig
 from compact.core import snippets
 from compact.core.calls import checked_methods
+from compact.core.digests import AgeingReport, CompressedConversation
 from compact.core.found import FoundSession, Hit, Neighbour, SearchFilter, SearchResult
 from compact.core.messages import Message, Role
 from compact.core.protocols import SessionStore, TurnIndex
 from compact.core.sessions import DEFAULT_SCOPE, Session
 from compact.core.turns import instant_of
 from compact.errors import InvalidArgument, NotFound
+from compact.managers.ageing import Ageing, ageing_of
+from compact.managers.running.schedule import Schedule
+from compact.memory.retention import Importance
 from compact.memory.searching import Ranked, Ways, ranked
 
 PAGE = 10
@@ -63,7 +68,11 @@ class MemoryManager:
     """
 
     def __init__(
-        self, path: str | Path | SessionStore = ":memory:", *, scope: str = DEFAULT_SCOPE
+        self,
+        path: str | Path | SessionStore = ":memory:",
+        *,
+        scope: str = DEFAULT_SCOPE,
+        settings: CompactConfig | None = None,
     ) -> None:
         self._store = wiring.session_store(path)
         self._owns_store = isinstance(path, str | Path)
@@ -73,6 +82,8 @@ class MemoryManager:
                 "path", "memory needs a store with an index: a file's name, or ':memory:'"
             )
         self._index = cast("TurnIndex", self._store)
+        self._settings = settings or CompactConfig()
+        self._schedules: list[Schedule[AgeingReport]] = []
 
     @property
     def store(self) -> SessionStore:
@@ -85,7 +96,9 @@ class MemoryManager:
         return self._scope
 
     def close(self) -> None:
-        """Let go of the file, if it was opened here."""
+        """End what runs on a schedule, and let go of the file, if it was opened here."""
+        while self._schedules:
+            self._schedules.pop().stop()
         if self._owns_store:
             self._store.close()
 
@@ -166,6 +179,51 @@ class MemoryManager:
         if found.scope != self._scope:
             raise NotFound(f"no session {session_id!r} in scope {self._scope!r}")
         return found
+
+    # --- ageing -----------------------------------------------------------------------------------
+
+    def age(self, now: datetime | None = None, *, dry_run: bool = False) -> AgeingReport:
+        """Give each session of the scope the digest that its age asks for, beside its messages; a
+        row for each says what was done, or would be. Important sessions keep every word.
+
+        Raises:
+            BlockingCallInLoop: a model writes, and this thread runs an event loop.
+        """
+        return self._ageing().age(now, dry_run=dry_run)
+
+    def run_schedule(
+        self, every: float = 86_400.0, *, clock: Callable[[], datetime] | None = None
+    ) -> Schedule[AgeingReport]:
+        """Age now, and then again every so many seconds, in a thread; `stop()` ends it, and so does
+        closing. Of several processes that do this with a file, one does the work.
+
+        Raises:
+            InvalidArgument: `every` is not above 0.
+        """
+        if every <= 0:
+            raise InvalidArgument("every", f"every must be above 0, got {every:g}")
+        ageing = self._ageing(clock)
+        self._schedules.append(Schedule(ageing.age_in_turn, every=every))
+        return self._schedules[-1]
+
+    def importance(self, session_id: str) -> Importance:
+        """How much a session is worth to be kept whole, with each part of the score.
+
+        Raises:
+            NotFound: the scope has no such session.
+        """
+        return self._ageing().importance(self.session(session_id))
+
+    def digest(self, session_id: str) -> CompressedConversation | None:
+        """The digest that stands beside a session's messages; None where there is none.
+
+        Raises:
+            NotFound: the scope has no such session.
+        """
+        return self._ageing().digest(self.session(session_id))
+
+    def _ageing(self, clock: Callable[[], datetime] | None = None) -> Ageing:
+        return ageing_of(self._store, self._scope, self._settings, clock)
 
 
 class _Telling:
