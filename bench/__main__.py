@@ -28,13 +28,14 @@ MEASUREMENTS = {
     "summarizer": "bench.summarizer",
     "stores": "bench.stores",
     "sessions": "bench.sessions",
+    "vectors": "bench.vectors",
     "cache": "bench.cache",
     "agents": "bench.agents",
     "structure": "bench.structure",
 }
 BESIDE_PEERS = ("cold-plan", "startup", "cache")
 """The measurements that run the peers of `.venv-peers`."""
-OURS = ("compactctl", "pydantic", "rs-bpe", "bpe-openai", "orjson", "apsw")
+OURS = ("compactctl", "pydantic", "rs-bpe", "bpe-openai", "orjson", "apsw", "numpy")
 
 
 def environment(with_peers: bool) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """Peers: installed into environments of their own, run as processes of their own.
 
 `.venv-peers` is made from `bench/requirements-peers.txt` when it is first needed, and
-`.venv-peers/stores` from `bench/requirements-store-peers.txt`. Where one cannot be made, its peers
+`.venv-peers/stores` from `bench/requirements-store-peers.txt`, `.venv-peers/vectors` from
+`bench/requirements-vector-peers.txt`. Where one cannot be made, its peers
 are left out, and the tables say so.
 """
 
@@ -27,6 +28,8 @@ VENV = REPO_ROOT / ".venv-peers"
 PYTHON = VENV / INTERPRETER
 STORES_VENV = VENV / "stores"
 STORES_PYTHON = STORES_VENV / INTERPRETER
+VECTORS_VENV = VENV / "vectors"
+VECTORS_PYTHON = VECTORS_VENV / INTERPRETER
 BENCH = REPO_ROOT / "bench"
 RUNNER = REPO_ROOT / "bench" / "peer_run.py"
 INSTALL_SECONDS = 600
@@ -64,6 +67,16 @@ def store_versions() -> dict[str, str]:
         NoPeers: they cannot be installed.
     """
     return _prepared(STORES_VENV, BENCH / "requirements-store-peers.txt")
+
+
+@cache
+def vector_versions() -> dict[str, str]:
+    """Versions of the installed stores of vectors; installs them first.
+
+    Raises:
+        NoPeers: they cannot be installed.
+    """
+    return _prepared(VECTORS_VENV, BENCH / "requirements-vector-peers.txt")
 
 
 def _prepared(venv: Path, requirements: Path) -> dict[str, str]:

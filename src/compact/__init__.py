@@ -45,8 +45,10 @@ if TYPE_CHECKING:
     from compact.providers.tokenizers import NoopEstimator as NoopEstimator
     from compact.providers.tokenizers import TiktokenEstimator as TiktokenEstimator
     from compact.storage.sqlite.store import SQLiteManager as SQLiteManager
+    from compact.storage.sqlite.vector_store import VectorStore as VectorStore
     from compact.telemetry.bus import EventBus as EventBus
     from compact.wiring import chat_model as chat_model
+    from compact.wiring import embedder as embedder
 
 _HOME = {
     "ActiveContext": "compact.core.context",
@@ -76,10 +78,12 @@ _HOME = {
     "RetentionPolicy": "compact.memory.retention",
     "SQLiteManager": "compact.storage.sqlite.store",
     "TiktokenEstimator": "compact.providers.tokenizers",
+    "VectorStore": "compact.storage.sqlite.vector_store",
     "acompress": "compact.managers.compress",
     "aplan": "compact.managers.compress",
     "chat_model": "compact.wiring",
     "compress": "compact.managers.compress",
+    "embedder": "compact.wiring",
     "plan": "compact.managers.compress",
 }
 

@@ -11,6 +11,8 @@ from compact.core.checkpoints import Summary, SummaryRequest
 from compact.core.events import Event
 from compact.core.protocols import (
     ChatModel,
+    CutsTexts,
+    Embedder,
     Exporter,
     SessionStore,
     StorageAdapter,
@@ -23,7 +25,9 @@ __all__ = [
     "Abilities",
     "Ask",
     "ChatModel",
+    "CutsTexts",
     "Delta",
+    "Embedder",
     "Event",
     "Exporter",
     "Limits",

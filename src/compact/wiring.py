@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from compact.providers.clients import how_to_install as how_to_install
     from compact.providers.clients import is_here as is_here
     from compact.providers.clients import leads_to as leads_to
+    from compact.providers.named_embedders import embedder as embedder
     from compact.storage.sqlite.migrations import MIGRATIONS as MIGRATIONS
     from compact.storage.sqlite.repair import RepairReport as RepairReport
     from compact.storage.sqlite.repair import repair
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
 
 _ADAPTERS = {
     "MIGRATIONS": "storage.sqlite.migrations:MIGRATIONS",
+    "embedder": "providers.named_embedders:embedder",
     "how_to_install": "providers.clients:how_to_install",
     "is_here": "providers.clients:is_here",
     "leads_to": "providers.clients:leads_to",

@@ -1,4 +1,6 @@
-"""A call or a result whose text was redacted is written as a whole one, in the format it came in."""
+"""A call or result whose text was redacted is written as a whole one, in its own format."""
+
+from typing import Any
 
 import pytest
 
@@ -10,7 +12,7 @@ TOKEN = "hf_" + "R9MTABOeOAbBXoLYkjTbXqsCnaKkWly7Qd"
 SAID = f"login --token {TOKEN}"
 GIVEN = '{"command": "' + SAID + '"}'
 USER = {"role": "user", "content": "Log in."}
-CALLS = {
+CALLS: dict[str, list[Any]] = {
     "chat_completions": [
         USER,
         {

@@ -208,7 +208,7 @@ def test_wrong_arguments_are_refused(store: SQLiteManager) -> None:
     memory = MemoryManager(store)
     for wrong in ({"limit": -1}, {"neighbours": -1}, {"colour": 1}, {"since": "today"}):
         with pytest.raises(InvalidArgument, match=next(iter(wrong))):
-            memory.search("roof", **wrong)  # type: ignore[arg-type]
+            memory.search("roof", **wrong)
     with pytest.raises(InvalidArgument, match="index"):
         MemoryManager(ContextManager(window=8_192).store)
 

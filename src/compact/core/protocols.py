@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from compact.core.checkpoints import Checkpoint, Summary, SummaryRequest
     from compact.core.context import ActiveContext
     from compact.core.digests import CompressedConversation, DigestNote, Lease
+    from compact.core.embedding import Generation, Near, Numbers
     from compact.core.events import Event
     from compact.core.messages import Message
     from compact.core.replies import Delta, Reply
@@ -82,6 +83,88 @@ class Summarizer(Protocol):
 
     def summarize(self, request: SummaryRequest) -> Awaitable[Summary]:
         """Summarize the request's messages within its token cap."""
+        ...
+
+
+@runtime_checkable
+class Embedder(Protocol):
+    """Turns texts into vectors that lie near each other where the texts mean the same."""
+
+    @property
+    def name(self) -> str:
+        """The model's key, for example `minilm:all-MiniLM-L6-v2`."""
+        ...
+
+    @property
+    def version(self) -> str:
+        """Changes where vectors are no longer comparable: with other weights, another precision or
+        another text before each text.
+        """
+        ...
+
+    @property
+    def dimensions(self) -> int:
+        """Numbers in each vector."""
+        ...
+
+    def embed(self, texts: Sequence[str], *, query: bool = False) -> Sequence[Numbers]:
+        """The vector of each text, in order; `query` where they are questions and no documents,
+        since some models tell these apart. May wait for a model.
+
+        Raises:
+            InvalidInput: a text is longer than the model's window; none is cut in silence.
+            ModelFailed: the model cannot be asked, or its answer cannot be used.
+        """
+        ...
+
+
+@runtime_checkable
+class CutsTexts(Protocol):
+    """An embedder that knows how much of a text its model reads."""
+
+    def pieces(self, text: str) -> list[str]:
+        """The text in pieces that fit the model's window, in order; neighbours overlap."""
+        ...
+
+
+class VectorIndex(Protocol):
+    """Vectors of the messages of a store. Safe from many threads."""
+
+    def generations(self) -> list[Generation]:
+        """Which vectors there are, by model and version; the oldest first."""
+        ...
+
+    def pending(self, embedder: Embedder) -> int:
+        """Messages that this embedder's vectors do not cover yet."""
+        ...
+
+    def embed_pending(
+        self,
+        embedder: Embedder,
+        *,
+        most: int | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> int:
+        """Embed what is pending, in batches that are stored one by one; how many messages that was.
+        `progress` is told after each how many are done, and of how many.
+
+        Raises:
+            ModelFailed: as `Embedder.embed`; what was stored before stays.
+        """
+        ...
+
+    def similar(
+        self,
+        vector: Numbers,
+        *,
+        of: Generation,
+        most: int,
+        keys: Sequence[tuple[int, int]] | None = None,
+        centred: bool = False,
+    ) -> list[Near]:
+        """The messages nearest to a vector of that generation, the nearest first, each by its best
+        piece; within ranges of keys (first and last) where these are given.
+        """
         ...
 
 

@@ -19,25 +19,48 @@ which they may differ."""
 _WORD = re.compile(r"[^\W_]+")
 
 
-def around(text: str, query: str) -> str:
-    """The text, or the part of a long one in which most of the query's rarer words stand."""
-    if len(text) <= 3 * AROUND:
-        return text
-    lower = text.lower()
-    words = {piece for name in looked_for(query) for piece in name}
-    found = {word: list(islice(_places(lower, word), MOST_PLACES)) for word in words}
-    rarest = sorted((len(at), word) for word, at in found.items() if at)
-    if not rarest:
-        return text[: 2 * AROUND] + " …"
-    tried = chain.from_iterable(found[word] for _, word in rarest)
+class Sought:
+    """The words of a question, to be shown where they stand."""
 
-    def worth(at: int) -> float:
-        shown = lower[max(0, at - AROUND) : at + 2 * AROUND]
-        return sum(1 / often for often, word in rarest if word in shown)
+    def __init__(self, question: str) -> None:
+        self._words = {piece for name in looked_for(question) for piece in name}
+        self._by_start: dict[str, list[str]] = defaultdict(list)
+        for word in self._words:
+            self._by_start[word[:LEAST_STEM]].append(word)
 
-    best = max(islice(tried, MOST_LOOKS // len(rarest)), key=worth)
-    start, stop = max(0, best - AROUND), best + 2 * AROUND
-    return ("… " if start else "") + text[start:stop] + (" …" if stop < len(text) else "")
+    def around(self, text: str) -> str:
+        """The text, or the part of a long one in which most of the rarer words stand."""
+        if len(text) <= 3 * AROUND:
+            return text
+        lower = text.lower()
+        found = {word: list(islice(_places(lower, word), MOST_PLACES)) for word in self._words}
+        rarest = sorted((len(at), word) for word, at in found.items() if at)
+        if not rarest:
+            return text[: 2 * AROUND] + " …"
+        tried = chain.from_iterable(found[word] for _, word in rarest)
+
+        def worth(at: int) -> float:
+            shown = lower[max(0, at - AROUND) : at + 2 * AROUND]
+            return sum(1 / often for often, word in rarest if word in shown)
+
+        best = max(islice(tried, MOST_LOOKS // len(rarest)), key=worth)
+        start, stop = max(0, best - AROUND), best + 2 * AROUND
+        return ("… " if start else "") + text[start:stop] + (" …" if stop < len(text) else "")
+
+    def highlights(self, text: str) -> tuple[tuple[int, int], ...]:
+        """Where the words stand in a text, in whatever form: starts and ends."""
+        return tuple(place.span() for place in _WORD.finditer(text) if self._is_one(place[0]))
+
+    def _is_one(self, word: str) -> bool:
+        own = word.lower()
+        near = self._by_start.get(own[:LEAST_STEM], ())
+        return own in self._words or any(_alike(own, other) for other in near)
+
+
+def _alike(word: str, other: str) -> bool:
+    """Whether two words may be forms of one."""
+    least = max(LEAST_STEM, max(len(word), len(other)) - MOST_ENDING)
+    return min(len(word), len(other)) >= least and word[:least] == other[:least]
 
 
 def _places(text: str, word: str) -> Iterator[int]:
@@ -53,24 +76,3 @@ def _places(text: str, word: str) -> Iterator[int]:
     while at >= 0:
         yield at
         at = text.find(word, at + len(word))
-
-
-def highlights(text: str, query: str) -> tuple[tuple[int, int], ...]:
-    """Where words of the query stand in a text, in whatever form: starts and ends."""
-    words = {piece for name in looked_for(query) for piece in name}
-    by_start: dict[str, list[str]] = defaultdict(list)
-    for word in words:
-        by_start[word[:LEAST_STEM]].append(word)
-    found = []
-    for place in _WORD.finditer(text):
-        own = place[0].lower()
-        near = by_start.get(own[:LEAST_STEM])
-        if near and (own in words or any(_alike(own, word) for word in near)):
-            found.append(place.span())
-    return tuple(found)
-
-
-def _alike(word: str, other: str) -> bool:
-    """Whether two words may be forms of one."""
-    least = max(LEAST_STEM, max(len(word), len(other)) - MOST_ENDING)
-    return min(len(word), len(other)) >= least and word[:least] == other[:least]

@@ -16,13 +16,13 @@ from typing import Self, TypedDict, Unpack, cast
 
 from compact import wiring
 from compact.config import CompactConfig
-from compact.core import snippets
 from compact.core.calls import checked_methods
 from compact.core.digests import AgeingReport, CompressedConversation
 from compact.core.found import FoundSession, Hit, Neighbour, SearchFilter, SearchResult
 from compact.core.messages import Message, Role
 from compact.core.protocols import SessionStore, TurnIndex
 from compact.core.sessions import DEFAULT_SCOPE, Session
+from compact.core.snippets import Sought
 from compact.core.turns import instant_of
 from compact.errors import InvalidArgument, NotFound
 from compact.managers.ageing import Ageing, ageing_of
@@ -230,7 +230,7 @@ class _Telling:
     """What was found, told with what stands there."""
 
     def __init__(self, query: str, best: Ranked, index: TurnIndex, neighbours: int) -> None:
-        self._query, self._best, self._turns = query, best, best.turns
+        self._sought, self._best, self._turns = Sought(query), best, best.turns
         self._around = [best.turns.beside(place, neighbours) for place in best.places]
         keys = [int(best.turns.keys[each]) for places in self._around for each in places]
         numbers = {best.turns.where(place)[0] for place in best.places} | set(best.sessions)
@@ -245,7 +245,7 @@ class _Telling:
             message = self._message(place)
             if message is None:
                 continue
-            text = snippets.around(_said(message), self._query)
+            text = self._sought.around(_said(message))
             yield Hit(
                 session_id=turns.sessions[number],
                 title=self._titles.get(turns.sessions[number]),
@@ -256,7 +256,7 @@ class _Telling:
                 timestamp=message.timestamp,
                 score=score,
                 text=text,
-                highlights=snippets.highlights(text, self._query),
+                highlights=self._sought.highlights(text),
                 before=self._neighbours(range(around.start, place)),
                 after=self._neighbours(range(place + 1, around.stop)),
             )

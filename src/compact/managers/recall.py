@@ -9,11 +9,11 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from compact.compression import shorten
-from compact.core import snippets
 from compact.core.checkpoints import Checkpoint
 from compact.core.given import plain
 from compact.core.messages import Message, Part, Text, ToolCall, ToolResult
 from compact.core.recalls import EXPAND, PAGE, RECALL, Expansion, Recalled, told
+from compact.core.snippets import Sought
 from compact.core.terms import readable, searchable
 from compact.core.tokens import TokenCounter
 from compact.errors import InvalidArgument, InvalidInput, NotFound
@@ -43,7 +43,7 @@ def recall(state: SessionState, query: str, *, limit: int = PAGE) -> list[Recall
     """
     if limit < 0:
         raise InvalidArgument("limit", f"limit must be at least 0, got {limit}")
-    found: list[Recalled] = []
+    found, sought = list[Recalled](), Sought(query)
     for position, score in _search(state, query, limit):
         message = state.history[position]
         found.append(
@@ -52,7 +52,7 @@ def recall(state: SessionState, query: str, *, limit: int = PAGE) -> list[Recall
                 position=position,
                 role=message.role,
                 timestamp=message.timestamp,
-                text=snippets.around(searchable(message), query),
+                text=sought.around(searchable(message)),
                 score=score,
             )
         )

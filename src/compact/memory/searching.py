@@ -86,7 +86,7 @@ def ranked(
     found = touched[is_meant[touched]]
     best = found[_best(scores[found], most)]
     by_session = session_scores(turns, scores)
-    own = np.unique(session_of(turns)[np.flatnonzero(is_meant)])
+    own = np.flatnonzero(np.bincount(session_of(turns)[is_meant], minlength=len(turns.sessions)))
     sessions = own[_best(by_session[own], most)]
     return Ranked(
         turns,

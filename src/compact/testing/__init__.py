@@ -1,11 +1,13 @@
 """Public fakes and conformance suites, for the ports that exist.
 
-`check_chat_model`, `check_token_estimator`, `check_summarizer`, `check_exporter`,
+`check_chat_model`, `check_embedder`, `check_token_estimator`, `check_summarizer`, `check_exporter`,
 `check_storage_adapter` and `check_session_store` raise AssertionError with the broken promise; run
-them against an implementation of yours. `ScriptedSummarizer` and `ScriptedModel` stand in for
-models. Nothing in the product imports this package.
+them against an implementation of yours. `ScriptedSummarizer`, `ScriptedModel` and
+`HashEmbedder` stand in for models. Nothing in the product imports this package.
 """
 
+from compact.testing.embedders import HashEmbedder as HashEmbedder
+from compact.testing.embedders import check_embedder as check_embedder
 from compact.testing.fakes import ScriptedModel as ScriptedModel
 from compact.testing.fakes import ScriptedSummarizer as ScriptedSummarizer
 from compact.testing.models import check_chat_model as check_chat_model

@@ -9,7 +9,7 @@ import apsw
 
 from compact.core import chain
 from compact.errors import CompactError, NotFound, StoreFailed
-from compact.storage.sqlite import branch_lineage, records
+from compact.storage.sqlite import branch_lineage, records, vectors
 from compact.storage.sqlite.pool import Pool
 from compact.storage.sqlite.rows import (
     BITS,
@@ -53,6 +53,7 @@ def findings(pool: Pool) -> list[str]:
         _of_pages,
         _of_branches,
         _of_index,
+        _of_vectors,
         _of_references,
         _of_digests,
     )
@@ -166,6 +167,13 @@ def _of_index(db: apsw.Connection) -> Iterator[str]:
         row = first(db, sql, (branch << BITS, branch << BITS | LAST))
         if row is None or row[0] != indexed - fork:
             yield f"branch {text_of(name)!r}: the search index does not hold what it should"
+
+
+def _of_vectors(db: apsw.Connection) -> Iterator[str]:
+    for condition, line in vectors.WRONG:
+        row = first(db, f"SELECT count(*) FROM {condition}")
+        if row is not None and row[0]:
+            yield f"{row[0]:,} {line}"
 
 
 def _of_references(db: apsw.Connection) -> Iterator[str]:

@@ -217,6 +217,46 @@ _MEMORY = (
 )
 
 
+_VECTORS = (
+    """
+    CREATE TABLE generations (
+        key INTEGER PRIMARY KEY AUTOINCREMENT,
+        model ANY NOT NULL,
+        version ANY NOT NULL,
+        dimensions INTEGER NOT NULL,
+        state TEXT NOT NULL, -- serving, made, leaving or own (`core.embedding`)
+        removed INTEGER NOT NULL, -- counts removals, for those who remember vectors
+        made_at TEXT NOT NULL
+    ) STRICT
+    """,
+    """
+    CREATE TABLE embedded (
+        branch INTEGER NOT NULL,
+        generation INTEGER NOT NULL,
+        position INTEGER NOT NULL, -- those below it are embedded
+        PRIMARY KEY (branch, generation)
+    ) STRICT, WITHOUT ROWID
+    """,
+    """
+    CREATE TABLE vectors (
+        key INTEGER PRIMARY KEY AUTOINCREMENT, -- those that come later have higher ones
+        generation INTEGER NOT NULL,
+        message INTEGER NOT NULL, -- its key; below 1 << 32, that of a name
+        chunk INTEGER NOT NULL,
+        vector BLOB NOT NULL -- float32, little-endian, of length 1: as sqlite-vec reads it, too
+    ) STRICT
+    """,
+    "CREATE UNIQUE INDEX vectors_by_message ON vectors (message, generation, chunk)",
+    # What an application calls vectors of its own that are of no message.
+    """
+    CREATE TABLE vector_names (
+        key INTEGER PRIMARY KEY AUTOINCREMENT,
+        name ANY NOT NULL UNIQUE
+    ) STRICT
+    """,
+)
+
+
 _DIGESTS = (
     # What age leaves of a session: at most one, beside the originals.
     """
@@ -260,6 +300,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration("0001_sessions", _SESSIONS),
     Migration("0002_changes", _CHANGES, take_over_notes),
     Migration("0003_memory", _MEMORY),
+    Migration("0004_vectors", _VECTORS),
     Migration("0005_digests", _DIGESTS),
 )
 

@@ -79,7 +79,11 @@ def lost_in(store: SessionStore) -> dict[str, list[int]]:
 
 
 def adopt(db: apsw.Connection, hints: Hints) -> list[str]:
-    """Give every message a branch, and every branch a session; what was made, as sentences."""
+    """Give every message a branch, and every branch a session; what was made, as sentences.
+
+    Vectors are not saved: all messages are pending in the new file.
+    """
+    db.execute("UPDATE messages SET embedding_id = NULL WHERE embedding_id IS NOT NULL")
     _forget_unreadable(db)
     remarks = _make_branches(db, hints)
     # Nothing is left of the parent: what was its part is placeholders of the branch's own.

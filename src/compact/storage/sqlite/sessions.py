@@ -11,7 +11,7 @@ import apsw
 from compact.core import chain, codec
 from compact.core.sessions import Branch, Session, free_branch_id
 from compact.errors import InvalidInput, NotFound, Superseded
-from compact.storage.sqlite import branch_lineage, records, search, sweeping
+from compact.storage.sqlite import branch_lineage, records, search, sweeping, vectors
 from compact.storage.sqlite.branch_lineage import Tail
 from compact.storage.sqlite.rows import (
     BITS,
@@ -197,6 +197,7 @@ def delete(db: apsw.Connection, session_id: str) -> None:
         keys = row[0] << BITS, row[0] << BITS | LAST
         db.execute("DELETE FROM messages WHERE key BETWEEN ? AND ?", keys)
         db.execute("DELETE FROM unindexed WHERE branch = ?", row)
+        vectors.remove_branch(db, row[0])
     for table in ("branches", *records.COLUMNS):
         db.execute(f"DELETE FROM {table} WHERE session = ?", (session_key,))
     db.execute("DELETE FROM sessions WHERE key = ?", (session_key,))

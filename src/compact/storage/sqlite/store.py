@@ -101,6 +101,11 @@ class SQLiteManager:
         return self._pool.path
 
     @property
+    def pool(self) -> Pool:
+        """Its connections, for what else is kept in the same file."""
+        return self._pool
+
+    @property
     def db(self) -> apsw.Connection:
         """The connection that writes, for what has no method. Leave no transaction open."""
         return self._pool.writer

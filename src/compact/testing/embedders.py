@@ -1,0 +1,119 @@
+"""What embedders promise, and one that stands in for a model."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from hashlib import blake2b
+
+from compact.core.characters import carried
+from compact.core.protocols import CutsTexts, Embedder
+from compact.errors import InvalidInput
+
+_TEXTS = (
+    "The crane lifts forty tons.",
+    "Größe & Maße – naïve café",
+    "用户反馈：登录页面在移动端加载很慢",
+    "<|im_start|>[CLS] [SEP] [MASK]",
+    "a lone \ud800 surrogate",
+    "x",
+)
+_SAME = 0.97
+"""Cosine from which two vectors are the same. Models in bytes round by what else is in a batch."""
+
+
+class HashEmbedder:
+    """Vectors by the hashes of a text's words: texts that share words lie near each other, in every
+    process the same. `window` is how many words it reads of a text; None for any number.
+    """
+
+    def __init__(
+        self,
+        dimensions: int = 64,
+        *,
+        name: str = "hash",
+        version: str = "1",
+        window: int | None = None,
+    ) -> None:
+        self.name = name
+        self.version = version
+        self.dimensions = dimensions
+        self.window = window
+        self.texts: list[str] = []
+        """What was embedded, in order."""
+
+    def embed(self, texts: Sequence[str], *, query: bool = False) -> list[list[float]]:
+        """The vector of each text.
+
+        Raises:
+            InvalidInput: a text is longer than the window.
+        """
+        if self.window is not None and any(len(text.split()) > self.window for text in texts):
+            raise InvalidInput(f"a text has more than {self.window} words")
+        if not query:
+            self.texts += texts
+        return [self._vector(text) for text in texts]
+
+    def pieces(self, text: str) -> list[str]:
+        """The text in pieces of the window's words; neighbours share one."""
+        words = text.split()
+        if self.window is None or len(words) <= self.window:
+            return [text]
+        step = max(1, self.window - 1)
+        return [" ".join(words[i : i + self.window]) for i in range(0, len(words) - 1, step)]
+
+    def _vector(self, text: str) -> list[float]:
+        salt = f"{self.name} {self.version}".encode()
+        numbers = [1e-3] * self.dimensions
+        for word in re.findall(r"\w+", text.lower()) or [text]:
+            digest = blake2b(
+                word.encode("utf-8", "replace"), key=salt[:64], digest_size=24
+            ).digest()
+            for high, low, sign in zip(digest[::3], digest[1::3], digest[2::3], strict=True):
+                numbers[(high << 8 | low) % self.dimensions] += 1 if sign & 1 else -1
+        return numbers
+
+
+def check_embedder(embedder: Embedder) -> None:
+    """Hold an embedder to its promises."""
+    assert isinstance(embedder, Embedder), "it lacks a method of the protocol"
+    assert embedder.name, "it needs a name"
+    assert isinstance(embedder.version, str), "a version is a text"
+    assert embedder.dimensions > 0, "a vector has dimensions"
+    assert len(embedder.embed([])) == 0, "of no texts there are no vectors"
+    together = [list(each) for each in embedder.embed(_TEXTS)]
+    for text, vector in zip(_TEXTS, together, strict=True):
+        assert len(vector) == embedder.dimensions, f"{text!r} has {len(vector)} numbers"
+        assert all(map(math.isfinite, vector)), f"{text!r} has a number that is none"
+        alone = list(embedder.embed([text])[0])
+        assert _cosine(vector, alone) > _SAME, f"{text!r} depends on what stands beside it"
+    assert len(embedder.embed(_TEXTS[:2], query=True)) == 2, "a question has a vector, too"
+    different = _cosine(together[0], together[2])
+    assert different < _SAME, "texts that say different things have different vectors"
+    _check_pieces(embedder)
+
+
+def _check_pieces(embedder: Embedder) -> None:
+    """What is too long is cut by whoever knows where, or refused; never in silence."""
+    beginning = " ".join(f"word{i % 97}" for i in range(20_000))
+    ends = [f"{beginning} The {animal} barks at night." for animal in ("dog", "seal")]
+    if isinstance(embedder, CutsTexts):
+        for text in (*ends, *_TEXTS):
+            pieces = embedder.pieces(text)
+            kept = set(carried(" ".join(pieces)).split())
+            assert set(carried(text).split()) <= kept, "a piece of the text is left out"
+            embedder.embed(pieces[-2:])
+        return
+    try:
+        vectors = embedder.embed(ends)
+    except (InvalidInput, RuntimeError):
+        return
+    assert _cosine(list(vectors[0]), list(vectors[1])) < 1, (
+        "the end of a long text is left out in silence"
+    )
+
+
+def _cosine(one: Sequence[float], other: Sequence[float]) -> float:
+    product = math.fsum(a * b for a, b in zip(one, other, strict=True))
+    return product / math.sqrt(math.fsum(a * a for a in one) * math.fsum(b * b for b in other))
