@@ -157,8 +157,8 @@ class AgeingRow(BaseModel, frozen=True):
     action: str
     """`none`, `write` a digest, `drop` one that is due no more; with `archive` behind it where the
     originals belong into the archive by now."""
-    tokens_before: int = 0
-    """Of the originals."""
+    tokens_before: int | None = None
+    """Of the originals; None where they stay whole, or were not looked at."""
     tokens_after: int | None = None
     """Of the digest; None while it is not written."""
     bytes_originals: int = 0

@@ -227,28 +227,32 @@ class Ageing:
         return made
 
     def _told(self, due: Due, made: CompressedConversation | None) -> AgeingRow:
-        session, before, written = due.session, due.before, due.form is not CompressionLevel.FULL
-        size = self.store.stored_bytes(session.id)
-        ratio = RATIOS.get(due.form, 1.0)
-        originals = session.branch.tokens
-        tokens, text = int(originals * ratio), int(size * ratio)
-        if made is not None and written:
-            originals, tokens, text = made.source_tokens, made.tokens, len(made.text.encode())
-        elif before is not None and written and due.is_done:
-            originals, tokens, text = before.original_tokens, before.tokens, before.bytes
-        return AgeingRow(
-            session_id=session.id,
-            title=session.title,
+        row = AgeingRow(
+            session_id=due.session.id,
+            title=due.session.title,
             age_days=due.days,
             now=due.now,
             due=due.level,
             action=f"{due.step}, archive" if due.level.is_archived else due.step,
-            tokens_before=originals,
-            tokens_after=tokens if written else None,
-            bytes_originals=size,
-            bytes_digest=text if written else None,
+            bytes_originals=self.store.stored_bytes(due.session.id),
             why=due.why,
         )
+        if due.form is CompressionLevel.FULL:
+            return row
+        if made is not None:
+            sizes = made.source_tokens, made.tokens, len(made.text.encode("utf-8", "surrogatepass"))
+        elif due.before is not None and due.is_done:
+            sizes = due.before.original_tokens, due.before.tokens, due.before.bytes
+        else:  # about
+            tokens = due.session.branch.tokens or self._counted(due.session)
+            ratio = RATIOS[due.form]
+            sizes = tokens, int(tokens * ratio), int(row.bytes_originals * ratio)
+        names = ("tokens_before", "tokens_after", "bytes_digest")
+        return row.model_copy(update=dict(zip(names, sizes, strict=True)))
+
+    def _counted(self, session: Session) -> int:
+        """Tokens of a session that nobody has counted."""
+        return self.engine.tokens_of(original_of(self.store, session.id).messages)
 
     def _skipped(self, session: Session, now: datetime, why: str) -> AgeingRow:
         age = days_between(session.updated_at, now)

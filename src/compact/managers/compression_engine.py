@@ -132,6 +132,10 @@ class CompressionEngine:
         name = self._counter.estimator.name
         return f"1 {self._digester.summarizer.name} {name} {self._digester.mode} {ratios}"
 
+    def tokens_of(self, messages: Iterable[Message]) -> int:
+        """Tokens of messages, as ratios count them."""
+        return sum(map(self._counter.message, messages))
+
     # --- by age -----------------------------------------------------------------------------------
 
     def get_compression_level(self, age_days: float) -> CompressionLevel:
@@ -207,7 +211,7 @@ class CompressionEngine:
         if not 0 < target_ratio <= 1:
             reason = f"target_ratio must be above 0 and at most 1, got {target_ratio:g}"
             raise InvalidArgument("target_ratio", reason)
-        tokens = sum(map(self._counter.message, conversation.messages))
+        tokens = self.tokens_of(conversation.messages)
         work = self._digester.written(conversation.messages, tokens, target_ratio)
         written = blocking.run(work, waits=self.waits, instead="acompress()")
         return ConversationSummary(
