@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ class Ready:
         self.rows: Any = None
         self.start = 0
 
-    def embed(self, texts: list[str], *, query: bool = False) -> Any:  # noqa: ANN401 - a matrix
+    def embed(self, texts: Sequence[str], *, query: bool = False) -> Any:  # noqa: ANN401 - a matrix
         return self.rows[[int(text) - self.start for text in texts]]
 
 
@@ -44,13 +44,15 @@ class Ours(Vectors):
         self.embedder = Ready(dimensions)
 
     def add(self, start: int, rows: Any) -> None:  # noqa: ANN401 - as above
-        for first in range(start, start + len(rows), self.each):
+        first, end = start, start + len(rows)
+        while first < end:
             name = str(first // self.each)
             branch = Branch(id=name, session_id=name)
             self.sessions.session(name, create=Session(id=name, branch=branch))
-            stop = min(first - first % self.each + self.each, start + len(rows))
+            stop = min(first - first % self.each + self.each, end)
             told = [Entry(Message(role="user", content=str(i))) for i in range(first, stop)]
             self.sessions.append(name, told)
+            first = stop
         self.embedder.rows, self.embedder.start = rows, start
         self.store.embed_pending(self.embedder)
 

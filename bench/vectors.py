@@ -129,7 +129,8 @@ def drawn(size: int, seed: int = 7) -> Matrix:
     rows = subjects[of] + rng.standard_normal((size, DIMENSIONS)) * weights
     rows = rows @ turn.T + 0.05
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-    return rows.astype(np.float32)
+    found: Matrix = rows.astype(np.float32)
+    return found
 
 
 def _run(module: str, name: str, data: Path) -> dict[str, Any]:

@@ -10,32 +10,38 @@ weights reaches on a conversation that was left out of it.
 from __future__ import annotations
 
 import itertools
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
 import apsw
 
-from compact.core.found import SearchFilter
+from compact import wiring
+from compact.core.embedding import Near
+from compact.core.found import Method, SearchFilter
+from compact.core.protocols import Embedder
 from compact.core.terms import STOP_WORDS, pieces_of
+from compact.errors import CompactError
 from compact.managers.memory_manager import MemoryManager
 from compact.memory.lexical import Weights
-from compact.memory.searching import Ways, ranked
+from compact.memory.searching import Nearest, Ways, ranked
 from compact.storage.sqlite.store import SQLiteManager
+from compact.storage.sqlite.vector_store import VectorStore
 from evals import memory_data, stats
 from evals.memory_data import Asked, Talk
 
 SESSIONS, MESSAGES = 5, 10
 NEARBY = [
-    Weights(words, prior, answer, date)
-    for words, prior, answer, date in itertools.product(
-        (4.0, 5.0, 6.0), (0.3, 0.5, 0.7), (0.7, 1.0), (2.0, 2.5)
-    )
+    Weights(words, prior, answer)
+    for words, prior, answer in itertools.product((4.0, 5.0, 6.0), (0.3, 0.5, 0.7), (0.7, 1.0))
 ]
-"""The weights among which one is chosen with a conversation left out."""
+MEANINGS = (6.0, 8.0)
+"""The weights among which some are chosen with a conversation left out."""
 
 Way = Callable[[Talk, Asked], tuple[list[str], list[str]]]
 """Sessions and messages that are found, the best first."""
@@ -52,14 +58,20 @@ class Answer:
     messages: float | None
 
 
-def by_manager(store: SQLiteManager, taken: list[float]) -> Way:
+def by_manager(
+    store: SQLiteManager,
+    taken: list[float],
+    embedder: Embedder | None = None,
+    method: Method | None = None,
+) -> Way:
     """As a user searches; how long it took goes into `taken`, in milliseconds."""
     managers: dict[str, MemoryManager] = {}
 
     def found(talk: Talk, asked: Asked) -> tuple[list[str], list[str]]:
-        manager = managers.setdefault(talk.name, MemoryManager(store, scope=talk.name))
+        if talk.name not in managers:
+            managers[talk.name] = MemoryManager(store, scope=talk.name, embedder=embedder)
         start = time.perf_counter()
-        result = manager.search(asked.text, limit=MESSAGES)
+        result = managers[talk.name].search(asked.text, limit=MESSAGES, method=method)
         taken.append(1e3 * (time.perf_counter() - start))
         sessions = [each.session_id for each in result.sessions]
         return sessions, [hit.message_id for hit in result.hits]
@@ -67,11 +79,11 @@ def by_manager(store: SQLiteManager, taken: list[float]) -> Way:
     return found
 
 
-def by_weights(store: SQLiteManager, weights: Weights) -> Way:
+def by_weights(store: SQLiteManager, weights: Weights, nearest: Nearest | None = None) -> Way:
     """The same with other weights."""
 
     def found(talk: Talk, asked: Asked) -> tuple[list[str], list[str]]:
-        ways = Ways(weights=weights)
+        ways = Ways(weights=weights, nearest=nearest)
         best = ranked(store, talk.name, asked.text, most=MESSAGES, only=SearchFilter(), ways=ways)
         turns = best.turns
         said = [
@@ -133,9 +145,12 @@ def answers(talks: Sequence[Talk], way: Way) -> list[Answer]:
     return done
 
 
-def left_out(talks: Sequence[Talk], store: SQLiteManager) -> list[Answer]:
+def left_out(
+    talks: Sequence[Talk], store: SQLiteManager, nearest: Nearest | None = None
+) -> list[Answer]:
     """Each conversation by the weights that are best on the others."""
-    tried = {weights: answers(talks, by_weights(store, weights)) for weights in NEARBY}
+    nearby = [w._replace(meaning=m) for w in NEARBY for m in (MEANINGS if nearest else [0.0])]
+    tried = {w: answers(talks, by_weights(store, w, nearest)) for w in nearby}
     done: list[Answer] = []
     for talk in talks:
 
@@ -143,7 +158,7 @@ def left_out(talks: Sequence[Talk], store: SQLiteManager) -> list[Answer]:
             own = [each for each in tried[weights] if each.talk != out]
             return _share(own) + _recall(own)
 
-        done += [each for each in tried[max(NEARBY, key=worth)] if each.talk == talk.name]
+        done += [each for each in tried[max(tried, key=worth)] if each.talk == talk.name]
     return done
 
 
@@ -154,13 +169,49 @@ def run(folder: Path) -> dict[str, Any]:
     taken: list[float] = []
     found = {"lexical": answers(talks, by_manager(store, taken))}
     found["lexical, weights by the others"] = left_out(talks, store)
+    if (embedder := _embedder()) is not None:
+        VectorStore(store).embed_pending(embedder)
+        spent: list[float] = []
+        found["MiniLM"] = answers(talks, by_manager(store, [], embedder, "semantic"))
+        found["hybrid"] = answers(talks, by_manager(store, spent, embedder))
+        nearest = _remembered(store, embedder)
+        found["hybrid, weights by the others"] = left_out(talks, store, nearest)
     found["FTS5, whole sessions"] = answers(talks, by_fts5(talks, whole=True))
     found["FTS5, messages"] = answers(talks, by_fts5(talks, whole=False))
     plain = found["FTS5, whole sessions"]
     told: dict[str, Any] = {name: _numbers(each, plain) for name, each in found.items()}
     told["longmemeval, lexical"] = _numbers(answers(histories, by_manager(store, [])), None)
-    told["ms a search, LoCoMo"] = [median(taken), stats.quantile(taken, 0.95)]
+    told["ms a search, LoCoMo, lexical"] = [median(taken), stats.quantile(taken, 0.95)]
+    if embedder is not None:
+        told["longmemeval, hybrid"] = _numbers(
+            answers(histories, by_manager(store, [], embedder)), None
+        )
+        told["ms a search, LoCoMo, hybrid"] = [median(spent), stats.quantile(spent, 0.95)]
     return told
+
+
+def _embedder() -> Embedder | None:
+    """MiniLM in this process; None, which is said, where it is not installed."""
+    try:
+        embedder = wiring.embedder("minilm")
+        embedder.embed(["a"])
+    except (CompactError, ImportError) as reason:
+        print(f"no search by meaning: {reason}", file=sys.stderr)
+        return None
+    return embedder
+
+
+def _remembered(store: SQLiteManager, embedder: Embedder) -> Nearest:
+    """What is near to a text, asked once: the weights that are tried are many."""
+    vectors = VectorStore(store)
+    of = vectors.made_by(embedder)
+
+    @cache
+    def near(text: str, within: tuple[tuple[int, int], ...], most: int) -> Sequence[Near]:
+        vector = embedder.embed([text], query=True)[0]
+        return vectors.similar(vector, of=of, most=most, keys=within)
+
+    return lambda text, within, most: near(text, tuple(within), most)
 
 
 def _share(done: Sequence[Answer]) -> float:

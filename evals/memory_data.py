@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,7 +15,9 @@ from typing import Any
 
 from compact.core.messages import Message
 from compact.core.sessions import Branch, Entry, Session
+from compact.errors import CompactError
 from compact.storage.sqlite.store import SQLiteManager
+from evals import formats
 
 LOCOMO = Path("locomo") / "locomo_first5.json"
 LONGMEMEVAL = Path("longmemeval_subset") / "longmemeval_s_subset.json"
@@ -108,3 +111,33 @@ def stored(talks: Sequence[Talk], path: str = ":memory:") -> SQLiteManager:
             session = Session(id=own, scope=talk.name, created_at=begun, branch=branch)
             store.put_session(session, [Entry(message) for message in messages], [], {})
     return store
+
+
+# --- questions on coding sessions -----------------------------------------------------------------
+
+LABELS = Path(__file__).parent / "labels" / "memory.jsonl"
+"""Questions of our own on real coding sessions: written by somebody who read the sessions and saw
+neither this code nor what it finds."""
+_CODING = (
+    *("claude_code_sessions", "claude_code_sessions_2", "claude_code_others", "codex_rollouts"),
+    *("specstory_sessions", "gemini_cli_sessions", "opencode_sessions", "pi_sessions"),
+    *("copilot_cli_sessions", "mini_swe_agent_gemini3", "swe_agent"),
+)
+
+
+def coding(folder: Path) -> Talk:
+    """All coding sessions as one talk, with the questions."""
+    sessions: dict[str, Sequence[Message]] = {}
+    files = (path for name in _CODING for path in sorted((folder / name).rglob("*")))
+    for path in files:
+        if not path.is_file() or path.suffix not in (".json", ".jsonl", ".md", ".traj"):
+            continue
+        with suppress(CompactError):
+            sessions[path.stem] = formats.read(path).messages
+    rows = map(json.loads, LABELS.read_text(encoding="utf-8").splitlines())
+    asked = [
+        Asked(row["question"], row["half"], frozenset(row["sessions"]), frozenset())
+        for row in rows
+        if sessions.keys() >= set(row["sessions"])
+    ]
+    return Talk("coding", sessions, asked)

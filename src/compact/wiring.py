@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from compact.storage.sqlite.migrations import MIGRATIONS as MIGRATIONS
     from compact.storage.sqlite.repair import RepairReport as RepairReport
     from compact.storage.sqlite.repair import repair
+    from compact.storage.sqlite.vector_store import VectorStore as VectorStore
     from compact.storage.transcripts import documents, writing
     from compact.storage.transcripts.transcript import Transcript as Transcript
     from compact.telemetry.bus import EventBus
@@ -280,6 +281,22 @@ def session_store(store: str | Path | SessionStore | None) -> SessionStore:
     from compact.storage.sqlite.store import SQLiteManager
 
     return SQLiteManager(store)
+
+
+def vector_store(store: SessionStore) -> VectorStore:
+    """The vectors of a store's messages, in its file.
+
+    Raises:
+        InvalidArgument: it is no `SQLiteManager`.
+    """
+    from compact.storage.sqlite.store import SQLiteManager
+    from compact.storage.sqlite.vector_store import VectorStore
+
+    if not isinstance(store, SQLiteManager):
+        raise InvalidArgument(
+            "embedder", "vectors are kept in a SQLiteManager, and in no other store"
+        )
+    return VectorStore(store)
 
 
 def storage_adapter(

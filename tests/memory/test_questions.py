@@ -2,7 +2,7 @@
 
 import pytest
 
-from compact.core.turns import Sign
+from compact.core.turns import Trait
 from compact.memory.questions import Dates, understood
 
 SPEAKERS = ("", "Caroline", "Mel Ann")
@@ -30,16 +30,16 @@ def test_one_speaker_who_is_named_is_told(text: str, speaker: int) -> None:
 @pytest.mark.parametrize(
     ("text", "asks"),
     [
-        ("When was it?", Sign.TIME),
-        ("How many boats?", Sign.NUMBER),
-        ("How long did it take?", Sign.TIME | Sign.NUMBER),
-        ("Who came?", Sign.NAME),
-        ("Wie viele Boote kamen?", Sign.NUMBER),
-        ("¿Cuándo fue?", Sign.TIME),
-        ("Tell me of the boats", Sign(0)),
+        ("When was it?", Trait.TIME),
+        ("How many boats?", Trait.NUMBER),
+        ("How long did it take?", Trait.TIME | Trait.NUMBER),
+        ("Who came?", Trait.NAME),
+        ("Wie viele Boote kamen?", Trait.NUMBER),
+        ("¿Cuándo fue?", Trait.TIME),
+        ("Tell me of the boats", Trait(0)),
     ],
 )
-def test_the_kind_of_the_answer_is_told(text: str, asks: Sign) -> None:
+def test_the_kind_of_the_answer_is_told(text: str, asks: Trait) -> None:
     assert understood(text, ("",)).asks == asks
 
 

@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from compact import SQLiteManager, VectorStore
+from compact import SQLiteManager, VectorStore, embedder
+from compact.core.centring import centring
 from compact.core.messages import Message, MessageMetadata
 from compact.core.sessions import Entry
-from compact.errors import InvalidInput, ModelFailed
+from compact.errors import InvalidInput, ModelFailed, StoreDamaged
 from compact.storage.sqlite import vector_cache, vector_embedding
 from compact.storage.sqlite.rows import BITS
 from compact.testing import HashEmbedder
@@ -340,10 +341,14 @@ def test_after_any_interleaving_vectors_are_those_of_the_messages(steps):
         assert store.integrity_check() == []
 
 
-@settings(max_examples=30, deadline=None)
-@given(st.integers(0, 2**32), st.integers(1, 12), st.booleans())
-def test_a_search_finds_what_comparing_all_finds(seed, most, centred):
-    """Against plain numpy, while rows come and go."""
+@pytest.mark.parametrize("room", [vector_cache.MOST_HELD, 150 * 4 * 24, 0])
+@settings(
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(seed=st.integers(0, 2**32), most=st.integers(1, 12))
+def test_a_search_finds_what_comparing_all_finds(monkeypatch, room, seed, most):
+    """Against plain numpy, while rows come and go; with room for all rows, for some, for none."""
+    monkeypatch.setattr(vector_cache, "MOST_HELD", room)
     random.seed(seed)
     rng = np.random.default_rng(seed)
     rows = rng.standard_normal((rng.integers(1, 400), 24))
@@ -361,8 +366,10 @@ def test_a_search_finds_what_comparing_all_finds(seed, most, centred):
         assert [match.name for match in store.search(list(question), most=most)] == wanted
 
 
-def test_signs_find_nearly_all_of_what_comparing_all_finds():
+@pytest.mark.parametrize("room", [vector_cache.MOST_HELD, 0])
+def test_signs_find_nearly_all_of_what_comparing_all_finds(monkeypatch, room):
     """Ten thousand rows in clusters; the signs choose whom to compare."""
+    monkeypatch.setattr(vector_cache, "MOST_HELD", room)
     rng = np.random.default_rng(5)
     centres = rng.standard_normal((200, 128))
     rows = centres[rng.integers(0, 200, 10_000)] + rng.standard_normal((10_000, 128))
@@ -375,6 +382,30 @@ def test_signs_find_nearly_all_of_what_comparing_all_finds():
             wanted = {str(i) for i in np.argsort(-cosines)[:10]}
             found += len(wanted & {m.name for m in store.search(list(question), most=10)})
     assert found / 500 >= 0.99
+
+
+@pytest.mark.parametrize("room", [vector_cache.MOST_HELD, 0])
+def test_centred_messages_are_compared_as_the_plain_computation_does(monkeypatch, room):
+    monkeypatch.setattr(vector_cache, "MOST_HELD", room)
+    rng = np.random.default_rng(8)
+    rows = {f"note{i}": rng.standard_normal(24) + 2 for i in range(300)}
+    own = embedder(lambda texts: [rows[text] for text in texts])
+    own.dimensions = 24  # type: ignore[misc]  # nothing is asked for them
+    with SQLiteManager() as store:
+        store.session("a", create=session("a"))
+        store.append("a", [entry(text) for text in rows])
+        index = VectorStore(store)
+        index.embed_pending(own, most=200)
+        question = rng.standard_normal(24)
+        index.similar(question, centred=True)
+        index.embed_pending(own)
+        found = [near.key & 0xFFFF for near in index.similar(question, centred=True)]
+    matrix = np.array([row / np.linalg.norm(row) for row in rows.values()], np.float32)
+    # The sample is taken anew when twice as many are there: it is of the first two hundred.
+    shared = centring(matrix[:200])
+    assert shared is not None
+    asked, shift = shared.question((question / np.linalg.norm(question)).astype(np.float32))
+    assert found == list(np.argsort(-(matrix @ asked - shift) * shared.scales(matrix))[:10])
 
 
 def test_the_matrix_has_room_for_what_comes():
@@ -409,3 +440,17 @@ def test_vectors_that_do_not_fit_what_is_there_are_told_of(file, damage):
         assert store.integrity_check() == []
         store.db.execute(damage)
         assert any("vector" in line for line in store.integrity_check())
+
+
+def test_rows_that_nobody_wrote_are_told_of_as_damage(file):
+    model = HashEmbedder()
+    with opened(file) as store:
+        store.append("a", [entry(text) for text in SAID])
+        index = VectorStore(store)
+        index.embed_pending(model)
+        store.db.execute("UPDATE vectors SET vector = x'000000'")
+        with pytest.raises(StoreDamaged):
+            index.similar(asked(model, "ferry"))
+        store.db.execute("UPDATE messages SET payload = x'00'")
+        with pytest.raises(StoreDamaged):
+            index.embed_pending(HashEmbedder(version="2"))

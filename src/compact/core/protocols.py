@@ -33,7 +33,7 @@ if TYPE_CHECKING:
         Snapshot,
         Step,
     )
-    from compact.core.turns import Keys, Turns
+    from compact.core.turns import Keys, TurnTable
 
 Emit = Callable[["Event"], None]
 """Hand an event to whoever listens; returns at once and never raises."""
@@ -88,7 +88,7 @@ class Summarizer(Protocol):
 
 @runtime_checkable
 class Embedder(Protocol):
-    """Turns texts into vectors that lie near each other where the texts mean the same."""
+    """TurnTable texts into vectors that lie near each other where the texts mean the same."""
 
     @property
     def name(self) -> str:
@@ -412,7 +412,7 @@ class TurnIndex(Protocol):
     follow each other within a branch.
     """
 
-    def turns(self, scope: str | None) -> Turns:
+    def turns(self, scope: str | None) -> TurnTable:
         """The messages of a scope's sessions, or of all sessions, the index having caught up as far
         as it can. What was returned before may be returned again while nothing has changed.
         """

@@ -36,7 +36,7 @@ FIELDS = (
     ("role", "u1"),
     ("speaker", "u1"),
 )
-"""The columns of `Turns.rows` as numpy names them, and `LAYOUT` as `struct` does."""
+"""The columns of `TurnTable.rows` as numpy names them, and `LAYOUT` as `struct` does."""
 LAYOUT = "<qHHBB"
 MOST_WORDS, MOST_SPEAKERS = 0xFFFF, 0xFF
 """What the columns hold at most."""
@@ -50,7 +50,7 @@ _NUMBERS = frozenset().union(*words_of("number_words").values())
 _YEAR_DIGITS = 4
 
 
-class Sign(IntFlag):
+class Trait(IntFlag):
     """What a message says, by its form."""
 
     QUESTION = 1
@@ -71,7 +71,7 @@ class Noted(NamedTuple):
     """Microseconds since 1970, UTC."""
     length: int
     """Its words without stop words."""
-    signs: Sign
+    signs: Trait
     role: int
     speaker: str | None
     """The name of who speaks, where the message has one."""
@@ -89,18 +89,18 @@ def noted(message: Message) -> Noted:
     )
 
 
-def _signs_of(text: str) -> Sign:
+def _signs_of(text: str) -> Trait:
     pieces = set(pieces_of(text))
     digits = [piece for piece in pieces if piece.isdecimal()]
     is_dated = any(len(piece) == _YEAR_DIGITS for piece in digits)
     found = {
-        Sign.QUESTION: any(mark in text for mark in QUESTION_MARKS),
-        Sign.SELF: not _SELF.isdisjoint(pieces),
-        Sign.TIME: is_dated or not _TIMES.isdisjoint(pieces),
-        Sign.NUMBER: bool(digits) or not _NUMBERS.isdisjoint(pieces),
-        Sign.NAME: any(_goes_on(before) and word[0].isupper() for before, word in _pairs(text)),
+        Trait.QUESTION: any(mark in text for mark in QUESTION_MARKS),
+        Trait.SELF: not _SELF.isdisjoint(pieces),
+        Trait.TIME: is_dated or not _TIMES.isdisjoint(pieces),
+        Trait.NUMBER: bool(digits) or not _NUMBERS.isdisjoint(pieces),
+        Trait.NAME: any(_goes_on(before) and word[0].isupper() for before, word in _pairs(text)),
     }
-    return Sign(sum(sign for sign, is_there in found.items() if is_there))
+    return Trait(sum(sign for sign, is_there in found.items() if is_there))
 
 
 def _pairs(text: str) -> Any:  # noqa: ANN401 - pairwise has no type of its own
@@ -113,7 +113,7 @@ def _goes_on(word: str) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class Turns:
+class TurnTable:
     """The messages of the sessions of a scope, each session's in order, those of its branch in
     force.
     """
@@ -153,7 +153,7 @@ class Turns:
         session = int(np.searchsorted(self.starts, place, "right")) - 1
         return session, place - int(self.starts[session])
 
-    def of(self, sessions: Collection[str]) -> Turns:
+    def of(self, sessions: Collection[str]) -> TurnTable:
         """Only the messages of these sessions."""
         import numpy as np
 
@@ -161,7 +161,7 @@ class Turns:
         own = sorted(places[name] for name in set(sessions) if name in places)
         parts = [slice(self.starts[place], self.starts[place + 1]) for place in own]
         lengths = [part.stop - part.start for part in parts]
-        return Turns(
+        return TurnTable(
             sessions=tuple(self.sessions[place] for place in own),
             branches=tuple(self.branches[place] for place in own),
             starts=np.cumsum([0, *lengths]),

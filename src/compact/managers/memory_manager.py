@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Self, TypedDict, Unpack, cast
 
@@ -18,9 +19,10 @@ from compact import wiring
 from compact.config import CompactConfig
 from compact.core.calls import checked_methods
 from compact.core.digests import AgeingReport, CompressedConversation
-from compact.core.found import FoundSession, Hit, Neighbour, SearchFilter, SearchResult
+from compact.core.embedding import Generation, Near
+from compact.core.found import FoundSession, Hit, Method, Neighbour, SearchFilter, SearchResult
 from compact.core.messages import Message, Role
-from compact.core.protocols import SessionStore, TurnIndex
+from compact.core.protocols import Embedder, SessionStore, TurnIndex
 from compact.core.sessions import DEFAULT_SCOPE, Session
 from compact.core.snippets import Sought
 from compact.core.turns import instant_of
@@ -53,6 +55,9 @@ class SearchOptions(TypedDict, total=False):
     """Whether newer messages get up to a tenth more."""
     about: str
     """A text on the current topic: what is near to it gets up to a tenth more."""
+    method: Method | None
+    """`lexical`, `semantic` or `hybrid`; hybrid by default where there are vectors, and always
+    lexical where there are none: the result says which one it was."""
     neighbours: int
     """Messages to tell of before and after each one found; 1 by default."""
 
@@ -60,7 +65,8 @@ class SearchOptions(TypedDict, total=False):
 @checked_methods
 class MemoryManager:
     """The memory in a file (or `:memory:`), or in a store that is open already: the sessions of one
-    scope and no others.
+    scope and no others. With an `embedder`, or the name of one such as `minilm` or
+    `ollama:nomic-embed-text`, it is searched by meaning too, once `embed` was called.
 
     Raises:
         StoreFailed, StoreDamaged: the file cannot be opened.
@@ -72,8 +78,10 @@ class MemoryManager:
         path: str | Path | SessionStore = ":memory:",
         *,
         scope: str = DEFAULT_SCOPE,
+        embedder: str | Embedder | None = None,
         settings: CompactConfig | None = None,
     ) -> None:
+        self._embedder = wiring.embedder(embedder) if isinstance(embedder, str) else embedder
         self._store = wiring.session_store(path)
         self._owns_store = isinstance(path, str | Path)
         self._scope = scope
@@ -82,6 +90,7 @@ class MemoryManager:
                 "path", "memory needs a store with an index: a file's name, or ':memory:'"
             )
         self._index = cast("TurnIndex", self._store)
+        self._vectors = wiring.vector_store(self._store) if self._embedder else None
         self._settings = settings or CompactConfig()
         self._schedules: list[Schedule[AgeingReport]] = []
 
@@ -125,22 +134,68 @@ class MemoryManager:
         for name, number in (("limit", limit), ("neighbours", neighbours)):
             if number < 0:
                 raise InvalidArgument(name, f"{name} must be at least 0, got {number}")
+        ways = self._ways(options)
         best = ranked(
             self._index,
             self._scope,
             query,
             most=limit,
             only=SearchFilter.model_validate(options),
-            ways=Ways(recent=options.get("recent", False), about=options.get("about", "")),
+            ways=ways,
         )
         telling = _Telling(query, best, self._index, neighbours)
         return SearchResult(
             query=query,
-            method="lexical",
+            method=ways.method,
             complete=best.turns.complete,
             hits=tuple(telling.hits()),
             sessions=tuple(telling.sessions()),
         )
+
+    def _ways(self, options: SearchOptions) -> Ways:
+        """How it is searched; without vectors by words, whatever was asked for."""
+        method, of = options.get("method") or "hybrid", None
+        if self._vectors is not None and self._embedder is not None and method != "lexical":
+            of = self._vectors.made_by(self._embedder)
+        return Ways(
+            nearest=partial(self._nearest, of) if of else None,
+            words=method != "semantic" or of is None,
+            recent=options.get("recent", False),
+            about=options.get("about", ""),
+        )
+
+    def _nearest(
+        self, of: Generation, text: str, within: Sequence[tuple[int, int]], most: int
+    ) -> Sequence[Near]:
+        if self._vectors is None or self._embedder is None:
+            return ()
+        vector = self._embedder.embed([text], query=True)[0]
+        return self._vectors.similar(vector, of=of, most=most, keys=within)
+
+    # --- vectors ----------------------------------------------------------------------------------
+
+    def embed(
+        self, *, most: int | None = None, progress: Callable[[int, int], None] | None = None
+    ) -> int:
+        """Embed the messages that have no vector yet, of all scopes; how many that was. What is
+        stored while this runs waits for nothing, and is embedded by the next call. `progress` is
+        told how many messages are done, and of how many.
+
+        Raises:
+            InvalidArgument: this memory has no embedder.
+            ModelFailed: the embedder failed; what was stored before stays, a later call goes on.
+        """
+        if self._vectors is None or self._embedder is None:
+            raise InvalidArgument(
+                "embedder", "this memory has no embedder: MemoryManager(embedder=)"
+            )
+        return self._vectors.embed_pending(self._embedder, most=most, progress=progress)
+
+    def unembedded(self) -> int:
+        """How many messages have no vector yet; none where there is no embedder."""
+        if self._vectors is None or self._embedder is None:
+            return 0
+        return self._vectors.pending(self._embedder)
 
     # --- what a person says of a session ----------------------------------------------------------
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from compact.core.turns import Keys, Sign, Turns
+from compact.core.turns import Keys, Trait, TurnTable
 from compact.memory.questions import Dates, Question
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 NEIGHBOURS = {-3: 0.4, -2: 0.6, -1: 0.8, 0: 1.0, 1: 0.6, 2: 0.4, 3: 0.2}
 """How much a message so many places later counts: what stands before counts more than what follows.
 """
+LONG = 200
+"""Words from which a message speaks for itself alone: a log or a document names everything."""
 K1, B = 1.2, 0.75
 """Of BM25 (Robertson and Zaragoza, 2009): how soon a word counts no more, how much length does."""
 
@@ -40,10 +42,12 @@ class Weights(NamedTuple):
     """For each sign that an answer has."""
     date: float = 2.5
     """For the day that is named; half of it for the month alone."""
+    meaning: float = 8.0
+    """For a cosine of 1 above that of the last message which is near in meaning."""
 
 
 WEIGHTS = Weights()
-FOR, AGAINST = Sign.SELF | Sign.AFTER_QUESTION, Sign.QUESTION
+FOR, AGAINST = Trait.SELF | Trait.AFTER_QUESTION, Trait.QUESTION
 """Signs that speak for a message, and against it, whatever is asked."""
 YEAR_ALONE = 0.15
 """The share of it for the year alone."""
@@ -53,7 +57,7 @@ SHARPNESS = 3.0
 """Of a session's score, which is the soft maximum of its messages' scores."""
 
 
-def words_score(turns: Turns, found: Sequence[Keys]) -> tuple[Keys, Floats]:
+def words_score(turns: TurnTable, found: Sequence[Keys]) -> tuple[Keys, Floats]:
     """Where messages stand that hold words of the question, or are neighbours of such; and the BM25
     of each with its neighbours, that of the best one 1.
 
@@ -77,7 +81,7 @@ def words_score(turns: Turns, found: Sequence[Keys]) -> tuple[Keys, Floats]:
     return touched, score / score.max()
 
 
-def prior(turns: Turns, question: Question, weights: Weights = WEIGHTS) -> Floats:
+def prior(turns: TurnTable, question: Question, weights: Weights = WEIGHTS) -> Floats:
     """What each message gets for what it is, whatever its words."""
     import numpy as np
 
@@ -91,17 +95,17 @@ def prior(turns: Turns, question: Question, weights: Weights = WEIGHTS) -> Float
 
 
 @cache
-def _worths(asks: Sign, weights: Weights) -> list[float]:
+def _worths(asks: Trait, weights: Weights) -> list[float]:
     """What a message gets for each combination of signs."""
 
-    def worth(sign: Sign) -> float:
+    def worth(sign: Trait) -> float:
         own = (sign in FOR) - (sign in AGAINST)
         return weights.prior * own + weights.answer * (sign in asks)
 
-    return [sum(map(worth, Sign(each))) for each in range(2 * Sign.AFTER_QUESTION)]
+    return [sum(map(worth, Trait(each))) for each in range(2 * Trait.AFTER_QUESTION)]
 
 
-def session_scores(turns: Turns, scores: Floats) -> Floats:
+def session_scores(turns: TurnTable, scores: Floats) -> Floats:
     """The soft maximum of the scores of each session's messages: the logarithm of the sum of
     exponentials, of `SHARPNESS`. So one that fits best counts most, and several count for more.
     """
@@ -116,7 +120,7 @@ def session_scores(turns: Turns, scores: Floats) -> Floats:
 # --- columns that are made once ------------------------------------------------------------------
 
 
-def places_of(turns: Turns, keys: Keys) -> Keys:
+def places_of(turns: TurnTable, keys: Keys) -> Keys:
     """Where messages stand among the turns; those that are not among them are left out."""
     import numpy as np
 
@@ -132,7 +136,7 @@ def places_of(turns: Turns, keys: Keys) -> Keys:
     return found
 
 
-def session_of(turns: Turns) -> Keys:
+def session_of(turns: TurnTable) -> Keys:
     """The place of each message's session."""
     import numpy as np
 
@@ -142,17 +146,17 @@ def session_of(turns: Turns) -> Keys:
     return turns.once("session_of", made)
 
 
-def _spread(turns: Turns, places: Keys, weights: Floats | None = None) -> Floats:
+def _spread(turns: TurnTable, places: Keys, weights: Floats | None = None) -> Floats:
     """What each message gets of those at some places, by their distance; nothing of another
-    session's.
+    session's, and of a long one only itself.
     """
     import numpy as np
 
-    own = session_of(turns)
+    own, is_short = session_of(turns), turns.rows["length"][places] <= LONG
     to, share = [], []
     for distance, weight in NEIGHBOURS.items():
         at = places - distance
-        inside = (at >= 0) & (at < len(turns))
+        inside = (at >= 0) & (at < len(turns)) & (is_short if distance else True)
         inside[inside] = own[at[inside]] == own[places[inside]]
         to.append(at[inside])
         given = np.ones(len(places)) if weights is None else weights
@@ -161,7 +165,7 @@ def _spread(turns: Turns, places: Keys, weights: Floats | None = None) -> Floats
     return sums.astype(np.float64, copy=False)
 
 
-def _lengths(turns: Turns) -> Floats:
+def _lengths(turns: TurnTable) -> Floats:
     """How long each message is with its neighbours, in words."""
     import numpy as np
 
@@ -171,21 +175,21 @@ def _lengths(turns: Turns) -> Floats:
     return turns.once("lengths", made)
 
 
-def _signs(turns: Turns) -> NDArray[np.uint16]:
+def _signs(turns: TurnTable) -> NDArray[np.uint16]:
     """The signs of each message, with that of following a question in the same session."""
     import numpy as np
 
     def made() -> NDArray[np.uint16]:
         signs = turns.rows["signs"].copy()
-        after = np.flatnonzero(signs[:-1] & Sign.QUESTION) + 1
+        after = np.flatnonzero(signs[:-1] & Trait.QUESTION) + 1
         own = session_of(turns)
-        signs[after[own[after] == own[after - 1]]] |= np.uint16(Sign.AFTER_QUESTION)
+        signs[after[own[after] == own[after - 1]]] |= np.uint16(Trait.AFTER_QUESTION)
         return signs
 
     return turns.once("signs", made)
 
 
-def _date_match(turns: Turns, dates: Dates) -> Floats:
+def _date_match(turns: TurnTable, dates: Dates) -> Floats:
     """1 where a message was written on a day that is named, ½ in its month, less in its year."""
     import numpy as np
 

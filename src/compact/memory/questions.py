@@ -11,12 +11,12 @@ from itertools import pairwise
 
 from compact.core.languages import words_of
 from compact.core.terms import STOP_WORDS, looked_for, pieces_of
-from compact.core.turns import Sign
+from compact.core.turns import Trait
 
 _ASKED = {
-    Sign.TIME: "asks_time",
-    Sign.NUMBER: "asks_number",
-    Sign.NAME: "asks_name",
+    Trait.TIME: "asks_time",
+    Trait.NUMBER: "asks_number",
+    Trait.NAME: "asks_name",
 }
 _PHRASES = {
     sign: [f" {phrase.replace('_', ' ')} " for each in words_of(kind).values() for phrase in each]
@@ -41,12 +41,14 @@ class Dates:
 class Question:
     """What is asked."""
 
+    text: str
+    """The question without the names of speakers."""
     names: tuple[tuple[str, ...], ...]
     """Words to look for; one of several pieces counts where all of them stand."""
     speaker: int
     """The place of the only speaker whom it names; 0 where it names none or several."""
     dates: Dates
-    asks: Sign
+    asks: Trait
     """Signs that an answer has."""
 
 
@@ -61,11 +63,17 @@ def understood(text: str, speakers: Sequence[str]) -> Question:
     padded = f" {' '.join(pieces)} "
     asked = [sign for sign, each in _PHRASES.items() if any(one in padded for one in each)]
     return Question(
+        text=" ".join(word for word in text.split() if not _names_one(word, of_speakers)) or text,
         names=tuple(dict.fromkeys(telling or wanted)),
         speaker=named[0] if len(named) == 1 else 0,
         dates=_dates_in(pieces),
-        asks=Sign(sum(asked)),
+        asks=Trait(sum(asked)),
     )
+
+
+def _names_one(word: str, of_speakers: frozenset[str]) -> bool:
+    """Whether a word is a speaker's name, and be it his own: `Ann's`."""
+    return next(iter(pieces_of(word)), "") in of_speakers
 
 
 def _alone(name: tuple[str, ...]) -> Iterator[tuple[str, ...]]:

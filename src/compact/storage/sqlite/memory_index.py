@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import apsw
 
 from compact.core.messages import Message
-from compact.core.turns import FIELDS, Keys, Turns
+from compact.core.turns import FIELDS, Keys, TurnTable
 from compact.storage.sqlite import branch_lineage
 from compact.storage.sqlite.branch_lineage import Stretch
 from compact.storage.sqlite.pool import Pool
@@ -65,7 +65,7 @@ class State(NamedTuple):
     branches: float
 
 
-class Noted(NamedTuple):
+class BranchNotes(NamedTuple):
     """What is noted of a branch's own messages, in the order of their positions."""
 
     first: int
@@ -74,13 +74,13 @@ class Noted(NamedTuple):
     speakers: NDArray[np.int32]
 
 
-class ScopeTurns(NamedTuple):
+class KnownScope(NamedTuple):
     """What is known of a scope."""
 
     state: State
-    turns: Turns
+    turns: TurnTable
     names: dict[str, int]
-    branches: dict[int, Noted]
+    branches: dict[int, BranchNotes]
 
 
 class MemoryIndex:
@@ -88,9 +88,9 @@ class MemoryIndex:
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        self._known: dict[str | None, ScopeTurns] = {}
+        self._known: dict[str | None, KnownScope] = {}
 
-    def turns(self, scope: str | None, *, complete: bool) -> Turns:
+    def turns(self, scope: str | None, *, complete: bool) -> TurnTable:
         """The messages of a scope's sessions; of all where none is named. `complete` says whether
         the index has caught up.
         """
@@ -155,14 +155,14 @@ class MemoryIndex:
 
 
 def _read(
-    db: apsw.Connection, scope: str | None, known: ScopeTurns | None, state: State
-) -> ScopeTurns:
+    db: apsw.Connection, scope: str | None, known: KnownScope | None, state: State
+) -> KnownScope:
     """What is known of a scope, with what was added; read anew where something was removed."""
     import numpy as np
 
     after = (known and known.state.last) or 0
     added = query(db, "SELECT count(*) FROM turns WHERE n > ?", (after,))[0][0]
-    names, branches = {"": 0}, dict[int, Noted]()
+    names, branches = {"": 0}, dict[int, BranchNotes]()
     if known is not None and known.state.batches + added == state.batches:
         names, branches = dict(known.names), dict(known.branches)
     else:
@@ -173,22 +173,22 @@ def _read(
         for _, start, speakers, packed in group:
             noted = np.frombuffer(packed, list(FIELDS))
             places = [0, *(names.setdefault(name, len(names)) for name in value_of(speakers))]
-            parts.append(Noted(start, noted, np.array(places, np.int32)[noted["speaker"]]))
-        branches[branch] = Noted(
+            parts.append(BranchNotes(start, noted, np.array(places, np.int32)[noted["speaker"]]))
+        branches[branch] = BranchNotes(
             parts[0].first,
             np.concatenate([part.rows for part in parts]),
             np.concatenate([part.speakers for part in parts]),
         )
-    return ScopeTurns(state, _turns_of(db, scope, names, branches), names, branches)
+    return KnownScope(state, _turns_of(db, scope, names, branches), names, branches)
 
 
 def _turns_of(
-    db: apsw.Connection, scope: str | None, names: dict[str, int], branches: dict[int, Noted]
-) -> Turns:
+    db: apsw.Connection, scope: str | None, names: dict[str, int], branches: dict[int, BranchNotes]
+) -> TurnTable:
     import numpy as np
 
     sessions, ids, lengths = [], [], []
-    parts: list[tuple[int, int, Noted]] = []
+    parts: list[tuple[int, int, BranchNotes]] = []
     for session, branch, key, parent in query(db, _SESSIONS, (text(scope),)):
         stretches = [Stretch(key, 0, LAST, is_open=True)]
         if parent is not None:
@@ -198,13 +198,13 @@ def _turns_of(
         ids.append(text_of(branch))
         lengths.append(sum(len(noted.rows) for _, _, noted in own))
         parts += own
-    empty = Noted(0, np.empty(0, list(FIELDS)), np.empty(0, np.int32))
+    empty = BranchNotes(0, np.empty(0, list(FIELDS)), np.empty(0, np.int32))
     every = [noted for _, _, noted in parts] or [empty]
     keys = [
         np.arange(branch << BITS | low, (branch << BITS | low) + len(noted.rows))
         for branch, low, noted in parts
     ]
-    return Turns(
+    return TurnTable(
         sessions=tuple(sessions),
         branches=tuple(ids),
         starts=np.cumsum([0, *lengths]),
@@ -215,11 +215,13 @@ def _turns_of(
     )
 
 
-def _part(stretch: Stretch, branches: dict[int, Noted]) -> tuple[int, int, Noted] | None:
+def _part(
+    stretch: Stretch, branches: dict[int, BranchNotes]
+) -> tuple[int, int, BranchNotes] | None:
     """The branch of a stretch, the position of its first message, and what is noted of it."""
     noted = branches.get(stretch.branch)
     if noted is None:
         return None
     low = max(stretch.low, noted.first)
     span = slice(low - noted.first, max(low, stretch.high) - noted.first)
-    return stretch.branch, low, Noted(low, noted.rows[span], noted.speakers[span])
+    return stretch.branch, low, BranchNotes(low, noted.rows[span], noted.speakers[span])

@@ -21,7 +21,7 @@ from compact.core.codec import is_storable
 from compact.core.conversation import Conversation
 from compact.core.messages import Message
 from compact.core.sessions import Entry, Found, Move, Session, Step
-from compact.core.turns import Keys, Turns
+from compact.core.turns import Keys, TurnTable
 from compact.errors import InvalidInput, NotFound, StoreFailed, Superseded
 from compact.storage.sqlite import (
     branch_lineage,
@@ -276,7 +276,7 @@ class SQLiteManager:
         look = search.search if self._has_index else search.scan
         return look(self._pool, branch_id, text, most)
 
-    def turns(self, scope: str | None) -> Turns:
+    def turns(self, scope: str | None) -> TurnTable:
         """The messages of a scope's sessions, or of all sessions, as a search of memory knows them,
         once the index has caught up as far as it can.
         """

@@ -9,6 +9,8 @@ last search is read from the store before each, so that other processes' vectors
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -18,21 +20,27 @@ from numpy.typing import NDArray
 
 from compact.core.centring import Centring, Floats, centring
 from compact.core.embedding import Near
-from compact.storage.sqlite.rows import first, query
+from compact.storage.sqlite.rows import first, query, reading
 
 Ints = NDArray[np.int64]
 Ranges = tuple[tuple[int, int], ...]
 Shared = tuple[Centring, Floats]
 """What is taken out of rows, and the scale of each row."""
-READ = 500
-"""Rows that are read at once; more saves nothing and holds more memory."""
+READ = 2_000
+"""Rows that are read at once; fewer takes longer, more holds more memory."""
 CANDIDATES = 800
 """Rows at least that are compared exactly: of the ten nearest, .998 are among them, with 400 .996,
 with 200 .988 (docs/decisions/052-vectors.md)."""
 SHARE = 8
 """Candidates for each one that is asked for."""
+MOST_HELD = 512 << 20
+"""Bytes of vectors that are held in memory: 350,000 of 384 numbers. Of more, only their signs are,
+a thirty-second of it, and the likely ones are read for each question, in some milliseconds. More is
+faster for those who have the memory."""
+SAMPLE = 10_000
+"""Rows that tell of all. With fewer, means are less exact; more takes longer."""
 _GROWN = 2
-"""By what a matrix has grown when its mean is taken anew."""
+"""By what a generation has grown when its mean is taken anew."""
 
 
 class Held(NamedTuple):
@@ -44,45 +52,150 @@ class Held(NamedTuple):
     """The highest key among the rows."""
     removed: int
     """The generation's count of removals."""
+    newest: int | None
+    """The highest key among all rows of the table."""
     keys: Ints
     """The rows' own keys, ascending."""
     messages: Ints
     chunks: Ints
     rows: Floats
+    """A row for each key; none where they are too many to be held, and are read when needed."""
     order: Ints
     """Rows by message and piece."""
     sorted_messages: Ints
+    sample: Floats
+    """Rows that tell of all, evenly spread."""
     mean: Floats
     fitted: int
-    """Of how many rows the mean is."""
+    """Of how many rows the sample is."""
     signs: NDArray[np.uint64]
     """64 signs in each number, a row for every 64 dimensions, a column for each vector."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the rows themselves are in memory."""
+        return len(self.rows) == len(self.keys)
 
 
 def held(db: apsw.Connection, generation: int, dimensions: int, known: Held | None) -> Held:
     """The state of a generation as it is stored now; `known` is an earlier one."""
-    row = first(db, "SELECT removed FROM generations WHERE key = ?", (generation,))
-    removed = int(row[0]) if row else 0
+    sql = "SELECT removed, (SELECT max(key) FROM vectors) FROM generations WHERE key = ?"
+    removed, newest = first(db, sql, (generation,)) or (0, 0)
+    if known is not None and (known.removed, known.newest) == (removed, newest):
+        return known
+    with reading():
+        now = _held(db, generation, dimensions, known, removed)
+    return now._replace(removed=removed, newest=newest)
+
+
+def _held(
+    db: apsw.Connection, generation: int, dimensions: int, known: Held | None, removed: int
+) -> Held:
     if known is not None and known.removed != removed:
         known = _without_removed(db, generation, known)
-    new = _read(db, generation, dimensions, known.last if known else 0)
-    if known is not None and not len(new[0]):
-        return known._replace(removed=removed)
-    if known is None:
-        return _made(removed, *new)
-    keys, messages, chunks, rows = (
-        _longer(old, more)
-        for old, more in zip(
-            (known.keys, known.messages, known.chunks, known.rows), new, strict=True
-        )
+    size = _count(db, generation, known.last if known else 0)
+    if known is not None:
+        if not size:
+            return known
+        total = len(known.keys) + size
+        if total <= _GROWN * known.fitted and _may_be_held(total, dimensions) == known.is_whole:
+            return _with_more(db, generation, known, size)
+        size = _count(db, generation, 0)
+    return _anew(db, generation, dimensions, size)
+
+
+def _may_be_held(size: int, dimensions: int) -> bool:
+    return 4 * size * dimensions <= MOST_HELD
+
+
+def _count(db: apsw.Connection, generation: int, after: int) -> int:
+    # Of all, the index tells how many there are; of the newest, the table does.
+    later = " AND key > ?" if after else ""
+    sql = "SELECT count(*) FROM vectors WHERE generation = ?"
+    return int(query(db, sql + later, (generation, after)[: 1 + bool(after)])[0][0])
+
+
+def _read(
+    db: apsw.Connection, generation: int, after: int, dimensions: int
+) -> Iterator[tuple[Sequence[tuple[int, ...]], Floats]]:
+    """Rows with higher keys in the order of these, some at a time: keys, messages and pieces, and
+    the vectors.
+    """
+    sql = """
+        SELECT key, message, chunk, vector FROM vectors WHERE generation = ? AND key > ?
+        ORDER BY key
+    """
+    cursor = iter(db.execute(sql, (generation, after)))
+    while part := list(islice(cursor, READ)):
+        *numbers, data = zip(*part, strict=True)
+        yield numbers, np.frombuffer(b"".join(data), "<f4").reshape(-1, dimensions)
+
+
+def _anew(db: apsw.Connection, generation: int, dimensions: int, size: int) -> Held:
+    is_whole = _may_be_held(size, dimensions)
+    sample = np.empty((0, dimensions), np.float32) if is_whole else _sampled(db, generation, size)
+    mean = sample.mean(axis=0) if len(sample) else np.zeros(dimensions, np.float32)
+    numbers = np.empty((3, size), np.int64)
+    rows = np.empty((size if is_whole else 0, dimensions), np.float32)
+    signs = np.empty((-(-dimensions // 64), size), np.uint64)
+    at = 0
+    for told, part in _read(db, generation, 0, dimensions) if size else ():
+        stop = at + len(part)
+        numbers[:, at:stop] = told
+        if is_whole:
+            rows[at:stop] = part
+        else:
+            signs[:, at:stop] = _signs(part, mean)
+        at = stop
+    if is_whole and size:
+        sample = rows[:: -(-size // SAMPLE)]
+        mean = sample.mean(axis=0)
+        signs = _signs(rows, mean)
+    keys, messages, chunks = (np.ascontiguousarray(each) for each in numbers)
+    order = np.lexsort((chunks, messages))
+    last, in_order = int(keys[-1]) if size else 0, messages[order]
+    fitted = sample, mean, size, signs
+    return Held(last, 0, 0, keys, messages, chunks, rows, order, in_order, *fitted)
+
+
+def _sampled(db: apsw.Connection, generation: int, size: int) -> Floats:
+    """Rows of a generation that are spread evenly over it."""
+    sql = "SELECT key FROM vectors WHERE generation = ? ORDER BY message, chunk"
+    keys = [row[0] for row in query(db, sql, (generation,))][:: -(-size // SAMPLE)]
+    return fetched(db, np.array(keys, np.int64))[1]
+
+
+def fetched(db: apsw.Connection, keys: Ints) -> tuple[Ints, Floats]:
+    """The vectors of these keys that are there, with the keys; both ascend."""
+    sql = """
+        SELECT key, vector FROM vectors WHERE key IN (SELECT value FROM json_each(?)) ORDER BY key
+    """
+    rows = query(db, sql, (json.dumps(keys.tolist()),))
+    there, data = zip(*rows, strict=True) if rows else ((), ())
+    return np.array(there, np.int64), np.frombuffer(b"".join(data), "<f4").reshape(len(rows), -1)
+
+
+def _with_more(db: apsw.Connection, generation: int, known: Held, size: int) -> Held:
+    dimensions = known.rows.shape[1]
+    numbers = np.empty((3, size), np.int64)
+    rows = np.empty((size, dimensions), np.float32)
+    at = 0
+    for told, part in _read(db, generation, known.last, dimensions):
+        numbers[:, at : at + len(part)] = told
+        rows[at : at + len(part)] = part
+        at += len(part)
+    keys, messages, chunks = numbers
+    order, sorted_messages = _sorted_in(known, messages, chunks)
+    return known._replace(
+        last=int(keys[-1]),
+        keys=_longer(known.keys, keys),
+        messages=_longer(known.messages, messages),
+        chunks=_longer(known.chunks, chunks),
+        rows=_longer(known.rows, rows) if known.is_whole else known.rows,
+        order=order,
+        sorted_messages=sorted_messages,
+        signs=np.concatenate([known.signs, _signs(rows, known.mean)], axis=1),
     )
-    if len(rows) > _GROWN * known.fitted:
-        return _made(removed, keys, messages, chunks, rows)
-    signs = np.concatenate([known.signs, _signs(new[3], known.mean)], axis=1)
-    order, sorted_messages = _sorted_in(known, new[1], new[2])
-    fitted = known.mean, known.fitted, signs
-    last = int(keys[-1])
-    return Held(last, removed, keys, messages, chunks, rows, order, sorted_messages, *fitted)
 
 
 def _longer(old: Any, more: Any) -> Any:  # noqa: ANN401 - two arrays of any kind, and one of the same
@@ -103,56 +216,21 @@ def _sorted_in(known: Held, messages: Ints, chunks: Ints) -> tuple[Ints, Ints]:
     return order, np.insert(known.sorted_messages, at, messages[own])
 
 
-def _read(
-    db: apsw.Connection, generation: int, dimensions: int, after: int
-) -> tuple[Ints, Ints, Ints, Floats]:
-    """Rows with higher keys, in the order of these."""
-    # Of all, the index tells how many there are; of the newest, the table does.
-    counted = "SELECT count(*) FROM vectors WHERE generation = ?"
-    later = " AND key > ?" if after else ""
-    size = query(db, counted + later, (generation, after)[: 1 + bool(after)])[0][0]
-    numbers = np.empty((3, size), np.int64)
-    rows = np.empty((size, dimensions), np.float32)
-    sql = """
-        SELECT key, message, chunk, vector FROM vectors WHERE generation = ? AND key > ?
-        ORDER BY key
-    """
-    cursor = iter(db.execute(sql, (generation, after))) if size else iter(())
-    at = 0
-    while part := list(islice(cursor, READ)):
-        stop = at + len(part)
-        keys, messages, chunks, data = zip(*part, strict=True)
-        numbers[:, at:stop] = keys, messages, chunks
-        rows[at:stop] = np.frombuffer(b"".join(data), "<f4").reshape(-1, dimensions)
-        at = stop
-    return numbers[0, :at], numbers[1, :at], numbers[2, :at], rows[:at]
-
-
 def _without_removed(db: apsw.Connection, generation: int, known: Held) -> Held:
     sql = "SELECT key FROM vectors WHERE generation = ? AND key <= ?"
     left = np.array([row[0] for row in query(db, sql, (generation, known.last))], np.int64)
     stays = np.isin(known.keys, left)
-    numbers = known.keys[stays], known.messages[stays], known.chunks[stays], known.rows[stays]
-    fitted = known.mean, known.fitted, known.signs[:, stays]
-    return _put_together(known.removed, numbers, fitted)._replace(last=known.last)
-
-
-def _made(removed: int, keys: Ints, messages: Ints, chunks: Ints, rows: Floats) -> Held:
-    sample = rows[:: max(1, len(rows) // 1_000)]
-    mean = sample.mean(axis=0) if len(sample) else np.zeros(rows.shape[1], np.float32)
-    fitted = mean, len(rows), _signs(rows, mean)
-    return _put_together(removed, (keys, messages, chunks, rows), fitted)
-
-
-def _put_together(
-    removed: int,
-    numbers: tuple[Ints, Ints, Ints, Floats],
-    fitted: tuple[Floats, int, NDArray[np.uint64]],
-) -> Held:
-    keys, messages, chunks, rows = numbers
+    messages, chunks = known.messages[stays], known.chunks[stays]
     order = np.lexsort((chunks, messages))
-    last = int(keys[-1]) if len(keys) else 0
-    return Held(last, removed, keys, messages, chunks, rows, order, messages[order], *fitted)
+    return known._replace(
+        keys=known.keys[stays],
+        messages=messages,
+        chunks=chunks,
+        rows=known.rows[stays] if known.is_whole else known.rows,
+        order=order,
+        sorted_messages=messages[order],
+        signs=known.signs[:, stays],
+    )
 
 
 def _signs(rows: Floats, mean: Floats) -> NDArray[np.uint64]:
@@ -169,7 +247,7 @@ def _signs(rows: Floats, mean: Floats) -> NDArray[np.uint64]:
 # --- the search -----------------------------------------------------------------------------------
 
 
-class Question(NamedTuple):
+class VectorQuestion(NamedTuple):
     """What is looked for."""
 
     vector: Floats
@@ -177,8 +255,6 @@ class Question(NamedTuple):
     most: int
     ranges: Ranges
     """Of keys of messages, first and last; whatever lies in none is not looked at."""
-    exact: bool = False
-    """Whether all rows are compared exactly."""
 
 
 class Cache:
@@ -199,7 +275,7 @@ class Cache:
     def centred(self, now: Held) -> Shared | None:
         """What is taken out of the rows, and their scales; None where they are too few."""
         if self._centring[0] != now.fitted:
-            self._centring = now.fitted, centring(now.rows)
+            self._centring = now.fitted, centring(now.sample)
             self._scales = -1, self._scales[1]
         found = self._centring[1]
         if found is None:
@@ -213,24 +289,44 @@ class Cache:
         return found, scales
 
 
-def nearest(now: Held, asked: Question, centred: Shared | None) -> list[Near]:
+Fetch = Callable[[Ints], tuple[Ints, Floats]]
+"""Gives the vectors of keys: `fetched`, in a transaction of its own."""
+
+
+def nearest(now: Held, asked: VectorQuestion, shared: Shared | None, fetch: Fetch) -> list[Near]:
     """The messages nearest to the question, the nearest first, each by its best piece; of equally
     near ones the older first.
     """
-    vector, shift, scales = asked.vector, 0.0, None
-    if centred is not None:
-        vector, shift = centred[0].question(asked.vector)
-        scales = centred[1]
+    vector, shift = asked.vector, 0.0
+    if shared is not None:
+        vector, shift = shared[0].question(asked.vector)
     rows = _within(now, asked.ranges)
     wanted = max(CANDIDATES, SHARE * asked.most)
     size = len(now.keys) if rows is None else len(rows)
-    if size > 4 * wanted and not asked.exact and hasattr(np, "bitwise_count"):
-        rows = _likely(now, vector if centred else vector - now.mean, rows, wanted)
-    matrix = now.rows if rows is None else now.rows[rows]
+    if size > 4 * wanted and hasattr(np, "bitwise_count"):
+        rows = _likely(now, vector if shared else vector - now.mean, rows, wanted)
+    matrix, rows = _matrix(now, rows, fetch)
     cosines = matrix @ vector
-    if scales is not None:
-        cosines = (cosines - shift) * (scales if rows is None else scales[rows])
+    if shared is not None:
+        scales = shared[1] if now.is_whole else shared[0].scales(matrix)
+        if now.is_whole and rows is not None:
+            scales = scales[rows]
+        cosines = (cosines - shift) * scales
     return _best(now, rows, cosines, asked.most)
+
+
+def _matrix(now: Held, rows: Ints | None, fetch: Fetch) -> tuple[Floats, Ints | None]:
+    """These rows, or all; and which they are, as far as they are there."""
+    if now.is_whole:
+        if rows is None:
+            return now.rows, None
+        start = int(rows[0]) if len(rows) else 0
+        part = now.rows[start : start + len(rows)]
+        is_run = len(part) == len(rows) and bool((rows[1:] - rows[:-1] == 1).all())
+        return (part if is_run else now.rows[rows]), rows  # a session's rows often are one run
+    chosen = np.arange(len(now.keys)) if rows is None else np.sort(rows)
+    there, found = fetch(now.keys[chosen])
+    return found.reshape(-1, now.rows.shape[1]), chosen[np.isin(now.keys[chosen], there)]
 
 
 def _within(now: Held, ranges: Ranges) -> Ints | None:
@@ -264,10 +360,10 @@ def _best(now: Held, rows: Ints | None, cosines: Floats, most: int) -> list[Near
         top = np.argpartition(-cosines, part - 1)[:part] if part < len(cosines) else slice(None)
         at = np.arange(len(cosines))[top] if rows is None else rows[top]
         near = cosines[top]
-        for index in np.lexsort((now.keys[at], -near)):
-            row, cosine = at[index], float(near[index])
-            message = int(now.messages[row])
-            found.setdefault(message, Near(message, int(now.chunks[row]), cosine))
+        best = np.lexsort((now.keys[at], -near))
+        told = now.messages[at[best]], now.chunks[at[best]], near[best]
+        for message, chunk, cosine in zip(*(each.tolist() for each in told), strict=True):
+            found.setdefault(message, Near(message, chunk, cosine))
             if len(found) == most:
                 break
         if part >= len(cosines):

@@ -123,13 +123,13 @@ def _read(pool: Pool, gap: Gap, embedder: Embedder) -> Part:
     sql = f"SELECT {MESSAGE} FROM messages WHERE key BETWEEN ? AND ? ORDER BY key"
     keys = gap.branch << BITS | gap.start, gap.branch << BITS | (gap.stop - 1)
     with pool.read() as db:
-        rows = query(db, sql, keys)
+        texts = [(row[0], embedded_text(entry_of(row).message)) for row in query(db, sql, keys)]
     pieces = [
-        (row[0], number, piece)
-        for row in rows
-        for number, piece in enumerate(pieces_by(embedder, embedded_text(entry_of(row).message)))
+        (key, number, piece)
+        for key, text in texts
+        for number, piece in enumerate(pieces_by(embedder, text))
     ]
-    stop = position_in(rows[-1][0]) + 1 if rows else gap.start
+    stop = position_in(texts[-1][0]) + 1 if texts else gap.start
     return Part(Gap(gap.branch, gap.start, stop), pieces)
 
 

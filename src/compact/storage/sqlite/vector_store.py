@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 import apsw
 
 from compact import forks
-from compact.core.calls import checked_methods
+from compact.core.calls import checked
 from compact.core.embedding import Generation, Near, Numbers
 from compact.core.protocols import Embedder
 from compact.errors import InvalidInput, StoreFailed
@@ -23,7 +23,8 @@ from compact.storage.sqlite.store import SQLiteManager
 from compact.storage.sqlite.vectors import FIRST_MESSAGE, Vector
 
 if TYPE_CHECKING:
-    from compact.storage.sqlite.vector_cache import Cache, Held, Shared
+    from compact.core.centring import Floats
+    from compact.storage.sqlite.vector_cache import Cache, Held, Ints, Shared
 
 DIMENSIONS = 384
 """Of all-MiniLM-L6-v2."""
@@ -40,7 +41,6 @@ class Match(NamedTuple):
     cosine: float
 
 
-@checked_methods
 class VectorStore:
     """Vectors in a file, in memory, or in the file of a `SQLiteManager`, which stays open.
 
@@ -53,6 +53,7 @@ class VectorStore:
         InvalidInput: there can be no vectors of so many dimensions.
     """
 
+    @checked
     def __init__(
         self,
         store: str | Path | SQLiteManager = MEMORY,
@@ -92,6 +93,7 @@ class VectorStore:
 
     # --- vectors under names ----------------------------------------------------------------------
 
+    @checked
     def add(self, given: Mapping[str, Numbers]) -> None:
         """Store vectors under their names, durably and all or none; each takes the place of the one
         of its name. They are stored with length 1.
@@ -112,6 +114,7 @@ class VectorStore:
                 rows.append(Vector(key, 0, each))
             vectors.add(db, own.key, rows)
 
+    @checked
     def search(
         self, vector: Numbers, *, most: int = 10, within: Collection[str] | None = None
     ) -> list[Match]:
@@ -130,11 +133,12 @@ class VectorStore:
                 known = (vectors.key_of_name(db, name) for name in set(within))
                 keys = sorted((key, key) for key in known if key is not None)
             now, _ = self._held(db, own)
-        near = _nearest(own, now, vector, most, keys, None)
+        near = self._nearest(now, vector, most, keys, None)
         with self._pool.read() as db:
             names = vectors.names_of(db, [each.key for each in near])
         return [Match(names[each.key], each.cosine) for each in near if each.key in names]
 
+    @checked
     def delete(self, names: Iterable[str]) -> int:
         """Remove the vectors of these names; how many there were."""
         found = 0
@@ -164,6 +168,12 @@ class VectorStore:
         with self._pool.read() as db:
             return vectors.generations(db)
 
+    def made_by(self, embedder: Embedder) -> Generation | None:
+        """The vectors of an embedder, whether all messages have one or not."""
+        own = (embedder.name, embedder.version, embedder.dimensions)
+        with self._pool.read() as db:
+            return vectors.find(db, *own, ("serving", "made"))
+
     def serving(self) -> Generation | None:
         """The generation that answers for the store's messages."""
         with self._pool.read() as db:
@@ -176,6 +186,7 @@ class VectorStore:
             known = vectors.find(db, *of, ("serving", "made"))
             return vectors.pending(db, known.key if known else 0)
 
+    @checked
     def embed_pending(
         self,
         embedder: Embedder,
@@ -215,13 +226,14 @@ class VectorStore:
         Raises:
             InvalidInput: the vector has other dimensions, length 0, or a number that is none.
         """
+        # Not `checked`: that takes as long as the search of a session.
         ranges = _ALL if keys is None else keys
         with self._lock, self._pool.read() as db:
             of = of or vectors.serving(db)
             if of is None:
                 return []
             now, shared = self._held(db, of, centred=centred)
-        return _nearest(of, now, vector, most, ranges, shared)
+        return self._nearest(now, vector, most, ranges, shared)
 
     def drop(self, generation: Generation) -> None:
         """Remove a generation's vectors."""
@@ -245,19 +257,24 @@ class VectorStore:
         now = cache.refresh(db)
         return now, cache.centred(now) if centred else None
 
+    def _nearest(
+        self,
+        now: Held,
+        vector: Numbers,
+        most: int,
+        keys: Sequence[tuple[int, int]],
+        shared: Shared | None,
+    ) -> list[Near]:
+        import numpy as np
 
-def _nearest(
-    of: Generation,
-    now: Held,
-    vector: Numbers,
-    most: int,
-    keys: Sequence[tuple[int, int]],
-    shared: Shared | None,
-) -> list[Near]:
-    import numpy as np
+        from compact.storage.sqlite.vector_cache import VectorQuestion, nearest
+        from compact.storage.sqlite.vector_embedding import as_stored
 
-    from compact.storage.sqlite.vector_cache import Question, nearest
-    from compact.storage.sqlite.vector_embedding import as_stored
+        asked = np.frombuffer(as_stored([vector], 1, now.rows.shape[1])[0], "<f4")
+        return nearest(now, VectorQuestion(asked, most, tuple(keys)), shared, self._fetched)
 
-    asked = np.frombuffer(as_stored([vector], 1, of.dimensions)[0], "<f4")
-    return nearest(now, Question(asked, most, tuple(keys)), shared)
+    def _fetched(self, keys: Ints) -> tuple[Ints, Floats]:
+        from compact.storage.sqlite.vector_cache import fetched
+
+        with self._pool.read() as db:
+            return fetched(db, keys)

@@ -46,7 +46,7 @@ def day(text: str) -> datetime:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SearchOptions(StoreOptions):
+class FindOptions(StoreOptions):
     """What is searched."""
 
     session: Annotated[
@@ -69,7 +69,7 @@ class SearchOptions(StoreOptions):
 
 @command
 def search(
-    options: SearchOptions,
+    options: FindOptions,
     *,
     query: Annotated[list[str], argument("QUERY...", "A question, or words.")],
     most: Most = FOUND,
