@@ -24,7 +24,7 @@ from compact.core.codec import instant
 from compact.core.digests import ConversationMetadata, KeyPoint, Written
 from compact.core.facts import weighed
 from compact.core.message_redaction import redact_messages
-from compact.core.messages import Message
+from compact.core.messages import SYSTEM_ROLES, Message
 from compact.core.outline import sections_of
 from compact.core.protocols import Emit, Summarizer
 from compact.core.redaction import Known
@@ -80,7 +80,8 @@ class Digester:
     most_tokens: int = MOST_TOKENS
 
     async def written(self, messages: Iterable[Message], tokens: int, ratio: float) -> Written:
-        """A digest of messages of so many tokens that takes about this share of them.
+        """A digest of messages of so many tokens (`told_tokens`) that takes about this share of
+        them.
 
         The messages are read once. What pictures and reasoning take of the tokens cannot be said
         in a digest, so that of such messages it may be shorter.
@@ -103,7 +104,7 @@ class Digester:
         known, rows, first, size = Known(), list[Message](), 0, 0
         for message in messages:
             rows.append(message)
-            size += self.counter.message(message)
+            size += told_tokens(message, self.counter)
             if size >= self.part_tokens:
                 yield Part(redact_messages(rows, known), first, size)
                 first, rows, size = first + len(rows), [], 0
@@ -117,10 +118,12 @@ class Digester:
         if room >= LEAST_COMPOSED:
             text = await self._composed(draft, part, notes, int(room * COMPOSED_SHARE))
         left = room - self.counter.composed(text)
-        more = Excerpts(part.messages, self.counter).within(left, text, since=part.first)
+        facts = Facts().read(part.messages)
+        excerpts = Excerpts(part.messages, self.counter)
+        more = excerpts.within(left, text, names=facts.entities(notes), since=part.first)
         whole = "\n\n".join(filter(None, (text, more)))
         draft.texts.append(whole)
-        draft.kept += Facts().read(part.messages).kept_in(whole, notes)
+        draft.kept += facts.kept_in(whole, notes)
         draft.tokens += part.tokens
 
     async def _composed(self, draft: _Draft, part: Part, notes: Notes, room: int) -> str:
@@ -149,6 +152,11 @@ class Digester:
         return composer.written(found.summary.text, room)
 
 
+def told_tokens(message: Message, counter: TokenCounter) -> int:
+    """Tokens of a message that a digest may tell: none of a system prompt's."""
+    return 0 if message.role in SYSTEM_ROLES else counter.message(message)
+
+
 def key_points(text: str) -> Iterator[KeyPoint]:
     """What a digest says, one by one, in its order; excerpts by their lines."""
     composed, _, rest = text.partition(HEADING)
@@ -170,7 +178,7 @@ class Overview:
     """What is gathered of a conversation message by message, in bounded memory."""
 
     def __init__(self, counter: TokenCounter) -> None:
-        self.tokens = self.messages = 0
+        self.tokens = self.told_tokens = self.messages = 0
         self._counter = counter
         self._roles: Counter[str] = Counter()
         self._words: Counter[str] = Counter()
@@ -183,6 +191,7 @@ class Overview:
         for message in messages:
             self.messages += 1
             self.tokens += self._counter.message(message)
+            self.told_tokens += told_tokens(message, self._counter)
             self._roles[message.role] += 1
             at = message.timestamp
             first, last = self._times or (at, at)

@@ -26,7 +26,12 @@ ORDER: Sequence[Speaker] = ("person", "assistant", "observation", "tool")
 """Whose lines fill what is left when none tells anything new."""
 FIRST_SHARE = 0.6
 """Largest share of the room that is set aside for what is asked and decided."""
+FIRST_TRY, TRIES, SPARE = 0.85, 5, 0.02
+"""Share of the room that lines are first chosen for, since the marks above them take room as well;
+how often they are chosen again for more or less; and the share that may stay free."""
 LEFT_OUT = "…"
+SHORT = 24
+"""Characters of a line below which it says the same only as a line of its own."""
 
 
 class Excerpts:
@@ -34,38 +39,51 @@ class Excerpts:
 
     def __init__(self, messages: Iterable[Message], counter: TokenCounter) -> None:
         self._counter = counter
-        self._lines = [
-            Said(place, speaker_of(message), line)
-            for place, message in enumerate(messages)
-            for line in lines_of(message)
-        ]
+        self._marks: list[str] = []
+        self._lines: list[Said] = []
+        for place, message in enumerate(messages):
+            speaker = speaker_of(message)
+            self._marks.append(f"{speaker} {message.name}" if message.name else speaker)
+            self._lines += [Said(place, speaker, line) for line in lines_of(message)]
 
-    def within(self, room: int, told: str, *, since: int = 0) -> str:
-        """As many of them as so many tokens hold, those left out that stand in what is told;
-        positions are counted from `since`. Empty where none fits.
+    def within(self, room: int, told: str, *, names: Iterable[str] = (), since: int = 0) -> str:
+        """As many of them as so many tokens hold, those left out that stand in what is told; first
+        what says these names. Positions are counted from `since`. Empty where none fits.
         """
         new = list(self._untold(told))
+        wanted = [name for name in names if name not in told]
         costs = {line: self._counter.text(line) + 1 for line in {said.text for said in new}}
-        budget = room
-        while budget > MARK_TOKENS and new:
-            text = _shown(self._chosen(new, budget, costs.__getitem__), new, since)
-            over = self._counter.composed(text) - room
-            if over <= 0:
-                return text
-            budget -= max(over, MARK_TOKENS)
-        return ""
+        best, budget = "", int(room * FIRST_TRY)
+        for _ in range(TRIES):
+            if budget <= MARK_TOKENS or not new:
+                break
+            chosen = self._chosen(new, budget, costs.__getitem__, wanted)
+            text = self._shown(chosen, new, since)
+            left = room - self._counter.composed(text)
+            if left >= 0 and len(text) > len(best):
+                best = text
+            if 0 <= left <= max(MARK_TOKENS, int(room * SPARE)) or len(chosen) == len(new):
+                break
+            budget += left - MARK_TOKENS
+        return best
 
     def _untold(self, told: str) -> Iterator[Said]:
         """What is not told yet: prose is looked for wherever it stands, all else by its line."""
         lines = set(map(str.strip, told.splitlines()))
         for said in self._lines:
-            is_prose = said.speaker in ("person", "assistant")
-            if said.text.strip() not in (told if is_prose else lines):
+            text = said.text.strip()
+            is_prose = said.speaker in ("person", "assistant") and len(text) >= SHORT
+            if text not in (told if is_prose else lines):
                 yield said
 
-    def _chosen(self, new: Sequence[Said], room: int, cost: Callable[[str], int]) -> list[int]:
+    def _chosen(
+        self,
+        new: Sequence[Said],
+        room: int,
+        cost: Callable[[str], int],
+        wanted: Iterable[str],
+    ) -> list[int]:
         """The places of the lines that tell most within the room, in their order."""
-        room -= MARK_TOKENS * len({said.position for said in new}) // 2
         places = {id(said): place for place, said in enumerate(new)}
         chosen: set[int] = set()
 
@@ -76,6 +94,10 @@ class Excerpts:
 
         first = [said for said in new if is_asked_or_decided(said)]
         room -= take(first, int(room * FIRST_SHARE))
+        for place in _naming(wanted, new, chosen, cost):
+            if (took := cost(new[place].text)) <= room:
+                room -= took
+                chosen.add(place)
         room -= take([new[i] for i in range(len(new)) if i not in chosen], room)
         rest = [i for i in range(len(new)) if i not in chosen]
         for place in sorted(rest, key=lambda i: (_rank(new[i].speaker), i)):
@@ -83,6 +105,34 @@ class Excerpts:
                 room -= took
                 chosen.add(place)
         return sorted(chosen)
+
+    def _shown(self, chosen: Sequence[int], lines: Sequence[Said], since: int) -> str:
+        """The chosen lines as a text."""
+        if not chosen:
+            return ""
+        parts = [HEADING]
+        gaps = {b for a, b in pairwise(chosen) if b != a + 1}
+        for position, places in groupby(chosen, key=lambda place: lines[place].position):
+            rows = list(places)
+            parts.append(f"[{since + position} {self._marks[position]}]")
+            for place in rows:
+                if place in gaps and place != rows[0]:
+                    parts.append(LEFT_OUT)
+                parts.append(lines[place].text)
+        return "\n".join(parts)
+
+
+def _naming(
+    wanted: Iterable[str],
+    lines: Sequence[Said],
+    chosen: Container[int],
+    cost: Callable[[str], int],
+) -> Iterator[int]:
+    """For each name that no chosen line says, the place of the shortest line that does."""
+    for name in wanted:
+        places = [place for place, said in enumerate(lines) if name in said.text]
+        if places and not any(place in chosen for place in places):
+            yield min(places, key=lambda place: cost(lines[place].text))
 
 
 def lines_of(message: Message) -> Iterator[str]:
@@ -125,19 +175,3 @@ def is_asked_or_decided(said: Said) -> bool:
 
 def _rank(speaker: Speaker) -> int:
     return ORDER.index(speaker) if speaker in ORDER else len(ORDER)
-
-
-def _shown(chosen: Sequence[int], lines: Sequence[Said], since: int) -> str:
-    """The chosen lines as a text."""
-    if not chosen:
-        return ""
-    parts = [HEADING]
-    gaps: Container[int] = {b for a, b in pairwise(chosen) if b != a + 1}
-    for position, places in groupby(chosen, key=lambda place: lines[place].position):
-        rows = list(places)
-        parts.append(f"[{since + position} {lines[rows[0]].speaker}]")
-        for place in rows:
-            if place in gaps and place != rows[0]:
-                parts.append(LEFT_OUT)
-            parts.append(lines[place].text)
-    return "\n".join(parts)

@@ -75,7 +75,8 @@ class Written(BaseModel, frozen=True):
 
     text: str
     source_tokens: int
-    """Tokens of the messages that it was written from, as a prompt counts them."""
+    """Tokens of the messages that it was written from, as a prompt counts them; system prompts are
+    none of them."""
     tokens: int
     """Its own."""
     kept: Survival = Survival()

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from compact import wiring
-from compact.compression.digesting import Digester, Overview, key_points
+from compact.compression.digesting import Digester, Overview, key_points, told_tokens
 from compact.config import CompactConfig
 from compact.core import clock_and_ids
 from compact.core.calls import checked_methods
@@ -133,8 +133,8 @@ class CompressionEngine:
         return f"1 {self._digester.summarizer.name} {name} {self._digester.mode} {ratios}"
 
     def tokens_of(self, messages: Iterable[Message]) -> int:
-        """Tokens of messages, as ratios count them."""
-        return sum(map(self._counter.message, messages))
+        """Tokens of messages, as ratios count them: system prompts count for nothing."""
+        return sum(told_tokens(message, self._counter) for message in messages)
 
     # --- by age -----------------------------------------------------------------------------------
 
@@ -182,12 +182,12 @@ class CompressionEngine:
         """The same of a conversation that is read in pages: twice, in bounded memory."""
         overview = Overview(self._counter).read(original.messages)
         about = overview.told(original.id, original.title)
+        size = overview.told_tokens
         if (ratio := RATIOS.get(level)) is None:
             full = level is CompressionLevel.FULL
-            tokens = overview.tokens if full else 0
-            written = Written(text="", source_tokens=overview.tokens, tokens=tokens)
+            written = Written(text="", source_tokens=size, tokens=size if full else 0)
         else:
-            written = await self._digester.written(original.messages, overview.tokens, ratio)
+            written = await self._digester.written(original.messages, size, ratio)
         said = dict(written)
         return CompressedConversation(level=level, about=about, **said)
 
