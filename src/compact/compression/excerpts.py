@@ -18,8 +18,9 @@ from compact.core.speakers import Speaker, speaker_of
 from compact.core.tokens import TokenCounter
 
 HEADING = "## Excerpts"
-LONGEST = 400
-"""Characters of a line above which its sentences, or its parts, are chosen one by one."""
+LONGEST, PROSE = 400, 120
+"""Characters of a line above which its sentences, or its parts, are chosen one by one; the second
+one where somebody speaks."""
 MARK_TOKENS = 7
 """Tokens of the line above a message's lines, about, and of the mark where some are left out."""
 ORDER: Sequence[Speaker] = ("person", "assistant", "observation", "tool")
@@ -92,18 +93,21 @@ class Excerpts:
             chosen.update(places[id(said)] for said in found)
             return sum(cost(said.text) for said in found)
 
-        first = [said for said in new if is_asked_or_decided(said)]
-        room -= take(first, int(room * FIRST_SHARE))
-        for place in _naming(wanted, new, chosen, cost):
-            if (took := cost(new[place].text)) <= room:
-                room -= took
-                chosen.add(place)
+        def fill(some: Iterable[int], most: int) -> int:
+            left = most
+            for place in some:
+                if place not in chosen and (took := cost(new[place].text)) <= left:
+                    left -= took
+                    chosen.add(place)
+            return most - left
+
+        first = [i for i, said in enumerate(new) if is_asked_or_decided(said)]
+        most = int(room * FIRST_SHARE)
+        took = take([new[i] for i in first], most)
+        room -= took + fill(first, most - took)
+        room -= fill(_naming(wanted, new, chosen, cost), room)
         room -= take([new[i] for i in range(len(new)) if i not in chosen], room)
-        rest = [i for i in range(len(new)) if i not in chosen]
-        for place in sorted(rest, key=lambda i: (_rank(new[i].speaker), i)):
-            if (took := cost(new[place].text)) <= room:
-                room -= took
-                chosen.add(place)
+        fill(sorted(range(len(new)), key=lambda i: (_rank(new[i].speaker), i)), room)
         return sorted(chosen)
 
     def _shown(self, chosen: Sequence[int], lines: Sequence[Said], since: int) -> str:
@@ -139,20 +143,20 @@ def lines_of(message: Message) -> Iterator[str]:
     """The lines of a message that may be shown: its words, its calls and their results."""
     if message.role in ("system", "developer"):
         return
-    texts = [message.text]
+    for line in filter(str.strip, message.text.splitlines()):
+        yield from _cut(line.rstrip(), PROSE)
+    texts = []
     for call in message.tool_calls:
         values = [f"{name}: {value}" for name, value in anchors.strings_of(call.arguments)]
         texts.append("\n".join([f"→ {call.name}", *values]))
     texts += [result.text for result in message.tool_results]
-    for text in texts:
-        for line in text.splitlines():
-            if line.strip():
-                yield from _cut(line.rstrip())
+    for line in filter(str.strip, "\n".join(texts).splitlines()):
+        yield from _cut(line.rstrip(), LONGEST)
 
 
-def _cut(line: str) -> Iterator[str]:
+def _cut(line: str, most: int) -> Iterator[str]:
     """A line, or its sentences, or pieces of what has no sentences."""
-    if len(line) <= LONGEST:
+    if len(line) <= most:
         yield line
         return
     for sentence in sentences.sentences_of(line):
