@@ -41,6 +41,8 @@ COMPOSED_SHARE = 0.7
 """Share of a digest's room that record, story and lists may take."""
 LEAST_COMPOSED = 120
 """Tokens of a room in which a record has a place; in a smaller one there are excerpts alone."""
+JOINT = "\n\n"
+"""Between the parts of a digest."""
 MOST_TOPICS, MOST_NAMES, MOST_WORDS = 8, 16, 4_000
 """Topics and names that are told of a conversation, and words that are counted for them."""
 SHORTEST_TOPIC = 4
@@ -90,7 +92,7 @@ class Digester:
         draft = _Draft()
         for part in self._parts(messages):
             await self._tell(draft, part, int(part.tokens * ratio))
-        text = "\n\n".join(filter(None, draft.texts))
+        text = JOINT.join(filter(None, draft.texts))
         return Written(
             text=text,
             source_tokens=draft.tokens,
@@ -114,14 +116,15 @@ class Digester:
     async def _tell(self, draft: _Draft, part: Part, room: int) -> None:
         """Add the digest of a part within its room."""
         notes = Notes().read(part.messages)
-        text = ""
+        joint = self.counter.text(JOINT)
+        room, text = room - joint, ""
         if room >= LEAST_COMPOSED:
             text = await self._composed(draft, part, notes, int(room * COMPOSED_SHARE))
-        left = room - self.counter.composed(text)
+        left = room - joint - self.counter.composed(text)
         facts = Facts().read(part.messages)
         excerpts = Excerpts(part.messages, self.counter)
         more = excerpts.within(left, text, names=facts.entities(notes), since=part.first)
-        whole = "\n\n".join(filter(None, (text, more)))
+        whole = JOINT.join(filter(None, (text, more)))
         draft.texts.append(whole)
         draft.kept += facts.kept_in(whole, notes)
         draft.tokens += part.tokens
