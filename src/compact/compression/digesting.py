@@ -35,7 +35,7 @@ from compact.core.tokens import TokenCounter
 PART_TOKENS = 250_000
 """Tokens that are read at once; a longer conversation has a digest of several parts, so that memory
 stays bounded."""
-MOST_TOKENS = 200_000
+MOST_TOKENS = 1_000_000
 """Tokens of the longest digest: of a conversation of a million messages, a lower ratio is kept."""
 COMPOSED_SHARE = 0.7
 """Share of a digest's room that record, story and lists may take."""
