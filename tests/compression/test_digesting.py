@@ -16,10 +16,11 @@ from compact.core.events import Event
 from compact.core.formats.known import format_named
 from compact.core.messages import Message
 from evals import data, formats
+from tests.sizes import size
 from tests.strategies import Generated, ordinary, wild
 
 COUNTER = wiring.token_counter("chat_completions", tokenizer="o200k")
-HARBOUR = formats.read(data.SAMPLE).messages
+HARBOUR = formats.read(data.SAMPLE).messages[:150]
 SECRET = "sk-proj-" + "Ab3dEf6hIj9kLm2nOp5qRs8t"
 
 
@@ -61,6 +62,7 @@ def test_more_room_keeps_more() -> None:
     assert points.questions == 1
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.too_slow])
 @given(wild())
 def test_any_history_has_a_digest_that_fits(made: Generated) -> None:
@@ -73,6 +75,8 @@ def test_any_history_has_a_digest_that_fits(made: Generated) -> None:
             assert share is None or 0 <= share <= 1
 
 
+@pytest.mark.slow
+@settings(max_examples=size(20, 200))
 @given(ordinary())
 def test_the_same_messages_give_the_same_digest(made: Generated) -> None:
     wire = format_named(made.wire)
@@ -80,6 +84,7 @@ def test_the_same_messages_give_the_same_digest(made: Generated) -> None:
     assert digest(messages, 0.4) == digest(messages, 0.4)
 
 
+@pytest.mark.slow
 @given(wild())
 def test_excerpts_are_lines_of_the_messages_in_their_order(made: Generated) -> None:
     wire = format_named(made.wire)
@@ -95,6 +100,7 @@ def test_excerpts_are_lines_of_the_messages_in_their_order(made: Generated) -> N
             assert line in left
 
 
+@pytest.mark.slow
 def test_a_long_conversation_is_told_in_parts_in_bounded_room() -> None:
     messages = list(HARBOUR) * 4
     whole = digest(messages, 0.4)

@@ -24,14 +24,15 @@ from evals import data, formats
 
 DAY = datetime(2026, 3, 1, 9, tzinfo=UTC)
 SETTINGS = CompactConfig(retain_score=1.0)
-SESSIONS = 5
+SESSIONS, MESSAGES = 5, 60
 LONGEST_LIFE = 120
 """Seconds after which a writer ends that nobody has killed: whoever began it is gone."""
 
 
 def messages_of(number: int) -> list[Message]:
     """The messages of one session: another part of the sample for each."""
-    messages = list(formats.read(data.SAMPLE).messages)[number * 3 :]
+    first = number * 3
+    messages = list(formats.read(data.SAMPLE).messages)[first : first + MESSAGES]
     shift = DAY - max(m.timestamp for m in messages)
     return [m.model_copy(update={"timestamp": m.timestamp + shift}) for m in messages]
 

@@ -19,7 +19,7 @@ from compact.managers.running.schedule import Schedule
 from compact.storage.sqlite.store import SQLiteManager
 from evals import data, formats
 
-HARBOUR = formats.read(data.SAMPLE).messages
+HARBOUR = formats.read(data.SAMPLE).messages[:60]
 DAY = datetime(2026, 3, 1, 9, tzinfo=UTC)
 FULL, KEY_POINTS, SUMMARY, ARCHIVED, METADATA = CompressionLevel
 ALL_AGE = CompactConfig(retain_score=1.0)

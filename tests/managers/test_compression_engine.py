@@ -14,7 +14,7 @@ from compact.errors import BlockingCallInLoop, NotFound
 from compact.storage.sqlite.store import SQLiteManager
 from evals import data, formats
 
-HARBOUR = formats.read(data.SAMPLE).messages
+HARBOUR = formats.read(data.SAMPLE).messages[:150]
 TALK = Conversation(id="harbour", title="The harbour", messages=tuple(HARBOUR))
 LAST = max(message.timestamp for message in HARBOUR)
 FULL, KEY_POINTS, SUMMARY, ARCHIVED, METADATA = CompressionLevel
