@@ -14,7 +14,7 @@ from compact.core.digests import AgeingReport, AgeingRow, CompressionLevel, Leas
 from compact.core.messages import Message
 from compact.core.sessions import Branch, Entry, Session
 from compact.errors import InvalidArgument, StoreFailed, Superseded
-from compact.managers.ageing import Ageing, ageing_of
+from compact.managers.ageing import MemoryAgeing, ageing_of
 from compact.managers.running.schedule import Schedule
 from compact.storage.sqlite.store import SQLiteManager
 from evals import data, formats
@@ -151,7 +151,7 @@ def test_what_is_worth_it_keeps_every_word_and_is_read_once(
     assert (first.due, first.action) == (FULL, "none")
     assert "importance 0." in first.why
     assert memory.digest("worth") is None, "there is none to be shown"
-    monkeypatch.setattr(Ageing, "importance", None)
+    monkeypatch.setattr(MemoryAgeing, "importance", None)
     assert memory.age(DAY).rows[0] == first
     strict = MemoryManager(store, settings=ALL_AGE)
     assert strict.age(DAY).rows[0].action == "write, archive", "another threshold, the same score"
@@ -223,7 +223,7 @@ class Clock:
         return self.at
 
 
-def ageing(store: SQLiteManager, clock: Clock, scope: str = "default") -> Ageing:
+def ageing(store: SQLiteManager, clock: Clock, scope: str = "default") -> MemoryAgeing:
     return ageing_of(store, scope, ALL_AGE, clock)
 
 

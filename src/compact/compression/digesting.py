@@ -50,7 +50,7 @@ SHORTEST_TOPIC = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class DigestPart:
     """A part of a conversation, without secrets."""
 
     messages: list[Message]
@@ -102,18 +102,18 @@ class Digester:
             verdicts=tuple(draft.verdicts),
         )
 
-    def _parts(self, messages: Iterable[Message]) -> Iterator[Part]:
+    def _parts(self, messages: Iterable[Message]) -> Iterator[DigestPart]:
         known, rows, first, size = Known(), list[Message](), 0, 0
         for message in messages:
             rows.append(message)
             size += told_tokens(message, self.counter)
             if size >= self.part_tokens:
-                yield Part(redact_messages(rows, known), first, size)
+                yield DigestPart(redact_messages(rows, known), first, size)
                 first, rows, size = first + len(rows), [], 0
         if rows:
-            yield Part(redact_messages(rows, known), first, size)
+            yield DigestPart(redact_messages(rows, known), first, size)
 
-    async def _tell(self, draft: _Draft, part: Part, room: int) -> None:
+    async def _tell(self, draft: _Draft, part: DigestPart, room: int) -> None:
         """Add the digest of a part within its room."""
         notes = Notes().read(part.messages)
         joint = self.counter.text(JOINT)
@@ -129,7 +129,7 @@ class Digester:
         draft.kept += facts.kept_in(whole, notes)
         draft.tokens += part.tokens
 
-    async def _composed(self, draft: _Draft, part: Part, notes: Notes, room: int) -> str:
+    async def _composed(self, draft: _Draft, part: DigestPart, notes: Notes, room: int) -> str:
         """Record, story and lists within so many tokens."""
         composer = Composer(notes, self.counter, mode=self.mode)
         record, cap = composer.planned(room)

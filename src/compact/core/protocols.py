@@ -443,15 +443,11 @@ class DigestStore(Protocol):
     """What age leaves of sessions: at most one digest of each, beside its messages."""
 
     def digest(self, session_id: str) -> CompressedConversation | None:
-        """The session's digest; None where it has none.
-
-        Raises:
-            NotFound: there is no such session.
-        """
+        """The session's digest, if it has one."""
         ...
 
     def digest_notes(self, scope: str | None) -> dict[str, DigestNote]:
-        """What is known of the digests of a scope's sessions, or of all, by the session's id."""
+        """What is known of the digests of a scope's sessions, or of all, by the sessions' ids."""
         ...
 
     def keep_digest(
@@ -462,12 +458,11 @@ class DigestStore(Protocol):
         chain: bytes,
         lease: Lease | None = None,
     ) -> None:
-        """Put a digest in the place of the session's own, or None: durably, all or nothing.
+        """Put a digest, or None, in the place of the session's own, durably.
 
         Raises:
-            NotFound: there is no such session.
-            Superseded: the chain's hash of the branch in force is not `chain`, so that the digest
-                was made of other messages; or somebody else has the lease by now.
+            Superseded: `chain` is not the hash of the branch in force any more, so that other
+                messages are there; or somebody else has the lease by now.
         """
         ...
 

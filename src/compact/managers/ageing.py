@@ -1,5 +1,5 @@
 """Ageing of memory (A-2): every session of a scope gets the digest that its age asks for, beside
-its messages. Start at `Ageing.age`.
+its messages. Start at `MemoryAgeing.age`.
 
 Each digest is committed by itself, and only if the session still has the messages that it was made
 of: whoever is killed leaves the old digest or the new one, and the next run goes on. A run that
@@ -64,7 +64,7 @@ def ageing_of(
     scope: str,
     settings: CompactConfig,
     clock: Callable[[], datetime] | None = None,
-) -> Ageing:
+) -> MemoryAgeing:
     """What ages the sessions of a scope, as the settings say.
 
     Raises:
@@ -74,7 +74,7 @@ def ageing_of(
         raise InvalidArgument("store", "ageing needs a store that keeps digests: a file's")
     aged = cast("AgedStore", store)
     engine = CompressionEngine(store, settings=settings)
-    return Ageing(aged, scope, engine, retention_of(settings), clock or clock_and_ids.now)
+    return MemoryAgeing(aged, scope, engine, retention_of(settings), clock or clock_and_ids.now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ class Due:
 
 
 @dataclass
-class Ageing:
+class MemoryAgeing:
     """Ages the sessions of a scope."""
 
     store: AgedStore

@@ -27,7 +27,7 @@ from compact.core.sessions import DEFAULT_SCOPE, Session
 from compact.core.snippets import Sought
 from compact.core.turns import instant_of
 from compact.errors import InvalidArgument, NotFound
-from compact.managers.ageing import Ageing, ageing_of
+from compact.managers.ageing import MemoryAgeing, ageing_of
 from compact.managers.running.schedule import Schedule
 from compact.memory.retention import Importance
 from compact.memory.searching import Ranked, Ways, ranked
@@ -277,7 +277,7 @@ class MemoryManager:
         """
         return self._ageing().digest(self.session(session_id))
 
-    def _ageing(self, clock: Callable[[], datetime] | None = None) -> Ageing:
+    def _ageing(self, clock: Callable[[], datetime] | None = None) -> MemoryAgeing:
         return ageing_of(self._store, self._scope, self._settings, clock)
 
 
