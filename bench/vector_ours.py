@@ -35,8 +35,6 @@ class Ready:
 class Ours(Vectors):
     """`VectorStore.similar` beside sessions; adding is append and `embed_pending`."""
 
-    centred = False
-
     def __init__(self, folder: Path, dimensions: int, each: int) -> None:
         super().__init__(folder, dimensions, each)
         self.sessions = SQLiteManager(folder / "ours.db")
@@ -58,7 +56,7 @@ class Ours(Vectors):
 
     def nearest(self, vector: Any, group: int | None) -> list[int]:  # noqa: ANN401 - as above
         keys = ALL if group is None else (((group + 1) << BITS, (group + 2 << BITS) - 1),)
-        found = self.store.similar(vector, most=10, keys=keys, centred=self.centred)
+        found = self.store.similar(vector, most=10, keys=keys)
         return [(n.key >> BITS) * self.each - self.each + (n.key & 0xFFFFFFFF) for n in found]
 
     def close(self) -> None:

@@ -15,11 +15,11 @@ WIDTH = "88"
 COMMANDS = (
     *("compact", "dry-run", "diff", "tokens", "models", "validate-config", "demo"),
     "sessions",
-    *("history", "context", "recall", "expand", "checkpoints", "goals"),
+    *("history", "context", "recall", "search", "expand", "checkpoints", "goals"),
     *("snapshot", "restore", "undo", "redo", "branch", "doctor"),
 )
 INNER = {
-    "sessions": ("list", "show", "import", "export", "compress", "put-aside", "delete"),
+    "sessions": ("list", "show", "import", "export", "compress", "put-aside", "describe", "delete"),
     "goals": ("list", "add", "done", "drop", "pause", "resume", "confirm"),
 }
 

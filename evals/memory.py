@@ -181,6 +181,16 @@ def run(folder: Path) -> dict[str, Any]:
     plain = found["FTS5, whole sessions"]
     told: dict[str, Any] = {name: _numbers(each, plain) for name, each in found.items()}
     told["longmemeval, lexical"] = _numbers(answers(histories, by_manager(store, [])), None)
+    coding = memory_data.coding(folder)
+    sessions = memory_data.stored([coding])
+    told["coding sessions, lexical"] = _numbers(answers([coding], by_manager(sessions, [])), None)
+    told["coding sessions, FTS5, messages"] = _numbers(
+        answers([coding], by_fts5([coding], whole=False)), None
+    )
+    if embedder is not None:
+        VectorStore(sessions).embed_pending(embedder)
+        found_by = by_manager(sessions, [], embedder)
+        told["coding sessions, hybrid"] = _numbers(answers([coding], found_by), None)
     told["ms a search, LoCoMo, lexical"] = [median(taken), stats.quantile(taken, 0.95)]
     if embedder is not None:
         told["longmemeval, hybrid"] = _numbers(

@@ -85,7 +85,7 @@ def test_what_is_not_there_yet_is_not_there():
     """What the page calls missing is missing: the day it is built, the page must say so."""
     import importlib.util
 
-    for module in ("storage.postgres", "memory", "integrations.langchain", "apps.tui"):
+    for module in ("storage.postgres", "integrations.langchain", "apps.tui"):
         name = f"compact.{module}"
         assert importlib.util.find_spec(name) is None, f"{name} exists: update the README"
 

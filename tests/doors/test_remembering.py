@@ -1,10 +1,11 @@
-"""S-3 as it is written: vectors beside a conversation."""
+"""S-3 and S-4 as they are written: vectors beside a conversation, and searching all of them."""
 
 import sqlite3
+from datetime import UTC, datetime
 
 import pytest
 
-from compact import ContextManager, SQLiteManager, VectorStore, embedder
+from compact import ContextManager, MemoryManager, SQLiteManager, VectorStore, embedder
 from compact.testing import HashEmbedder, check_embedder
 
 SAID = (
@@ -80,3 +81,31 @@ def test_embedders_are_named_or_brought():
     """S-3: an embedder is chosen by a name, or is a function of one's own."""
     assert embedder("minilm").name == "minilm:all-MiniLM-L6-v2"
     check_embedder(embedder(lambda texts: HashEmbedder(8).embed(texts)))
+
+
+@pytest.mark.parametrize("model", [None, HashEmbedder(64)])
+def test_memory_is_searched_with_a_model_and_without_one(tmp_path, model):
+    """S-4: "Hybrid search: keyword and semantic, fused […] works with no embedding model"."""
+    file = tmp_path / "chat.db"
+    talked(file)
+    with MemoryManager(file, embedder=model) as memory:
+        if model is not None:
+            assert memory.unembedded() == len(SAID)
+            assert memory.embed() == len(SAID)
+        found = memory.search("which cranes can lift tons?", about="the quay", recent=True)
+        assert found.method == ("lexical" if model is None else "hybrid")
+        hit = next(each for each in found.hits if each.position == 0)
+        assert model is not None or hit is found.hits[0], "the test's vectors tell nothing"
+        assert (hit.session_id, hit.text) == ("quay", SAID[0])
+        assert {hit.text[start:stop] for start, stop in hit.highlights} == {
+            "crane",
+            "lifts",
+            "tons",
+        }
+        assert [each.text for each in hit.after] == [SAID[1]]
+        assert found.sessions[0].session_id == "quay"
+        assert memory.search("cranes", roles=["assistant"]).hits == ()
+        assert memory.search("cranes", until=datetime(2020, 1, 1, tzinfo=UTC)).hits == ()
+        assert [entry.messages for entry in memory.timeline()] == [len(SAID)]
+        if model is not None:
+            assert memory.search(SAID[2], method="semantic").hits[0].position == 2

@@ -204,6 +204,23 @@ def test_a_session_is_titled_marked_and_tagged(store: SQLiteManager) -> None:
     assert memory.search("roof").hits[0].title == "The roof"
 
 
+def test_a_timeline_tells_what_was_said_on_which_day(store: SQLiteManager) -> None:
+    put(store, "late", "One.", "Two.", at=DAY + timedelta(hours=14, minutes=59))
+    put(store, "early", "Three.", at=DAY - timedelta(days=2))
+    put(store, "theirs", "Four.", scope="tenant")
+    store.describe("early", title="Early", metadata={})
+    memory = MemoryManager(store)
+    told = [(str(e.day), e.session_id, e.title, e.messages) for e in memory.timeline()]
+    assert told == [
+        ("2026-02-27", "early", "Early", 1),
+        ("2026-03-01", "late", None, 1),
+        ("2026-03-02", "late", None, 1),
+    ]
+    since = memory.timeline(since=DAY)
+    assert [e.session_id for e in since] == ["late", "late"]
+    assert memory.timeline(until=DAY - timedelta(days=9)) == []
+
+
 def test_wrong_arguments_are_refused(store: SQLiteManager) -> None:
     memory = MemoryManager(store)
     for wrong in ({"limit": -1}, {"neighbours": -1}, {"colour": 1}, {"since": "today"}):

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from compact import SQLiteManager, VectorStore, embedder
-from compact.core.centring import centring
+from compact import SQLiteManager, VectorStore
 from compact.core.messages import Message, MessageMetadata
 from compact.core.sessions import Entry
 from compact.errors import InvalidInput, ModelFailed, StoreDamaged
@@ -382,30 +381,6 @@ def test_signs_find_nearly_all_of_what_comparing_all_finds(monkeypatch, room):
             wanted = {str(i) for i in np.argsort(-cosines)[:10]}
             found += len(wanted & {m.name for m in store.search(list(question), most=10)})
     assert found / 500 >= 0.99
-
-
-@pytest.mark.parametrize("room", [vector_cache.MOST_HELD, 0])
-def test_centred_messages_are_compared_as_the_plain_computation_does(monkeypatch, room):
-    monkeypatch.setattr(vector_cache, "MOST_HELD", room)
-    rng = np.random.default_rng(8)
-    rows = {f"note{i}": rng.standard_normal(24) + 2 for i in range(300)}
-    own = embedder(lambda texts: [rows[text] for text in texts])
-    own.dimensions = 24  # type: ignore[misc]  # nothing is asked for them
-    with SQLiteManager() as store:
-        store.session("a", create=session("a"))
-        store.append("a", [entry(text) for text in rows])
-        index = VectorStore(store)
-        index.embed_pending(own, most=200)
-        question = rng.standard_normal(24)
-        index.similar(question, centred=True)
-        index.embed_pending(own)
-        found = [near.key & 0xFFFF for near in index.similar(question, centred=True)]
-    matrix = np.array([row / np.linalg.norm(row) for row in rows.values()], np.float32)
-    # The sample is taken anew when twice as many are there: it is of the first two hundred.
-    shared = centring(matrix[:200])
-    assert shared is not None
-    asked, shift = shared.question((question / np.linalg.norm(question)).astype(np.float32))
-    assert found == list(np.argsort(-(matrix @ asked - shift) * shared.scales(matrix))[:10])
 
 
 def test_the_matrix_has_room_for_what_comes():

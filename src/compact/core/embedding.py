@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
-from compact.core.messages import Message, ToolCall, ToolResult
-from compact.core.recalls import asks
+from compact.core.messages import Message
+from compact.core.speakers import speaker_of
 
 PIECE = 1_000
 """Characters of a piece where an embedder does not say how much it reads. It must be less than any
@@ -56,31 +56,18 @@ class Near(NamedTuple):
     chunk: int
     """Which piece of it is the nearest, counted from 0."""
     cosine: float
-    """Of the angle between the two, from -1 to 1; of the centred vectors where they are centred."""
+    """Of the angle between the two, from -1 to 1."""
 
 
 def embedded_text(message: Message) -> str:
-    """What of a message is embedded: its words, its calls and its results, without ids and without
-    the speaker's name; nothing that compact itself put there, and no question to it.
+    """What of a message is embedded: what a person or a model says, without the speaker's name.
+    What tools are given and give back is not: it is nine tenths of a coding session and of the time
+    to embed it, and whoever asks in other words asks for what was said (docs/decisions/053).
     """
-    if message.metadata.source in ("checkpoint", "goals", "ours"):
+    if speaker_of(message) not in ("person", "assistant"):
         return ""
-    text = "\n".join(_texts(message)).strip()
+    text = message.text.strip()
     return text.removeprefix(f"{message.name}: ") if message.name else text
-
-
-def _texts(message: Message) -> Iterator[str]:
-    for part in message.parts:
-        match part:
-            case ToolCall():
-                if not asks(part):
-                    yield f"{part.name} {part.arguments}"
-            case ToolResult():
-                if part.call_id not in message.metadata.recalled:
-                    yield part.text
-            case _:
-                if text := getattr(part, "text", ""):
-                    yield text
 
 
 def cut(text: str, most: int = PIECE, overlap: int = OVERLAP) -> list[str]:

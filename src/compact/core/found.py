@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import date, datetime
 from typing import Literal
 
 from pydantic import BaseModel
@@ -70,6 +70,19 @@ class FoundSession(BaseModel, frozen=True):
     messages: int
     score: float
     """0 to 1, the best of the search 1."""
+
+
+class TimelineEntry(BaseModel, frozen=True):
+    """What was said in a session on a day."""
+
+    day: date
+    """In UTC."""
+    session_id: str
+    title: str | None
+    messages: int
+    first: datetime
+    last: datetime
+    """Of that day."""
 
 
 class SearchResult(BaseModel, frozen=True):

@@ -160,7 +160,6 @@ class VectorIndex(Protocol):
         of: Generation,
         most: int,
         keys: Sequence[tuple[int, int]] | None = None,
-        centred: bool = False,
     ) -> list[Near]:
         """The messages nearest to a vector of that generation, the nearest first, each by its best
         piece; within ranges of keys (first and last) where these are given.

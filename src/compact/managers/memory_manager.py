@@ -20,7 +20,15 @@ from compact.config import CompactConfig
 from compact.core.calls import checked_methods
 from compact.core.digests import AgeingReport, CompressedConversation
 from compact.core.embedding import Generation, Near
-from compact.core.found import FoundSession, Hit, Method, Neighbour, SearchFilter, SearchResult
+from compact.core.found import (
+    FoundSession,
+    Hit,
+    Method,
+    Neighbour,
+    SearchFilter,
+    SearchResult,
+    TimelineEntry,
+)
 from compact.core.messages import Message, Role
 from compact.core.protocols import Embedder, SessionStore, TurnIndex
 from compact.core.sessions import DEFAULT_SCOPE, Session
@@ -30,7 +38,7 @@ from compact.errors import InvalidArgument, NotFound
 from compact.managers.ageing import MemoryAgeing, ageing_of
 from compact.managers.running.schedule import Schedule
 from compact.memory.retention import Importance
-from compact.memory.searching import Ranked, Ways, ranked
+from compact.memory.searching import Ranked, Ways, by_day, ranked
 
 PAGE = 10
 """Messages that a search finds, and sessions, unless it is asked for more or fewer."""
@@ -151,6 +159,27 @@ class MemoryManager:
             hits=tuple(telling.hits()),
             sessions=tuple(telling.sessions()),
         )
+
+    def timeline(
+        self, *, since: datetime | None = None, until: datetime | None = None
+    ) -> list[TimelineEntry]:
+        """What was said when: for each day in UTC and each session, how many messages, the earliest
+        first. A time without a zone is UTC.
+        """
+        turns = self._index.turns(self._scope)
+        found = list(by_day(turns, since, until))
+        _, titles = self._index.told((), sorted({turns.sessions[place] for place, *_ in found}))
+        return [
+            TimelineEntry(
+                day=instant_of(first).date(),
+                session_id=turns.sessions[place],
+                title=titles.get(turns.sessions[place]),
+                messages=messages,
+                first=instant_of(first),
+                last=instant_of(last),
+            )
+            for place, messages, first, last in found
+        ]
 
     def _ways(self, options: SearchOptions) -> Ways:
         """How it is searched; without vectors by words, whatever was asked for."""

@@ -6,7 +6,8 @@ they decide between neighbours in the order and never hide anything.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from compact.core.codec import instant
@@ -16,7 +17,6 @@ from compact.core.turns import ROLE_NUMBERS, Keys, TurnTable
 from compact.memory.lexical import (
     WEIGHTS,
     Weights,
-    places_of,
     prior,
     session_of,
     session_scores,
@@ -32,11 +32,13 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-NEAREST = 200
+NEAREST = 400
 """Messages that are asked for by meaning."""
 BOOST = 0.1
 """The share by which being recent, or near to the topic, may raise a score at most."""
-HALF_LIFE = 30 * 86_400_000_000
+DAY = 86_400_000_000
+"""Microseconds of a day."""
+HALF_LIFE = 30 * DAY
 """Microseconds after which being recent counts half."""
 
 
@@ -96,7 +98,7 @@ def ranked(
     within: list[tuple[int, int]] = []
     if only.sessions:
         turns = turns.of(only.sessions)
-        within = _runs(turns.keys)
+        within = _ranges(turns)
     is_meant = _meant(index, turns, only)
     question = understood(text, turns.names)
     scores = np.zeros(len(turns))
@@ -106,7 +108,7 @@ def ranked(
         scores = prior(turns, question, ways.weights)
         scores[touched] += ways.weights.words * words
     if ways.nearest is not None:
-        ranges = within or turns.once("ranges", lambda: _runs(turns.keys))
+        ranges = within or turns.once("ranges", lambda: _ranges(turns))
         near, more = _meaning_score(turns, ways.nearest(question.text, ranges, NEAREST))
         scores[near] += ways.weights.meaning * more
         touched = np.union1d(touched, near)
@@ -135,7 +137,12 @@ def _meaning_score(turns: TurnTable, near: Sequence[Near]) -> tuple[Keys, Floats
     keys = np.array([each.key for each in near], np.int64)
     cosines = np.array([each.cosine for each in near])
     own = np.isin(keys, turns.keys)
-    return places_of(turns, keys[own]), cosines[own] - cosines.min(initial=1.0)
+    return turns.places(keys[own]), cosines[own] - cosines.min(initial=1.0)
+
+
+def _ranges(turns: TurnTable) -> list[tuple[int, int]]:
+    firsts, lasts = turns.runs()
+    return list(zip(firsts.tolist(), lasts.tolist(), strict=True))
 
 
 def _meant(index: TurnIndex, turns: TurnTable, only: SearchFilter) -> NDArray[np.bool_]:
@@ -152,17 +159,6 @@ def _meant(index: TurnIndex, turns: TurnTable, only: SearchFilter) -> NDArray[np
     if only.least_importance is not None:
         meant &= np.isin(turns.keys, index.important(only.least_importance))
     return meant
-
-
-def _runs(keys: Keys) -> list[tuple[int, int]]:
-    """Runs of keys that follow each other, by their first and last."""
-    import numpy as np
-
-    if not len(keys):
-        return []
-    ends = np.flatnonzero(np.diff(keys) != 1)
-    firsts, lasts = np.append(0, ends + 1), np.append(ends, len(keys) - 1)
-    return list(zip(keys[firsts].tolist(), keys[lasts].tolist(), strict=True))
 
 
 def _boost(
@@ -196,3 +192,27 @@ def _shares(scores: Floats) -> list[float]:
     """Scores as shares of the best one; what is below nothing is 0."""
     best = float(scores.max(initial=0.0))
     return [max(0.0, float(score)) / best if best else 0.0 for score in scores]
+
+
+def by_day(
+    turns: TurnTable, since: datetime | None, until: datetime | None
+) -> Iterator[tuple[int, int, int, int]]:
+    """For each day and session with messages between two instants, the day's first one first: the
+    place of the session, how many messages, and the times of the first and the last (`at`).
+    """
+    import numpy as np
+
+    at = turns.rows["at"]
+    meant = np.ones(len(turns), bool)
+    meant &= True if since is None else at >= instant(since)
+    meant &= True if until is None else at <= instant(until)
+    chosen = np.flatnonzero(meant)
+    groups = np.stack([at[chosen] // DAY, session_of(turns)[chosen]])
+    kinds, where = np.unique(groups, axis=1, return_inverse=True)
+    counts = np.bincount(where.ravel(), minlength=kinds.shape[1])
+    firsts = np.full(kinds.shape[1], np.iinfo(np.int64).max)
+    lasts = np.full(kinds.shape[1], np.iinfo(np.int64).min)
+    np.minimum.at(firsts, where.ravel(), at[chosen])
+    np.maximum.at(lasts, where.ravel(), at[chosen])
+    for place in np.argsort(firsts, kind="stable").tolist():
+        yield int(kinds[1, place]), int(counts[place]), int(firsts[place]), int(lasts[place])

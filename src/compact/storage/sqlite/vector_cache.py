@@ -18,19 +18,17 @@ import apsw
 import numpy as np
 from numpy.typing import NDArray
 
-from compact.core.centring import Centring, Floats, centring
 from compact.core.embedding import Near
 from compact.storage.sqlite.rows import first, query, reading
 
 Ints = NDArray[np.int64]
+Floats = NDArray[np.float32]
 Ranges = tuple[tuple[int, int], ...]
-Shared = tuple[Centring, Floats]
-"""What is taken out of rows, and the scale of each row."""
 READ = 2_000
 """Rows that are read at once; fewer takes longer, more holds more memory."""
 CANDIDATES = 800
 """Rows at least that are compared exactly: of the ten nearest, .998 are among them, with 400 .996,
-with 200 .988 (docs/decisions/052-vectors.md)."""
+with 200 .988 (docs/decisions/053-vectors.md)."""
 SHARE = 8
 """Candidates for each one that is asked for."""
 MOST_HELD = 512 << 20
@@ -258,61 +256,34 @@ class VectorQuestion(NamedTuple):
 
 
 class Cache:
-    """A generation's state in memory, and how its rows are centred."""
+    """A generation's state in memory."""
 
     def __init__(self, generation: int, dimensions: int) -> None:
         self._generation = generation
         self._dimensions = dimensions
         self._held: Held | None = None
-        self._centring: tuple[int, Centring | None] = (-1, None)
-        self._scales: tuple[int, Floats] = (-1, np.empty(0, np.float32))
 
     def refresh(self, db: apsw.Connection) -> Held:
         """The state as it is stored now."""
         self._held = held(db, self._generation, self._dimensions, self._held)
         return self._held
 
-    def centred(self, now: Held) -> Shared | None:
-        """What is taken out of the rows, and their scales; None where they are too few."""
-        if self._centring[0] != now.fitted:
-            self._centring = now.fitted, centring(now.sample)
-            self._scales = -1, self._scales[1]
-        found = self._centring[1]
-        if found is None:
-            return None
-        removed, scales = self._scales
-        if removed != now.removed:
-            scales = scales[:0]
-        if len(scales) < len(now.rows):
-            scales = np.concatenate([scales, found.scales(now.rows[len(scales) :])])
-        self._scales = now.removed, scales
-        return found, scales
-
 
 Fetch = Callable[[Ints], tuple[Ints, Floats]]
 """Gives the vectors of keys: `fetched`, in a transaction of its own."""
 
 
-def nearest(now: Held, asked: VectorQuestion, shared: Shared | None, fetch: Fetch) -> list[Near]:
+def nearest(now: Held, asked: VectorQuestion, fetch: Fetch) -> list[Near]:
     """The messages nearest to the question, the nearest first, each by its best piece; of equally
     near ones the older first.
     """
-    vector, shift = asked.vector, 0.0
-    if shared is not None:
-        vector, shift = shared[0].question(asked.vector)
     rows = _within(now, asked.ranges)
     wanted = max(CANDIDATES, SHARE * asked.most)
     size = len(now.keys) if rows is None else len(rows)
     if size > 4 * wanted and hasattr(np, "bitwise_count"):
-        rows = _likely(now, vector if shared else vector - now.mean, rows, wanted)
+        rows = _likely(now, asked.vector - now.mean, rows, wanted)
     matrix, rows = _matrix(now, rows, fetch)
-    cosines = matrix @ vector
-    if shared is not None:
-        scales = shared[1] if now.is_whole else shared[0].scales(matrix)
-        if now.is_whole and rows is not None:
-            scales = scales[rows]
-        cosines = (cosines - shift) * scales
-    return _best(now, rows, cosines, asked.most)
+    return _best(now, rows, matrix @ asked.vector, asked.most)
 
 
 def _matrix(now: Held, rows: Ints | None, fetch: Fetch) -> tuple[Floats, Ints | None]:

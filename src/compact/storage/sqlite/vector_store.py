@@ -1,7 +1,7 @@
 """`VectorStore`: vectors of a store's messages, or of whatever an application names, in its file.
 
 Vectors are rows of a table, whose bytes are what sqlite-vec reads; searching needs no extension of
-SQLite (docs/decisions/052). What is searched is held in memory: four bytes for each number.
+SQLite (docs/decisions/053). What is searched is held in memory: four bytes for each number.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ from compact.storage.sqlite.store import SQLiteManager
 from compact.storage.sqlite.vectors import FIRST_MESSAGE, Vector
 
 if TYPE_CHECKING:
-    from compact.core.centring import Floats
-    from compact.storage.sqlite.vector_cache import Cache, Held, Ints, Shared
+    from compact.storage.sqlite.vector_cache import Cache, Floats, Held, Ints
 
 DIMENSIONS = 384
 """Of all-MiniLM-L6-v2."""
@@ -132,8 +131,8 @@ class VectorStore:
             if within is not None:
                 known = (vectors.key_of_name(db, name) for name in set(within))
                 keys = sorted((key, key) for key in known if key is not None)
-            now, _ = self._held(db, own)
-        near = self._nearest(now, vector, most, keys, None)
+            now = self._held(db, own)
+        near = self._nearest(now, vector, most, keys)
         with self._pool.read() as db:
             names = vectors.names_of(db, [each.key for each in near])
         return [Match(names[each.key], each.cosine) for each in near if each.key in names]
@@ -215,13 +214,11 @@ class VectorStore:
         of: Generation | None = None,
         most: int = 10,
         keys: Sequence[tuple[int, int]] | None = None,
-        centred: bool = False,
     ) -> list[Near]:
         """The messages nearest to a vector, the nearest first, each by its best piece. The vector
         is of that generation; of the one that serves where none is given.
 
-        `keys` are ranges of keys, first and last. `centred` takes out of all vectors what they
-        share (`core.centring`).
+        `keys` are ranges of keys, first and last.
 
         Raises:
             InvalidInput: the vector has other dimensions, length 0, or a number that is none.
@@ -232,8 +229,8 @@ class VectorStore:
             of = of or vectors.serving(db)
             if of is None:
                 return []
-            now, shared = self._held(db, of, centred=centred)
-        return self._nearest(now, vector, most, ranges, shared)
+            now = self._held(db, of)
+        return self._nearest(now, vector, most, ranges)
 
     def drop(self, generation: Generation) -> None:
         """Remove a generation's vectors."""
@@ -243,19 +240,15 @@ class VectorStore:
             vectors.leave(db, generation.key)
         finish(self._pool, generation)
 
-    def _held(
-        self, db: apsw.Connection, of: Generation, *, centred: bool = False
-    ) -> tuple[Held, Shared | None]:
-        """What a generation has now, and what its vectors share where that is taken out."""
+    def _held(self, db: apsw.Connection, of: Generation) -> Held:
+        """What a generation has now."""
         from compact.storage.sqlite.vector_cache import Cache
 
         if of.key not in self._caches:
             there = {each.key for each in vectors.generations(db, counted=False)}
             self._caches = {key: kept for key, kept in self._caches.items() if key in there}
             self._caches[of.key] = Cache(of.key, of.dimensions)
-        cache = self._caches[of.key]
-        now = cache.refresh(db)
-        return now, cache.centred(now) if centred else None
+        return self._caches[of.key].refresh(db)
 
     def _nearest(
         self,
@@ -263,7 +256,6 @@ class VectorStore:
         vector: Numbers,
         most: int,
         keys: Sequence[tuple[int, int]],
-        shared: Shared | None,
     ) -> list[Near]:
         import numpy as np
 
@@ -271,7 +263,7 @@ class VectorStore:
         from compact.storage.sqlite.vector_embedding import as_stored
 
         asked = np.frombuffer(as_stored([vector], 1, now.rows.shape[1])[0], "<f4")
-        return nearest(now, VectorQuestion(asked, most, tuple(keys)), shared, self._fetched)
+        return nearest(now, VectorQuestion(asked, most, tuple(keys)), self._fetched)
 
     def _fetched(self, keys: Ints) -> tuple[Ints, Floats]:
         from compact.storage.sqlite.vector_cache import fetched
