@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from compact.core.checkpoints import Checkpoint as Checkpoint
     from compact.core.context import ActiveContext as ActiveContext
     from compact.core.conversation import Conversation as Conversation
+    from compact.core.digests import CompressionLevel as CompressionLevel
     from compact.core.goals import Goal as Goal
     from compact.core.messages import Message as Message
     from compact.core.messages import MessageMetadata as MessageMetadata
@@ -59,6 +60,7 @@ _HOME = {
     "CompactManager": "compact.managers.compact_manager",
     "CompactPolicy": "compact.core.policy",
     "CompressionEngine": "compact.managers.compression_engine",
+    "CompressionLevel": "compact.core.digests",
     "ContextBudget": "compact.core.budget",
     "ContextManager": "compact.managers.context_manager",
     "ContextWindow": "compact.core.budget",

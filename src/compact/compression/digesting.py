@@ -43,8 +43,8 @@ LEAST_COMPOSED = 120
 """Tokens of a room in which a record has a place; in a smaller one there are excerpts alone."""
 JOINT = "\n\n"
 """Between the parts of a digest."""
-MOST_TOPICS, MOST_NAMES, MOST_WORDS = 8, 16, 4_000
-"""Topics and names that are told of a conversation, and words that are counted for them."""
+MOST_TOLD, MOST_WORDS = 12, 4_000
+"""Topics, and names, that are told of a conversation; and words that are counted for them."""
 SHORTEST_TOPIC = 4
 """Characters of a word that is a topic, at least."""
 
@@ -212,7 +212,7 @@ class Overview:
     def told(self, session_id: str, title: str | None) -> ConversationMetadata:
         """What was gathered."""
         begun, ended = self._times or (None, None)
-        names = [text for text, *_ in self._notes.ranked()[:MOST_NAMES]]
+        names = [text for text, *_ in self._notes.ranked()[:MOST_TOLD]]
         return ConversationMetadata(
             id=session_id,
             title=title,
@@ -227,7 +227,7 @@ class Overview:
 
     def _topics(self) -> list[str]:
         words = {w: n for w, n in self._words.items() if _is_topic(w)}
-        return nsmallest(MOST_TOPICS, words, key=lambda word: -words[word])
+        return nsmallest(MOST_TOLD, words, key=lambda word: -words[word])
 
 
 def _is_topic(word: str) -> bool:

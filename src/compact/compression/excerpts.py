@@ -13,14 +13,14 @@ from itertools import groupby, pairwise
 from compact.core import anchors, sentences
 from compact.core.facts import Said, select
 from compact.core.messages import Message
-from compact.core.sentences import topic_of
+from compact.core.sentences import LONG_LINE, SHORTEST, topic_of
 from compact.core.speakers import Speaker, speaker_of
 from compact.core.tokens import TokenCounter
 
 HEADING = "## Excerpts"
-LONGEST, PROSE = 400, 120
-"""Characters of a line above which its sentences, or its parts, are chosen one by one; the second
-one where somebody speaks."""
+PROSE = 120
+"""Characters of a line above which its sentences are chosen one by one, where somebody speaks; of
+what tools say, `LONG_LINE`."""
 MARK_TOKENS = 7
 """Tokens of the line above a message's lines, about, and of the mark where some are left out."""
 ORDER: Sequence[Speaker] = ("person", "assistant", "observation", "tool")
@@ -31,8 +31,6 @@ FIRST_TRY, TRIES, SPARE = 0.85, 5, 0.02
 """Share of the room that lines are first chosen for, since the marks above them take room as well;
 how often they are chosen again for more or less; and the share that may stay free."""
 LEFT_OUT = "…"
-SHORT = 24
-"""Characters of a line below which it says the same only as a line of its own."""
 
 
 class Excerpts:
@@ -73,7 +71,7 @@ class Excerpts:
         lines = set(map(str.strip, told.splitlines()))
         for said in self._lines:
             text = said.text.strip()
-            is_prose = said.speaker in ("person", "assistant") and len(text) >= SHORT
+            is_prose = said.speaker in ("person", "assistant") and len(text) >= SHORTEST
             if text not in (told if is_prose else lines):
                 yield said
 
@@ -151,7 +149,7 @@ def lines_of(message: Message) -> Iterator[str]:
         texts.append("\n".join([f"→ {call.name}", *values]))
     texts += [result.text for result in message.tool_results]
     for line in filter(str.strip, "\n".join(texts).splitlines()):
-        yield from _cut(line.rstrip(), LONGEST)
+        yield from _cut(line.rstrip(), LONG_LINE)
 
 
 def _cut(line: str, most: int) -> Iterator[str]:
@@ -161,8 +159,8 @@ def _cut(line: str, most: int) -> Iterator[str]:
         return
     for sentence in sentences.sentences_of(line):
         while sentence:
-            end = len(sentence) if len(sentence) <= LONGEST else LONGEST
-            cut = sentence.rfind(" ", LONGEST // 2, end) if end < len(sentence) else end
+            end = len(sentence) if len(sentence) <= LONG_LINE else LONG_LINE
+            cut = sentence.rfind(" ", LONG_LINE // 2, end) if end < len(sentence) else end
             cut = cut if cut > 0 else end
             yield sentence[:cut].strip()
             sentence = sentence[cut:].strip()

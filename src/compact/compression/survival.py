@@ -21,8 +21,6 @@ from compact.core.speakers import own_words_of, speaker_of
 
 MOST_ENTITIES = 60
 """Names that count as likely needed again, as in the project's other measure of them."""
-LEAST_SAID = 12
-"""Characters of a question or a decision that is looked for: a shorter one is found anywhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +72,7 @@ class Facts:
     def _hear(self, words: str, speaker: str) -> None:
         for line in sentences.lines_of(words):
             for said in sentences.sentences_of(line):
-                if len(said) < LEAST_SAID:
+                if len(said) < sentences.SHORTEST:
                     continue
                 is_own = speaker == "person"
                 if is_own and said.endswith(("?", "？")):
