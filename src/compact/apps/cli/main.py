@@ -25,6 +25,7 @@ from compact.apps.cli.commands import (
     goals,
     history,
     memory,
+    memory_aging,
     models,
     sessions,
     snapshots,
@@ -72,6 +73,7 @@ COMMANDS: Sequence[Callable[..., None]] = (
     *(memory.sessions_describe, sessions.sessions_delete),
     *(goals.goals_list, goals.goals_add, goals.goals_done, goals.goals_drop, goals.goals_pause),
     *(goals.goals_resume, goals.goals_confirm),
+    *(memory_aging.memory_age, memory_aging.memory_why),
 )
 """The commands in the order help lists them. A command is called as its function is:
 `sessions_put_aside` is `sessions put-aside`.
@@ -103,6 +105,16 @@ Examples:
   compactctl goals harbour
   compactctl goals add harbour "Mend the roof before week 42."
   compactctl goals done harbour 3f2a81b0
+""",
+    ),
+    "memory": (
+        TyperGroup,
+        """What becomes of sessions as they age, and why some are kept whole: age, why.
+
+\b
+Examples:
+  compactctl memory age --dry-run
+  compactctl memory why harbour
 """,
     ),
 }

@@ -23,7 +23,15 @@ from compact.core.messages import Message
 from compact.core.sessions import Entry, Found, Move, Session, Step
 from compact.core.turns import Keys, TurnTable
 from compact.errors import InvalidInput, NotFound, StoreFailed, Superseded
-from compact.storage.sqlite import branch_lineage, checking, messages, projections, search, sweeping
+from compact.storage.sqlite import (
+    branch_lineage,
+    checking,
+    digests,
+    messages,
+    projections,
+    search,
+    sweeping,
+)
 from compact.storage.sqlite import changes as change_log
 from compact.storage.sqlite import sessions as session_rows
 from compact.storage.sqlite.memory_index import MemoryIndex
@@ -294,6 +302,15 @@ class SQLiteManager:
         any more.
         """
         return self._memory.told(keys, sessions)
+
+    # --- what age leaves --------------------------------------------------------------------------
+
+    digest = _in(Pool.read, digests.digest)
+    digest_notes = _in(Pool.read, digests.digest_notes)
+    keep_digest = _in(Pool.write, digests.keep_digest)
+    stored_bytes = _in(Pool.read, digests.stored_bytes)
+    hold_lease = _in(Pool.write, digests.hold_lease)
+    release_lease = _in(Pool.write, digests.release_lease)
 
     # --- is it whole? -----------------------------------------------------------------------------
 
