@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from compact import CompactPolicy, ContextManager
-from compact.compression import pipeline
+from compact.compression import telling
 from compact.compression.gate.rules import Judged
 from compact.core.checkpoints import Summary
 from compact.core.events import Committed, DraftMade, Event, TriggerDecision
@@ -26,7 +26,7 @@ WORDS = "the harbour keeps its ledger in brass drawers and nobody counts them tw
 @pytest.fixture(autouse=True)
 def every_story_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is told here is of no account: who waits, and when, is."""
-    monkeypatch.setattr(pipeline, "judge", lambda story, *_, **__: Judged(story, ()))
+    monkeypatch.setattr(telling, "judge", lambda story, *_, **__: Judged(story, ()))
 
 
 class Slow:
