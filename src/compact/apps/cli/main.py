@@ -25,6 +25,7 @@ from compact.apps.cli.commands import (
     goals,
     history,
     memory,
+    memory_archives,
     models,
     sessions,
     snapshots,
@@ -72,6 +73,8 @@ COMMANDS: Sequence[Callable[..., None]] = (
     *(memory.sessions_describe, sessions.sessions_delete),
     *(goals.goals_list, goals.goals_add, goals.goals_done, goals.goals_drop, goals.goals_pause),
     *(goals.goals_resume, goals.goals_confirm),
+    *(memory_archives.memory_archive, memory_archives.memory_restore),
+    *(memory_archives.memory_archived, memory_archives.memory_verify),
 )
 """The commands in the order help lists them. A command is called as its function is:
 `sessions_put_aside` is `sessions put-aside`.
@@ -103,6 +106,17 @@ Examples:
   compactctl goals harbour
   compactctl goals add harbour "Mend the roof before week 42."
   compactctl goals done harbour 3f2a81b0
+""",
+    ),
+    "memory": (
+        TyperGroup,
+        """All sessions of a scope as they grow old: archive, restore, archived, verify.
+
+\b
+Examples:
+  compactctl memory archive
+  compactctl memory archived --search "harbour office"
+  compactctl memory restore harbour
 """,
     ),
 }

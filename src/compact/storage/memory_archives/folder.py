@@ -42,25 +42,22 @@ def keep(stem: Path, description: Mapping[str, Any], originals: bytes) -> tuple[
     Raises:
         StoreFailed: they cannot be written; or what is read back is not what was written.
     """
+    data = (json.dumps(description, indent=2, ensure_ascii=False) + "\n").encode(
+        "utf-8", "backslashreplace"
+    )
+    own = sha256(originals).digest()
+    described, packed = _with(stem, DESCRIPTION), _with(stem, ORIGINALS)
     try:
         _make_folders(stem.parent)
-        _keep(path := _with(stem, ORIGINALS), originals)
-        own = sha256(originals).digest()
-        if path.read_bytes() != originals:
-            raise StoreFailed(f"{path} does not hold what was written to it")
-        data = (json.dumps(description, indent=2, ensure_ascii=False) + "\n").encode(
-            "utf-8", "backslashreplace"
-        )
-        path = _with(stem, DESCRIPTION)
-        if not describes(path, own):
-            _keep(path, data)
-        if not describes(path, own):
-            raise StoreFailed(f"{path} does not hold what was written to it")
-        return sha256(path.read_bytes()).digest(), own
-    except StoreFailed:
-        raise
+        _keep(packed, originals)
+        if not describes(described, own):
+            _keep(described, data)
+        told, read = sha256(described.read_bytes()).digest(), packed.read_bytes()
     except OSError as error:
         raise StoreFailed(f"{stem.parent} cannot be written: {error.strerror or error}") from error
+    if read != originals or not describes(described, own):
+        raise StoreFailed(f"{packed} does not hold what was written to it; nothing was removed")
+    return told, own
 
 
 def _keep(path: Path, data: bytes) -> None:

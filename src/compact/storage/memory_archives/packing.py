@@ -16,7 +16,6 @@ from math import isfinite
 from typing import Any, NamedTuple
 
 import orjson
-import zstandard
 
 SCHEMA = "compact/originals"
 VERSION = 1
@@ -42,6 +41,8 @@ class Table(NamedTuple):
 
 def packed(session_id: str | bytes, tables: Iterable[Table]) -> bytes:
     """The tables as the contents of a file; the same tables make the same bytes."""
+    import zstandard  # loaded by those who archive, or read an archive
+
     compressor = zstandard.ZstdCompressor(level=LEVEL, write_checksum=True).compressobj()
     counts: Counter[str] = Counter()
     out = [compressor.compress(_line({"schema": SCHEMA, "version": VERSION}))]
@@ -62,6 +63,8 @@ def unpacked(data: bytes) -> Iterator[Table]:
     Raises:
         Unpackable: it is no such file, of a newer version, or not whole.
     """
+    import zstandard
+
     try:
         yield from _tables(_lines(data))
     except (zstandard.ZstdError, ValueError, LookupError, TypeError, AttributeError) as error:
@@ -69,13 +72,15 @@ def unpacked(data: bytes) -> Iterator[Table]:
 
 
 def _lines(data: bytes) -> Iterator[Any]:
+    import zstandard
+
     reader = zstandard.ZstdDecompressor().stream_reader(io.BytesIO(data))
     for line in io.BufferedReader(reader, 1 << 20):
         yield orjson.loads(line)
 
 
 def _tables(lines: Iterator[Any]) -> Iterator[Table]:
-    head = next(lines, {})
+    head: dict[str, Any] = next(lines, {})
     if head.get("schema") != SCHEMA:
         raise Unpackable("it holds no originals of a conversation")
     if head["version"] > VERSION:

@@ -121,5 +121,5 @@ def discard_due(pool: Pool) -> None:
         return
     with pool.write() as db:
         for chore, stem in archived_rows.due(db):
-            folder.discard((archived_rows.base_of(pool.path) / stem))
+            folder.discard(archived_rows.base_of(pool.path) / stem)
             archived_rows.done(db, chore)

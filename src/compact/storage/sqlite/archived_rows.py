@@ -118,9 +118,7 @@ def kept(db: apsw.Connection) -> dict[str, Kept]:
     for *place, name, at, messages, tokens, size, digest in query(db, _KEPT_ROWS):
         where = _place_of(tuple(place))
         assert where is not None, "it has a row"
-        told = Kept(
-            where, datetime.fromisoformat(at), messages, tokens, size, text_or_none(digest)
-        )
+        told = Kept(where, datetime.fromisoformat(at), messages, tokens, size, text_or_none(digest))
         found[text_of(name)] = told
     return found
 
@@ -141,7 +139,9 @@ def message_rows(db: apsw.Connection, session: int) -> Iterator[Cells]:
     """The messages of a session's branches, in order."""
     columns = ", ".join(_message_columns(db))
     for branch in _branches(db, session):
-        yield from db.execute(f"SELECT {columns} FROM messages WHERE {_OWN} ORDER BY key", (branch,))
+        yield from db.execute(
+            f"SELECT {columns} FROM messages WHERE {_OWN} ORDER BY key", (branch,)
+        )
 
 
 def _branches(db: apsw.Connection, session: int) -> list[int]:
@@ -299,6 +299,31 @@ def done(db: apsw.Connection, chore: str) -> None:
     db.execute("DELETE FROM chores WHERE name = ?", (chore,))
 
 
+# --- for those who repair -------------------------------------------------------------------------
+
+
+def branches(db: apsw.Connection) -> set[int]:
+    """Keys of the branches of archived sessions."""
+    sql = "SELECT b.key FROM branches b JOIN archived a ON a.session = b.session"
+    return {row[0] for row in query(db, sql)}
+
+
+def tidy(db: apsw.Connection) -> list[str]:
+    """Leave out what tells of sessions that are lost; what that was, as sentences. The files stay:
+    whoever finds them has the messages.
+    """
+    sql = "DELETE FROM archived WHERE session NOT IN (SELECT key FROM sessions) RETURNING name"
+    lost = [text_of(row[0]) for row in query(db, sql)]
+    db.execute(
+        "DELETE FROM archived_branches WHERE branch NOT IN (SELECT b.key FROM branches b"
+        " JOIN archived a ON a.session = b.session)"
+    )
+    return [
+        f"the session of the archive {name} is lost; its files were left as they are"
+        for name in lost
+    ]
+
+
 # --- for those who describe -----------------------------------------------------------------------
 
 
@@ -312,5 +337,3 @@ def described(db: apsw.Connection, session: int) -> Mapping[str, Any]:
             roles[role] = roles.get(role, 0) + count
             tokens += int(total)
     return {"messages": sum(roles.values()), "tokens": tokens, "roles": roles}
-
-

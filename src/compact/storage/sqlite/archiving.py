@@ -42,9 +42,7 @@ ATTEMPTS = 3
 """How often a session is packed that goes on meanwhile."""
 
 
-def archive(
-    pool: Pool, wanted: Mapping[str, str | None], at: Path, now: datetime
-) -> ArchiveReport:
+def archive(pool: Pool, wanted: Mapping[str, str | None], at: Path, now: datetime) -> ArchiveReport:
     """Move the messages of sessions into files; `wanted` says of each what it says in short. Space
     that this frees is given back to the file system.
 

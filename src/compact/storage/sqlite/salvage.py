@@ -32,10 +32,12 @@ _TABLES: dict[str, str] = {
     "snapshots": "true",
     "changes": f"kind IN {tuple(sorted(KINDS))}",
     "notes": "true",
+    "archived": "typeof(originals) = 'blob' AND length(originals) = 32",
+    "archived_branches": f"last >= 1 << {BITS}",
 }
 """Table → what tells its rows from others', where the types of its columns do not."""
-_OLDER = "no such table: changes"
-"""Says of a file only that it is of the first schema."""
+_OLDER = ("no such table: changes", "no such table: archived")
+"""Say of a file only that it is of an older schema."""
 _SMALLEST_ROW = 50
 """Bytes that a message takes at least: its time, its hash, and what says where they stand."""
 _TABLE_LEAF, _INDEX_LEAF = 13, 10
@@ -92,7 +94,7 @@ def salvage(copy: Path, db: apsw.Connection) -> Salvage:
     stopped = {
         name: reading.stopped
         for name, reading in found.items()
-        if reading.stopped and _OLDER not in str(reading.stopped)
+        if reading.stopped and not any(each in str(reading.stopped) for each in _OLDER)
     }
     remarks += [f"table {name}: {error}" for name, error in stopped.items()]
     page_size, length, had = _sizes(copy)

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, suppress
 from datetime import datetime
 from functools import wraps
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
 
 import apsw
 
@@ -64,49 +64,52 @@ def _in(
 
 
 def _read(
-    function: Callable[Concatenate[apsw.Connection, str, Given], T],
-) -> Callable[Concatenate[SQLiteManager, str, Given], T]:
+    function: Callable[Concatenate[apsw.Connection, Given], T],
+) -> Callable[Concatenate[SQLiteManager, Given], T]:
     """The method that reads a branch so; of an archived session, from its archive."""
 
     @wraps(function)
-    def method(
-        self: SQLiteManager, branch_id: str, *args: Given.args, **given: Given.kwargs
-    ) -> T:
+    def method(self: SQLiteManager, /, *args: Given.args, **given: Given.kwargs) -> T:
+        branch_id = _named(args, given)
         while True:
             with self._pool.read() as db:
                 place = archived_rows.of_branch(db, branch_id)
                 if place is None:
-                    return function(db, branch_id, *args, **given)
+                    return function(db, *args, **given)
             copy = self._copies.of(place)
             if copy is not None:
                 with copy.pool.read() as db:
-                    return function(db, branch_id, *args, **given)
+                    return function(db, *args, **given)
 
     _show(method, function)
     return method
 
 
 def _write(
-    function: Callable[Concatenate[apsw.Connection, str, Given], T],
-) -> Callable[Concatenate[SQLiteManager, str, Given], T]:
+    function: Callable[Concatenate[apsw.Connection, Given], T],
+) -> Callable[Concatenate[SQLiteManager, Given], T]:
     """The method that goes on with a branch so; of an archived session, once that is restored, as
     a part of the same transaction.
     """
 
     @wraps(function)
-    def method(
-        self: SQLiteManager, branch_id: str, *args: Given.args, **given: Given.kwargs
-    ) -> T:
+    def method(self: SQLiteManager, /, *args: Given.args, **given: Given.kwargs) -> T:
+        branch_id = _named(args, given)
         with self._pool.write() as db:
             place = archived_rows.of_branch(db, branch_id)
             archived_copies.make_hot(self._pool, db, place)
-            done = function(db, branch_id, *args, **given)
+            done = function(db, *args, **given)
         if place is not None:
             self._discard()
         return done
 
     _show(method, function)
     return method
+
+
+def _named(args: tuple[object, ...], given: Mapping[str, object]) -> str:
+    """The branch that is named first."""
+    return cast("str", args[0] if args else given["branch_id"])
 
 
 def _show(method: Callable[..., Any], function: Callable[..., Any]) -> None:
@@ -284,7 +287,22 @@ class SQLiteManager:
     marked = _read(messages.marked)
     first_marked = _read(messages.first_marked)
     position_of = _read(messages.position_of)
-    update_importance_score = _in(Pool.write, messages.update_importance_score)
+
+    def update_importance_score(
+        self, message_id: str, score: float, *, session_id: str | None = None
+    ) -> None:
+        """Set the importance of the newest message of that id, in the branch in force. Archived
+        sessions have none to be found, unless the session is named: it is restored then.
+
+        Raises:
+            NotFound: no session, or none of its messages, has that id.
+            InvalidInput: several sessions have one, or the score is not within 0 and 1.
+        """
+        with self._pool.write() as db:
+            place = None if session_id is None else archived_rows.of_session(db, session_id)
+            archived_copies.make_hot(self._pool, db, place)
+            messages.update_importance_score(db, message_id, score, session_id=session_id)
+        self._discard()
 
     # --- what of a branch is told without reading it ----------------------------------------------
 
