@@ -13,7 +13,6 @@ from compact.core.asking import ASK
 
 if TYPE_CHECKING:
     from datetime import datetime
-    from pathlib import Path
 
     from compact.core.archived import ArchivedConversation, ArchiveFault, ArchiveReport
     from compact.core.asking import Abilities, Ask, Limits
@@ -443,7 +442,7 @@ class SessionArchive(Protocol):
     """What a store does with sessions whose messages lie in files, and no longer in it."""
 
     def archive_sessions(
-        self, wanted: Mapping[str, str | None], *, folder: str | Path, now: datetime
+        self, wanted: Mapping[str, str | None], *, folder: str, now: datetime
     ) -> ArchiveReport:
         """Move the messages of sessions into files; `wanted` says of each what it says in short.
         Nothing of a session is removed before its files are on the disk and were read back.

@@ -118,7 +118,7 @@ class ArchivalManager:
         else:
             wanted = [self._session(each) for each in dict.fromkeys(ids)]
         told = {each.id: self._digest(self._store, each) for each in wanted}
-        return self._archive.archive_sessions(told, folder=self.folder, now=at)
+        return self._archive.archive_sessions(told, folder=str(self.folder), now=at)
 
     def _old(self, before: datetime) -> list[Session]:
         archived = {each.session_id for each in self.list_archived()}

@@ -200,6 +200,7 @@ def put_away(db: apsw.Connection, kept: Kept) -> None:
         db.execute("DELETE FROM unindexed WHERE branch = ?", (branch,))
         db.execute("UPDATE branches SET indexed = fork WHERE key = ?", (branch,))
         vectors.remove_branch(db, branch)
+    done(db, f"{_DISCARD}{place.folder}\n{place.name}")
     sweeping.order(db)
 
 
@@ -228,7 +229,7 @@ def bring_back(db: apsw.Connection, place: Place, data: bytes) -> None:
         if first(db, f"SELECT 1 FROM messages WHERE {_OWN} LIMIT 1", (branch,)):
             db.execute("INSERT OR IGNORE INTO unindexed VALUES (?)", (branch,))
     db.execute("DELETE FROM archived WHERE session = ?", (place.session,))
-    order_discard(db, place)
+    order_discard(db, place.folder, place.name)
 
 
 def _check_ends(db: apsw.Connection, place: Place, branches: Sequence[int]) -> None:
@@ -268,10 +269,12 @@ _DISCARD = "discard "
 _DISCARDS = f"SELECT name FROM chores WHERE name >= '{_DISCARD}' AND name < 'discard!'"
 
 
-def order_discard(db: apsw.Connection, place: Place) -> None:
-    """Have the files removed, as a part of the transaction after which nobody needs them."""
-    name = f"{_DISCARD}{place.folder}\n{place.name}"
-    db.execute("INSERT INTO chores VALUES (?) ON CONFLICT DO NOTHING", (name,))
+def order_discard(db: apsw.Connection, folder: str, name: str) -> None:
+    """Have files removed that no session has when this comes up, as a part of the transaction after
+    which nobody needs them.
+    """
+    chore = f"{_DISCARD}{folder}\n{name}"
+    db.execute("INSERT INTO chores VALUES (?) ON CONFLICT DO NOTHING", (chore,))
 
 
 def has_discards(db: apsw.Connection) -> bool:

@@ -39,7 +39,8 @@ from compact.storage.sqlite.pool import Pool
 from compact.storage.sqlite.rows import text
 
 ATTEMPTS = 3
-"""How often a session is packed that goes on meanwhile."""
+"""How often a session is packed that goes on meanwhile, or whose files another process removes that
+takes them for left behind."""
 
 
 def archive(pool: Pool, wanted: Mapping[str, str | None], at: Path, now: datetime) -> ArchiveReport:
@@ -62,6 +63,8 @@ def archive(pool: Pool, wanted: Mapping[str, str | None], at: Path, now: datetim
         with pool.write() as db:
             search.rewrite(db)
         sweeping.sweep_if_due(pool)
+    with suppress(StoreFailed, OSError):
+        archived_copies.discard_due(pool)
     found = {each.session_id: each for each in archived(pool, None)}
     return ArchiveReport(
         archived=tuple(found[name] for name in wanted if name in found),
@@ -94,11 +97,13 @@ def _bytes(pool: Pool) -> int:
 def _archive_one(
     pool: Pool, session_id: str, digest: str | None, where: tuple[str, datetime]
 ) -> None:
+    reason = ""
     for _ in range(ATTEMPTS):
-        with suppress(Superseded):
-            _attempt(pool, session_id, digest, where)
-            return
-    raise Superseded(f"session {session_id!r} goes on while it is archived: archive it later")
+        try:
+            return _attempt(pool, session_id, digest, where)
+        except Superseded as error:
+            reason = str(error)
+    raise Superseded(f"session {session_id!r} was not archived, nothing was removed: {reason}")
 
 
 def _attempt(pool: Pool, session_id: str, digest: str | None, where: tuple[str, datetime]) -> None:
@@ -123,6 +128,8 @@ def _attempt(pool: Pool, session_id: str, digest: str | None, where: tuple[str, 
         "branches": [each.model_dump(mode="json", exclude={"session_id"}) for each in branches],
         "originals": {"file": stem.name + folder.ORIGINALS, **_sizes(data)},
     }
+    with pool.write() as db:  # until the session has the files, they are of no use to anybody
+        archived_rows.order_discard(db, at, name)
     sums = folder.keep(stem, told, data)
     holds = fingerprint(archived_rows.messages_in(data))
     place = Place(key, at, name, sums[1], sums[0])
@@ -130,9 +137,9 @@ def _attempt(pool: Pool, session_id: str, digest: str | None, where: tuple[str, 
         if archived_rows.of_session(db, session_id) is not None:
             return
         if fingerprint(archived_rows.message_rows(db, key)) != holds:
-            raise Superseded(f"session {session_id!r} went on")
+            raise Superseded("it goes on meanwhile; archive it later")
         if wrong := folder.faults(stem, place.description, place.originals):
-            raise StoreFailed(f"{wrong[0]}: nothing was removed")
+            raise Superseded(f"{wrong[0]}")
         sizes = counts["messages"], counts["tokens"], len(data)
         archived_rows.put_away(db, Kept(place, now, *sizes, digest))
 
