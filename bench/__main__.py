@@ -29,6 +29,7 @@ MEASUREMENTS = {
     "stores": "bench.stores",
     "sessions": "bench.sessions",
     "vectors": "bench.vectors",
+    "memory": "bench.memory",
     "cache": "bench.cache",
     "agents": "bench.agents",
     "structure": "bench.structure",

@@ -16,10 +16,12 @@ COMMANDS = (
     *("compact", "dry-run", "diff", "tokens", "models", "validate-config", "demo"),
     "sessions",
     *("history", "context", "recall", "search", "expand", "checkpoints", "goals"),
+    "memory",
     *("snapshot", "restore", "undo", "redo", "branch", "doctor"),
 )
 INNER = {
     "sessions": ("list", "show", "import", "export", "compress", "put-aside", "describe", "delete"),
+    "memory": ("age", "why"),
     "goals": ("list", "add", "done", "drop", "pause", "resume", "confirm"),
 }
 

@@ -152,6 +152,18 @@ def _memory(folder: Path, _: argparse.Namespace) -> tuple[str, Any]:
     return memory.report(found), found
 
 
+def _ageing(folder: Path, options: argparse.Namespace) -> tuple[str, Any]:
+    ageing = _module("ageing")
+    rows = ageing.run(folder, every=options.every)
+    return ageing.report(rows, missed=options.missed), ageing.as_json(rows)
+
+
+def _importance(folder: Path, options: argparse.Namespace) -> tuple[str, Any]:
+    importance = _module("importance")
+    rows = importance.run(folder)
+    return importance.report(rows, missed=options.missed), importance.as_json(rows)
+
+
 OF_OUR_OWN: dict[str, OfOurOwn] = {
     "gate": _gate,
     "lived": _lived,
@@ -161,9 +173,11 @@ OF_OUR_OWN: dict[str, OfOurOwn] = {
     "secrets": _secrets,
 }
 WITH_DATA: dict[str, Evaluation] = {
+    "ageing": _ageing,
     "arguments": _passed,
     "coverage": _coverage,
     "facts": _facts,
+    "importance": _importance,
     "instructions": _instructions,
     "modes": _modes,
     "chats": _chats,
@@ -200,14 +214,20 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     add(
         "--missed",
         action="store_true",
-        help="coverage, facts, gate, modes, probes: what is missing",
+        help="ageing, coverage, facts, gate, importance, modes, probes: what is missing",
     )
     add("--cases", action="store_true", help="coverage: a line for each case")
     add("--to", type=Path, metavar="DIR", help="lines, reading: a folder outside the repository")
     add("--count", type=int, metavar="N", help="lines: of each section; reading: packs")
     add("--section", choices=TITLES, help="lines: of this section alone")
     add("--only", default="", metavar="NAME", help="lived: sessions whose name holds this")
-    add("--every", type=int, default=1, metavar="N", help="arguments, lived: each N-th session")
+    add(
+        "--every",
+        type=int,
+        default=1,
+        metavar="N",
+        help="ageing, arguments, lived: each N-th session",
+    )
     add("--long", action="store_true", help="lived: up to a thousand compressions")
     add("--mode", choices=MODES, default="assistant", help="coverage: compress in this mode")
     add("--model", metavar="KEY", help="coverage, probes, retention: who writes summaries")

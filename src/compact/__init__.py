@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from compact.core.checkpoints import Checkpoint as Checkpoint
     from compact.core.context import ActiveContext as ActiveContext
     from compact.core.conversation import Conversation as Conversation
+    from compact.core.digests import CompressionLevel as CompressionLevel
     from compact.core.goals import Goal as Goal
     from compact.core.messages import Message as Message
     from compact.core.messages import MessageMetadata as MessageMetadata
@@ -39,8 +40,10 @@ if TYPE_CHECKING:
     from compact.managers.compress import aplan as aplan
     from compact.managers.compress import compress as compress
     from compact.managers.compress import plan as plan
+    from compact.managers.compression_engine import CompressionEngine as CompressionEngine
     from compact.managers.context_manager import ContextManager as ContextManager
     from compact.managers.memory_manager import MemoryManager as MemoryManager
+    from compact.memory.retention import RetentionPolicy as RetentionPolicy
     from compact.providers.tokenizers import NoopEstimator as NoopEstimator
     from compact.providers.tokenizers import TiktokenEstimator as TiktokenEstimator
     from compact.storage.sqlite.store import SQLiteManager as SQLiteManager
@@ -58,6 +61,8 @@ _HOME = {
     "CompactError": "compact.errors",
     "CompactManager": "compact.managers.compact_manager",
     "CompactPolicy": "compact.core.policy",
+    "CompressionEngine": "compact.managers.compression_engine",
+    "CompressionLevel": "compact.core.digests",
     "ContextBudget": "compact.core.budget",
     "ContextManager": "compact.managers.context_manager",
     "ContextWindow": "compact.core.budget",
@@ -74,6 +79,7 @@ _HOME = {
     "Plan": "compact.core.plan",
     "PromptParts": "compact.core.prompts",
     "Redactor": "compact.core.redactor",
+    "RetentionPolicy": "compact.memory.retention",
     "SQLiteManager": "compact.storage.sqlite.store",
     "TiktokenEstimator": "compact.providers.tokenizers",
     "VectorStore": "compact.storage.sqlite.vector_store",

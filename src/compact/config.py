@@ -16,6 +16,7 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args, get_origin
 
@@ -43,6 +44,8 @@ OTHER_PREFIXES = ("COMPACT_NEW_",)
 DEFAULT, ARGUMENT = "default", "argument"
 OTEL = "environment"
 """What stands for the collector that OpenTelemetry's own variables name."""
+AGES = ("age_full_days", "age_key_points_days", "age_summary_days", "age_archived_days")
+"""The last day of each level of memory, in order."""
 NOTHING = ("none", "null")
 """What stands for "no value" in the environment, where a setting may have none."""
 TIER_VARIABLES = {
@@ -100,6 +103,19 @@ class CompactConfig(CompactPolicy):
     archive_kms_key: str | None = Field(default=None, min_length=1)
     """The KMS key that objects in S3 are sealed with before they are sent."""
 
+    age_full_days: int = Field(default=7, ge=0)
+    """Days since its last activity up to which a session keeps every word in memory."""
+    age_key_points_days: int = Field(default=30, ge=0)
+    """Days up to which its digest holds 60 to 70 % of the tokens."""
+    age_summary_days: int = Field(default=90, ge=0)
+    """Days up to which the originals stay beside a digest of 30 to 40 %."""
+    age_archived_days: int = Field(default=364, ge=0)
+    """Days up to which there is a digest; of older sessions, only what is known about them."""
+    retain_score: float = Field(default=0.5, ge=0, le=1)
+    """The importance, 0 to 1, from which a session is kept whole whatever its age."""
+    retain_days: int | None = Field(default=None, ge=0)
+    """Days up to which such a session is kept whole; without it, for ever."""
+
     _origins: dict[str, str] = PrivateAttr(default_factory=dict)
     _book: ModelBook | None = PrivateAttr(default=None)
 
@@ -116,6 +132,9 @@ class CompactConfig(CompactPolicy):
             raise InvalidConfig(
                 "target_ratio", f"{reason}: a session is compressed to less than that"
             )
+        for earlier, later in pairwise(AGES):
+            if (last := getattr(self, later)) < (first := getattr(self, earlier)):
+                raise InvalidConfig(later, f"{last} lies below {earlier}, which is {first}")
 
     @field_validator("ariadne_url", "otlp_endpoint")
     @classmethod

@@ -85,7 +85,7 @@ def test_embedders_are_named_or_brought():
 
 @pytest.mark.parametrize("model", [None, HashEmbedder(64)])
 def test_memory_is_searched_with_a_model_and_without_one(tmp_path, model):
-    """S-4: "Hybrid search: keyword and semantic, fused […] Works with no embedding model at all"."""
+    """S-4: "Hybrid search: keyword and semantic, fused […] works with no embedding model"."""
     file = tmp_path / "chat.db"
     talked(file)
     with MemoryManager(file, embedder=model) as memory:

@@ -250,7 +250,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-@pytest.mark.parametrize("share", [0.25, 0.5, 0.9])
+@pytest.mark.parametrize("share", [0.4, 0.6, 0.9])
 def test_nothing_is_said_of_what_a_file_that_was_cut_off_may_have_held(
     plain: Path, tmp_path: Path, share: float
 ) -> None:
@@ -269,7 +269,7 @@ def test_nothing_is_said_of_what_a_file_that_was_cut_off_may_have_held(
         assert (each.lost == 0) == (each.saved == 200), name
         is_told = f"branch {name!r}: no message of its own is left" in report.remarks
         assert is_told == (each.saved == 0), name
-    assert sum(each.saved for each in said.values()) > 1_000 * (share - 0.25)
+    assert sum(each.saved for each in said.values()) > 1_000 * (share - 0.3)
     with SQLiteManager(file) as store:
         assert store.integrity_check() == []
         assert store.notes("e") == {"goals": {"words": "roof"}}, "what was not cut off is there"

@@ -6,32 +6,29 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from compact.compression import preparing, reporting, stages
-from compact.compression.extraction.extractive import ExtractiveSummarizer
-from compact.compression.gate.rules import Judged, judge
+from compact.compression import preparing, reporting, stages, telling
+from compact.compression.gate.rules import Judged
 from compact.compression.reporting import STANDS_IN as STANDS_IN
 from compact.compression.standing import ONE_CALL, Standing
+from compact.compression.telling import Answer
 from compact.compression.values import Budget, Selection, Task
 from compact.core import clock_and_ids
-from compact.core.checkpoints import Checkpoint, Summary, Verdict
+from compact.core.checkpoints import Checkpoint
 from compact.core.events import (
     STAGES,
-    ErrorRaised,
     Event,
     PrunedMessages,
     Stage,
     StageStarted,
     SummaryCreated,
-    SummaryReplaced,
     TokenEstimate,
 )
 from compact.core.history import History
 from compact.core.plan import Plan
 from compact.core.policy import CompactPolicy
 from compact.core.protocols import Emit, Summarizer
-from compact.core.redaction import redact
 from compact.core.sessions import Piece
-from compact.errors import CompactError, failing_at
+from compact.errors import failing_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +102,10 @@ async def compress(
     with _stage("prepare", emit):
         tasks = preparing.prepare(selection)
     with _stage("summarize", emit):
-        texts = [await _written(task, summarizer, history, emit) for task in tasks]
+        texts = [
+            await telling.asked(summarizer, task.request, emit) if task.request else None
+            for task in tasks
+        ]
     with _stage("checkpoint", emit):
         rows = zip(tasks, texts, strict=True)
         drafts = [(task, _judged(task, text, selection, emit)) for task, text in rows]
@@ -143,53 +143,19 @@ def _selected(
     return selection, at
 
 
-async def _written(
-    task: Task, summarizer: Summarizer, history: History, emit: Emit
-) -> Summary | Exception | None:
-    """What the summarizer wrote, or how it failed; None where nothing is to be written."""
-    if task.request is None:
-        return None
-    try:
-        return await summarizer.summarize(task.request)
-    except Exception as error:  # noqa: BLE001 - somebody else's code: a session goes on without it
-        emit(ErrorRaised.of(error, "summarize", serves="an extracted summary"))
-        return error
-
-
-def _judged(
-    task: Task, written: Summary | Exception | None, selection: Selection, emit: Emit
-) -> Judged:
-    """What may stand in for the task's source: the story that was told, else the one by extraction.
-    The verdicts say why it is not the first. The engine's own is not judged: who made it is known.
-    """
+def _judged(task: Task, written: Answer, selection: Selection, emit: Emit) -> Judged:
+    """What may stand in for the task's source."""
     if task.request is None:
         return stages.RECEIPT
-    if isinstance(written, Summary) and written.made_by == ExtractiveSummarizer.name:
-        return Judged(written, ())
-    request, found = task.request, None
-    room = request.stand_in_tokens or request.max_tokens
-    larger = request.model_copy(update={"max_tokens": max(room, request.max_tokens)})
-    extracted = ExtractiveSummarizer(selection.history.counter).extracted(larger)
-    if isinstance(written, Summary):
-        counter, source = selection.history.counter, task.source_tokens
-        if source is None:
-            source = sum(map(counter.message, request.messages))
-        found = judge(written, request, counter, extracted=extracted, source_tokens=source)
-        if found.accepted:
-            return found
-        why = found.reason
-    else:
-        why = _failure(written) if written is not None else "nothing was written"
-    rules = found.rejected_by if found else ()
-    emit(SummaryReplaced(made_by=extracted.made_by, reason=why, rules=rules))
-    told = redact(why, selection.history.secrets).text  # it is kept, and shown with the checkpoint
-    verdict = Verdict(rule=STANDS_IN, passed=False, detail=told)
-    return Judged(extracted, (verdict,), instead_of=found)
-
-
-def _failure(error: Exception) -> str:
-    """Our errors are sentences; what others raise is told with its kind."""
-    return str(error) if isinstance(error, CompactError) else f"{type(error).__name__}: {error}"
+    history = selection.history
+    return telling.judged(
+        written,
+        task.request,
+        history.counter,
+        source_tokens=task.source_tokens,
+        secrets=history.secrets,
+        emit=emit,
+    )
 
 
 @contextmanager

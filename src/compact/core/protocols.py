@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from compact.core.changes import Change
     from compact.core.checkpoints import Checkpoint, Summary, SummaryRequest
     from compact.core.context import ActiveContext
+    from compact.core.digests import CompressedConversation, DigestNote, Lease
     from compact.core.embedding import Generation, Near, Numbers
     from compact.core.events import Event
     from compact.core.messages import Message
@@ -464,6 +465,50 @@ class SessionArchive(Protocol):
 
     def archive_faults(self, *, scope: str | None = None) -> list[ArchiveFault]:
         """What is wrong with the files of a scope's archived sessions, or of all."""
+        ...
+
+
+class DigestStore(Protocol):
+    """What age leaves of sessions: at most one digest of each, beside its messages."""
+
+    def digest(self, session_id: str) -> CompressedConversation | None:
+        """The session's digest, if it has one."""
+        ...
+
+    def digest_notes(self, scope: str | None) -> dict[str, DigestNote]:
+        """What is known of the digests of a scope's sessions, or of all, by the sessions' ids."""
+        ...
+
+    def keep_digest(
+        self,
+        session_id: str,
+        digest: CompressedConversation | None,
+        *,
+        chain: bytes,
+        lease: Lease | None = None,
+    ) -> None:
+        """Put a digest, or None, in the place of the session's own, durably.
+
+        Raises:
+            Superseded: `chain` is not the hash of the branch in force any more, so that other
+                messages are there; or somebody else has the lease by now.
+        """
+        ...
+
+    def stored_bytes(self, session_id: str) -> int:
+        """Bytes of the messages of the session's branch in force, without indexes."""
+        ...
+
+
+class Leases(Protocol):
+    """Who of several processes does a piece of work."""
+
+    def hold_lease(self, lease: Lease, *, now: datetime, until: datetime) -> bool:
+        """Take or renew a lease; False where somebody else holds it beyond `now`."""
+        ...
+
+    def release_lease(self, lease: Lease) -> None:
+        """Let go of a lease; nothing where somebody else has it by now."""
         ...
 
 

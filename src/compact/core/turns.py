@@ -38,6 +38,10 @@ FIELDS = (
 )
 """The columns of `TurnTable.rows` as numpy names them, and `LAYOUT` as `struct` does."""
 LAYOUT = "<qHHBB"
+POSITION_BITS = 32
+"""Of a message's key, for its position; its branch's number stands above them."""
+POSITION_BITS = 32
+"""Of a message's key, for its position; its branch's number stands above them."""
 MOST_WORDS, MOST_SPEAKERS = 0xFFFF, 0xFF
 """What the columns hold at most."""
 ROLE_NUMBERS = {role: number for number, role in enumerate(sorted(ROLES))}
@@ -140,6 +144,40 @@ class TurnTable:
 
     def __len__(self) -> int:
         return len(self.keys)
+
+    def runs(self) -> tuple[Keys, Keys]:
+        """The first and the last keys of runs that follow each other, in the order of the table. No
+        branch has more than one.
+        """
+        import numpy as np
+
+        def made() -> tuple[Keys, Keys]:
+            ends = np.flatnonzero(np.diff(self.keys) != 1)
+            at = np.append(0, ends + 1)[: len(self.keys)], np.append(ends, len(self.keys) - 1)
+            return self.keys[at[0]], self.keys[at[1][: len(self.keys)]]
+
+        return self.once("runs", made)
+
+    def places(self, keys: Keys) -> Keys:
+        """Where messages stand in the table; those that do not are left out."""
+        import numpy as np
+
+        firsts, lasts = self.runs()
+        if not len(firsts):
+            return firsts
+
+        def made() -> tuple[Keys, Keys]:
+            """The run of each branch, and where each run begins."""
+            branches = firsts >> POSITION_BITS
+            run = np.full(int(branches.max()) + 2, -1)
+            run[branches] = np.arange(len(branches))
+            return run, np.cumsum(np.append(0, lasts - firsts + 1))
+
+        run, begins = self.once("run of a branch", made)
+        own = run[np.minimum(keys >> POSITION_BITS, len(run) - 1)]
+        inside = (own >= 0) & (keys >= firsts[own]) & (keys <= lasts[own])
+        found: Keys = (keys - firsts[own] + begins[own])[inside]
+        return found
 
     def beside(self, place: int, most: int) -> range:
         """The places of a message and of as many at most before and after it in its session."""

@@ -16,8 +16,10 @@ from pathlib import Path
 from typing import Self, TypedDict, Unpack, cast
 
 from compact import wiring
+from compact.config import CompactConfig
 from compact.core.archived import ArchivedConversation, ArchiveReport
 from compact.core.calls import checked_methods
+from compact.core.digests import AgeingReport, CompressedConversation
 from compact.core.embedding import Generation, Near
 from compact.core.found import (
     FoundSession,
@@ -34,7 +36,10 @@ from compact.core.sessions import DEFAULT_SCOPE, Session
 from compact.core.snippets import Sought
 from compact.core.turns import instant_of
 from compact.errors import InvalidArgument, NotFound
+from compact.managers.ageing import MemoryAgeing, ageing_of
 from compact.managers.archival_manager import DAYS, ArchivalManager
+from compact.managers.running.schedule import Schedule
+from compact.memory.retention import Importance
 from compact.memory.searching import Ranked, Ways, by_day, ranked
 
 PAGE = 10
@@ -86,6 +91,7 @@ class MemoryManager:
         scope: str = DEFAULT_SCOPE,
         embedder: str | Embedder | None = None,
         archive_folder: str | Path | None = None,
+        settings: CompactConfig | None = None,
     ) -> None:
         self._embedder = wiring.embedder(embedder) if isinstance(embedder, str) else embedder
         self._store = wiring.session_store(path)
@@ -98,6 +104,8 @@ class MemoryManager:
             )
         self._index = cast("TurnIndex", self._store)
         self._vectors = wiring.vector_store(self._store) if self._embedder else None
+        self._settings = settings or CompactConfig()
+        self._schedules: list[Schedule[AgeingReport]] = []
 
     @property
     def store(self) -> SessionStore:
@@ -110,7 +118,9 @@ class MemoryManager:
         return self._scope
 
     def close(self) -> None:
-        """Let go of the file, if it was opened here."""
+        """End what runs on a schedule, and let go of the file, if it was opened here."""
+        while self._schedules:
+            self._schedules.pop().stop()
         if self._owns_store:
             self._store.close()
 
@@ -279,6 +289,51 @@ class MemoryManager:
         if found.scope != self._scope:
             raise NotFound(f"no session {session_id!r} in scope {self._scope!r}")
         return found
+
+    # --- ageing -----------------------------------------------------------------------------------
+
+    def age(self, now: datetime | None = None, *, dry_run: bool = False) -> AgeingReport:
+        """Give each session of the scope the digest that its age asks for, beside its messages; a
+        row for each says what was done, or would be. Important sessions keep every word.
+
+        Raises:
+            BlockingCallInLoop: a model writes, and this thread runs an event loop.
+        """
+        return self._ageing().age(now, dry_run=dry_run)
+
+    def run_schedule(
+        self, every: float = 86_400.0, *, clock: Callable[[], datetime] | None = None
+    ) -> Schedule[AgeingReport]:
+        """Age now, and then again every so many seconds, in a thread; `stop()` ends it, and so does
+        closing. Of several processes that do this with a file, one does the work.
+
+        Raises:
+            InvalidArgument: `every` is not above 0.
+        """
+        if every <= 0:
+            raise InvalidArgument("every", f"every must be above 0, got {every:g}")
+        ageing = self._ageing(clock)
+        self._schedules.append(Schedule(ageing.age_in_turn, every=every))
+        return self._schedules[-1]
+
+    def importance(self, session_id: str) -> Importance:
+        """How much a session is worth to be kept whole, with each part of the score.
+
+        Raises:
+            NotFound: the scope has no such session.
+        """
+        return self._ageing().importance(self.session(session_id))
+
+    def digest(self, session_id: str) -> CompressedConversation | None:
+        """The digest that stands beside a session's messages; None where there is none.
+
+        Raises:
+            NotFound: the scope has no such session.
+        """
+        return self._ageing().digest(self.session(session_id))
+
+    def _ageing(self, clock: Callable[[], datetime] | None = None) -> MemoryAgeing:
+        return ageing_of(self._store, self._scope, self._settings, clock)
 
 
 class _Telling:

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 NEIGHBOURS = {-3: 0.4, -2: 0.6, -1: 0.8, 0: 1.0, 1: 0.6, 2: 0.4, 3: 0.2}
 """How much a message so many places later counts: what stands before counts more than what follows.
 """
+REACH = 3
+"""Places of the farthest neighbour."""
+_KERNEL = [NEIGHBOURS[-distance] for distance in range(-REACH, REACH + 1)]
 LONG = 200
 """Words from which a message speaks for itself alone: a log or a document names everything."""
 K1, B = 1.2, 0.75
@@ -66,19 +69,17 @@ def words_score(turns: TurnTable, found: Sequence[Keys]) -> tuple[Keys, Floats]:
     """
     import numpy as np
 
-    every = [places for keys in found if len(places := places_of(turns, keys))]
-    spread = [_spread(turns, places) for places in every]
-    touched = np.flatnonzero(sum(spread)) if spread else np.empty(0, np.int64)
-    if not len(touched):
-        return touched, np.empty(0)
-    lengths = _lengths(turns)
-    weight = K1 * (1 - B + B * lengths[touched] / max(float(lengths.mean()), 1))
-    score = np.zeros(len(touched))
-    for places, whole in zip(every, spread, strict=True):
-        often = whole[touched]
+    score = np.zeros(len(turns))
+    weight = turns.once("weight", lambda: _length_weight(turns))
+    for keys in found:
+        places = turns.places(keys)
+        if not len(places):
+            continue
+        often = _spread(turns, places)
         rare = math.log(1 + (len(turns) - len(places) + 0.5) / (len(places) + 0.5))
-        score += rare * often * (K1 + 1) / (often + weight)
-    return touched, score / score.max()
+        score += (rare * (K1 + 1)) * often / (often + weight)
+    touched = np.flatnonzero(score)
+    return touched, score[touched] / score.max(initial=1e-9)
 
 
 def prior(turns: TurnTable, question: Question, weights: Weights = WEIGHTS) -> Floats:
@@ -120,22 +121,6 @@ def session_scores(turns: TurnTable, scores: Floats) -> Floats:
 # --- columns that are made once ------------------------------------------------------------------
 
 
-def places_of(turns: TurnTable, keys: Keys) -> Keys:
-    """Where messages stand among the turns; those that are not among them are left out."""
-    import numpy as np
-
-    def sorted_keys() -> tuple[Keys, Keys]:
-        order = np.argsort(turns.keys, kind="stable")
-        return order, turns.keys[order]
-
-    order, known = turns.once("order", sorted_keys)
-    if not len(known):
-        return known
-    at = np.minimum(np.searchsorted(known, keys), len(known) - 1)
-    found: Keys = order[at[known[at] == keys]]
-    return found
-
-
 def session_of(turns: TurnTable) -> Keys:
     """The place of each message's session."""
     import numpy as np
@@ -152,27 +137,23 @@ def _spread(turns: TurnTable, places: Keys, weights: Floats | None = None) -> Fl
     """
     import numpy as np
 
-    own, is_short = session_of(turns), turns.rows["length"][places] <= LONG
-    to, share = [], []
-    for distance, weight in NEIGHBOURS.items():
-        at = places - distance
-        inside = (at >= 0) & (at < len(turns)) & (is_short if distance else True)
-        inside[inside] = own[at[inside]] == own[places[inside]]
-        to.append(at[inside])
-        given = np.ones(len(places)) if weights is None else weights
-        share.append(weight * given[inside])
-    sums = np.bincount(np.concatenate(to), np.concatenate(share), len(turns))
-    return sums.astype(np.float64, copy=False)
+    apart = turns.once("apart", lambda: np.arange(len(turns)) + REACH * session_of(turns))
+    given = np.ones(len(places)) if weights is None else weights
+    is_short = turns.rows["length"][places] <= LONG
+    said = np.zeros(int(apart[-1]) + 1 if len(apart) else 0)
+    said[apart[places[is_short]]] = given[is_short]
+    heard = np.convolve(said, _KERNEL)[REACH:][apart] if len(said) else said
+    heard[places[~is_short]] += given[~is_short]
+    return heard
 
 
-def _lengths(turns: TurnTable) -> Floats:
-    """How long each message is with its neighbours, in words."""
+def _length_weight(turns: TurnTable) -> Floats:
+    """What BM25 adds to how often a word stands somewhere, by the length there with neighbours."""
     import numpy as np
 
-    def made() -> Floats:
-        return _spread(turns, np.arange(len(turns)), turns.rows["length"].astype(float))
-
-    return turns.once("lengths", made)
+    lengths = _spread(turns, np.arange(len(turns)), turns.rows["length"].astype(float))
+    mean = float(lengths.mean()) if len(turns) else 0.0
+    return K1 * (1 - B + B * lengths / max(mean, 1.0))
 
 
 def _signs(turns: TurnTable) -> NDArray[np.uint16]:

@@ -17,7 +17,6 @@ from compact.core.turns import ROLE_NUMBERS, Keys, TurnTable
 from compact.memory.lexical import (
     WEIGHTS,
     Weights,
-    places_of,
     prior,
     session_of,
     session_scores,
@@ -99,7 +98,7 @@ def ranked(
     within: list[tuple[int, int]] = []
     if only.sessions:
         turns = turns.of(only.sessions)
-        within = _runs(turns.keys)
+        within = _ranges(turns)
     is_meant = _meant(index, turns, only)
     question = understood(text, turns.names)
     scores = np.zeros(len(turns))
@@ -109,7 +108,7 @@ def ranked(
         scores = prior(turns, question, ways.weights)
         scores[touched] += ways.weights.words * words
     if ways.nearest is not None:
-        ranges = within or turns.once("ranges", lambda: _runs(turns.keys))
+        ranges = within or turns.once("ranges", lambda: _ranges(turns))
         near, more = _meaning_score(turns, ways.nearest(question.text, ranges, NEAREST))
         scores[near] += ways.weights.meaning * more
         touched = np.union1d(touched, near)
@@ -138,7 +137,12 @@ def _meaning_score(turns: TurnTable, near: Sequence[Near]) -> tuple[Keys, Floats
     keys = np.array([each.key for each in near], np.int64)
     cosines = np.array([each.cosine for each in near])
     own = np.isin(keys, turns.keys)
-    return places_of(turns, keys[own]), cosines[own] - cosines.min(initial=1.0)
+    return turns.places(keys[own]), cosines[own] - cosines.min(initial=1.0)
+
+
+def _ranges(turns: TurnTable) -> list[tuple[int, int]]:
+    firsts, lasts = turns.runs()
+    return list(zip(firsts.tolist(), lasts.tolist(), strict=True))
 
 
 def _meant(index: TurnIndex, turns: TurnTable, only: SearchFilter) -> NDArray[np.bool_]:
@@ -155,17 +159,6 @@ def _meant(index: TurnIndex, turns: TurnTable, only: SearchFilter) -> NDArray[np
     if only.least_importance is not None:
         meant &= np.isin(turns.keys, index.important(only.least_importance))
     return meant
-
-
-def _runs(keys: Keys) -> list[tuple[int, int]]:
-    """Runs of keys that follow each other, by their first and last."""
-    import numpy as np
-
-    if not len(keys):
-        return []
-    ends = np.flatnonzero(np.diff(keys) != 1)
-    firsts, lasts = np.append(0, ends + 1), np.append(ends, len(keys) - 1)
-    return list(zip(keys[firsts].tolist(), keys[lasts].tolist(), strict=True))
 
 
 def _boost(

@@ -25,6 +25,7 @@ from compact.apps.cli.commands import (
     goals,
     history,
     memory,
+    memory_aging,
     memory_archives,
     models,
     sessions,
@@ -75,6 +76,7 @@ COMMANDS: Sequence[Callable[..., None]] = (
     *(goals.goals_resume, goals.goals_confirm),
     *(memory_archives.memory_archive, memory_archives.memory_restore),
     *(memory_archives.memory_archived, memory_archives.memory_verify),
+    *(memory_aging.memory_age, memory_aging.memory_why),
 )
 """The commands in the order help lists them. A command is called as its function is:
 `sessions_put_aside` is `sessions put-aside`.
@@ -110,13 +112,14 @@ Examples:
     ),
     "memory": (
         TyperGroup,
-        """All sessions of a scope as they grow old: archive, restore, archived, verify.
+        """All sessions of a scope as they grow old: what age leaves of them, and archives.
 
 \b
 Examples:
+  compactctl memory age --dry-run
+  compactctl memory why harbour
   compactctl memory archive
   compactctl memory archived --search "harbour office"
-  compactctl memory restore harbour
 """,
     ),
 }

@@ -209,7 +209,8 @@ def memory_of(catalog: SessionCatalog, scope: str | None = None) -> MemoryManage
     """The memory of a scope; of the one that was asked for, or the default one, where none is
     named.
     """
-    return MemoryManager(catalog.store, scope=scope or catalog.scope or DEFAULT_SCOPE)
+    chosen = scope or catalog.scope or DEFAULT_SCOPE
+    return MemoryManager(catalog.store, scope=chosen, settings=catalog.settings)
 
 
 def context_of(

@@ -16,7 +16,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from compact.errors import StoreDamaged, StoreFailed
+from compact.errors import StoreDamaged, StoreFailed, Superseded
 from compact.files import sync_folder, write_whole
 
 SCHEMA = "compact/archived-conversation"
@@ -41,6 +41,7 @@ def keep(stem: Path, description: Mapping[str, Any], originals: bytes) -> tuple[
 
     Raises:
         StoreFailed: they cannot be written; or what is read back is not what was written.
+        Superseded: somebody removed them meanwhile, who took them for left behind.
     """
     data = (json.dumps(description, indent=2, ensure_ascii=False) + "\n").encode(
         "utf-8", "backslashreplace"
@@ -53,6 +54,8 @@ def keep(stem: Path, description: Mapping[str, Any], originals: bytes) -> tuple[
         if not describes(described, own):
             _keep(described, data)
         told, read = sha256(described.read_bytes()).digest(), packed.read_bytes()
+    except FileNotFoundError as error:
+        raise Superseded(f"{stem.name} was removed meanwhile") from error
     except OSError as error:
         raise StoreFailed(f"{stem.parent} cannot be written: {error.strerror or error}") from error
     if read != originals or not describes(described, own):

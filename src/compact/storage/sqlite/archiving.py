@@ -14,6 +14,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import apsw
+
 from compact.core.archived import ArchivedConversation, ArchiveFault, ArchiveReport
 from compact.core.codec import is_storable
 from compact.core.sessions import Session
@@ -130,18 +132,32 @@ def _attempt(pool: Pool, session_id: str, digest: str | None, where: tuple[str, 
     }
     with pool.write() as db:  # until the session has the files, they are of no use to anybody
         archived_rows.order_discard(db, at, name)
-    sums = folder.keep(stem, told, data)
+    try:
+        sums = folder.keep(stem, told, data)
+    except CompactError:
+        with pool.write() as db:  # the first order may be carried out by now
+            archived_rows.order_discard(db, at, name)
+        raise
     holds = fingerprint(archived_rows.messages_in(data))
     place = Place(key, at, name, sums[1], sums[0])
     with pool.write() as db:
-        if archived_rows.of_session(db, session_id) is not None:
-            return
-        if fingerprint(archived_rows.message_rows(db, key)) != holds:
-            raise Superseded("it goes on meanwhile; archive it later")
-        if wrong := folder.faults(stem, place.description, place.originals):
-            raise Superseded(f"{wrong[0]}")
-        sizes = counts["messages"], counts["tokens"], len(data)
-        archived_rows.put_away(db, Kept(place, now, *sizes, digest))
+        is_archived = archived_rows.of_session(db, session_id) is not None
+        wrong = "" if is_archived else _changed(pool, db, place, holds)
+        if is_archived or wrong:
+            archived_rows.order_discard(db, at, name)
+        else:
+            sizes = counts["messages"], counts["tokens"], len(data)
+            archived_rows.put_away(db, Kept(place, now, *sizes, digest))
+    if wrong:
+        raise Superseded(wrong)
+
+
+def _changed(pool: Pool, db: apsw.Connection, place: Place, holds: bytes) -> str:
+    """How a session, or its files, are other than when it was packed; empty where they are not."""
+    if fingerprint(archived_rows.message_rows(db, place.session)) != holds:
+        return "it goes on meanwhile; archive it later"
+    faults = folder.faults(place.stem(pool.path), place.description, place.originals)
+    return faults[0] if faults else ""
 
 
 def _description(session: Session, digest: str | None, now: datetime) -> dict[str, Any]:

@@ -256,6 +256,34 @@ _VECTORS = (
     """,
 )
 
+_DIGESTS = (
+    # What age leaves of a session: at most one, beside the originals.
+    """
+    CREATE TABLE digests (
+        session INTEGER PRIMARY KEY,
+        level TEXT NOT NULL,
+        score REAL,
+        fingerprint TEXT NOT NULL, -- of what it was made from, and by which settings
+        original_tokens INTEGER NOT NULL,
+        tokens INTEGER NOT NULL,
+        made_by TEXT NOT NULL,
+        made_at TEXT NOT NULL,
+        survival TEXT NOT NULL,
+        verdicts TEXT NOT NULL,
+        about TEXT NOT NULL,
+        text ANY NOT NULL,
+        digest BLOB NOT NULL
+    ) STRICT
+    """,
+    # Who does a piece of work that several processes might do at once.
+    """
+    CREATE TABLE leases (
+        name ANY PRIMARY KEY,
+        holder TEXT NOT NULL,
+        until INTEGER NOT NULL -- microseconds since 1970
+    ) STRICT, WITHOUT ROWID
+    """,
+)
 
 _ARCHIVED = (
     """
@@ -298,9 +326,7 @@ class Migration(NamedTuple):
 MIGRATIONS: tuple[Migration, ...] = (
     Migration("0001_sessions", _SESSIONS),
     Migration("0002_changes", _CHANGES, take_over_notes),
-    Migration("0003_memory", _MEMORY),
-    Migration("0004_vectors", _VECTORS),
-    Migration("0006_archived", _ARCHIVED),
+    Migration("0003_memory", (*_MEMORY, *_VECTORS, *_DIGESTS, *_ARCHIVED)),
 )
 
 _STEPS = "CREATE TABLE migrations (name TEXT PRIMARY KEY, applied_at TEXT NOT NULL) STRICT"

@@ -41,10 +41,12 @@ _COLUMNS = {
     "created_at",
     "changes": "session branch at kind what",
     "notes": "session name value",
+    "digests": "session level score fingerprint original_tokens tokens made_by made_at survival "
+    "verdicts about text",
 }
 COLUMNS: Mapping[str, Sequence[str]] = {name: text.split() for name, text in _COLUMNS.items()}
 """Table → the columns that its digest is made of, in their order."""
-_NAMES = {"moves": "number", "changes": "number", "notes": "name"}
+_NAMES = {"moves": "number", "changes": "number", "notes": "name", "digests": "level"}
 """Table → the column that names a row of a session, where it is not the id."""
 _FIELDS = {
     "first_seq": "span.first",
@@ -54,6 +56,8 @@ _FIELDS = {
     "branch": "branch_id",
     "projection": "projection_id",
     "checkpoints": "checkpoint_ids",
+    "original_tokens": "source_tokens",
+    "survival": "kept",
 }
 """Column → the field of a value that it holds, where their names differ."""
 OF_SESSION = "session = (SELECT key FROM sessions WHERE id = ?)"
@@ -103,15 +107,18 @@ _TIME = _Form(datetime.isoformat, time_of)
 _TEXT = _Form(text, text_of)
 _JSON = _Form(json_of, value_of)
 _MODELS = _Form(lambda told: json_of([each.model_dump(mode="json") for each in told]), value_of)
+_MODEL = _Form(lambda told: json_of(told.model_dump(mode="json")), value_of)
 _PIECES = _Form(
     lambda pieces: json_of(list(map(_value_of_piece, pieces))),
     lambda column: tuple(map(_piece_of, value_of(column))),
 )
 _FORMS: Mapping[str, _Form] = {
     **dict.fromkeys(("until", "made_at", "created_at"), _TIME),
-    **dict.fromkeys(("branch", "note", "summary"), _TEXT),
+    **dict.fromkeys(("branch", "note", "summary", "text"), _TEXT),
     **dict.fromkeys(("kept", "released", "parents", "anchors", "checkpoints", "policy"), _JSON),
     **dict.fromkeys(("verdicts", "goals"), _MODELS),
+    **dict.fromkeys(("survival", "about"), _MODEL),
+    "level": _Form(str, str),
     "pieces": _PIECES,
 }
 """Column → its form, where it does not hold the field as it is."""

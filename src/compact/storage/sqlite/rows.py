@@ -11,11 +11,12 @@ import apsw
 
 from compact.core import codec
 from compact.core.sessions import Entry
+from compact.core.turns import POSITION_BITS
 
 Row = tuple[Any, ...]
 Column = str | bytes | int | float | None
 
-BITS = 32
+BITS = POSITION_BITS
 """Of a message's key, for its position; the branch's key stands above them."""
 LAST = (1 << BITS) - 1
 """No position is higher."""

@@ -31,6 +31,7 @@ from compact.storage.sqlite import (
     archiving,
     branch_lineage,
     checking,
+    digests,
     messages,
     projections,
     search,
@@ -321,11 +322,14 @@ class SQLiteManager:
             NotFound: there is no such session, or it has no such branch.
             InvalidInput: another session has a projection of that id.
         """
+        place = None
         with self._pool.write() as db:
             if step.begins is not None:
                 place = archived_rows.of_session(db, step.session_id)
                 archived_copies.make_hot(self._pool, db, place)
             move = projections.commit(db, step)
+        if place is not None:
+            self._discard()
         if self._has_index:
             # The step is stored; what the index lacks, a search makes up for.
             with suppress(StoreFailed, NotFound):
@@ -389,6 +393,15 @@ class SQLiteManager:
         any more.
         """
         return self._memory.told(keys, sessions)
+
+    # --- what age leaves --------------------------------------------------------------------------
+
+    digest = _in(Pool.read, digests.digest)
+    digest_notes = _in(Pool.read, digests.digest_notes)
+    keep_digest = _in(Pool.write, digests.keep_digest)
+    stored_bytes = _in(Pool.read, digests.stored_bytes)
+    hold_lease = _in(Pool.write, digests.hold_lease)
+    release_lease = _in(Pool.write, digests.release_lease)
 
     # --- archives ---------------------------------------------------------------------------------
 

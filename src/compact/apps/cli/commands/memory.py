@@ -31,7 +31,7 @@ FOUND = 10
 FOUND_STYLE = "bold yellow"
 
 
-def _day(text: str) -> datetime:
+def day(text: str) -> datetime:
     """The time that a text means: a day, or a day with its time.
 
     Raises:
@@ -58,11 +58,11 @@ class FindOptions(StoreOptions):
     ] = None
     since: Annotated[
         datetime | None,
-        typer.Option(parser=_day, metavar="DAY", help="Only from this day on, such as 2026-05-17."),
+        typer.Option(parser=day, metavar="DAY", help="Only from this day on, such as 2026-05-17."),
     ] = None
     until: Annotated[
         datetime | None,
-        typer.Option(parser=_day, metavar="DAY", help="Only until this instant."),
+        typer.Option(parser=day, metavar="DAY", help="Only until this instant."),
     ] = None
     recent: Annotated[bool, flag("--recent", "Prefer newer messages a little.")] = False
 

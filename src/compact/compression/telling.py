@@ -1,0 +1,67 @@
+"""How a story is asked for, and what stands in where none came or the gate refused it. The same for
+checkpoints and for digests.
+"""
+
+from __future__ import annotations
+
+from compact.compression.extraction.extractive import ExtractiveSummarizer
+from compact.compression.gate.rules import Judged, judge
+from compact.compression.reporting import STANDS_IN
+from compact.core.checkpoints import Summary, SummaryRequest, Verdict
+from compact.core.events import ErrorRaised, SummaryReplaced
+from compact.core.protocols import Emit, Summarizer
+from compact.core.redaction import Known, redact
+from compact.core.tokens import TokenCounter
+from compact.errors import CompactError
+
+Answer = Summary | Exception | None
+"""What a summarizer wrote, or how it failed; None where nothing was asked for."""
+
+
+async def asked(summarizer: Summarizer, request: SummaryRequest, emit: Emit) -> Answer:
+    """What the summarizer wrote, or how it failed."""
+    try:
+        return await summarizer.summarize(request)
+    except Exception as error:  # noqa: BLE001 - somebody else's code: a session goes on without it
+        emit(ErrorRaised.of(error, "summarize", serves="an extracted summary"))
+        return error
+
+
+def judged(
+    written: Answer,
+    request: SummaryRequest,
+    counter: TokenCounter,
+    *,
+    source_tokens: int | None,
+    secrets: Known,
+    emit: Emit,
+) -> Judged:
+    """What may stand in for the request's messages: the story that was told, else the one by
+    extraction. The verdicts say why it is not the first. The engine's own is not judged: who made
+    it is known.
+    """
+    if isinstance(written, Summary) and written.made_by == ExtractiveSummarizer.name:
+        return Judged(written, ())
+    found = None
+    room = request.stand_in_tokens or request.max_tokens
+    larger = request.model_copy(update={"max_tokens": max(room, request.max_tokens)})
+    extracted = ExtractiveSummarizer(counter).extracted(larger)
+    if isinstance(written, Summary):
+        if source_tokens is None:
+            source_tokens = sum(map(counter.message, request.messages))
+        found = judge(written, request, counter, extracted=extracted, source_tokens=source_tokens)
+        if found.accepted:
+            return found
+        why = found.reason
+    else:
+        why = _failure(written) if written is not None else "nothing was written"
+    rules = found.rejected_by if found else ()
+    emit(SummaryReplaced(made_by=extracted.made_by, reason=why, rules=rules))
+    told = redact(why, secrets).text  # it is kept, and shown with the checkpoint
+    verdict = Verdict(rule=STANDS_IN, passed=False, detail=told)
+    return Judged(extracted, (verdict,), instead_of=found)
+
+
+def _failure(error: Exception) -> str:
+    """Our errors are sentences; what others raise is told with its kind."""
+    return str(error) if isinstance(error, CompactError) else f"{type(error).__name__}: {error}"

@@ -1,0 +1,268 @@
+"""Ageing of memory (A-2): every session of a scope gets the digest that its age asks for, beside
+its messages. Start at `MemoryAgeing.age`.
+
+Each digest is committed by itself, and only if the session still has the messages that it was made
+of: whoever is killed leaves the old digest or the new one, and the next run goes on. A run that
+finds everything as it should be writes nothing. No message is ever touched here; which originals
+belong into the archive is said in the report (`action`), and moved by whoever archives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Literal, Protocol, cast
+
+from compact.config import CompactConfig
+from compact.core import clock_and_ids
+from compact.core.digests import (
+    AgeingReport,
+    AgeingRow,
+    CompressedConversation,
+    CompressionLevel,
+    ConversationMetadata,
+    DigestNote,
+    Lease,
+)
+from compact.core.protocols import DigestStore, Leases, SessionStore
+from compact.core.sessions import Session
+from compact.errors import InvalidArgument, NotFound, Superseded
+from compact.managers.compression_engine import RATIOS, CompressionEngine, original_of
+from compact.managers.running import blocking
+from compact.memory.ages import days_between
+from compact.memory.retention import Importance, RetentionPolicy, RetentionTally
+
+LEASE = timedelta(minutes=10)
+"""For how long whoever does the scheduled work has it without a sign of life."""
+FORMS = {
+    CompressionLevel.ARCHIVED: CompressionLevel.SUMMARY,
+    CompressionLevel.METADATA: CompressionLevel.SUMMARY,
+}
+"""The digest that stands beside the originals while these are not archived yet."""
+
+
+class AgedStore(SessionStore, DigestStore, Leases, Protocol):
+    """A session store that keeps digests as well."""
+
+
+class _LeaseLost(Exception):
+    """Somebody else does the work by now."""
+
+
+def retention_of(settings: CompactConfig) -> RetentionPolicy:
+    """Which sessions are kept whole, as the settings say."""
+    return RetentionPolicy(
+        keep_score=settings.retain_score,
+        keep_days=settings.retain_days,
+        fresh_days=settings.age_full_days,
+    )
+
+
+def ageing_of(
+    store: SessionStore,
+    scope: str,
+    settings: CompactConfig,
+    clock: Callable[[], datetime] | None = None,
+) -> MemoryAgeing:
+    """What ages the sessions of a scope, as the settings say.
+
+    Raises:
+        InvalidArgument: the store keeps no digests.
+    """
+    if not hasattr(store, "keep_digest"):
+        raise InvalidArgument("store", "ageing needs a store that keeps digests: a file's")
+    aged = cast("AgedStore", store)
+    engine = CompressionEngine(store, settings=settings)
+    return MemoryAgeing(aged, scope, engine, retention_of(settings), clock or clock_and_ids.now)
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """What is due for a session."""
+
+    session: Session
+    days: int
+    before: DigestNote | None
+    level: CompressionLevel
+    """The level that it has by now."""
+    chain: bytes
+    fingerprint: str
+    score: float | None = None
+    why: str = ""
+
+    @property
+    def form(self) -> CompressionLevel:
+        """The level of the digest that belongs beside its messages."""
+        return FORMS.get(self.level, self.level)
+
+    @property
+    def now(self) -> CompressionLevel:
+        """The level that it has."""
+        return self.before.level if self.before else CompressionLevel.FULL
+
+    @property
+    def is_done(self) -> bool:
+        """Whether what is stored is what belongs there."""
+        if self.form is CompressionLevel.FULL and self.score is None:
+            return self.before is None
+        same = self.before is not None and self.before.fingerprint == self.fingerprint
+        return same and self.now is self.form
+
+    @property
+    def step(self) -> Literal["none", "write", "drop"]:
+        """What is to be done about its digest."""
+        if self.form is not CompressionLevel.FULL:
+            return "none" if self.is_done else "write"
+        return "drop" if self.now is not CompressionLevel.FULL else "none"
+
+
+@dataclass
+class MemoryAgeing:
+    """Ages the sessions of a scope."""
+
+    store: AgedStore
+    scope: str
+    engine: CompressionEngine
+    retention: RetentionPolicy
+    clock: Callable[[], datetime] = clock_and_ids.now
+    lease: timedelta = LEASE
+    _holder: str = field(default_factory=clock_and_ids.new_id)
+
+    def age(self, now: datetime | None = None, *, dry_run: bool = False) -> AgeingReport:
+        """Write the digests that are due, or only say which are.
+
+        Raises:
+            BlockingCallInLoop: a model writes, and this thread runs an event loop.
+        """
+        rows = self._rows(now or self.clock(), dry_run=dry_run)
+        return AgeingReport(rows=tuple(rows), dry_run=dry_run)
+
+    def age_in_turn(self, stops: Callable[[], bool] = lambda: False) -> AgeingReport:
+        """The same for a schedule: of several processes, the one that has the lease does the work.
+        `stops` is asked between sessions.
+        """
+        lease, rows = Lease(f"age {self.scope}", self._holder), list[AgeingRow]()
+        try:
+            self._renew(lease)
+            for row in self._rows(self.clock(), lease=lease):
+                rows.append(row)
+                if stops():
+                    return AgeingReport(rows=tuple(rows), complete=False)
+                self._renew(lease)
+        except _LeaseLost:
+            return AgeingReport(rows=tuple(rows), complete=False)
+        self.store.release_lease(lease)
+        return AgeingReport(rows=tuple(rows))
+
+    def _renew(self, lease: Lease) -> None:
+        now = self.clock()
+        if not self.store.hold_lease(lease, now=now, until=now + self.lease):
+            raise _LeaseLost
+
+    def digest(self, session: Session) -> CompressedConversation | None:
+        """The session's digest; None where it keeps every word."""
+        found = self.store.digest(session.id)
+        return None if found is None or found.level is CompressionLevel.FULL else found
+
+    # --- session by session -----------------------------------------------------------------------
+
+    def _rows(
+        self, now: datetime, *, dry_run: bool = False, lease: Lease | None = None
+    ) -> Iterator[AgeingRow]:
+        """What is done with each session, the one that changed last first."""
+        known = self.store.digest_notes(self.scope)
+        for session in self.store.sessions(scope=self.scope):
+            try:
+                due = self._due(session, known.get(session.id), now)
+                made = None if dry_run or due.is_done else self._commit(due, lease)
+            except (Superseded, NotFound) as error:
+                if lease is not None:
+                    self._renew(lease)
+                yield self._skipped(session, now, str(error))
+                continue
+            yield self._told(due, made)
+
+    def importance(self, session: Session) -> Importance:
+        """How much a session is worth to be kept whole; read in pages."""
+        tally = RetentionTally().read(original_of(self.store, session.id).messages)
+        return self.retention.importance(tally, session.metadata)
+
+    def _due(self, session: Session, before: DigestNote | None, now: datetime) -> Due:
+        age = days_between(session.updated_at, now)
+        level = self.engine.get_compression_level(age)
+        chain = self.store.chain(session.branch.id, session.branch.messages)
+        fingerprint = f"{self.engine.fingerprint} {chain.hex()}"
+        due = Due(session, max(0, int(age)), before, level, chain, fingerprint)
+        full = CompressionLevel.FULL
+        if level is full:
+            return due
+        if session.metadata.get("important"):
+            return replace(due, level=full, why="marked as important")
+        is_known = before is not None and before.fingerprint == fingerprint
+        score = before.score if before is not None and is_known else None
+        if score is None:
+            score = self.importance(session).score
+        if self.retention.retains(Importance(score=score), age):
+            why = f"importance {score:.2f}, at least {self.retention.keep_score:g}"
+            return replace(due, level=full, score=score, why=why)
+        return replace(due, score=score)
+
+    def _commit(self, due: Due, lease: Lease | None) -> CompressedConversation | None:
+        """Store the digest that belongs there; None where none does."""
+        made = None
+        if due.form is not CompressionLevel.FULL:
+            original = original_of(self.store, due.session.id)
+            work = self.engine.awritten(original, due.form)
+            made = blocking.run(work, waits=self.engine.waits, instead="it off the event loop")
+        elif due.score is not None:  # so that it is not read again to be told the same
+            about = ConversationMetadata(id=due.session.id)
+            made = CompressedConversation(
+                text="", source_tokens=0, tokens=0, level=due.level, about=about
+            )
+        if made is not None:
+            update = {"score": due.score, "fingerprint": due.fingerprint}
+            made = made.model_copy(update=update)
+        self.store.keep_digest(due.session.id, made, chain=due.chain, lease=lease)
+        return made
+
+    def _told(self, due: Due, made: CompressedConversation | None) -> AgeingRow:
+        row = AgeingRow(
+            session_id=due.session.id,
+            title=due.session.title,
+            age_days=due.days,
+            now=due.now,
+            due=due.level,
+            action=f"{due.step}, archive" if due.level.is_archived else due.step,
+            bytes_originals=self.store.stored_bytes(due.session.id),
+            why=due.why,
+        )
+        if due.form is CompressionLevel.FULL:
+            return row
+        if made is not None:
+            sizes = made.source_tokens, made.tokens, len(made.text.encode("utf-8", "surrogatepass"))
+        elif due.before is not None and due.is_done:
+            sizes = due.before.original_tokens, due.before.tokens, due.before.bytes
+        else:  # about
+            tokens = due.session.branch.tokens or self._counted(due.session)
+            ratio = RATIOS[due.form]
+            sizes = tokens, int(tokens * ratio), int(row.bytes_originals * ratio)
+        names = ("tokens_before", "tokens_after", "bytes_digest")
+        return row.model_copy(update=dict(zip(names, sizes, strict=True)))
+
+    def _counted(self, session: Session) -> int:
+        """Tokens of a session that nobody has counted."""
+        return self.engine.tokens_of(original_of(self.store, session.id).messages)
+
+    def _skipped(self, session: Session, now: datetime, why: str) -> AgeingRow:
+        age = days_between(session.updated_at, now)
+        level = self.engine.get_compression_level(age)
+        return AgeingRow(
+            session_id=session.id,
+            title=session.title,
+            age_days=max(0, int(age)),
+            now=CompressionLevel.FULL,
+            due=level,
+            action="none",
+            why=f"left as it is: {why}",
+        )

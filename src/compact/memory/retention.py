@@ -1,0 +1,181 @@
+"""Which conversations are kept whole whatever their age (A-6): `RetentionPolicy`.
+
+    importance = 1                                        where a person marked it as important
+    importance = Σ weight × part, each part 0 to 1        else
+
+    engagement   ½ length + ½ back and forth
+                 length          ln(1 + words) / ln(1 + 1,500), at most 1, of a person's own words
+                 back and forth  1 − e^(−(n − 1) / 8), of n messages of a person
+    density      names and figures (`core.facts`) and rules (`core.instructions`) in a person's
+                 words: 1 − e^(−found / 12)
+    questions    1 − e^(−questions / 5), of a person
+    span         ln(1 + hours) / ln(1 + 48), at most 1, from the first message to the last
+    worth        the mean importance (`core.importance`, without recency) of the 5 messages of a
+                 person that count most
+
+What was pasted, what tools say and what an assistant says counts for nothing: anybody can have it
+written again. The weights were set on forty labelled conversations and are scored on twenty others
+(`python -m evals importance`, docs/evidence.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from heapq import nlargest
+from typing import Any, NamedTuple, Self
+
+from pydantic import BaseModel, Field, ValidationError
+
+from compact.core.codec import instant
+from compact.core.conversation import Conversation
+from compact.core.facts import entities
+from compact.core.importance import lasting
+from compact.core.instructions import find_instructions
+from compact.core.messages import Message
+from compact.core.speakers import own_words_of, speaker_of
+from compact.errors import InvalidArgument
+from compact.memory.ages import DAY
+
+MUCH_SAID, TURNS, NAMED, ASKED, HOURS = 1_500, 8, 12, 5, 48
+"""What counts as much: a person's words, and hours, at which a part is 1; messages, names and
+questions at which 1/e is missing."""
+BEST = 5
+"""Messages of a person whose importance counts."""
+READ = 20_000
+"""Characters of one message that are read."""
+
+
+class Parts(NamedTuple):
+    """What an importance is made of, each 0 to 1."""
+
+    engagement: float = 0.0
+    density: float = 0.0
+    questions: float = 0.0
+    span: float = 0.0
+    worth: float = 0.0
+
+
+WEIGHTS = Parts(engagement=0.4, density=0.2, questions=0.1, span=0.1, worth=0.2)
+"""What each part counts; together 1."""
+
+
+class Importance(BaseModel, frozen=True):
+    """How much a conversation is worth to be kept whole."""
+
+    score: float = Field(ge=0, le=1)
+    marked: bool = False
+    """Whether a person marked it as important: the score is 1 then, whatever the parts."""
+    parts: Parts = Parts()
+    weights: Parts = WEIGHTS
+
+    def told(self) -> dict[str, float]:
+        """Each part by its name, with what it adds to the sum."""
+        return {
+            name: part * weight
+            for name, part, weight in zip(Parts._fields, self.parts, self.weights, strict=True)
+        }
+
+
+class RetentionTally:
+    """What is counted of a conversation, message by message, in bounded memory."""
+
+    def __init__(self) -> None:
+        self.messages = self.words = self.questions = 0
+        self.named = 0.0
+        self._best: list[float] = []
+        self._times: tuple[int, int] | None = None
+
+    def read(self, messages: Iterable[Message]) -> Self:
+        """Count the next messages."""
+        for message in messages:
+            self._spans(message.timestamp)
+            if speaker_of(message) == "person":
+                self._hear(message)
+        return self
+
+    def _spans(self, time: datetime) -> None:
+        at = instant(time)
+        first, last = self._times or (at, at)
+        self._times = min(first, at), max(last, at)
+
+    def _hear(self, message: Message) -> None:
+        words = own_words_of(message)[:READ]
+        if not words.strip():
+            return
+        self.messages += 1
+        self.words += len(words.split())
+        self.questions += words.count("?") + words.count("？")
+        rules = [x for x in find_instructions(words, message.id, 0) if x.is_rule]
+        self.named += len(entities(words)) + len(rules)
+        self._best = nlargest(BEST, [*self._best, lasting(message)])
+
+    @property
+    def parts(self) -> Parts:
+        """The parts of what was counted."""
+        if not self.messages:
+            return Parts()
+        first, last = self._times or (0, 0)
+        hours = 24 * (last - first) / DAY
+        length = min(1.0, math.log1p(self.words) / math.log1p(MUCH_SAID))
+        return Parts(
+            engagement=(length + _much(self.messages - 1, TURNS)) / 2,
+            density=_much(self.named, NAMED),
+            questions=_much(self.questions, ASKED),
+            span=min(1.0, math.log1p(hours) / math.log1p(HOURS)),
+            worth=min(1.0, sum(self._best) / BEST),
+        )
+
+
+def _much(count: float, typical: float) -> float:
+    return 1 - math.exp(-count / typical)
+
+
+class RetentionPolicy(BaseModel, frozen=True):
+    """Decides which conversations keep every word. Frozen: `update_retention_policy` makes another
+    one.
+    """
+
+    keep_score: float = Field(default=0.5, ge=0, le=1)
+    """The importance from which a conversation is kept whole whatever its age."""
+    keep_days: int | None = Field(default=None, ge=0)
+    """Days up to which such a one is kept whole; None is for ever. A marked one always is."""
+    fresh_days: int = Field(default=7, ge=0)
+    """Days up to which every conversation is kept whole."""
+
+    def calculate_importance_score(self, conversation: Conversation) -> Importance:
+        """How much a conversation is worth to be kept whole, with each part of the score."""
+        return self.importance(RetentionTally().read(conversation.messages), conversation.metadata)
+
+    def importance(self, tally: RetentionTally, metadata: Mapping[str, Any]) -> Importance:
+        """The same of what was counted, for whoever does not hold all messages at once."""
+        parts, marked = tally.parts, bool(metadata.get("important"))
+        score = sum(part * weight for part, weight in zip(parts, WEIGHTS, strict=True))
+        return Importance(score=1.0 if marked else min(1.0, score), marked=marked, parts=parts)
+
+    def should_retain_full(self, conversation: Conversation, age_days: float) -> bool:
+        """Whether a conversation keeps every word at an age in days. A mark overrides everything,
+        and what is worth enough overrides age.
+        """
+        return self.retains(self.calculate_importance_score(conversation), age_days)
+
+    def retains(self, importance: Importance, age_days: float) -> bool:
+        """The same for an importance that is known."""
+        if importance.marked or int(max(0.0, age_days)) <= self.fresh_days:
+            return True
+        is_in_time = self.keep_days is None or int(age_days) <= self.keep_days
+        return is_in_time and importance.score >= self.keep_score
+
+    def update_retention_policy(self, **thresholds: float | None) -> RetentionPolicy:
+        """The policy with other thresholds.
+
+        Raises:
+            InvalidArgument: there is no such threshold, or its value is out of bounds.
+        """
+        try:
+            return type(self).model_validate({**self.model_dump(), **thresholds}, extra="forbid")
+        except ValidationError as error:
+            first = error.errors()[0]
+            name = str(first["loc"][0]) if first["loc"] else "thresholds"
+            raise InvalidArgument(name, f"{name}: {first['msg']}") from None
