@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from compact.errors import CannotFit as CannotFit
     from compact.errors import CompactError as CompactError
     from compact.errors import InvalidArgument as InvalidArgument
+    from compact.managers.archival_manager import ArchivalManager as ArchivalManager
     from compact.managers.compact_manager import CompactManager as CompactManager
     from compact.managers.compress import acompress as acompress
     from compact.managers.compress import aplan as aplan
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "ActiveContext": "compact.core.context",
+    "ArchivalManager": "compact.managers.archival_manager",
     "CannotFit": "compact.errors",
     "Checkpoint": "compact.core.checkpoints",
     "CompactConfig": "compact.config",

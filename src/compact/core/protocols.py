@@ -14,6 +14,7 @@ from compact.core.asking import ASK
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from compact.core.archived import ArchivedConversation, ArchiveFault, ArchiveReport
     from compact.core.asking import Abilities, Ask, Limits
     from compact.core.changes import Change
     from compact.core.checkpoints import Checkpoint, Summary, SummaryRequest
@@ -435,6 +436,35 @@ class TurnIndex(Protocol):
         """The messages of these keys, and the titles of these sessions; none of what is not there
         any more.
         """
+        ...
+
+
+class SessionArchive(Protocol):
+    """What a store does with sessions whose messages lie in files, and no longer in it."""
+
+    def archive_sessions(
+        self, wanted: Mapping[str, str | None], *, folder: str, now: datetime
+    ) -> ArchiveReport:
+        """Move the messages of sessions into files; `wanted` says of each what it says in short.
+        Nothing of a session is removed before its files are on the disk and were read back.
+        """
+        ...
+
+    def restore_session(self, session_id: str) -> None:
+        """Store the messages of an archived session again, every byte of them.
+
+        Raises:
+            NotFound: there is no such session.
+            StoreDamaged: its archive is missing, or is not what was written.
+        """
+        ...
+
+    def archived_sessions(self, *, scope: str | None = None) -> list[ArchivedConversation]:
+        """What is archived of a scope, or of all."""
+        ...
+
+    def archive_faults(self, *, scope: str | None = None) -> list[ArchiveFault]:
+        """What is wrong with the files of a scope's archived sessions, or of all."""
         ...
 
 

@@ -17,6 +17,7 @@ from typing import Self, TypedDict, Unpack, cast
 
 from compact import wiring
 from compact.config import CompactConfig
+from compact.core.archived import ArchivedConversation, ArchiveReport
 from compact.core.calls import checked_methods
 from compact.core.digests import AgeingReport, CompressedConversation
 from compact.core.embedding import Generation, Near
@@ -36,6 +37,7 @@ from compact.core.snippets import Sought
 from compact.core.turns import instant_of
 from compact.errors import InvalidArgument, NotFound
 from compact.managers.ageing import MemoryAgeing, ageing_of
+from compact.managers.archival_manager import DAYS, ArchivalManager
 from compact.managers.running.schedule import Schedule
 from compact.memory.retention import Importance
 from compact.memory.searching import Ranked, Ways, by_day, ranked
@@ -74,7 +76,8 @@ class SearchOptions(TypedDict, total=False):
 class MemoryManager:
     """The memory in a file (or `:memory:`), or in a store that is open already: the sessions of one
     scope and no others. With an `embedder`, or the name of one such as `minilm` or
-    `ollama:nomic-embed-text`, it is searched by meaning too, once `embed` was called.
+    `ollama:nomic-embed-text`, it is searched by meaning too, once `embed` was called. Archives go
+    to `archive_folder`, by default beside the file.
 
     Raises:
         StoreFailed, StoreDamaged: the file cannot be opened.
@@ -87,12 +90,14 @@ class MemoryManager:
         *,
         scope: str = DEFAULT_SCOPE,
         embedder: str | Embedder | None = None,
+        archive_folder: str | Path | None = None,
         settings: CompactConfig | None = None,
     ) -> None:
         self._embedder = wiring.embedder(embedder) if isinstance(embedder, str) else embedder
         self._store = wiring.session_store(path)
         self._owns_store = isinstance(path, str | Path)
         self._scope = scope
+        self._archive_folder = archive_folder
         if not hasattr(self._store, "holding"):
             raise InvalidArgument(
                 "path", "memory needs a store with an index: a file's name, or ':memory:'"
@@ -225,6 +230,27 @@ class MemoryManager:
         if self._vectors is None or self._embedder is None:
             return 0
         return self._vectors.pending(self._embedder)
+
+    # --- archives ---------------------------------------------------------------------------------
+
+    @property
+    def archives(self) -> ArchivalManager:
+        """The archive of this memory."""
+        return ArchivalManager(self._store, folder=self._archive_folder, scope=self._scope)
+
+    def archive(
+        self, ids: Sequence[str] | None = None, *, older_than_days: int = DAYS
+    ) -> ArchiveReport:
+        """Move conversations into files, as `ArchivalManager.archive_conversations`."""
+        return self.archives.archive_conversations(ids, older_than_days=older_than_days)
+
+    def restore(self, session_id: str) -> Session:
+        """Bring a conversation back, as `ArchivalManager.restore_conversation`."""
+        return self.archives.restore_conversation(session_id)
+
+    def archived(self) -> list[ArchivedConversation]:
+        """The conversations that are archived, the one with the newest message first."""
+        return self.archives.list_archived()
 
     # --- what a person says of a session ----------------------------------------------------------
 

@@ -26,6 +26,7 @@ from compact.apps.cli.commands import (
     history,
     memory,
     memory_aging,
+    memory_archives,
     models,
     sessions,
     snapshots,
@@ -73,6 +74,8 @@ COMMANDS: Sequence[Callable[..., None]] = (
     *(memory.sessions_describe, sessions.sessions_delete),
     *(goals.goals_list, goals.goals_add, goals.goals_done, goals.goals_drop, goals.goals_pause),
     *(goals.goals_resume, goals.goals_confirm),
+    *(memory_archives.memory_archive, memory_archives.memory_restore),
+    *(memory_archives.memory_archived, memory_archives.memory_verify),
     *(memory_aging.memory_age, memory_aging.memory_why),
 )
 """The commands in the order help lists them. A command is called as its function is:
@@ -109,12 +112,14 @@ Examples:
     ),
     "memory": (
         TyperGroup,
-        """What becomes of sessions as they age, and why some are kept whole: age, why.
+        """All sessions of a scope as they grow old: what age leaves of them, and archives.
 
 \b
 Examples:
   compactctl memory age --dry-run
   compactctl memory why harbour
+  compactctl memory archive
+  compactctl memory archived --search "harbour office"
 """,
     ),
 }

@@ -27,13 +27,16 @@ _END = f"""
     ORDER BY key DESC LIMIT 1
 """
 _TAIL = f"""
-    SELECT b.key, b.fork, b.fork_tokens, b.fork_hash, m.key, m.total_tokens, m.chain_hash
-    FROM branches b LEFT JOIN messages m ON m.key = ({_END}) WHERE b.id = ?
+    SELECT b.key, b.fork, b.fork_tokens, b.fork_hash, coalesce(m.key, a.last),
+        coalesce(m.total_tokens, a.total_tokens), coalesce(m.chain_hash, a.chain_hash)
+    FROM branches b LEFT JOIN messages m ON m.key = ({_END})
+    LEFT JOIN archived_branches a ON a.branch = b.key WHERE b.id = ?
 """
 BRANCH = f"""
-    SELECT b.id, s.id, p.id, b.fork, b.fork_tokens, b.created_at, m.key, m.total_tokens
+    SELECT b.id, s.id, p.id, b.fork, b.fork_tokens, b.created_at, coalesce(m.key, a.last),
+        coalesce(m.total_tokens, a.total_tokens)
     FROM branches b JOIN sessions s ON s.key = b.session LEFT JOIN branches p ON p.key = b.parent
-    LEFT JOIN messages m ON m.key = ({_END})
+    LEFT JOIN messages m ON m.key = ({_END}) LEFT JOIN archived_branches a ON a.branch = b.key
 """
 """Rows of `branch_of`; a WHERE goes after it."""
 _LINEAGE = """

@@ -9,7 +9,9 @@ import apsw
 
 from compact.core import chain
 from compact.errors import CompactError, NotFound, StoreFailed
-from compact.storage.sqlite import branch_lineage, records, vectors
+from compact.storage.memory_archives import folder
+from compact.storage.sqlite import archived_rows, branch_lineage, records, vectors
+from compact.storage.sqlite.archived_rows import Place
 from compact.storage.sqlite.pool import Pool
 from compact.storage.sqlite.rows import (
     BITS,
@@ -64,7 +66,33 @@ def findings(pool: Pool) -> list[str]:
                 found.extend(check(db))
         except (StoreFailed, *WRONG) as error:
             found.append(str(error))
+    return [*found, *_of_archives(pool)]
+
+
+def _of_archives(pool: Pool) -> list[str]:
+    """Archived sessions: their files are there, and their messages nowhere else."""
+    found: list[str] = []
+    try:
+        with pool.read() as db:
+            every = archived_rows.kept(db)
+            for condition, line in archived_rows.WRONG:
+                if rows := query(db, f"SELECT count(*) FROM {condition}")[0][0]:
+                    found.append(f"{rows:,} {line}")
+    except (StoreFailed, *WRONG) as error:
+        return [str(error)]
+    for name, kept in every.items():
+        found += [f"session {name!r}: {line}" for line in of_archive(pool, kept.place)]
     return found
+
+
+def of_archive(pool: Pool, place: Place) -> list[str]:
+    """What is wrong with the files of an archived session; none where it is not archived there any
+    more.
+    """
+    stem = place.stem(pool.path)
+    found = folder.faults(stem, place.description, place.originals)
+    with pool.read() as db:
+        return found if archived_rows.of_key(db, place.session) == place else []
 
 
 def _of_pages(db: apsw.Connection) -> Iterator[str]:
@@ -76,12 +104,21 @@ def _of_pages(db: apsw.Connection) -> Iterator[str]:
             yield f"SQLite: {line}"
 
 
-def _of_branches(db: apsw.Connection) -> Iterator[str]:
-    sql = """
-        SELECT b.key, b.id, p.id, b.fork, b.fork_tokens, b.fork_hash
-        FROM branches b LEFT JOIN branches p ON p.key = b.parent ORDER BY b.key
-    """
-    for row in query(db, sql):
+_BRANCHES = """
+    SELECT b.key, b.id, p.id, b.fork, b.fork_tokens, b.fork_hash
+    FROM branches b LEFT JOIN branches p ON p.key = b.parent WHERE {} ORDER BY b.key
+"""
+
+
+def of_session(db: apsw.Connection, session: int) -> list[str]:
+    """What is wrong with the messages of a session, as sentences."""
+    return list(_of_branches(db, f"b.session = {session:d}"))
+
+
+def _of_branches(
+    db: apsw.Connection, where: str = "b.session NOT IN (SELECT session FROM archived)"
+) -> Iterator[str]:
+    for row in query(db, _BRANCHES.format(where)):
         for line in _of_branch(db, row):
             yield f"branch {text_of(row[1])!r}: {line}"
 

@@ -256,7 +256,6 @@ _VECTORS = (
     """,
 )
 
-
 _DIGESTS = (
     # What age leaves of a session: at most one, beside the originals.
     """
@@ -286,6 +285,34 @@ _DIGESTS = (
     """,
 )
 
+_ARCHIVED = (
+    """
+    CREATE TABLE archived (
+        session INTEGER PRIMARY KEY,
+        folder ANY NOT NULL, -- of archives: relative to the database's where it lies within that
+        name ANY NOT NULL, -- of its files: YYYY/MM/ and what they are called, without an ending
+        originals BLOB NOT NULL, -- SHA-256 of each file
+        description BLOB NOT NULL,
+        archived_at TEXT NOT NULL,
+        messages INTEGER NOT NULL,
+        tokens INTEGER NOT NULL,
+        bytes INTEGER NOT NULL, -- of the originals
+        digest ANY
+    ) STRICT
+    """,
+    # Where the branches of archived sessions go on: what their last messages say.
+    """
+    CREATE TABLE archived_branches (
+        branch INTEGER PRIMARY KEY,
+        last INTEGER NOT NULL, -- its key
+        total_tokens INTEGER NOT NULL,
+        chain_hash BLOB NOT NULL,
+        timestamp INTEGER NOT NULL,
+        zone ANY
+    ) STRICT
+    """,
+)
+
 
 class Migration(NamedTuple):
     """A step of the schema: its name, and what it does."""
@@ -299,9 +326,7 @@ class Migration(NamedTuple):
 MIGRATIONS: tuple[Migration, ...] = (
     Migration("0001_sessions", _SESSIONS),
     Migration("0002_changes", _CHANGES, take_over_notes),
-    Migration("0003_memory", _MEMORY),
-    Migration("0004_vectors", _VECTORS),
-    Migration("0005_digests", _DIGESTS),
+    Migration("0003_memory", (*_MEMORY, *_VECTORS, *_DIGESTS, *_ARCHIVED)),
 )
 
 _STEPS = "CREATE TABLE migrations (name TEXT PRIMARY KEY, applied_at TEXT NOT NULL) STRICT"

@@ -171,6 +171,15 @@ class Pool:
             finally:
                 db.set_busy_timeout(int(self._busy * 1000))
 
+    def is_durable(self) -> bool:
+        """Have all that was stored be on the disk; whether it is. With `durability="full"` it was
+        when the call returned.
+        """
+        if self.in_memory or self._durability == "full":
+            return True
+        self.empty_log()
+        return not self._log_is_full
+
     def _take(self) -> apsw.Connection:
         with self._readers:
             if self._closed:

@@ -14,7 +14,7 @@ from compact.core.messages import Message, MessageMetadata
 from compact.core.protocols import SessionStore
 from compact.core.sessions import Entry
 from compact.errors import CompactError
-from compact.storage.sqlite import checking, messages, records
+from compact.storage.sqlite import archived_rows, checking, messages, records
 from compact.storage.sqlite.branch_lineage import Tail
 from compact.storage.sqlite.rows import (
     BITS,
@@ -203,7 +203,14 @@ def settle(db: apsw.Connection, saved: Salvage) -> list[SavedBranch]:
         SELECT b.key, b.id, p.id, b.fork, b.fork_hash, s.id, b.created_at FROM branches b
         JOIN sessions s ON s.key = b.session LEFT JOIN branches p ON p.key = b.parent ORDER BY b.key
     """
-    return [_settled(db, row, saved) for row in query(db, sql)]
+    kept = archived_rows.branches(db)
+    return [
+        # Its messages were in no damaged file.
+        SavedBranch(text_of(row[5]), text_of(row[1]), 0)
+        if row[0] in kept
+        else _settled(db, row, saved)
+        for row in query(db, sql)
+    ]
 
 
 def _settled(db: apsw.Connection, row: Row, saved: Salvage) -> SavedBranch:
@@ -310,7 +317,7 @@ def lost(db: apsw.Connection, hints: Hints) -> list[str]:
 
 def tidy(db: apsw.Connection) -> list[str]:
     """Leave out what tells of something that is lost; what that was, as sentences."""
-    remarks: list[str] = []
+    remarks = archived_rows.tidy(db)
     for table in records.COLUMNS:
         remarks += _without_altered(db, table)
         broken = ["session NOT IN (SELECT key FROM sessions)"]

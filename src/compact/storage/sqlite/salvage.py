@@ -32,11 +32,13 @@ _TABLES: dict[str, str] = {
     "snapshots": "true",
     "changes": f"kind IN {tuple(sorted(KINDS))}",
     "notes": "true",
+    "archived": "typeof(originals) = 'blob' AND length(originals) = 32",
+    "archived_branches": f"last >= 1 << {BITS}",
     "digests": "true",
 }
 """Table → what tells its rows from others', where the types of its columns do not."""
-_OLDER = ("no such table: changes", "no such table: digests")
-"""Says of a file only that it is of an older schema."""
+_OLDER = ("no such table: changes", "no such table: digests", "no such table: archived")
+"""Say of a file only that it is of an older schema."""
 _SMALLEST_ROW = 50
 """Bytes that a message takes at least: its time, its hash, and what says where they stand."""
 _TABLE_LEAF, _INDEX_LEAF = 13, 10

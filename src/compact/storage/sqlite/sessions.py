@@ -11,7 +11,7 @@ import apsw
 from compact.core import chain, codec
 from compact.core.sessions import Branch, Session, free_branch_id
 from compact.errors import InvalidInput, NotFound, Superseded
-from compact.storage.sqlite import branch_lineage, records, search, sweeping, vectors
+from compact.storage.sqlite import archived_rows, branch_lineage, records, search, sweeping, vectors
 from compact.storage.sqlite.branch_lineage import Tail
 from compact.storage.sqlite.rows import (
     BITS,
@@ -59,6 +59,9 @@ def _session_of(db: apsw.Connection, row: Row) -> Session:
         "SELECT timestamp, zone FROM messages WHERE key BETWEEN ? AND ? ORDER BY key DESC LIMIT 1",
         (branch_key << BITS, branch_key << BITS | LAST),
     )
+    if last is None:
+        sql = "SELECT timestamp, zone FROM archived_branches WHERE branch = ?"
+        last = first(db, sql, (branch_key,))
     updated = branch.created_at if branch.parent else time_of(updated_at)
     return Session(
         id=text_of(session_id),
@@ -189,6 +192,10 @@ def delete(db: apsw.Connection, session_id: str) -> None:
         NotFound: there is no such session.
     """
     session_key = records.key_of(db, session_id)
+    place = archived_rows.of_session(db, session_id)
+    if place is not None:
+        archived_rows.order_discard(db, place.folder, place.name)
+        db.execute("DELETE FROM archived WHERE session = ?", (session_key,))
     rows = query(db, "SELECT key FROM branches WHERE session = ?", (session_key,))
     indexed = [search.remove(db, row[0]) for row in rows]
     if any(indexed):
@@ -197,6 +204,7 @@ def delete(db: apsw.Connection, session_id: str) -> None:
         keys = row[0] << BITS, row[0] << BITS | LAST
         db.execute("DELETE FROM messages WHERE key BETWEEN ? AND ?", keys)
         db.execute("DELETE FROM unindexed WHERE branch = ?", row)
+        db.execute("DELETE FROM archived_branches WHERE branch = ?", row)
         vectors.remove_branch(db, row[0])
     for table in ("branches", *records.COLUMNS):
         db.execute(f"DELETE FROM {table} WHERE session = ?", (session_key,))

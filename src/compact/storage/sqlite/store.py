@@ -9,12 +9,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
+from datetime import datetime
 from functools import wraps
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
 
 import apsw
 
+from compact.core.archived import ArchivedConversation, ArchiveFault, ArchiveReport
 from compact.core.calls import checked_methods
 from compact.core.changes import Change
 from compact.core.codec import is_storable
@@ -24,6 +26,9 @@ from compact.core.sessions import Entry, Found, Move, Session, Step
 from compact.core.turns import Keys, TurnTable
 from compact.errors import InvalidInput, NotFound, StoreFailed, Superseded
 from compact.storage.sqlite import (
+    archived_copies,
+    archived_rows,
+    archiving,
     branch_lineage,
     checking,
     digests,
@@ -34,6 +39,7 @@ from compact.storage.sqlite import (
 )
 from compact.storage.sqlite import changes as change_log
 from compact.storage.sqlite import sessions as session_rows
+from compact.storage.sqlite.archived_copies import ArchivedCopies
 from compact.storage.sqlite.memory_index import MemoryIndex
 from compact.storage.sqlite.pool import MEMORY, Durability, Pool
 
@@ -54,14 +60,67 @@ def _in(
         with transaction(self._pool) as db:
             return function(db, *args, **given)
 
-    # Who checks arguments, or asks for help, sees them without the connection.
+    _show(method, function)
+    return method
+
+
+def _read(
+    function: Callable[Concatenate[apsw.Connection, Given], T],
+) -> Callable[Concatenate[SQLiteManager, Given], T]:
+    """The method that reads a branch so; of an archived session, from its archive."""
+
+    @wraps(function)
+    def method(self: SQLiteManager, /, *args: Given.args, **given: Given.kwargs) -> T:
+        branch_id = _named(args, given)
+        while True:
+            with self._pool.read() as db:
+                place = archived_rows.of_branch(db, branch_id)
+                if place is None:
+                    return function(db, *args, **given)
+            copy = self._copies.of(place)
+            if copy is not None:
+                with copy.pool.read() as db:
+                    return function(db, *args, **given)
+
+    _show(method, function)
+    return method
+
+
+def _write(
+    function: Callable[Concatenate[apsw.Connection, Given], T],
+) -> Callable[Concatenate[SQLiteManager, Given], T]:
+    """The method that goes on with a branch so; of an archived session, once that is restored, as
+    a part of the same transaction.
+    """
+
+    @wraps(function)
+    def method(self: SQLiteManager, /, *args: Given.args, **given: Given.kwargs) -> T:
+        branch_id = _named(args, given)
+        with self._pool.write() as db:
+            place = archived_rows.of_branch(db, branch_id)
+            archived_copies.make_hot(self._pool, db, place)
+            done = function(db, *args, **given)
+        if place is not None:
+            self._discard()
+        return done
+
+    _show(method, function)
+    return method
+
+
+def _named(args: tuple[object, ...], given: Mapping[str, object]) -> str:
+    """The branch that is named first."""
+    return cast("str", args[0] if args else given["branch_id"])
+
+
+def _show(method: Callable[..., Any], function: Callable[..., Any]) -> None:
+    """Have who checks arguments, or asks for help, see them without the connection."""
     known = inspect.signature(function)
     own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
     parameters = [own, *list(known.parameters.values())[1:]]
     method.__dict__["__signature__"] = known.replace(parameters=parameters)
     method.__annotations__ = {n: x for n, x in function.__annotations__.items() if n != "db"}
     method.__qualname__ = f"SQLiteManager.{function.__name__}"
-    return method
 
 
 @checked_methods
@@ -92,8 +151,15 @@ class SQLiteManager:
         self._pool = Pool(name, durability=durability, busy_timeout=busy_timeout)
         self._has_index = search_index
         self._memory = MemoryIndex(self._pool)
+        self._copies = ArchivedCopies(self._pool, SQLiteManager)
         with suppress(StoreFailed):
             sweeping.sweep_if_due(self._pool)
+        self._discard()
+
+    def _discard(self) -> None:
+        """Remove files of archives that nobody needs any more; what fails, a later one makes up."""
+        with suppress(StoreFailed, OSError):
+            archived_copies.discard_due(self._pool)
 
     @property
     def path(self) -> str:
@@ -168,7 +234,7 @@ class SQLiteManager:
 
     sessions = _in(Pool.read, session_rows.sessions)
     describe = _in(Pool.write, session_rows.describe)
-    fork = _in(Pool.write, session_rows.fork)
+    fork = _write(session_rows.fork)
 
     def delete_session(self, session_id: str) -> None:
         """Remove a session for good: its words are in no part of the file afterwards, nor in the
@@ -184,10 +250,11 @@ class SQLiteManager:
             session_rows.delete(db, session_id)
         try:
             sweeping.sweep_if_due(self._pool)
-        except StoreFailed as error:
+            archived_copies.discard_due(self._pool)
+        except (StoreFailed, OSError) as error:
             raise StoreFailed(
                 f"session {session_id!r} is deleted, but traces of its words are left in the file "
-                f"until it is opened again: {error}"
+                f"or its archive until the store is opened again: {error}"
             ) from error
 
     def get_conversation(self, session_id: str) -> Conversation:
@@ -200,7 +267,7 @@ class SQLiteManager:
             session = session_rows.session(db, session_id)
             if session is None:
                 raise NotFound(f"no session {session_id!r} in this store")
-            entries = messages.read(db, session.branch.id, 0, session.branch.messages)
+        entries = self.read(session.branch.id, 0, session.branch.messages)
         return Conversation(
             messages=tuple(
                 message
@@ -216,19 +283,34 @@ class SQLiteManager:
 
     # --- histories --------------------------------------------------------------------------------
 
-    append = _in(Pool.write, messages.append)
-    read = _in(Pool.read, messages.read)
-    marked = _in(Pool.read, messages.marked)
-    first_marked = _in(Pool.read, messages.first_marked)
-    position_of = _in(Pool.read, messages.position_of)
-    update_importance_score = _in(Pool.write, messages.update_importance_score)
+    append = _write(messages.append)
+    read = _read(messages.read)
+    marked = _read(messages.marked)
+    first_marked = _read(messages.first_marked)
+    position_of = _read(messages.position_of)
+
+    def update_importance_score(
+        self, message_id: str, score: float, *, session_id: str | None = None
+    ) -> None:
+        """Set the importance of the newest message of that id, in the branch in force. Archived
+        sessions have none to be found, unless the session is named: it is restored then.
+
+        Raises:
+            NotFound: no session, or none of its messages, has that id.
+            InvalidInput: several sessions have one, or the score is not within 0 and 1.
+        """
+        with self._pool.write() as db:
+            place = None if session_id is None else archived_rows.of_session(db, session_id)
+            archived_copies.make_hot(self._pool, db, place)
+            messages.update_importance_score(db, message_id, score, session_id=session_id)
+        self._discard()
 
     # --- what of a branch is told without reading it ----------------------------------------------
 
     branch = _in(Pool.read, branch_lineage.branch)
     branches = _in(Pool.read, branch_lineage.branches)
 
-    chain = _in(Pool.read, branch_lineage.chain)
+    chain = _read(branch_lineage.chain)
 
     # --- what is in force -------------------------------------------------------------------------
 
@@ -240,8 +322,14 @@ class SQLiteManager:
             NotFound: there is no such session, or it has no such branch.
             InvalidInput: another session has a projection of that id.
         """
+        place = None
         with self._pool.write() as db:
+            if step.begins is not None:
+                place = archived_rows.of_session(db, step.session_id)
+                archived_copies.make_hot(self._pool, db, place)
             move = projections.commit(db, step)
+        if place is not None:
+            self._discard()
         if self._has_index:
             # The step is stored; what the index lacks, a search makes up for.
             with suppress(StoreFailed, NotFound):
@@ -274,7 +362,10 @@ class SQLiteManager:
         through.
         """
         look = search.search if self._has_index else search.scan
-        return look(self._pool, branch_id, text, most)
+        with self._pool.read() as db:
+            place = archived_rows.of_branch(db, branch_id)
+        copy = None if place is None else self._copies.of(place)
+        return look(self._pool if copy is None else copy.pool, branch_id, text, most)
 
     def turns(self, scope: str | None) -> TurnTable:
         """The messages of a scope's sessions, or of all sessions, as a search of memory knows them,
@@ -311,6 +402,38 @@ class SQLiteManager:
     stored_bytes = _in(Pool.read, digests.stored_bytes)
     hold_lease = _in(Pool.write, digests.hold_lease)
     release_lease = _in(Pool.write, digests.release_lease)
+
+    # --- archives ---------------------------------------------------------------------------------
+
+    def archive_sessions(
+        self, wanted: Mapping[str, str | None], *, folder: str | Path, now: datetime
+    ) -> ArchiveReport:
+        """Move the messages of sessions into files in a folder; `wanted` says of each session what
+        it says in short. Whoever reads one reads it there; whoever goes on with one restores it.
+        Space is given back to the file system. Of a session that fails, nothing is removed, and the
+        report says why.
+
+        Raises:
+            StoreFailed: the store cannot be used, or the folder's name cannot be stored.
+        """
+        return archiving.archive(self._pool, wanted, Path(folder), now)
+
+    def restore_session(self, session_id: str) -> None:
+        """Store the messages of an archived session again; where it is not archived, do nothing.
+
+        Raises:
+            NotFound: there is no such session.
+            StoreDamaged: the archive is missing, or is not what was written; it stays as it is.
+        """
+        archiving.unarchive(self._pool, session_id)
+
+    def archived_sessions(self, *, scope: str | None = None) -> list[ArchivedConversation]:
+        """What is archived of a scope, or of all."""
+        return archiving.archived(self._pool, scope)
+
+    def archive_faults(self, *, scope: str | None = None) -> list[ArchiveFault]:
+        """What is wrong with the files of a scope's archived sessions, or of all."""
+        return archiving.faults(self._pool, scope)
 
     # --- is it whole? -----------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ import typer
 from compact.apps import cli
 from compact.apps.cli.commands.memory import day
 from compact.apps.cli.options import OneSessionOptions, StoreOptions, command, flag
-from compact.apps.cli.told import Aside, Part, Share, Styled, Table, Telling
+from compact.apps.cli.told import Aside, Cell, Part, Share, Styled, Table, Telling
 from compact.apps.cli.words import counted, one_line, whole
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def memory_why(options: OneSessionOptions) -> Telling:
     if found.marked:
         yield "Somebody marked it as important, which is enough. Without that:"
     adds = found.told()
-    rows = [
+    rows: list[list[Cell]] = [
         [part, f"{worth:.2f}", f"{adds[part]:.2f}", Share(adds[part], "green")]
         for part, worth in found.parts._asdict().items()
     ]

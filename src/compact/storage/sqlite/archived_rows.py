@@ -1,0 +1,342 @@
+"""Sessions whose messages lie in the archive: which they are, and how messages leave and come back.
+
+An archived session keeps its row, its branches, checkpoints, projections, moves, snapshots, notes
+and changes. What leaves is its messages, with their words, turns and vectors. Of each branch the
+place is kept where it goes on, so that a session is listed as before without its archive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import apsw
+
+from compact.errors import StoreDamaged
+from compact.storage.memory_archives.packing import Cells, Table, Unpackable, fingerprint, unpacked
+from compact.storage.sqlite import search, sweeping, vectors
+from compact.storage.sqlite.records import COLUMNS
+from compact.storage.sqlite.rows import BITS, LAST, Row, first, query, text, text_of, text_or_none
+
+_OWN = f"key BETWEEN ?1 << {BITS} AND (?1 << {BITS}) + {LAST}"
+"""The messages of a branch."""
+_KEPT = {"sessions": "key = ?", **dict.fromkeys(("branches", *COLUMNS), "session = ?")}
+"""Table → its rows of a session. They go into the archive too, and stay."""
+_LEFT_OUT = {"embedding_id"}
+"""Columns of messages that mean nothing outside of the file: a vector's number."""
+_COLUMNS = "a.session, a.folder, a.name, a.originals, a.description"
+_PLACE = f"SELECT {_COLUMNS} FROM archived a"
+_KEPT_ROWS = f"""
+    SELECT {_COLUMNS}, s.id, a.archived_at, a.messages, a.tokens, a.bytes, a.digest
+    FROM archived a JOIN sessions s ON s.key = a.session ORDER BY a.session
+"""
+
+WRONG: tuple[tuple[str, str], ...] = (
+    (
+        f"messages WHERE key >> {BITS} IN (SELECT b.key FROM branches b JOIN archived a"
+        " ON a.session = b.session)",
+        "messages are in the database although their session is archived",
+    ),
+    (
+        "archived WHERE session NOT IN (SELECT key FROM sessions)",
+        "archives are of sessions that are not there",
+    ),
+    (
+        "archived_branches WHERE branch NOT IN (SELECT b.key FROM branches b JOIN archived a"
+        " ON a.session = b.session)",
+        "branches are said to be archived, and are not",
+    ),
+)
+"""Rows that should not be there, and how that is said."""
+
+
+class Place(NamedTuple):
+    """Where the originals of a session are."""
+
+    session: int
+    """Its key."""
+    folder: str
+    """Of archives; relative to the database's where it lies within that."""
+    name: str
+    originals: bytes
+    """The file's SHA-256."""
+    description: bytes
+
+    def stem(self, database: str) -> Path:
+        """The files' name, without an ending."""
+        return base_of(database) / self.folder / self.name
+
+
+def base_of(database: str) -> Path:
+    """What folders of archives are relative to."""
+    return Path(database).parent
+
+
+class Kept(NamedTuple):
+    """What is stored of a session in the archive."""
+
+    place: Place
+    archived_at: datetime
+    messages: int
+    tokens: int
+    bytes: int
+    digest: str | None
+
+
+# --- which are archived ---------------------------------------------------------------------------
+
+
+def of_branch(db: apsw.Connection, branch_id: str) -> Place | None:
+    """Where the session of a branch is archived; None where it is not."""
+    sql = f"{_PLACE} JOIN branches b ON b.session = a.session WHERE b.id = ?"
+    return _place_of(first(db, sql, (text(branch_id),)))
+
+
+def of_session(db: apsw.Connection, session_id: str) -> Place | None:
+    """Where a session is archived; None where it is not."""
+    sql = f"{_PLACE} JOIN sessions s ON s.key = a.session WHERE s.id = ?"
+    return _place_of(first(db, sql, (text(session_id),)))
+
+
+def of_key(db: apsw.Connection, session: int) -> Place | None:
+    """The same, by its key."""
+    return _place_of(first(db, f"{_PLACE} WHERE a.session = ?", (session,)))
+
+
+def _place_of(row: Row | None) -> Place | None:
+    if row is None:
+        return None
+    session, folder, name, originals, description = row
+    return Place(session, text_of(folder), text_of(name), originals, description)
+
+
+def kept(db: apsw.Connection) -> dict[str, Kept]:
+    """What is in the archive, by the session's id."""
+    found = {}
+    for *place, name, at, messages, tokens, size, digest in query(db, _KEPT_ROWS):
+        where = _place_of(tuple(place))
+        assert where is not None, "it has a row"
+        told = Kept(where, datetime.fromisoformat(at), messages, tokens, size, text_or_none(digest))
+        found[text_of(name)] = told
+    return found
+
+
+# --- out ------------------------------------------------------------------------------------------
+
+
+def tables(db: apsw.Connection, session: int) -> Iterator[Table]:
+    """All rows of a session, as they are."""
+    for name, where in _KEPT.items():
+        columns = _columns(db, name)
+        rows = db.execute(f"SELECT {', '.join(columns)} FROM {name} WHERE {where}", (session,))
+        yield Table(name, columns, rows)
+    yield Table("messages", _message_columns(db), message_rows(db, session))
+
+
+def message_rows(db: apsw.Connection, session: int) -> Iterator[Cells]:
+    """The messages of a session's branches, in order."""
+    columns = ", ".join(_message_columns(db))
+    for branch in _branches(db, session):
+        yield from db.execute(
+            f"SELECT {columns} FROM messages WHERE {_OWN} ORDER BY key", (branch,)
+        )
+
+
+def _branches(db: apsw.Connection, session: int) -> list[int]:
+    rows = query(db, "SELECT key FROM branches WHERE session = ? ORDER BY key", (session,))
+    return [row[0] for row in rows]
+
+
+def _columns(db: apsw.Connection, table: str) -> tuple[str, ...]:
+    return tuple(row[1] for row in query(db, f"PRAGMA table_info({table})"))
+
+
+def _message_columns(db: apsw.Connection) -> tuple[str, ...]:
+    return tuple(name for name in _columns(db, "messages") if name not in _LEFT_OUT)
+
+
+def messages_in(data: bytes) -> Iterator[Cells]:
+    """The messages of an archive's originals.
+
+    Raises:
+        Unpackable: it is not what was packed.
+    """
+    for table in unpacked(data):
+        if table.name == "messages":
+            yield from table.rows
+
+
+def put_away(db: apsw.Connection, kept: Kept) -> None:
+    """Remove a session's messages, as a part of a transaction that writes, and store where they
+    are. The file has them: that was seen before.
+    """
+    place, sizes = kept.place, (kept.messages, kept.tokens, kept.bytes, text(kept.digest))
+    db.execute(
+        "INSERT INTO archived (session, folder, name, originals, description, archived_at, "
+        "messages, tokens, bytes, digest) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            place.session,
+            text(place.folder),
+            text(place.name),
+            place.originals,
+            place.description,
+            kept.archived_at.isoformat(),
+            *sizes,
+        ),
+    )
+    for branch in _branches(db, place.session):
+        db.execute(
+            f"""
+            INSERT INTO archived_branches
+            SELECT ?1, key, total_tokens, chain_hash, timestamp, zone FROM messages
+            WHERE {_OWN} ORDER BY key DESC LIMIT 1
+            """,
+            (branch,),
+        )
+        search.remove(db, branch)
+        db.execute(f"DELETE FROM messages WHERE {_OWN}", (branch,))
+        db.execute("DELETE FROM unindexed WHERE branch = ?", (branch,))
+        db.execute("UPDATE branches SET indexed = fork WHERE key = ?", (branch,))
+        vectors.remove_branch(db, branch)
+    done(db, f"{_DISCARD}{place.folder}\n{place.name}")
+    sweeping.order(db)
+
+
+# --- back -----------------------------------------------------------------------------------------
+
+
+def bring_back(db: apsw.Connection, place: Place, data: bytes) -> None:
+    """Store a session's messages again, as a part of a transaction that writes: each is in no index
+    yet, and without a vector. The files go once that is stored (`discard_due`).
+
+    Raises:
+        StoreDamaged: the archive does not hold them.
+    """
+    try:
+        for table in unpacked(data):
+            if table.name == "messages":
+                _insert(db, table)
+    except Unpackable as error:
+        raise StoreDamaged(f"the archive {place.name} cannot be read: {error}") from error
+    branches = _branches(db, place.session)
+    if fingerprint(message_rows(db, place.session)) != fingerprint(messages_in(data)):
+        raise StoreDamaged(f"the archive {place.name} holds other messages than its session's")
+    _check_ends(db, place, branches)
+    for branch in branches:
+        db.execute("DELETE FROM archived_branches WHERE branch = ?", (branch,))
+        if first(db, f"SELECT 1 FROM messages WHERE {_OWN} LIMIT 1", (branch,)):
+            db.execute("INSERT OR IGNORE INTO unindexed VALUES (?)", (branch,))
+    db.execute("DELETE FROM archived WHERE session = ?", (place.session,))
+    order_discard(db, place.folder, place.name)
+
+
+def _check_ends(db: apsw.Connection, place: Place, branches: Sequence[int]) -> None:
+    """Hold what came back to what is known of where each branch ends."""
+    end = f"""
+        SELECT key, total_tokens, chain_hash FROM messages WHERE {_OWN} ORDER BY key DESC LIMIT 1
+    """
+    known = "SELECT last, total_tokens, chain_hash FROM archived_branches WHERE branch = ?1"
+    for branch in branches:
+        if first(db, end, (branch,)) != first(db, known, (branch,)):
+            raise StoreDamaged(f"the archive {place.name} does not hold a branch's last message")
+
+
+def load(db: apsw.Connection, data: bytes) -> None:
+    """Store all that the originals hold in a database that has nothing yet.
+
+    Raises:
+        Unpackable: they are not what was packed.
+    """
+    for table in unpacked(data):
+        _insert(db, table)
+    db.execute("UPDATE branches SET indexed = fork")
+    db.execute("INSERT INTO unindexed SELECT key FROM branches")
+
+
+def _insert(db: apsw.Connection, table: Table) -> None:
+    if table.name not in {*_KEPT, "messages"} or set(table.columns) - {*_columns(db, table.name)}:
+        raise Unpackable(f"no table {table.name!r} has these columns")
+    marks = ", ".join("?" * len(table.columns))
+    names = ", ".join(table.columns)
+    db.executemany(f"INSERT INTO {table.name} ({names}) VALUES ({marks})", table.rows)
+
+
+# --- files that nobody needs any more -------------------------------------------------------------
+
+_DISCARD = "discard "
+_DISCARDS = f"SELECT name FROM chores WHERE name >= '{_DISCARD}' AND name < 'discard!'"
+
+
+def order_discard(db: apsw.Connection, folder: str, name: str) -> None:
+    """Have files removed that no session has when this comes up, as a part of the transaction after
+    which nobody needs them.
+    """
+    chore = f"{_DISCARD}{folder}\n{name}"
+    db.execute("INSERT INTO chores VALUES (?) ON CONFLICT DO NOTHING", (chore,))
+
+
+def has_discards(db: apsw.Connection) -> bool:
+    """Whether files may have to be removed."""
+    return first(db, f"{_DISCARDS} LIMIT 1") is not None
+
+
+def due(db: apsw.Connection) -> list[tuple[str, Path]]:
+    """The files to be removed that no session has: the chore's name, and where they are, relative
+    to the database's folder. A chore of files that a session has again is forgotten.
+    """
+    found = []
+    for (chore,) in query(db, _DISCARDS):
+        folder, _, name = str(chore).removeprefix(_DISCARD).partition("\n")
+        sql = "SELECT 1 FROM archived WHERE folder = ? AND name = ?"
+        if first(db, sql, (text(folder), text(name))):
+            db.execute("DELETE FROM chores WHERE name = ?", (chore,))
+        else:
+            found.append((str(chore), Path(folder) / name))
+    return found
+
+
+def done(db: apsw.Connection, chore: str) -> None:
+    """Forget a chore."""
+    db.execute("DELETE FROM chores WHERE name = ?", (chore,))
+
+
+# --- for those who repair -------------------------------------------------------------------------
+
+
+def branches(db: apsw.Connection) -> set[int]:
+    """Keys of the branches of archived sessions."""
+    sql = "SELECT b.key FROM branches b JOIN archived a ON a.session = b.session"
+    return {row[0] for row in query(db, sql)}
+
+
+def tidy(db: apsw.Connection) -> list[str]:
+    """Leave out what tells of sessions that are lost; what that was, as sentences. The files stay:
+    whoever finds them has the messages.
+    """
+    sql = "DELETE FROM archived WHERE session NOT IN (SELECT key FROM sessions) RETURNING name"
+    lost = [text_of(row[0]) for row in query(db, sql)]
+    db.execute(
+        "DELETE FROM archived_branches WHERE branch NOT IN (SELECT b.key FROM branches b"
+        " JOIN archived a ON a.session = b.session)"
+    )
+    return [
+        f"the session of the archive {name} is lost; its files were left as they are"
+        for name in lost
+    ]
+
+
+# --- for those who describe -----------------------------------------------------------------------
+
+
+def described(db: apsw.Connection, session: int) -> Mapping[str, Any]:
+    """Counts of a session's messages, over all its branches."""
+    roles: dict[str, int] = {}
+    tokens = 0
+    sql = f"SELECT role, count(*), total(token_count) FROM messages WHERE {_OWN} GROUP BY role"
+    for branch in _branches(db, session):
+        for role, count, total in query(db, sql, (branch,)):
+            roles[role] = roles.get(role, 0) + count
+            tokens += int(total)
+    return {"messages": sum(roles.values()), "tokens": tokens, "roles": roles}

@@ -1,0 +1,237 @@
+"""Sessions go to the archive and come back.
+
+Both files are on the disk and were read back before a transaction removes the messages. That
+transaction holds the messages to what the file was seen to hold, and the file to its sum once
+more: so a crash at any instant leaves the session in the database, or whole in the archive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from compact.core.archived import ArchivedConversation, ArchiveFault, ArchiveReport
+from compact.core.codec import is_storable
+from compact.core.sessions import Session
+from compact.errors import CompactError, NotFound, StoreDamaged, StoreFailed, Superseded
+from compact.storage.memory_archives import folder
+from compact.storage.memory_archives.packing import (
+    Unpackable,
+    fingerprint,
+    packed,
+)
+from compact.storage.sqlite import (
+    archived_copies,
+    archived_rows,
+    branch_lineage,
+    checking,
+    records,
+    search,
+    sweeping,
+)
+from compact.storage.sqlite import sessions as session_rows
+from compact.storage.sqlite.archived_rows import Kept, Place
+from compact.storage.sqlite.pool import Pool
+from compact.storage.sqlite.rows import text
+
+ATTEMPTS = 3
+"""How often a session is packed that goes on meanwhile, or whose files another process removes that
+takes them for left behind."""
+
+
+def archive(pool: Pool, wanted: Mapping[str, str | None], at: Path, now: datetime) -> ArchiveReport:
+    """Move the messages of sessions into files; `wanted` says of each what it says in short. Space
+    that this frees is given back to the file system.
+
+    Each session is archived by itself: of one that fails, nothing is removed, and the others go on.
+
+    Raises:
+        StoreFailed: the folder's name cannot be stored.
+    """
+    place = folder_name(pool, at)
+    before, failed = _bytes(pool), dict[str, str]()
+    for session_id, digest in wanted.items():
+        try:
+            _archive_one(pool, session_id, digest, (place, now))
+        except (CompactError, Unpackable) as error:
+            failed[session_id] = str(error)
+    with suppress(StoreFailed):  # whoever opens the file next makes up for it
+        with pool.write() as db:
+            search.rewrite(db)
+        sweeping.sweep_if_due(pool)
+    with suppress(StoreFailed, OSError):
+        archived_copies.discard_due(pool)
+    found = {each.session_id: each for each in archived(pool, None)}
+    return ArchiveReport(
+        archived=tuple(found[name] for name in wanted if name in found),
+        failed=failed,
+        bytes_before=before,
+        bytes_after=_bytes(pool),
+    )
+
+
+def folder_name(pool: Pool, at: Path) -> str:
+    """A folder as it is stored: relative to the database's where it lies within that.
+
+    Raises:
+        StoreFailed: a name that is not Unicode.
+    """
+    whole = at.expanduser().absolute()
+    if not is_storable(str(whole)) or "\n" in str(whole):
+        raise StoreFailed(f"{str(at)!r} cannot be the folder of archives: give it a plain name")
+    if not pool.in_memory:
+        with suppress(ValueError):
+            return whole.relative_to(Path(pool.path).parent).as_posix()
+    return str(whole)
+
+
+def _bytes(pool: Pool) -> int:
+    with pool.read() as db:
+        return int(db.pragma("page_count")) * int(db.pragma("page_size"))
+
+
+def _archive_one(
+    pool: Pool, session_id: str, digest: str | None, where: tuple[str, datetime]
+) -> None:
+    reason = ""
+    for _ in range(ATTEMPTS):
+        try:
+            return _attempt(pool, session_id, digest, where)
+        except Superseded as error:
+            reason = str(error)
+    raise Superseded(f"session {session_id!r} was not archived, nothing was removed: {reason}")
+
+
+def _attempt(pool: Pool, session_id: str, digest: str | None, where: tuple[str, datetime]) -> None:
+    at, now = where
+    with pool.read() as db:
+        session = session_rows.session(db, session_id)
+        if session is None:
+            raise NotFound(f"no session {session_id!r} in this store")
+        if archived_rows.of_session(db, session_id) is not None:
+            return
+        key = records.key_of(db, session_id)
+        if damage := checking.of_session(db, key):
+            raise StoreDamaged(f"{damage[0]}; run `compactctl doctor --repair` first")
+        data = packed(text(session_id) or "", archived_rows.tables(db, key))
+        counts = archived_rows.described(db, key)
+        branches = branch_lineage.branches(db, session_id)
+    name = folder.name_for(session_id, session.updated_at, data)
+    stem = archived_rows.base_of(pool.path) / at / name
+    told = {
+        **_description(session, digest, now),
+        **counts,
+        "branches": [each.model_dump(mode="json", exclude={"session_id"}) for each in branches],
+        "originals": {"file": stem.name + folder.ORIGINALS, **_sizes(data)},
+    }
+    with pool.write() as db:  # until the session has the files, they are of no use to anybody
+        archived_rows.order_discard(db, at, name)
+    try:
+        sums = folder.keep(stem, told, data)
+    except CompactError:
+        with pool.write() as db:  # the first order may be carried out by now
+            archived_rows.order_discard(db, at, name)
+        raise
+    holds = fingerprint(archived_rows.messages_in(data))
+    place = Place(key, at, name, sums[1], sums[0])
+    with pool.write() as db:
+        is_archived = archived_rows.of_session(db, session_id) is not None
+        wrong = "" if is_archived else _changed(pool, db, place, holds)
+        if is_archived or wrong:
+            archived_rows.order_discard(db, at, name)
+        else:
+            sizes = counts["messages"], counts["tokens"], len(data)
+            archived_rows.put_away(db, Kept(place, now, *sizes, digest))
+    if wrong:
+        raise Superseded(wrong)
+
+
+def _changed(pool: Pool, db: apsw.Connection, place: Place, holds: bytes) -> str:
+    """How a session, or its files, are other than when it was packed; empty where they are not."""
+    if fingerprint(archived_rows.message_rows(db, place.session)) != holds:
+        return "it goes on meanwhile; archive it later"
+    faults = folder.faults(place.stem(pool.path), place.description, place.originals)
+    return faults[0] if faults else ""
+
+
+def _description(session: Session, digest: str | None, now: datetime) -> dict[str, Any]:
+    """What the file says of a session, but for counts and originals."""
+    told = session.model_dump(mode="json", exclude={"branch"})
+    return {
+        "schema": folder.SCHEMA,
+        "version": folder.VERSION,
+        **told,
+        "tags": list(session.metadata.get("tags") or ()),
+        "branch": session.branch.id,
+        "archived_at": now.isoformat(),
+        "digest": digest,
+    }
+
+
+def _sizes(data: bytes) -> dict[str, Any]:
+    return {"sha256": sha256(data).hexdigest(), "bytes": len(data)}
+
+
+def unarchive(pool: Pool, session_id: str) -> None:
+    """Store the messages of an archived session again; of one that is not archived, nothing is
+    done. The files are removed afterwards.
+
+    Raises:
+        NotFound: there is no such session.
+        StoreDamaged: the archive is missing, or is not what was written; it stays as it is.
+    """
+    with pool.write() as db:
+        records.key_of(db, session_id)
+        archived_copies.make_hot(pool, db, archived_rows.of_session(db, session_id))
+    with suppress(StoreFailed, OSError):  # whoever opens the file next makes up for it
+        archived_copies.discard_due(pool)
+
+
+def archived(pool: Pool, scope: str | None) -> list[ArchivedConversation]:
+    """What is archived of a scope, or of all, in the order it was stored."""
+    with pool.read() as db:
+        found = [
+            (session, each)
+            for name, each in archived_rows.kept(db).items()
+            if (session := session_rows.session(db, name)) is not None
+            and scope in (None, session.scope)
+        ]
+    return [
+        ArchivedConversation(
+            session_id=session.id,
+            scope=session.scope,
+            title=session.title,
+            tags=tuple(map(str, session.metadata.get("tags") or ())),
+            begun=session.created_at,
+            ended=session.updated_at,
+            archived_at=each.archived_at,
+            messages=each.messages,
+            tokens=each.tokens,
+            digest=each.digest,
+            file=str(folder.file_of(each.place.stem(pool.path))),
+            bytes=each.bytes,
+        )
+        for session, each in found
+    ]
+
+
+def faults(pool: Pool, scope: str | None) -> list[ArchiveFault]:
+    """What is wrong with the files of archived sessions: missing, altered, or not to be read."""
+    with pool.read() as db:
+        every = archived_rows.kept(db)
+        if scope is not None:
+            names = {each.id for each in session_rows.sessions(db, scope=scope)}
+            every = {name: each for name, each in every.items() if name in names}
+    return [
+        ArchiveFault(
+            session_id=name, file=str(folder.file_of(each.place.stem(pool.path))), what=what
+        )
+        for name, each in every.items()
+        for what in checking.of_archive(pool, each.place)
+    ]
