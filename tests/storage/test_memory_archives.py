@@ -78,7 +78,7 @@ def test_what_was_archived_comes_back_byte_for_byte(seed: int, durability: Any) 
     )
 )
 def test_whatever_a_row_holds_is_packed_without_loss(rows: list[Any]) -> None:
-    data = packing.packed("x", [packing.Table("messages", ("a",), rows)])
+    data = packing.packed("x", [packing.PackedTable("messages", ("a",), rows)])
     back = [row for table in packing.unpacked(data) for row in table.rows]
     assert back == rows
     assert [[type(x) for x in row] for row in back] == [[type(x) for x in row] for row in rows]

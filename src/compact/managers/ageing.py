@@ -25,7 +25,8 @@ from compact.core.digests import (
     DigestNote,
     Lease,
 )
-from compact.core.protocols import DigestStore, Leases, SessionStore
+from compact.core.memory_protocols import DigestStore, Leases
+from compact.core.protocols import SessionStore
 from compact.core.sessions import Session
 from compact.errors import InvalidArgument, NotFound, Superseded
 from compact.managers.compression_engine import RATIOS, CompressionEngine, original_of

@@ -21,7 +21,8 @@ from compact.core import clock_and_ids
 from compact.core.archived import ArchivedConversation, ArchiveFault, ArchiveReport
 from compact.core.calls import checked_methods
 from compact.core.codec import instant
-from compact.core.protocols import SessionArchive, SessionStore
+from compact.core.memory_protocols import SessionArchive
+from compact.core.protocols import SessionStore
 from compact.core.sessions import DEFAULT_SCOPE, Session
 from compact.core.terms import looked_for, pieces_of
 from compact.errors import InvalidArgument, NotFound

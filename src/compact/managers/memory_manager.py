@@ -30,8 +30,9 @@ from compact.core.found import (
     SearchResult,
     TimelineEntry,
 )
+from compact.core.memory_protocols import TurnIndex
 from compact.core.messages import Message, Role
-from compact.core.protocols import Embedder, SessionStore, TurnIndex
+from compact.core.protocols import Embedder, SessionStore
 from compact.core.sessions import DEFAULT_SCOPE, Session
 from compact.core.snippets import Sought
 from compact.core.turns import instant_of

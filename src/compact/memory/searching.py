@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from compact.core.codec import instant
 from compact.core.found import Method, SearchFilter
-from compact.core.protocols import TurnIndex
+from compact.core.memory_protocols import TurnIndex
 from compact.core.turns import ROLE_NUMBERS, Keys, TurnTable
 from compact.memory.lexical import (
     WEIGHTS,

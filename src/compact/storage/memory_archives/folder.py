@@ -21,9 +21,11 @@ from compact.files import sync_folder, write_whole
 
 SCHEMA = "compact/archived-conversation"
 VERSION = 1
+"""Of the schema of descriptions."""
 DESCRIPTION, ORIGINALS = ".json", ".originals.zst"
 """How the names of the two files end."""
 _LONGEST = 60
+"""Characters of a session's id in a name."""
 _NOT_NAMED = re.compile(r"[^A-Za-z0-9._-]+")
 
 

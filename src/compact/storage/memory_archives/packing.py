@@ -19,6 +19,7 @@ import orjson
 
 SCHEMA = "compact/originals"
 VERSION = 1
+"""Of what is packed."""
 LEVEL = 9
 """Of compression: above it the time doubles for a few hundredths of the bytes."""
 BATCH = 500
@@ -31,7 +32,7 @@ class Unpackable(Exception):
     """The data are not what was packed."""
 
 
-class Table(NamedTuple):
+class PackedTable(NamedTuple):
     """Rows of a table."""
 
     name: str
@@ -39,7 +40,7 @@ class Table(NamedTuple):
     rows: Iterable[Cells]
 
 
-def packed(session_id: str | bytes, tables: Iterable[Table]) -> bytes:
+def packed(session_id: str | bytes, tables: Iterable[PackedTable]) -> bytes:
     """The tables as the contents of a file; the same tables make the same bytes."""
     import zstandard  # loaded by those who archive, or read an archive
 
@@ -57,7 +58,7 @@ def packed(session_id: str | bytes, tables: Iterable[Table]) -> bytes:
     return b"".join([*out, compressor.flush()])
 
 
-def unpacked(data: bytes) -> Iterator[Table]:
+def unpacked(data: bytes) -> Iterator[PackedTable]:
     """The tables of a file, in batches of rows: a table may come several times.
 
     Raises:
@@ -79,7 +80,7 @@ def _lines(data: bytes) -> Iterator[Any]:
         yield orjson.loads(line)
 
 
-def _tables(lines: Iterator[Any]) -> Iterator[Table]:
+def _tables(lines: Iterator[Any]) -> Iterator[PackedTable]:
     head: dict[str, Any] = next(lines, {})
     if head.get("schema") != SCHEMA:
         raise Unpackable("it holds no originals of a conversation")
@@ -95,7 +96,7 @@ def _tables(lines: Iterator[Any]) -> Iterator[Table]:
                 continue
         if name:
             counts[name] += len(rows)
-            yield Table(name, columns, rows)
+            yield PackedTable(name, columns, rows)
             rows = []
         if isinstance(line, dict):
             if "rows" in line:

@@ -15,7 +15,7 @@ from compact.errors import StoreDamaged
 from compact.storage.memory_archives import folder
 from compact.storage.memory_archives.packing import Unpackable
 from compact.storage.sqlite import archived_rows
-from compact.storage.sqlite.archived_rows import Place
+from compact.storage.sqlite.archived_rows import ArchivePlace
 from compact.storage.sqlite.pool import Pool
 
 MOST_COPIES = 4
@@ -42,7 +42,7 @@ class ArchivedCopies(Generic[C]):
         self._lock = Lock()
         self._copies: dict[tuple[int, bytes, int], C] = {}
 
-    def of(self, place: Place) -> C | None:
+    def of(self, place: ArchivePlace) -> C | None:
         """The session as it is in its archive; None where it is not archived there any more.
 
         Raises:
@@ -60,7 +60,7 @@ class ArchivedCopies(Generic[C]):
                     self._copies.pop(next(iter(self._copies)))
         return found
 
-    def _data(self, place: Place) -> bytes | None:
+    def _data(self, place: ArchivePlace) -> bytes | None:
         try:
             return read(self._pool, place)
         except StoreDamaged:
@@ -70,7 +70,7 @@ class ArchivedCopies(Generic[C]):
                 raise
             return None
 
-    def _restored(self, place: Place, data: bytes) -> C:
+    def _restored(self, place: ArchivePlace, data: bytes) -> C:
         copy = self._new()
         try:
             with copy.pool.write() as db:
@@ -80,7 +80,7 @@ class ArchivedCopies(Generic[C]):
         return copy
 
 
-def read(pool: Pool, place: Place) -> bytes:
+def read(pool: Pool, place: ArchivePlace) -> bytes:
     """The originals' bytes.
 
     Raises:
@@ -96,7 +96,7 @@ def read(pool: Pool, place: Place) -> bytes:
         ) from error
 
 
-def make_hot(pool: Pool, db: apsw.Connection, place: Place | None) -> None:
+def make_hot(pool: Pool, db: apsw.Connection, place: ArchivePlace | None) -> None:
     """Store the messages of an archived session again, as a part of a transaction that writes.
 
     Raises:

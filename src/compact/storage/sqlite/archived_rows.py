@@ -15,7 +15,13 @@ from typing import Any, NamedTuple
 import apsw
 
 from compact.errors import StoreDamaged
-from compact.storage.memory_archives.packing import Cells, Table, Unpackable, fingerprint, unpacked
+from compact.storage.memory_archives.packing import (
+    Cells,
+    PackedTable,
+    Unpackable,
+    fingerprint,
+    unpacked,
+)
 from compact.storage.sqlite import search, sweeping, vectors
 from compact.storage.sqlite.records import COLUMNS
 from compact.storage.sqlite.rows import BITS, LAST, Row, first, query, text, text_of, text_or_none
@@ -23,7 +29,7 @@ from compact.storage.sqlite.rows import BITS, LAST, Row, first, query, text, tex
 _OWN = f"key BETWEEN ?1 << {BITS} AND (?1 << {BITS}) + {LAST}"
 """The messages of a branch."""
 _KEPT = {"sessions": "key = ?", **dict.fromkeys(("branches", *COLUMNS), "session = ?")}
-"""Table → its rows of a session. They go into the archive too, and stay."""
+"""PackedTable → its rows of a session. They go into the archive too, and stay."""
 _LEFT_OUT = {"embedding_id"}
 """Columns of messages that mean nothing outside of the file: a vector's number."""
 _COLUMNS = "a.session, a.folder, a.name, a.originals, a.description"
@@ -52,7 +58,7 @@ WRONG: tuple[tuple[str, str], ...] = (
 """Rows that should not be there, and how that is said."""
 
 
-class Place(NamedTuple):
+class ArchivePlace(NamedTuple):
     """Where the originals of a session are."""
 
     session: int
@@ -74,10 +80,10 @@ def base_of(database: str) -> Path:
     return Path(database).parent
 
 
-class Kept(NamedTuple):
+class ArchivedRow(NamedTuple):
     """What is stored of a session in the archive."""
 
-    place: Place
+    place: ArchivePlace
     archived_at: datetime
     messages: int
     tokens: int
@@ -88,37 +94,39 @@ class Kept(NamedTuple):
 # --- which are archived ---------------------------------------------------------------------------
 
 
-def of_branch(db: apsw.Connection, branch_id: str) -> Place | None:
+def of_branch(db: apsw.Connection, branch_id: str) -> ArchivePlace | None:
     """Where the session of a branch is archived; None where it is not."""
     sql = f"{_PLACE} JOIN branches b ON b.session = a.session WHERE b.id = ?"
     return _place_of(first(db, sql, (text(branch_id),)))
 
 
-def of_session(db: apsw.Connection, session_id: str) -> Place | None:
+def of_session(db: apsw.Connection, session_id: str) -> ArchivePlace | None:
     """Where a session is archived; None where it is not."""
     sql = f"{_PLACE} JOIN sessions s ON s.key = a.session WHERE s.id = ?"
     return _place_of(first(db, sql, (text(session_id),)))
 
 
-def of_key(db: apsw.Connection, session: int) -> Place | None:
+def of_key(db: apsw.Connection, session: int) -> ArchivePlace | None:
     """The same, by its key."""
     return _place_of(first(db, f"{_PLACE} WHERE a.session = ?", (session,)))
 
 
-def _place_of(row: Row | None) -> Place | None:
+def _place_of(row: Row | None) -> ArchivePlace | None:
     if row is None:
         return None
     session, folder, name, originals, description = row
-    return Place(session, text_of(folder), text_of(name), originals, description)
+    return ArchivePlace(session, text_of(folder), text_of(name), originals, description)
 
 
-def kept(db: apsw.Connection) -> dict[str, Kept]:
+def kept(db: apsw.Connection) -> dict[str, ArchivedRow]:
     """What is in the archive, by the session's id."""
     found = {}
     for *place, name, at, messages, tokens, size, digest in query(db, _KEPT_ROWS):
         where = _place_of(tuple(place))
         assert where is not None, "it has a row"
-        told = Kept(where, datetime.fromisoformat(at), messages, tokens, size, text_or_none(digest))
+        told = ArchivedRow(
+            where, datetime.fromisoformat(at), messages, tokens, size, text_or_none(digest)
+        )
         found[text_of(name)] = told
     return found
 
@@ -126,13 +134,13 @@ def kept(db: apsw.Connection) -> dict[str, Kept]:
 # --- out ------------------------------------------------------------------------------------------
 
 
-def tables(db: apsw.Connection, session: int) -> Iterator[Table]:
+def tables(db: apsw.Connection, session: int) -> Iterator[PackedTable]:
     """All rows of a session, as they are."""
     for name, where in _KEPT.items():
         columns = _columns(db, name)
         rows = db.execute(f"SELECT {', '.join(columns)} FROM {name} WHERE {where}", (session,))
-        yield Table(name, columns, rows)
-    yield Table("messages", _message_columns(db), message_rows(db, session))
+        yield PackedTable(name, columns, rows)
+    yield PackedTable("messages", _message_columns(db), message_rows(db, session))
 
 
 def message_rows(db: apsw.Connection, session: int) -> Iterator[Cells]:
@@ -168,7 +176,7 @@ def messages_in(data: bytes) -> Iterator[Cells]:
             yield from table.rows
 
 
-def put_away(db: apsw.Connection, kept: Kept) -> None:
+def put_away(db: apsw.Connection, kept: ArchivedRow) -> None:
     """Remove a session's messages, as a part of a transaction that writes, and store where they
     are. The file has them: that was seen before.
     """
@@ -207,7 +215,7 @@ def put_away(db: apsw.Connection, kept: Kept) -> None:
 # --- back -----------------------------------------------------------------------------------------
 
 
-def bring_back(db: apsw.Connection, place: Place, data: bytes) -> None:
+def bring_back(db: apsw.Connection, place: ArchivePlace, data: bytes) -> None:
     """Store a session's messages again, as a part of a transaction that writes: each is in no index
     yet, and without a vector. The files go once that is stored (`discard_due`).
 
@@ -232,7 +240,7 @@ def bring_back(db: apsw.Connection, place: Place, data: bytes) -> None:
     order_discard(db, place.folder, place.name)
 
 
-def _check_ends(db: apsw.Connection, place: Place, branches: Sequence[int]) -> None:
+def _check_ends(db: apsw.Connection, place: ArchivePlace, branches: Sequence[int]) -> None:
     """Hold what came back to what is known of where each branch ends."""
     end = f"""
         SELECT key, total_tokens, chain_hash FROM messages WHERE {_OWN} ORDER BY key DESC LIMIT 1
@@ -255,7 +263,7 @@ def load(db: apsw.Connection, data: bytes) -> None:
     db.execute("INSERT INTO unindexed SELECT key FROM branches")
 
 
-def _insert(db: apsw.Connection, table: Table) -> None:
+def _insert(db: apsw.Connection, table: PackedTable) -> None:
     if table.name not in {*_KEPT, "messages"} or set(table.columns) - {*_columns(db, table.name)}:
         raise Unpackable(f"no table {table.name!r} has these columns")
     marks = ", ".join("?" * len(table.columns))

@@ -36,7 +36,7 @@ from compact.storage.sqlite import (
     sweeping,
 )
 from compact.storage.sqlite import sessions as session_rows
-from compact.storage.sqlite.archived_rows import Kept, Place
+from compact.storage.sqlite.archived_rows import ArchivedRow, ArchivePlace
 from compact.storage.sqlite.pool import Pool
 from compact.storage.sqlite.rows import text
 
@@ -139,7 +139,7 @@ def _attempt(pool: Pool, session_id: str, digest: str | None, where: tuple[str, 
             archived_rows.order_discard(db, at, name)
         raise
     holds = fingerprint(archived_rows.messages_in(data))
-    place = Place(key, at, name, sums[1], sums[0])
+    place = ArchivePlace(key, at, name, sums[1], sums[0])
     with pool.write() as db:
         is_archived = archived_rows.of_session(db, session_id) is not None
         wrong = "" if is_archived else _changed(pool, db, place, holds)
@@ -147,12 +147,12 @@ def _attempt(pool: Pool, session_id: str, digest: str | None, where: tuple[str, 
             archived_rows.order_discard(db, at, name)
         else:
             sizes = counts["messages"], counts["tokens"], len(data)
-            archived_rows.put_away(db, Kept(place, now, *sizes, digest))
+            archived_rows.put_away(db, ArchivedRow(place, now, *sizes, digest))
     if wrong:
         raise Superseded(wrong)
 
 
-def _changed(pool: Pool, db: apsw.Connection, place: Place, holds: bytes) -> str:
+def _changed(pool: Pool, db: apsw.Connection, place: ArchivePlace, holds: bytes) -> str:
     """How a session, or its files, are other than when it was packed; empty where they are not."""
     if fingerprint(archived_rows.message_rows(db, place.session)) != holds:
         return "it goes on meanwhile; archive it later"

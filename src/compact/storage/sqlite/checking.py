@@ -11,7 +11,7 @@ from compact.core import chain
 from compact.errors import CompactError, NotFound, StoreFailed
 from compact.storage.memory_archives import folder
 from compact.storage.sqlite import archived_rows, branch_lineage, records, vectors
-from compact.storage.sqlite.archived_rows import Place
+from compact.storage.sqlite.archived_rows import ArchivePlace
 from compact.storage.sqlite.pool import Pool
 from compact.storage.sqlite.rows import (
     BITS,
@@ -85,7 +85,7 @@ def _of_archives(pool: Pool) -> list[str]:
     return found
 
 
-def of_archive(pool: Pool, place: Place) -> list[str]:
+def of_archive(pool: Pool, place: ArchivePlace) -> list[str]:
     """What is wrong with the files of an archived session; none where it is not archived there any
     more.
     """

@@ -1,0 +1,164 @@
+"""The ports of memory: what searching, ageing and archiving ask of a store beyond `SessionStore`.
+
+A store that lacks one lacks what stands on it, and whoever asks is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from compact.core.archived import ArchivedConversation, ArchiveFault, ArchiveReport
+    from compact.core.digests import CompressedConversation, DigestNote, Lease
+    from compact.core.embedding import Generation, Near, Numbers
+    from compact.core.messages import Message
+    from compact.core.protocols import Embedder
+    from compact.core.turns import Keys, TurnTable
+
+
+class VectorIndex(Protocol):
+    """Vectors of the messages of a store. Safe from many threads."""
+
+    def generations(self) -> list[Generation]:
+        """Which vectors there are, by model and version; the oldest first."""
+        ...
+
+    def pending(self, embedder: Embedder) -> int:
+        """Messages that this embedder's vectors do not cover yet."""
+        ...
+
+    def embed_pending(
+        self,
+        embedder: Embedder,
+        *,
+        most: int | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> int:
+        """Embed what is pending, in batches that are stored one by one; how many messages that was.
+        `progress` is told after each how many are done, and of how many.
+
+        Raises:
+            ModelFailed: as `Embedder.embed`; what was stored before stays.
+        """
+        ...
+
+    def similar(
+        self,
+        vector: Numbers,
+        *,
+        of: Generation,
+        most: int,
+        keys: Sequence[tuple[int, int]] | None = None,
+    ) -> list[Near]:
+        """The messages nearest to a vector of that generation, the nearest first, each by its best
+        piece; within ranges of keys (first and last) where these are given.
+        """
+        ...
+
+
+class TurnIndex(Protocol):
+    """What a search over many sessions asks of a store. Messages go by keys: whole numbers that
+    follow each other within a branch.
+    """
+
+    def turns(self, scope: str | None) -> TurnTable:
+        """The messages of a scope's sessions, or of all sessions, the index having caught up as far
+        as it can. What was returned before may be returned again while nothing has changed.
+        """
+        ...
+
+    def holding(
+        self, names: Sequence[Sequence[str]], within: Sequence[tuple[int, int]] = ()
+    ) -> list[Keys]:
+        """For each name, the messages that hold all its words, by their stems; within ranges of
+        keys, both ends included, where a few are given.
+        """
+        ...
+
+    def important(self, least: float) -> Keys:
+        """The messages whose stored importance is at least that."""
+        ...
+
+    def told(
+        self, keys: Sequence[int], sessions: Sequence[str]
+    ) -> tuple[dict[int, Message], dict[str, str | None]]:
+        """The messages of these keys, and the titles of these sessions; none of what is not there
+        any more.
+        """
+        ...
+
+
+class DigestStore(Protocol):
+    """What age leaves of sessions: at most one digest of each, beside its messages."""
+
+    def digest(self, session_id: str) -> CompressedConversation | None:
+        """The session's digest, if it has one."""
+        ...
+
+    def digest_notes(self, scope: str | None) -> dict[str, DigestNote]:
+        """What is known of the digests of a scope's sessions, or of all, by the sessions' ids."""
+        ...
+
+    def keep_digest(
+        self,
+        session_id: str,
+        digest: CompressedConversation | None,
+        *,
+        chain: bytes,
+        lease: Lease | None = None,
+    ) -> None:
+        """Put a digest, or None, in the place of the session's own, durably.
+
+        Raises:
+            Superseded: `chain` is not the hash of the branch in force any more, so that other
+                messages are there; or somebody else has the lease by now.
+        """
+        ...
+
+    def stored_bytes(self, session_id: str) -> int:
+        """Bytes of the messages of the session's branch in force, without indexes."""
+        ...
+
+
+class Leases(Protocol):
+    """Who of several processes does a piece of work."""
+
+    def hold_lease(self, lease: Lease, *, now: datetime, until: datetime) -> bool:
+        """Take or renew a lease; False where somebody else holds it beyond `now`."""
+        ...
+
+    def release_lease(self, lease: Lease) -> None:
+        """Let go of a lease; nothing where somebody else has it by now."""
+        ...
+
+
+class SessionArchive(Protocol):
+    """What a store does with sessions whose messages lie in files, and no longer in it."""
+
+    def archive_sessions(
+        self, wanted: Mapping[str, str | None], *, folder: str, now: datetime
+    ) -> ArchiveReport:
+        """Move the messages of sessions into files; `wanted` says of each what it says in short.
+        Nothing of a session is removed before its files are on the disk and were read back.
+        """
+        ...
+
+    def restore_session(self, session_id: str) -> None:
+        """Store the messages of an archived session again, every byte of them.
+
+        Raises:
+            NotFound: there is no such session.
+            StoreDamaged: its archive is missing, or is not what was written.
+        """
+        ...
+
+    def archived_sessions(self, *, scope: str | None = None) -> list[ArchivedConversation]:
+        """What is archived of a scope, or of all."""
+        ...
+
+    def archive_faults(self, *, scope: str | None = None) -> list[ArchiveFault]:
+        """What is wrong with the files of a scope's archived sessions, or of all."""
+        ...
