@@ -35,8 +35,9 @@ from compact.errors import InvalidArgument, InvalidConfig, UnknownModel, unreada
 
 PREFIX = "COMPACT_"
 ENV_FILE = ".env"
-OTHER_VARIABLES = ("COMPACT_DATA", "COMPACT_TRACEBACK")
-"""Variables of that prefix that are no settings: the tests' data, the command line's tracebacks."""
+OTHER_VARIABLES = ("COMPACT_DATA", "COMPACT_TRACEBACK", "COMPACT_ENCRYPTION_KEY")
+"""Variables of that prefix that are no settings: the tests' data, the command line's tracebacks,
+and the passphrase of stores, which is in no copy of the settings."""
 SHARES = ("_ratio", "_share")
 """How the names of settings end that are fractions of 1."""
 OTHER_PREFIXES = ("COMPACT_NEW_",)
@@ -103,6 +104,9 @@ class CompactConfig(CompactPolicy):
     archive_kms_key: str | None = Field(default=None, min_length=1)
     """The KMS key that objects in S3 are sealed with before they are sent."""
 
+    memory_archive: str | None = Field(default=None, min_length=1)
+    """Where memory's archives go: a folder, or `s3://BUCKET/PREFIX`; without it, into
+    `NAME-archive` beside the store's file."""
     embedder: str | None = Field(default=None, min_length=1)
     """What memory is searched by besides words: `minilm`, which works offline,
     `ollama:nomic-embed-text`, `openai:text-embedding-3-small` or `sentence-transformers:NAME`."""

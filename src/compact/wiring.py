@@ -316,11 +316,23 @@ def storage_adapter(
 
         return FileStorage(archive)
     from compact.storage.archives.s3 import S3Storage
+    from compact.storage.blobs.places import bucket_of
 
-    bucket, _, prefix = str(archive).removeprefix("s3://").partition("/")
-    if not bucket:
-        raise InvalidArgument("archive", f"{archive!r} names no bucket: s3://BUCKET/PREFIX")
+    bucket, prefix = bucket_of(str(archive))
     return S3Storage(bucket, prefix, kms_key=kms_key)
+
+
+def archive_place(place: str | Path) -> str:
+    """Where archives of memory go: a folder, or an address in S3.
+
+    Raises:
+        InvalidArgument: the address names no bucket.
+    """
+    if str(place).startswith("s3://"):
+        from compact.storage.blobs.places import bucket_of
+
+        bucket_of(str(place))
+    return str(place)
 
 
 def store_at(path: str | Path, *, create: bool = False) -> SessionStore:

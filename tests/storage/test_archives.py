@@ -6,7 +6,7 @@ import json
 import os
 import stat
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -18,62 +18,25 @@ from compact.core.events import TokenEstimate
 from compact.core.protocols import StorageAdapter
 from compact.errors import StoreFailed
 from compact.storage.archives.files import FileStorage, folder_name
-from compact.storage.archives.s3 import PART_BYTES, S3Storage
+from compact.storage.archives.s3 import S3Storage
+from compact.storage.blobs.s3_blobs import PART_BYTES
 from compact.storage.transcripts import reading
 from compact.testing import check_storage_adapter
 
 boto3 = pytest.importorskip("boto3")
-moto_server = pytest.importorskip("moto.server")
 HISTORY = [
     Message(role="user", content="Is the beam sound? \ud800"),
     Message(role="assistant", content="It is."),
 ]
-REGION = "eu-central-1"
 Json = dict[str, Any]
 
 
-@pytest.fixture(scope="module")
-def endpoint() -> Iterator[str]:
-    """A server that speaks S3 and KMS."""
-    server = moto_server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
-
-
 @pytest.fixture
-def clients(endpoint: str, monkeypatch: pytest.MonkeyPatch, request: Any) -> Json:
-    """Arguments of clients of that server, which has a bucket of the test's own name."""
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "tests")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "tests")
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    made = {"endpoint_url": endpoint, "region_name": REGION}
-    boto3.client("s3", **made).create_bucket(
-        Bucket="beams", CreateBucketConfiguration={"LocationConstraint": REGION}
-    )
-    return made
-
-
-def emptied(made: Json) -> None:
-    bucket = boto3.resource("s3", **made).Bucket("beams")
-    bucket.objects.all().delete()
-    bucket.delete()
-
-
-@pytest.fixture
-def s3(clients: Json) -> Iterator[Callable[..., S3Storage]]:
+def s3(clients: Json) -> Callable[..., S3Storage]:
     def storage(**more: Any) -> S3Storage:
         return S3Storage("beams", "a/b", **more, **clients)
 
-    yield storage
-    emptied(clients)
-
-
-@pytest.fixture
-def key(clients: Json) -> str:
-    made: str = boto3.client("kms", **clients).create_key()["KeyMetadata"]["KeyId"]
-    return made
+    return storage
 
 
 # --- files ----------------------------------------------------------------------------------------
@@ -232,4 +195,3 @@ def test_what_is_sealed_is_read_by_nobody_without_the_key(
 def test_a_bucket_that_is_not_there_says_so(clients: Json) -> None:
     with pytest.raises(StoreFailed, match="nowhere"):
         S3Storage("nowhere", **clients).save_transcript("s", HISTORY)
-    emptied(clients)

@@ -19,6 +19,7 @@ from compact import files as whole_files
 from compact.core.messages import Message
 from compact.core.sessions import Branch, Entry, Step
 from compact.errors import NotFound, StoreDamaged, StoreFailed
+from compact.storage.blobs import folder_blobs
 from compact.storage.memory_archives import folder as archive_folder
 from compact.storage.memory_archives import packing
 from compact.storage.sqlite import archived_rows
@@ -213,7 +214,7 @@ def test_files_that_were_to_go_when_the_process_died_go_later(
     with made(tmp_path / "chat.db", "a", "b") as store:
         archive(store, home, "a", "b")
         with monkeypatch.context() as patched:
-            patched.setattr(archive_folder, "discard", lambda _: 1 / 0)
+            patched.setattr(archive_folder, "discard", lambda *_: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 store.delete_session("a")
             with pytest.raises(ZeroDivisionError):
@@ -232,7 +233,7 @@ def test_files_that_a_session_has_again_stay(
         before = told(store, "a")
         archive(store, home, "a")
         with monkeypatch.context() as patched:
-            patched.setattr(archive_folder, "discard", lambda _: 1 / 0)
+            patched.setattr(archive_folder, "discard", lambda *_: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 store.restore_session("a")
         archive(store, home, "a")
@@ -369,7 +370,7 @@ def test_files_that_cannot_be_written_remove_nothing(
                     raise OSError(28, "No space left on device")
                 whole_files.write_whole(path, data, **options)
 
-            monkeypatch.setattr(archive_folder, "write_whole", write)
+            monkeypatch.setattr(folder_blobs, "write_whole", write)
             report = store.archive_sessions({"a": None}, folder=home, now=NOW)
             assert "No space left" in report.failed["a"]
             assert rows_of(store, "a") == before
@@ -380,7 +381,7 @@ def test_a_file_that_is_not_what_was_written_removes_nothing(
 ) -> None:
     """What is read back is compared."""
     monkeypatch.setattr(
-        archive_folder, "write_whole", lambda p, data, **_: p.write_bytes(data[:-1] + b"?")
+        folder_blobs, "write_whole", lambda p, data, **_: p.write_bytes(data[:-1] + b"?")
     )
     with made(tmp_path / "chat.db", "a") as store:
         before = rows_of(store, "a")
@@ -395,9 +396,9 @@ def test_a_file_that_goes_before_the_rows_do_removes_nothing(
     """The transaction that removes looks at the files once more."""
     keep = archive_folder.keep
 
-    def kept_and_gone(stem: Path, *given: Any) -> Any:
-        sums = keep(stem, *given)
-        archive_folder.discard(stem)
+    def kept_and_gone(*given: Any) -> Any:
+        sums = keep(*given)
+        archive_folder.discard(*given[:2])
         return sums
 
     monkeypatch.setattr(archive_folder, "keep", kept_and_gone)
@@ -415,8 +416,8 @@ def test_a_session_that_goes_on_meanwhile_is_packed_again(
     with opened(tmp_path / "chat.db") as store:
         store.append("a", [entry("first")])
 
-        def kept_and_went_on(stem: Path, *given: Any) -> Any:
-            sums = keep(stem, *given)
+        def kept_and_went_on(*given: Any) -> Any:
+            sums = keep(*given)
             if more:
                 store.append("a", [entry(f"more {more.pop()}")])
             return sums

@@ -6,7 +6,7 @@ A store that lacks one lacks what stands on it, and whoever asks is told.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -153,10 +153,16 @@ class SessionArchive(Protocol):
     """What a store does with sessions whose messages lie in files, and no longer in it."""
 
     def archive_sessions(
-        self, wanted: Mapping[str, str | None], *, folder: str, now: datetime
+        self,
+        wanted: Mapping[str, str | None],
+        *,
+        folder: str,
+        now: datetime,
+        kms_key: str | None = None,
     ) -> ArchiveReport:
-        """Move the messages of sessions into files; `wanted` says of each what it says in short.
-        Nothing of a session is removed before its files are on the disk and were read back.
+        """Move the messages of sessions into files, in a folder or below `s3://BUCKET/PREFIX`,
+        there sealed by a KMS key where one is given; `wanted` says of each what it says in short.
+        Nothing of a session is removed before its files are kept and were read back.
         """
         ...
 
@@ -179,4 +185,43 @@ class SessionArchive(Protocol):
 
     def archive_faults(self, *, scope: str | None = None) -> list[ArchiveFault]:
         """What is wrong with the files of a scope's archived sessions, or of all."""
+        ...
+
+
+@runtime_checkable
+class BlobStore(Protocol):
+    """Whole files under names such as `2026/05/roof.json`, in a folder, a bucket or elsewhere. Safe
+    from many threads and processes.
+    """
+
+    def put(self, name: str, data: bytes, *, replaces: bool = False) -> None:
+        """Keep data under a name: all of it, or as if the call had not been. When this returns,
+        they last. Of several that put under one name at once, one does, unless they replace.
+
+        Raises:
+            FileExistsError: something is kept under that name, and `replaces` is off.
+            StoreFailed: the data could not be kept.
+        """
+        ...
+
+    def get(self, name: str) -> bytes:
+        """What is kept under a name.
+
+        Raises:
+            FileNotFoundError: nothing is.
+            StoreFailed: it cannot be read now, or not with this key.
+            StoreDamaged: it is not what was put there.
+        """
+        ...
+
+    def delete(self, name: str) -> None:
+        """Remove what is kept under a name; nothing where nothing is.
+
+        Raises:
+            StoreFailed: it could not be removed.
+        """
+        ...
+
+    def address(self, name: str) -> str:
+        """Where that is, for people."""
         ...

@@ -4,9 +4,10 @@
     archives.archive_conversations()          # those without a new message for 90 days
     archives.restore_conversation("harbour")  # every byte of it
 
-Each is two files below `chat-archive/YYYY/MM/`: one that a person can read, and the originals. A
-session that is archived is still listed, read and recalled from; whoever goes on with it restores
-it. A search of memory does not find its messages: `search_archived` finds what it says in short.
+Each is two files below `chat-archive/YYYY/MM/`, or two objects in S3: one that a person can read,
+and the originals. A session that is archived is still listed, read and recalled from; whoever goes
+on with it restores it. A search of memory does not find its messages: `search_archived` finds what
+it says in short.
 """
 
 from __future__ import annotations
@@ -47,11 +48,12 @@ def digest_of(store: SessionStore, session: Session) -> str | None:
 class ArchivalManager:
     """The archive of the conversations of one scope and no others, in the file of a store, or in a
     store that is open already. `folder` is where files go: by default `NAME-archive` beside the
-    file. `digest` says what a conversation says in short.
+    file; or `s3://BUCKET/PREFIX`, sealed by `kms_key` where one is given, with credentials from
+    where boto3 looks for them. `digest` says what a conversation says in short.
 
     Raises:
         StoreFailed, StoreDamaged: the file cannot be opened.
-        InvalidArgument: the store keeps no archive.
+        InvalidArgument: the store keeps no archive, or the address names no bucket.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class ArchivalManager:
         path: str | Path | SessionStore,
         *,
         folder: str | Path | None = None,
+        kms_key: str | None = None,
         scope: str = DEFAULT_SCOPE,
         digest: Digest = digest_of,
     ) -> None:
@@ -68,11 +71,12 @@ class ArchivalManager:
         if not hasattr(self._store, "archive_sessions"):
             raise InvalidArgument("path", "an archive needs a store in a file: a file's name")
         self._archive = cast("SessionArchive", self._store)
-        self._folder = None if folder is None else Path(folder)
+        self._folder = None if folder is None else wiring.archive_place(folder)
+        self._kms_key = kms_key
 
     @property
-    def folder(self) -> Path:
-        """Where files go.
+    def folder(self) -> str:
+        """Where files go: a folder, or an address in S3.
 
         Raises:
             InvalidArgument: the store is in memory, and no folder was given.
@@ -85,7 +89,7 @@ class ArchivalManager:
                 "folder", "a store in memory archives into a folder that is given"
             )
         file = Path(name)
-        return file.with_name(f"{file.stem}-archive")
+        return str(file.with_name(f"{file.stem}-archive"))
 
     def close(self) -> None:
         """Let go of the file, if it was opened here."""
@@ -120,7 +124,9 @@ class ArchivalManager:
         else:
             wanted = [self._session(each) for each in dict.fromkeys(ids)]
         told = {each.id: self._digest(self._store, each) for each in wanted}
-        return self._archive.archive_sessions(told, folder=str(self.folder), now=at)
+        return self._archive.archive_sessions(
+            told, folder=self.folder, now=at, kms_key=self._kms_key
+        )
 
     def _old(self, before: datetime) -> list[Session]:
         archived = {each.session_id for each in self.list_archived()}

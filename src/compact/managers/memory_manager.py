@@ -90,7 +90,8 @@ class MemoryManager:
     """The memory in a file (or `:memory:`), or in a store that is open already: the sessions of one
     scope and no others. With an `embedder`, or the name of one such as `minilm` or
     `ollama:nomic-embed-text` (by default the settings'), it is searched by meaning too, once
-    `embed` was called. Archives go to `archive_folder`, by default beside the file.
+    `embed` was called. Archives go to `archive_folder`, a folder or `s3://BUCKET/PREFIX`; by
+    default where the settings say, else beside the file.
 
     Raises:
         StoreFailed, StoreDamaged: the file cannot be opened.
@@ -112,7 +113,7 @@ class MemoryManager:
         self._store = wiring.session_store(path)
         self._owns_store = isinstance(path, str | Path)
         self._scope = scope
-        self._archive_folder = archive_folder
+        self._archive_folder = archive_folder or self._settings.memory_archive
         if not hasattr(self._store, "holding"):
             raise InvalidArgument(
                 "path", "memory needs a store with an index: a file's name, or ':memory:'"
@@ -168,7 +169,7 @@ class MemoryManager:
             levels={level: levels[level] for level in CompressionLevel if levels[level]},
             archived=len(kept),
             archive_bytes=sum(each.bytes for each in kept),
-            archive_folder=None if self._keeps_all else str(self.archives.folder),
+            archive_folder=None if self._keeps_all else self.archives.folder,
             file_bytes=self._file_bytes(),
             unindexed=self._index.unindexed(),
             unembedded=self.unembedded() if self._embedder else None,
@@ -297,7 +298,12 @@ class MemoryManager:
     @property
     def archives(self) -> ArchivalManager:
         """The archive of this memory."""
-        return ArchivalManager(self._store, folder=self._archive_folder, scope=self._scope)
+        return ArchivalManager(
+            self._store,
+            folder=self._archive_folder,
+            kms_key=self._settings.archive_kms_key,
+            scope=self._scope,
+        )
 
     def archive(
         self, ids: Sequence[str] | None = None, *, older_than_days: int = DAYS

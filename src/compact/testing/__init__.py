@@ -1,9 +1,9 @@
 """Public fakes and conformance suites, for the ports that exist.
 
 `check_chat_model`, `check_embedder`, `check_token_estimator`, `check_summarizer`, `check_exporter`,
-`check_storage_adapter` and `check_session_store` raise AssertionError with the broken promise; run
-them against an implementation of yours. `ScriptedSummarizer`, `ScriptedModel` and
-`HashEmbedder` stand in for models. Nothing in the product imports this package.
+`check_storage_adapter`, `check_blob_store` and `check_session_store` raise AssertionError with the
+broken promise; run them against an implementation of yours. `ScriptedSummarizer`, `ScriptedModel`
+and `HashEmbedder` stand in for models. Nothing in the product imports this package.
 """
 
 from compact.testing.embedders import HashEmbedder as HashEmbedder
@@ -12,6 +12,7 @@ from compact.testing.fakes import ScriptedModel as ScriptedModel
 from compact.testing.fakes import ScriptedSummarizer as ScriptedSummarizer
 from compact.testing.models import check_chat_model as check_chat_model
 from compact.testing.ports import SAMPLES as SAMPLES
+from compact.testing.ports import check_blob_store as check_blob_store
 from compact.testing.ports import check_exporter as check_exporter
 from compact.testing.ports import check_storage_adapter as check_storage_adapter
 from compact.testing.ports import check_summarizer as check_summarizer

@@ -1,15 +1,19 @@
-"""What tokenizers, summarizers, exporters and storage adapters promise."""
+"""What tokenizers, summarizers, exporters, storage adapters and stores of files promise."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 from compact.core.checkpoints import Summary, SummaryRequest
 from compact.core.events import Event, TokenEstimate
+from compact.core.memory_protocols import BlobStore
 from compact.core.messages import Message
 from compact.core.protocols import Exporter, StorageAdapter, Summarizer, TokenEstimator
 
+LARGE = 9_000_000
+"""Bytes of a large file: more than services take in one request."""
 SAMPLES: Sequence[str] = (
     "hello world",
     "Größe & Maße – naïve café",
@@ -80,3 +84,47 @@ def check_storage_adapter(adapter: StorageAdapter) -> None:
     assert adapter.save_event("one", event), "an event's place is named"
     again = adapter.save_summary("one", 1, "The beam is rotten.")
     assert again == places[3], "a step's summary has one place"
+
+
+def check_blob_store(make: Callable[[], BlobStore]) -> None:
+    """Hold a store of files to its promises; each call of `make` opens the same place, which has
+    nothing under these names.
+    """
+    blobs, other = make(), make()
+    assert isinstance(blobs, BlobStore), "it lacks a method of the protocol"
+    name, large = "2026/05/roof-1.json", "2026/05/roof-1.originals.zst"
+    assert _kept(blobs, name) is None, "what was never put is not found"
+    blobs.delete(name)
+    for data in (b"", bytes(range(256)), b"x" * LARGE):
+        blobs.put(large, data, replaces=True)
+        assert _kept(other, large) == data, f"{len(data)} bytes are not kept as they are"
+    blobs.put(name, b"first")
+    assert not _puts(other, name, b"second"), "nothing is replaced unless it is told"
+    assert not _puts(other, name, b"first"), "nor by what is the same"
+    assert _kept(blobs, name) == b"first", "what was refused has not replaced the other one"
+    assert blobs.address(name) == other.address(name), "a name has one address"
+    assert blobs.address(name) != blobs.address(large), "each name has its own"
+    other.delete(name)
+    assert _kept(blobs, name) is None, "what was removed is gone"
+    assert _kept(blobs, large) is not None, "and nothing else is"
+    with ThreadPoolExecutor(4) as pool:
+        done = list(pool.map(lambda i: _puts(make(), name, b"%d" % i * 99), range(4)))
+    assert sum(done) == 1, f"{sum(done)} of four that put at once were told that they did"
+    assert _kept(blobs, name) == b"%d" % done.index(True) * 99, "the one that did is kept"
+    for each in (name, large):
+        blobs.delete(each)
+
+
+def _kept(blobs: BlobStore, name: str) -> bytes | None:
+    try:
+        return blobs.get(name)
+    except FileNotFoundError:
+        return None
+
+
+def _puts(blobs: BlobStore, name: str, data: bytes) -> bool:
+    try:
+        blobs.put(name, data)
+    except FileExistsError:
+        return False
+    return True

@@ -8,16 +8,16 @@ none is ever overwritten by what differs.
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from hashlib import sha256
-from pathlib import Path
+from pathlib import PurePosixPath
 from typing import Any
 
+from compact.core.memory_protocols import BlobStore
 from compact.errors import StoreDamaged, StoreFailed, Superseded
-from compact.files import sync_folder, write_whole
 
 SCHEMA = "compact/archived-conversation"
 VERSION = 1
@@ -30,16 +30,19 @@ _NOT_NAMED = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 def name_for(session_id: str, ended: datetime, originals: bytes) -> str:
-    """Where the files of a conversation go, within the folder of archives and without an ending."""
+    """What the files of a conversation are called, without an ending."""
     at = ended if ended.tzinfo is None else ended.astimezone(UTC)
     told = _NOT_NAMED.sub("-", session_id)[:_LONGEST].strip("-.") or "conversation"
     return f"{at:%Y}/{at:%m}/{told}-{sha256(originals).hexdigest()[:16]}"
 
 
-def keep(stem: Path, description: Mapping[str, Any], originals: bytes) -> tuple[bytes, bytes]:
-    """Have both files on the disk; the sums of the description's and of the originals' bytes.
+def keep(
+    blobs: BlobStore, name: str, description: Mapping[str, Any], originals: bytes
+) -> tuple[bytes, bytes]:
+    """Keep both files; the sums of the description's and of the originals' bytes.
 
-    What an earlier attempt has left is taken where it is sound, else written again.
+    What an earlier attempt has left is written again, but for what another key has sealed: that may
+    be another store's.
 
     Raises:
         StoreFailed: they cannot be written; or what is read back is not what was written.
@@ -49,103 +52,78 @@ def keep(stem: Path, description: Mapping[str, Any], originals: bytes) -> tuple[
         "utf-8", "backslashreplace"
     )
     own = sha256(originals).digest()
-    described, packed = _with(stem, DESCRIPTION), _with(stem, ORIGINALS)
     try:
-        _make_folders(stem.parent)
-        _keep(packed, originals)
-        if not describes(described, own):
-            _keep(described, data)
-        told, read = sha256(described.read_bytes()).digest(), packed.read_bytes()
+        _keep(blobs, name + ORIGINALS, originals)
+        if not describes(blobs, name, own):
+            _keep(blobs, name + DESCRIPTION, data)
+        told = sha256(blobs.get(name + DESCRIPTION)).digest()
+        read = blobs.get(name + ORIGINALS)
     except FileNotFoundError as error:
-        raise Superseded(f"{stem.name} was removed meanwhile") from error
-    except OSError as error:
-        raise StoreFailed(f"{stem.parent} cannot be written: {error.strerror or error}") from error
-    if read != originals or not describes(described, own):
-        raise StoreFailed(f"{packed} does not hold what was written to it; nothing was removed")
+        raise Superseded(f"{name} was removed meanwhile") from error
+    if read != originals or not describes(blobs, name, own):
+        at = blobs.address(name + ORIGINALS)
+        raise StoreFailed(f"{at} does not hold what was written to it; nothing was removed")
     return told, own
 
 
-def _keep(path: Path, data: bytes) -> None:
-    """Have a file hold that, durably; one that does is taken."""
+def _keep(blobs: BlobStore, name: str, data: bytes) -> None:
+    """Have a file hold that, durably."""
     try:
-        write_whole(path, data, replaces=False)
+        blobs.put(name, data)
     except FileExistsError:
-        if path.read_bytes() != data:
-            write_whole(path, data)
-            return
-        with path.open("rb+") as file:  # whoever wrote it may have died before this
-            os.fsync(file.fileno())
-        sync_folder(path.parent)
+        with suppress(StoreDamaged, FileNotFoundError):
+            blobs.get(name)  # raises where another key has sealed it
+        blobs.put(name, data, replaces=True)  # whoever wrote it may have died before it was synced
 
 
-def _make_folders(folder: Path) -> None:
-    """Make a folder with those above it, for their owner only, and have their names last."""
-    if folder.is_dir():
-        return
-    _make_folders(folder.parent)
-    folder.mkdir(mode=0o700, exist_ok=True)
-    sync_folder(folder.parent)
+def describes(blobs: BlobStore, name: str, originals: bytes) -> bool:
+    """Whether there is a description of originals that have this sum.
 
-
-def describes(path: Path, originals: bytes) -> bool:
-    """Whether a file is a description of originals that have this sum."""
+    Raises:
+        StoreFailed: that cannot be told.
+    """
     try:
-        told = json.loads(path.read_bytes())
+        told = json.loads(blobs.get(name + DESCRIPTION))
         return bool(told["schema"] == SCHEMA and told["originals"]["sha256"] == originals.hex())
-    except (OSError, ValueError, LookupError, TypeError):
+    except (FileNotFoundError, StoreDamaged, ValueError, LookupError, TypeError):
         return False
 
 
-def originals_at(stem: Path, expected: bytes) -> bytes:
+def originals_at(blobs: BlobStore, name: str, expected: bytes) -> bytes:
     """The originals' bytes.
 
     Raises:
         FileNotFoundError: there is no such file.
-        StoreDamaged: it is another one than was written, or cannot be read.
+        StoreDamaged: it is another one than was written.
+        StoreFailed: it cannot be read, or not with this key.
     """
-    path = _with(stem, ORIGINALS)
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        raise StoreDamaged(f"{path} cannot be read: {error.strerror or error}") from error
+    data = blobs.get(name + ORIGINALS)
     if sha256(data).digest() != expected:
-        raise StoreDamaged(f"{path} is not the file that was written: its checksum differs")
+        at = blobs.address(name + ORIGINALS)
+        raise StoreDamaged(f"{at} is not the file that was written: its checksum differs")
     return data
 
 
-def faults(stem: Path, description: bytes, originals: bytes) -> list[str]:
+def faults(blobs: BlobStore, name: str, description: bytes, originals: bytes) -> list[str]:
     """What is wrong with the two files, which should have these sums."""
     found = []
     for ending, expected in ((DESCRIPTION, description), (ORIGINALS, originals)):
-        path = _with(stem, ending)
+        file = PurePosixPath(name + ending).name
         try:
-            if sha256(path.read_bytes()).digest() != expected:
-                found.append(f"{path.name} is not the file that was written: its checksum differs")
+            if sha256(blobs.get(name + ending)).digest() != expected:
+                found.append(f"{file} is not the file that was written: its checksum differs")
         except FileNotFoundError:
-            found.append(f"{path.name} is missing")
-        except OSError as error:
-            found.append(f"{path.name} cannot be read: {error.strerror or error}")
+            found.append(f"{file} is missing")
+        except StoreFailed as error:
+            found.append(f"{file} cannot be verified: {error}")
     return found
 
 
-def discard(stem: Path) -> None:
+def discard(blobs: BlobStore, name: str) -> None:
     """Remove both files; where there are none, nothing.
 
     Raises:
-        OSError: they cannot be removed.
+        StoreFailed: they cannot be removed.
     """
     for ending in (DESCRIPTION, ORIGINALS):
-        _with(stem, ending).unlink(missing_ok=True)
-    if stem.parent.is_dir():
-        sync_folder(stem.parent)
-
-
-def file_of(stem: Path) -> Path:
-    """The file that describes the conversation."""
-    return _with(stem, DESCRIPTION)
-
-
-def _with(stem: Path, ending: str) -> Path:
-    return stem.with_name(stem.name + ending)
+        blobs.delete(name + ending)

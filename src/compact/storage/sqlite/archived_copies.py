@@ -85,14 +85,15 @@ def read(pool: Pool, place: ArchivePlace) -> bytes:
 
     Raises:
         StoreDamaged: the file is missing, or is not what was written.
+        StoreFailed: it cannot be read now, or not with this key.
     """
-    stem = place.stem(pool.path)
+    blobs = pool.places.at(place.folder)
     try:
-        return folder.originals_at(stem, place.originals)
+        return folder.originals_at(blobs, place.name, place.originals)
     except FileNotFoundError as error:
+        at = blobs.address(place.name + folder.ORIGINALS)
         raise StoreDamaged(
-            f"the archive {stem}{folder.ORIGINALS} is missing: put it back, and its session can be "
-            "read again"
+            f"the archive {at} is missing: put it back, and its session can be read again"
         ) from error
 
 
@@ -111,8 +112,7 @@ def discard_due(pool: Pool) -> None:
     does.
 
     Raises:
-        StoreFailed: it cannot be told what is on the disk.
-        OSError: a file cannot be removed.
+        StoreFailed: it cannot be told what is on the disk, or a file cannot be removed.
     """
     with pool.read() as db:
         if not archived_rows.has_discards(db):
@@ -120,6 +120,6 @@ def discard_due(pool: Pool) -> None:
     if not pool.is_durable():
         return
     with pool.write() as db:
-        for chore, stem in archived_rows.due(db):
-            folder.discard(archived_rows.base_of(pool.path) / stem)
+        for chore, place, name in archived_rows.due(db):
+            folder.discard(pool.places.at(place), name)
             archived_rows.done(db, chore)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import apsw
@@ -64,20 +63,11 @@ class ArchivePlace(NamedTuple):
     session: int
     """Its key."""
     folder: str
-    """Of archives; relative to the database's where it lies within that."""
+    """Of archives, relative to the database's where it lies within that; or `s3://BUCKET/PREFIX`."""
     name: str
     originals: bytes
     """The file's SHA-256."""
     description: bytes
-
-    def stem(self, database: str) -> Path:
-        """The files' name, without an ending."""
-        return base_of(database) / self.folder / self.name
-
-
-def base_of(database: str) -> Path:
-    """What folders of archives are relative to."""
-    return Path(database).parent
 
 
 class ArchivedRow(NamedTuple):
@@ -304,9 +294,9 @@ def has_discards(db: apsw.Connection) -> bool:
     return first(db, f"{_DISCARDS} LIMIT 1") is not None
 
 
-def due(db: apsw.Connection) -> list[tuple[str, Path]]:
-    """The files to be removed that no session has: the chore's name, and where they are, relative
-    to the database's folder. A chore of files that a session has again is forgotten.
+def due(db: apsw.Connection) -> list[tuple[str, str, str]]:
+    """The files to be removed that no session has: the chore's name, their folder and their name. A
+    chore of files that a session has again is forgotten.
     """
     found = []
     for (chore,) in query(db, _DISCARDS):
@@ -315,7 +305,7 @@ def due(db: apsw.Connection) -> list[tuple[str, Path]]:
         if first(db, sql, (text(folder), text(name))):
             db.execute("DELETE FROM chores WHERE name = ?", (chore,))
         else:
-            found.append((str(chore), Path(folder) / name))
+            found.append((str(chore), folder, name))
     return found
 
 

@@ -1,6 +1,6 @@
 """Sessions go to the archive and come back.
 
-Both files are on the disk and were read back before a transaction removes the messages. That
+Both files are kept and were read back before a transaction removes the messages. That
 transaction holds the messages to what the file was seen to hold, and the file to its sum once
 more: so a crash at any instant leaves the session in the database, or whole in the archive.
 """
@@ -11,15 +11,17 @@ from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
 from hashlib import sha256
-from pathlib import Path
-from typing import Any
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
 
 import apsw
 
 from compact.core.archived import ArchivedConversation, ArchiveFault, ArchiveReport
 from compact.core.codec import is_storable
+from compact.core.memory_protocols import BlobStore
 from compact.core.sessions import Session
 from compact.errors import CompactError, NotFound, StoreDamaged, StoreFailed, Superseded
+from compact.storage.blobs.places import S3
 from compact.storage.memory_archives import folder
 from compact.storage.memory_archives.packing import (
     Unpackable,
@@ -46,7 +48,22 @@ ATTEMPTS = 3
 takes them for left behind."""
 
 
-def archive(pool: Pool, wanted: Mapping[str, str | None], at: Path, now: datetime) -> ArchiveReport:
+class Destination(NamedTuple):
+    """Where archives go, and when."""
+
+    folder: str
+    """As it is stored."""
+    blobs: BlobStore
+    now: datetime
+
+
+def archive(
+    pool: Pool,
+    wanted: Mapping[str, str | None],
+    at: str | Path,
+    now: datetime,
+    kms_key: str | None = None,
+) -> ArchiveReport:
     """Move the messages of sessions into files; `wanted` says of each what it says in short. Space
     that this frees is given back to the file system.
 
@@ -54,19 +71,21 @@ def archive(pool: Pool, wanted: Mapping[str, str | None], at: Path, now: datetim
 
     Raises:
         StoreFailed: the folder's name cannot be stored.
+        InvalidArgument: the address names no bucket.
     """
-    place = folder_name(pool, at)
+    folder_at = folder_name(pool, at)
+    place = Destination(folder_at, pool.places.at(folder_at, kms_key), now)
     before, failed = _bytes(pool), dict[str, str]()
     for session_id, digest in wanted.items():
         try:
-            _archive_one(pool, session_id, digest, (place, now))
+            _archive_one(pool, session_id, digest, place)
         except (CompactError, Unpackable) as error:
             failed[session_id] = str(error)
     with suppress(StoreFailed):  # whoever opens the file next makes up for it
         with pool.write() as db:
             search.rewrite(db)
         sweeping.sweep_if_due(pool)
-    with suppress(StoreFailed, OSError):
+    with suppress(StoreFailed):
         archived_copies.discard_due(pool)
     found = {each.session_id: each for each in archived(pool, None)}
     return ArchiveReport(
@@ -77,16 +96,17 @@ def archive(pool: Pool, wanted: Mapping[str, str | None], at: Path, now: datetim
     )
 
 
-def folder_name(pool: Pool, at: Path) -> str:
-    """A folder as it is stored: relative to the database's where it lies within that.
+def folder_name(pool: Pool, at: str | Path) -> str:
+    """A folder as it is stored: relative to the database's where it lies within that; an address in
+    S3 as it is.
 
     Raises:
         StoreFailed: a name that is not Unicode.
     """
-    whole = at.expanduser().absolute()
+    whole = str(at).rstrip("/") if str(at).startswith(S3) else Path(at).expanduser().absolute()
     if not is_storable(str(whole)) or "\n" in str(whole):
         raise StoreFailed(f"{str(at)!r} cannot be the folder of archives: give it a plain name")
-    if not pool.in_memory:
+    if isinstance(whole, Path) and not pool.in_memory:
         with suppress(ValueError):
             return whole.relative_to(Path(pool.path).parent).as_posix()
     return str(whole)
@@ -97,20 +117,17 @@ def _bytes(pool: Pool) -> int:
         return int(db.pragma("page_count")) * int(db.pragma("page_size"))
 
 
-def _archive_one(
-    pool: Pool, session_id: str, digest: str | None, where: tuple[str, datetime]
-) -> None:
+def _archive_one(pool: Pool, session_id: str, digest: str | None, to: Destination) -> None:
     reason = ""
     for _ in range(ATTEMPTS):
         try:
-            return _attempt(pool, session_id, digest, where)
+            return _attempt(pool, session_id, digest, to)
         except Superseded as error:
             reason = str(error)
     raise Superseded(f"session {session_id!r} was not archived, nothing was removed: {reason}")
 
 
-def _attempt(pool: Pool, session_id: str, digest: str | None, where: tuple[str, datetime]) -> None:
-    at, now = where
+def _attempt(pool: Pool, session_id: str, digest: str | None, to: Destination) -> None:
     with pool.read() as db:
         session = session_rows.session(db, session_id)
         if session is None:
@@ -124,31 +141,30 @@ def _attempt(pool: Pool, session_id: str, digest: str | None, where: tuple[str, 
         counts = archived_rows.described(db, key)
         branches = branch_lineage.branches(db, session_id)
     name = folder.name_for(session_id, session.updated_at, data)
-    stem = archived_rows.base_of(pool.path) / at / name
     told = {
-        **_description(session, digest, now),
+        **_description(session, digest, to.now),
         **counts,
         "branches": [each.model_dump(mode="json", exclude={"session_id"}) for each in branches],
-        "originals": {"file": stem.name + folder.ORIGINALS, **_sizes(data)},
+        "originals": {"file": f"{PurePosixPath(name).name}{folder.ORIGINALS}", **_sizes(data)},
     }
     with pool.write() as db:  # until the session has the files, they are of no use to anybody
-        archived_rows.order_discard(db, at, name)
+        archived_rows.order_discard(db, to.folder, name)
     try:
-        sums = folder.keep(stem, told, data)
+        sums = folder.keep(to.blobs, name, told, data)
     except CompactError:
         with pool.write() as db:  # the first order may be carried out by now
-            archived_rows.order_discard(db, at, name)
+            archived_rows.order_discard(db, to.folder, name)
         raise
     holds = fingerprint(archived_rows.messages_in(data))
-    place = ArchivePlace(key, at, name, sums[1], sums[0])
+    place = ArchivePlace(key, to.folder, name, sums[1], sums[0])
     with pool.write() as db:
         is_archived = archived_rows.of_session(db, session_id) is not None
         wrong = "" if is_archived else _changed(pool, db, place, holds)
         if is_archived or wrong:
-            archived_rows.order_discard(db, at, name)
+            archived_rows.order_discard(db, to.folder, name)
         else:
             sizes = counts["messages"], counts["tokens"], len(data)
-            archived_rows.put_away(db, ArchivedRow(place, now, *sizes, digest))
+            archived_rows.put_away(db, ArchivedRow(place, to.now, *sizes, digest))
             archived_words.index(db, key, session, digest)
     if wrong:
         raise Superseded(wrong)
@@ -158,7 +174,7 @@ def _changed(pool: Pool, db: apsw.Connection, place: ArchivePlace, holds: bytes)
     """How a session, or its files, are other than when it was packed; empty where they are not."""
     if fingerprint(archived_rows.message_rows(db, place.session)) != holds:
         return "it goes on meanwhile; archive it later"
-    faults = folder.faults(place.stem(pool.path), place.description, place.originals)
+    faults = checking.faults_of(pool, place)
     return faults[0] if faults else ""
 
 
@@ -191,7 +207,7 @@ def unarchive(pool: Pool, session_id: str) -> None:
     with pool.write() as db:
         records.key_of(db, session_id)
         archived_copies.make_hot(pool, db, archived_rows.of_session(db, session_id))
-    with suppress(StoreFailed, OSError):  # whoever opens the file next makes up for it
+    with suppress(StoreFailed):  # whoever opens the file next makes up for it
         archived_copies.discard_due(pool)
 
 
@@ -224,7 +240,7 @@ def archived(
             messages=each.messages,
             tokens=each.tokens,
             digest=each.digest,
-            file=str(folder.file_of(each.place.stem(pool.path))),
+            file=_file(pool, each.place),
             bytes=each.bytes,
         )
         for session, each in found[:most]
@@ -239,9 +255,12 @@ def faults(pool: Pool, scope: str | None) -> list[ArchiveFault]:
             names = {each.id for each in session_rows.sessions(db, scope=scope)}
             every = {name: each for name, each in every.items() if name in names}
     return [
-        ArchiveFault(
-            session_id=name, file=str(folder.file_of(each.place.stem(pool.path))), what=what
-        )
+        ArchiveFault(session_id=name, file=_file(pool, each.place), what=what)
         for name, each in every.items()
         for what in checking.of_archive(pool, each.place)
     ]
+
+
+def _file(pool: Pool, place: ArchivePlace) -> str:
+    """Where a conversation is described."""
+    return pool.places.at(place.folder).address(place.name + folder.DESCRIPTION)

@@ -89,10 +89,15 @@ def of_archive(pool: Pool, place: ArchivePlace) -> list[str]:
     """What is wrong with the files of an archived session; none where it is not archived there any
     more.
     """
-    stem = place.stem(pool.path)
-    found = folder.faults(stem, place.description, place.originals)
+    found = faults_of(pool, place)
     with pool.read() as db:
         return found if archived_rows.of_key(db, place.session) == place else []
+
+
+def faults_of(pool: Pool, place: ArchivePlace) -> list[str]:
+    """What is wrong with the files in a place."""
+    blobs = pool.places.at(place.folder)
+    return folder.faults(blobs, place.name, place.description, place.originals)
 
 
 def _of_pages(db: apsw.Connection) -> Iterator[str]:

@@ -21,6 +21,8 @@ import apsw
 
 from compact import forks
 from compact.errors import InvalidInput, StoreFailed
+from compact.storage.blobs.places import ArchivePlaces
+from compact.storage.blobs.sealing import Passphrase
 from compact.storage.sqlite import migrations
 from compact.storage.sqlite.failures import EXPECTED, said
 
@@ -40,11 +42,20 @@ _left_behind: list[apsw.Connection] = []
 class Pool:
     """The connections of one process to one file."""
 
-    def __init__(self, path: str, *, durability: Durability, busy_timeout: float) -> None:
+    def __init__(
+        self,
+        path: str,
+        *,
+        durability: Durability,
+        busy_timeout: float,
+        passphrase: Passphrase | None = None,
+    ) -> None:
         if durability not in ("full", "normal"):
             raise InvalidInput(f"durability is 'full' or 'normal', not {durability!r}")
         self.path = path if path == MEMORY else str(Path(path).absolute())
         """The file's name, which stays its name wherever the process goes."""
+        self.places = ArchivePlaces(Path(self.path).parent, passphrase)
+        """Where archives of its sessions may lie."""
         self._durability = durability
         self._busy = busy_timeout
         self._closed = False

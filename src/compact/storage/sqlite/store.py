@@ -158,7 +158,7 @@ class SQLiteManager:
 
     def _discard(self) -> None:
         """Remove files of archives that nobody needs any more; what fails, a later one makes up."""
-        with suppress(StoreFailed, OSError):
+        with suppress(StoreFailed):
             archived_copies.discard_due(self._pool)
 
     @property
@@ -251,7 +251,7 @@ class SQLiteManager:
         try:
             sweeping.sweep_if_due(self._pool)
             archived_copies.discard_due(self._pool)
-        except (StoreFailed, OSError) as error:
+        except StoreFailed as error:
             raise StoreFailed(
                 f"session {session_id!r} is deleted, but traces of its words are left in the file "
                 f"or its archive until the store is opened again: {error}"
@@ -424,17 +424,23 @@ class SQLiteManager:
     # --- archives ---------------------------------------------------------------------------------
 
     def archive_sessions(
-        self, wanted: Mapping[str, str | None], *, folder: str | Path, now: datetime
+        self,
+        wanted: Mapping[str, str | None],
+        *,
+        folder: str | Path,
+        now: datetime,
+        kms_key: str | None = None,
     ) -> ArchiveReport:
-        """Move the messages of sessions into files in a folder; `wanted` says of each session what
-        it says in short. Whoever reads one reads it there; whoever goes on with one restores it.
-        Space is given back to the file system. Of a session that fails, nothing is removed, and the
-        report says why.
+        """Move the messages of sessions into files in a folder, or below `s3://BUCKET/PREFIX`,
+        there sealed by a KMS key where one is given; `wanted` says of each session what it says in
+        short. Whoever reads one reads it there; whoever goes on with one restores it. Space is
+        given back to the file system. Of a session that fails, nothing is removed, and the report
+        says why.
 
         Raises:
             StoreFailed: the store cannot be used, or the folder's name cannot be stored.
         """
-        return archiving.archive(self._pool, wanted, Path(folder), now)
+        return archiving.archive(self._pool, wanted, folder, now, kms_key)
 
     def restore_session(self, session_id: str) -> None:
         """Store the messages of an archived session again; where it is not archived, do nothing.
