@@ -129,7 +129,9 @@ class Passphrase:
 
     kind = "scrypt"
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, *, is_given: bool = True) -> None:
+        self.is_given = is_given
+        """By the program itself, and not by the environment."""
         if len(text) < SHORTEST:
             reason = f"should have {SHORTEST} characters at least: openssl rand -hex 32 makes one"
             raise InvalidArgument("key", reason)
@@ -143,8 +145,10 @@ class Passphrase:
     @classmethod
     def in_force(cls, given: str | None) -> Passphrase | None:
         """What was given, else that of the environment, if there is one."""
-        text = given if given is not None else os.environ.get(VARIABLE) or None
-        return None if text is None else cls(text)
+        if given is not None:
+            return cls(given)
+        text = os.environ.get(VARIABLE)
+        return cls(text, is_given=False) if text else None
 
     def revealed(self) -> bytes:
         """The passphrase itself."""

@@ -36,13 +36,24 @@ def name_for(session_id: str, ended: datetime, originals: bytes) -> str:
     return f"{at:%Y}/{at:%m}/{told}-{sha256(originals).hexdigest()[:16]}"
 
 
+def check_free(blobs: BlobStore, name: str) -> None:
+    """Hold that files of this name may be written and removed: another store's, which another key
+    has sealed, may not.
+
+    Raises:
+        StoreFailed: they cannot be read with this key, or it cannot be told.
+    """
+    for ending in (DESCRIPTION, ORIGINALS):
+        with suppress(FileNotFoundError, StoreDamaged):
+            blobs.get(name + ending)
+
+
 def keep(
     blobs: BlobStore, name: str, description: Mapping[str, Any], originals: bytes
 ) -> tuple[bytes, bytes]:
     """Keep both files; the sums of the description's and of the originals' bytes.
 
-    What an earlier attempt has left is written again, but for what another key has sealed: that may
-    be another store's.
+    What an earlier attempt has left is written again.
 
     Raises:
         StoreFailed: they cannot be written; or what is read back is not what was written.
@@ -70,10 +81,8 @@ def _keep(blobs: BlobStore, name: str, data: bytes) -> None:
     """Have a file hold that, durably."""
     try:
         blobs.put(name, data)
-    except FileExistsError:
-        with suppress(StoreDamaged, FileNotFoundError):
-            blobs.get(name)  # raises where another key has sealed it
-        blobs.put(name, data, replaces=True)  # whoever wrote it may have died before it was synced
+    except FileExistsError:  # whoever wrote it may have died before it was synced
+        blobs.put(name, data, replaces=True)
 
 
 def describes(blobs: BlobStore, name: str, originals: bytes) -> bool:

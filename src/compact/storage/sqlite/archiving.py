@@ -147,6 +147,7 @@ def _attempt(pool: Pool, session_id: str, digest: str | None, to: Destination) -
         "branches": [each.model_dump(mode="json", exclude={"session_id"}) for each in branches],
         "originals": {"file": f"{PurePosixPath(name).name}{folder.ORIGINALS}", **_sizes(data)},
     }
+    folder.check_free(to.blobs, name)
     with pool.write() as db:  # until the session has the files, they are of no use to anybody
         archived_rows.order_discard(db, to.folder, name)
     try:

@@ -24,6 +24,7 @@ from compact.errors import InvalidInput, StoreFailed
 from compact.storage.blobs.places import ArchivePlaces
 from compact.storage.blobs.sealing import Passphrase
 from compact.storage.sqlite import migrations
+from compact.storage.sqlite.encryption import connect, key_for, refused
 from compact.storage.sqlite.failures import EXPECTED, said
 
 Durability = Literal["full", "normal"]
@@ -54,6 +55,7 @@ class Pool:
             raise InvalidInput(f"durability is 'full' or 'normal', not {durability!r}")
         self.path = path if path == MEMORY else str(Path(path).absolute())
         """The file's name, which stays its name wherever the process goes."""
+        self._key = None if path == MEMORY else key_for(Path(self.path), passphrase)
         self.places = ArchivePlaces(Path(self.path).parent, passphrase)
         """Where archives of its sessions may lie."""
         self._durability = durability
@@ -149,7 +151,12 @@ class Pool:
             yield
         except EXPECTED as error:
             self._check_place()
-            raise said(error, self.path, waited=time.monotonic() - since) from error
+            raise self._said(error, time.monotonic() - since) from error
+
+    def _said(self, error: Exception, waited: float | None = None) -> StoreFailed:
+        """What is raised for SQLite's errors; of a wrong key it knows nothing."""
+        told = None if self._key is None else refused(error, self.path)
+        return told or said(error, self.path, waited=waited)
 
     def _check_place(self) -> None:
         """Whether the file still stands where it was opened: to one without a name SQLite writes on
@@ -238,14 +245,14 @@ class Pool:
                 return self._try_to_open()
             except (apsw.BusyError, apsw.LockedError) as error:
                 if (waited := time.monotonic() - since) > self._busy:
-                    raise said(error, self.path, waited=waited) from error
+                    raise self._said(error, waited) from error
                 time.sleep(0.01)
             except apsw.Error as error:
-                raise said(error, self.path) from error
+                raise self._said(error) from error
 
     def _try_to_open(self) -> apsw.Connection:
         try:
-            return self._prepared(apsw.Connection(self.path, flags=_WRITABLE))
+            return self._prepared(connect(self.path, self._key, flags=_WRITABLE))
         except (apsw.CantOpenError, apsw.ReadOnlyError):
             if not self._may_be_immutable():
                 raise
@@ -282,7 +289,7 @@ class Pool:
         if self.read_only and self._may_be_immutable():
             return self._connect_immutable()
         flags = apsw.SQLITE_OPEN_READONLY if self.read_only else apsw.SQLITE_OPEN_READWRITE
-        db = apsw.Connection(self.path, flags=flags)
+        db = connect(self.path, self._key, flags=flags)
         db.set_busy_timeout(int(self._busy * 1000))
         db.pragma("query_only", True)
         db.pragma("cell_size_check", True)
@@ -304,7 +311,7 @@ class Pool:
     def _connect_immutable(self) -> apsw.Connection:
         name = f"file:{quote(self.path)}?immutable=1"
         flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-        return apsw.Connection(name, flags=flags)
+        return connect(name, self._key, flags=flags)
 
     # --- forks ------------------------------------------------------------------------------------
 

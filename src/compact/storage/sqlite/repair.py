@@ -24,8 +24,10 @@ import apsw
 from compact.core import clock_and_ids
 from compact.errors import StoreDamaged, StoreFailed
 from compact.files import sync_folder
+from compact.storage.blobs.sealing import Passphrase
 from compact.storage.sqlite import checking, migrations, recovery, search
 from compact.storage.sqlite.changes import take_over_notes
+from compact.storage.sqlite.encryption import connect, key_for
 from compact.storage.sqlite.failures import said
 from compact.storage.sqlite.pool import Pool
 from compact.storage.sqlite.recovery import SavedBranch
@@ -55,25 +57,28 @@ class RepairReport:
         return self.is_whole and all(branch.is_complete for branch in self.branches)
 
 
-def repair(path: str | Path) -> RepairReport:
-    """Save what can be read of a damaged file into a new one, which takes its place.
+def repair(path: str | Path, *, key: str | None = None) -> RepairReport:
+    """Save what can be read of a damaged file into a new one, which takes its place. An encrypted
+    one needs its key (by default the environment's), and the new one has the same.
 
     Raises:
-        StoreFailed: there is no such file, somebody uses it, nothing of a store is in it, or there
-            is no room beside it.
+        StoreFailed: there is no such file, somebody uses it, nothing of a store is in it, its key
+            is missing or wrong, or there is no room beside it.
     """
     file = Path(path).expanduser().absolute()
     if not file.is_file():
         raise StoreFailed(f"no file {file}")
     if file.stat().st_size == 0:
         raise StoreFailed(f"{file} is an empty file, not a store: there is nothing to be saved")
-    if not _findings(file):
+    passphrase = Passphrase.in_force(key)
+    own = key_for(file, passphrase)
+    if not _findings(file, passphrase):
         return RepairReport(str(file), None)
     try:
-        with _alone(file):
+        with _alone(file, own):
             folder = Path(mkdtemp(prefix=f".{file.name}-repair-", dir=file.parent))
             try:
-                report = _rebuilt(file, folder)
+                report = _rebuilt(file, folder, passphrase if own else None, own)
                 kept_as = _exchange(file, folder / "new")
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
@@ -84,18 +89,18 @@ def repair(path: str | Path) -> RepairReport:
     return replace(report, kept_as=str(kept_as))
 
 
-def _findings(file: Path) -> list[str]:
+def _findings(file: Path, passphrase: Passphrase | None) -> list[str]:
     """What is wrong with the file.
 
     Raises:
         StoreFailed: it cannot be told, since the file is locked, or is not one of this version.
     """
     try:
-        pool = Pool(str(file), durability="full", busy_timeout=_BUSY)
+        pool = Pool(str(file), durability="full", busy_timeout=_BUSY, passphrase=passphrase)
     except StoreDamaged as error:
         return [str(error)]
     except StoreFailed as error:
-        if not _is_ours(file):
+        if not _is_ours(file, key_for(file, passphrase)):
             raise
         return [str(error)]
     try:
@@ -104,10 +109,10 @@ def _findings(file: Path) -> list[str]:
         pool.close()
 
 
-def _is_ours(file: Path) -> bool:
+def _is_ours(file: Path, key: bytes | None) -> bool:
     """Whether a file that says another thing of itself has our tables, of this version."""
     try:
-        db = apsw.Connection(str(file), flags=apsw.SQLITE_OPEN_READONLY)
+        db = connect(str(file), key, flags=apsw.SQLITE_OPEN_READONLY)
         names = {row[0] for row in query(db, "SELECT name FROM sqlite_schema")}
         version = query(db, "PRAGMA user_version")[0][0]
         db.close()
@@ -118,11 +123,11 @@ def _is_ours(file: Path) -> bool:
 
 
 @contextmanager
-def _alone(file: Path) -> Iterator[None]:
+def _alone(file: Path, key: bytes | None) -> Iterator[None]:
     """Keep writers out as far as a damaged file can, and leave its log alone in the end."""
     db = None
     try:
-        db = apsw.Connection(str(file), flags=apsw.SQLITE_OPEN_READWRITE)
+        db = connect(str(file), key, flags=apsw.SQLITE_OPEN_READWRITE)
         db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         db.set_busy_timeout(int(_BUSY * 1000))
         db.execute("BEGIN IMMEDIATE")
@@ -137,16 +142,19 @@ def _alone(file: Path) -> Iterator[None]:
             db.close(True)
 
 
-def _rebuilt(file: Path, folder: Path) -> RepairReport:
-    """Build the new database in a folder beside the damaged one."""
+def _rebuilt(
+    file: Path, folder: Path, passphrase: Passphrase | None, key: bytes | None
+) -> RepairReport:
+    """Build the new database in a folder beside the damaged one; encrypted as that is."""
     copy = folder / "copy"
     for ending in ("", "-wal"):
         if Path(f"{file}{ending}").exists():
             shutil.copyfile(f"{file}{ending}", f"{copy}{ending}")
-    pool = Pool(str(folder / "new"), durability="full", busy_timeout=_BUSY)
+    new = str(folder / "new")
+    pool = Pool(new, durability="full", busy_timeout=_BUSY, passphrase=passphrase)
     try:
         with pool.write() as db:
-            saved = salvage(copy, db)
+            saved = salvage(copy, db, key)
             remarks = saved.remarks
             remarks += recovery.lost(db, saved.hints)
             remarks += recovery.adopt(db, saved.hints)

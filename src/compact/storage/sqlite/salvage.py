@@ -18,6 +18,7 @@ import apsw
 
 from compact.core.changes import KINDS
 from compact.core.messages import ROLES
+from compact.storage.sqlite.encryption import connect
 from compact.storage.sqlite.rows import BITS, LAST, Row, query
 
 _STOPS = (apsw.Error, UnicodeDecodeError)
@@ -84,13 +85,16 @@ class Salvage(NamedTuple):
         return branch < self.before or branch >= self.since
 
 
-def salvage(copy: Path, db: apsw.Connection) -> Salvage:
-    """Fill the new database from a copy of the damaged one, of which no more than that is left."""
+def salvage(copy: Path, db: apsw.Connection, key: bytes | None = None) -> Salvage:
+    """Fill the new database from a copy of the damaged one, of which no more than that is left. Of
+    an encrypted one, no page is read by itself.
+    """
     remarks: list[str] = []
-    source = _opened(copy, db, remarks)
+    source = _opened(copy, db, remarks) if key is None else _decrypted(copy, key)
     tables = [_table(db, name) for name in _TABLES]
     found = {table.name: _copy(source, db, table) for table in tables}
     hints = _hints(source, db)
+    pages = 0 if key is None else int(query(source, "PRAGMA page_count")[0][0])
     source.close(True)
     stopped = {
         name: reading.stopped
@@ -98,7 +102,7 @@ def salvage(copy: Path, db: apsw.Connection) -> Salvage:
         if reading.stopped and not any(each in str(reading.stopped) for each in _OLDER)
     }
     remarks += [f"table {name}: {error}" for name, error in stopped.items()]
-    page_size, length, had = _sizes(copy)
+    page_size, length, had = _sizes(copy, pages)
     is_whole = length >= had and "messages" not in stopped
     if length < had:
         remarks.append(f"the file has {length:,} bytes, and had {had:,}")
@@ -110,7 +114,7 @@ def salvage(copy: Path, db: apsw.Connection) -> Salvage:
     if "changes" in stopped or "notes" in stopped:
         remarks.append("goals, pins and what else was set in sessions may be lost")
     for table in tables:
-        if table.name in stopped:
+        if table.name in stopped and key is None:
             for row in _from_pages(copy, table, page_size):
                 _insert(db, table.name, row)
     read = found["messages"]
@@ -140,19 +144,27 @@ def _opened(copy: Path, db: apsw.Connection, remarks: list[str]) -> apsw.Connect
     return source
 
 
+def _decrypted(copy: Path, key: bytes) -> apsw.Connection:
+    """The encrypted copy, as it can be read."""
+    source = connect(str(copy), key, flags=apsw.SQLITE_OPEN_READWRITE)
+    with suppress(apsw.Error):
+        query(source, "PRAGMA writable_schema = on")
+    return source
+
+
 def _of_unknown_length(head: bytes) -> bytes:
     """A file's beginning that says no number of pages, so that SQLite goes by the file's length."""
     return head[:28] + bytes(4) + head[32:]
 
 
-def _sizes(copy: Path) -> tuple[int, int, int]:
-    """Bytes of a page, of the file, and of the file as its head says."""
+def _sizes(copy: Path, pages: int = 0) -> tuple[int, int, int]:
+    """Bytes of a page, of the file, and of the file as its head says, or so many pages."""
     with copy.open("rb") as file:
         head = file.read(32)
         length = file.seek(0, 2)
     page_size = int.from_bytes(head[16:18], "big")
     page_size = 65_536 if page_size == 1 else page_size
-    return page_size, length, int.from_bytes(head[28:32], "big") * page_size
+    return page_size, length, (pages or int.from_bytes(head[28:32], "big")) * page_size
 
 
 # --- by the tables and indexes --------------------------------------------------------------------

@@ -25,6 +25,7 @@ from compact.core.messages import Message
 from compact.core.sessions import Entry, Found, Move, Session, Step
 from compact.core.turns import Keys, TurnTable
 from compact.errors import InvalidInput, NotFound, StoreFailed, Superseded
+from compact.storage.blobs.sealing import Passphrase
 from compact.storage.sqlite import (
     archived_copies,
     archived_rows,
@@ -132,8 +133,12 @@ class SQLiteManager:
     `search_index` nothing is indexed, and search looks through the newest messages only.
     `busy_timeout` is how many seconds a writer waits for those of other processes.
 
+    With a `key` (by default the environment's `COMPACT_ENCRYPTION_KEY`) the file is encrypted,
+    which needs `apsw-sqlite3mc` in the place of `apsw`, and so are archives of its sessions.
+
     Raises:
-        StoreFailed: the file cannot be opened, or is of a newer compact or another application.
+        StoreFailed: the file cannot be opened, or not with this key; or is of a newer compact or
+            another application.
         StoreDamaged: it is no database, or a damaged one.
     """
 
@@ -144,11 +149,17 @@ class SQLiteManager:
         durability: Durability = "full",
         search_index: bool = True,
         busy_timeout: float = 10.0,
+        key: str | None = None,
     ) -> None:
         if not is_storable(str(path)):
             raise StoreFailed(f"{str(path)!r} is not a file's name")
         name = MEMORY if str(path) == MEMORY else str(Path(path).expanduser())
-        self._pool = Pool(name, durability=durability, busy_timeout=busy_timeout)
+        self._pool = Pool(
+            name,
+            durability=durability,
+            busy_timeout=busy_timeout,
+            passphrase=Passphrase.in_force(key),
+        )
         self._has_index = search_index
         self._memory = MemoryIndex(self._pool)
         self._copies = ArchivedCopies(self._pool, SQLiteManager)
