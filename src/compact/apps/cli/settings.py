@@ -119,7 +119,7 @@ def _check_models(settings: CompactConfig, option: str | None) -> list[str]:
 
 
 def _check_reports(settings: CompactConfig) -> None:
-    """Refuse that only the `.env` of this folder sends reports to another machine.
+    """Refuse that only the `.env` of this folder sends reports or archives to another machine.
 
     Raises:
         InvalidConfig: naming the setting.
@@ -128,6 +128,10 @@ def _check_reports(settings: CompactConfig) -> None:
         address = getattr(settings, setting)
         if address not in (None, OTEL) and not wiring.is_here(address):
             _check_origin(settings, setting, without_credentials(address))
+    for setting in ("archive", "memory_archive"):
+        place = getattr(settings, setting) or ""
+        if place.startswith("s3://"):
+            _check_origin(settings, setting, place)
 
 
 def _check_origin(settings: CompactConfig, setting: str, where: str) -> None:
