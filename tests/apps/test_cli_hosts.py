@@ -53,6 +53,19 @@ def test_the_folder_sends_no_reports_elsewhere(run, tmp_path, sample, monkeypatc
     assert run("validate-config").code == 0
 
 
+@pytest.mark.parametrize("setting", ["COMPACT_ARCHIVE", "COMPACT_MEMORY_ARCHIVE"])
+def test_the_folder_sends_no_archives_elsewhere(run, tmp_path, sample, monkeypatch, setting):
+    """Else whoever made it would have every word that is archived."""
+    (tmp_path / ".env").write_text(f"{setting}=s3://beams/a\n")
+    line = refused(run(*PLAN, sample))
+    assert ".env" in line
+    assert "another machine" in line
+    (tmp_path / ".env").write_text(f"{setting}=archive\n")
+    assert run("validate-config").code == 0
+    monkeypatch.setenv(setting, "s3://beams/a")
+    assert run("validate-config").code == 0
+
+
 @pytest.mark.parametrize("key", HERE)
 def test_the_folder_may_say_what_stays_here(run, tmp_path, sample, key):
     (tmp_path / ".env").write_text(f"COMPACT_SUMMARIZER={key}\nCOMPACT_MODEL=gpt-4o\n")

@@ -240,3 +240,46 @@ def test_a_person_reads_the_description(file: Path, bucket: Bucket) -> None:
     described, originals = bucket.names()
     said = json.loads(bucket.read(described))
     assert said["originals"]["file"] == Path(originals).name
+
+
+@pytest.mark.parametrize("how", ["append", "restore"])
+def test_nobody_waits_for_the_network_with_the_lock_in_hand(
+    file: Path, bucket: Bucket, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """While one fetches an archive, others write."""
+    get: Callable[..., bytes] = s3_blobs.S3Blobs.get
+    with SQLiteManager(file) as store, SQLiteManager(file, busy_timeout=0.1) as other:
+        put_away(store, "a")
+
+        def slow(self: Any, name: str) -> bytes:
+            other.append("b", [Entry(Message(role="user", content="meanwhile"))])
+            return get(self, name)
+
+        monkeypatch.setattr(s3_blobs.S3Blobs, "get", slow)
+        if how == "append":
+            store.append("a", [Entry(Message(role="user", content="more"))])
+        else:
+            store.restore_session("a")
+        monkeypatch.undo()
+        assert store.integrity_check() == []
+
+
+def test_who_goes_on_with_what_another_one_restored_meanwhile_goes_on(
+    file: Path, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    get: Callable[..., bytes] = s3_blobs.S3Blobs.get
+    with SQLiteManager(file) as store, SQLiteManager(file) as other:
+        count = store.branch("a").messages
+        put_away(store, "a")
+        with monkeypatch.context() as patched:
+
+            def late(self: Any, name: str) -> bytes:
+                patched.undo()
+                other.restore_session("a")
+                return get(self, name)
+
+            patched.setattr(s3_blobs.S3Blobs, "get", late)
+            patched.setenv("AWS_ENDPOINT_URL", os.environ["AWS_ENDPOINT_URL"])
+            store.append("a", [Entry(Message(role="user", content="more"))])
+        assert store.branch("a").messages == count + 1
+        assert store.integrity_check() == []

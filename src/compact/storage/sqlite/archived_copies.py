@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from threading import Lock
 from typing import Generic, Protocol, TypeVar
 
 import apsw
 
-from compact.errors import StoreDamaged
+from compact.errors import StoreDamaged, StoreFailed
 from compact.storage.memory_archives import folder
 from compact.storage.memory_archives.packing import Unpackable
 from compact.storage.sqlite import archived_rows
@@ -32,6 +33,7 @@ class Copy(Protocol):
 
 
 C = TypeVar("C", bound=Copy)
+T = TypeVar("T")
 
 
 class ArchivedCopies(Generic[C]):
@@ -51,7 +53,7 @@ class ArchivedCopies(Generic[C]):
         key = place.session, place.originals, os.getpid()  # a database in memory outlives no fork
         with self._lock:
             found = self._copies.pop(key, None)
-        if found is None and (data := self._data(place)) is not None:
+        if found is None and (data := still(self._pool, place)) is not None:
             found = self._restored(place, data)
         if found is not None:
             with self._lock:
@@ -59,16 +61,6 @@ class ArchivedCopies(Generic[C]):
                 while len(self._copies) > MOST_COPIES:
                     self._copies.pop(next(iter(self._copies)))
         return found
-
-    def _data(self, place: ArchivePlace) -> bytes | None:
-        try:
-            return read(self._pool, place)
-        except StoreDamaged:
-            with self._pool.read() as db:
-                now = archived_rows.of_key(db, place.session)
-            if now == place:
-                raise
-            return None
 
     def _restored(self, place: ArchivePlace, data: bytes) -> C:
         copy = self._new()
@@ -95,6 +87,47 @@ def read(pool: Pool, place: ArchivePlace) -> bytes:
         raise StoreDamaged(
             f"the archive {at} is missing: put it back, and its session can be read again"
         ) from error
+
+
+def still(pool: Pool, place: ArchivePlace) -> bytes | None:
+    """The same; None where the session is not archived there any more."""
+    try:
+        return read(pool, place)
+    except StoreFailed:
+        with pool.read() as db:
+            now = archived_rows.of_key(db, place.session)
+        if now == place:
+            raise
+        return None
+
+
+def going_on(
+    pool: Pool,
+    find: Callable[[apsw.Connection], ArchivePlace | None],
+    work: Callable[[apsw.Connection], T],
+) -> T:
+    """What `work` does in a transaction that writes, and that first stores the messages of the
+    archived session that `find` names. The archive is read before: nobody else waits for a network.
+    Its files are removed afterwards.
+
+    Raises:
+        StoreDamaged: the archive is missing, or is not what was written.
+        StoreFailed: it cannot be read now, or not with this key.
+    """
+    place, data = None, None
+    while True:
+        with pool.write() as db:
+            now = find(db)
+            if now is None or (now == place and data is not None):
+                if now is not None:
+                    archived_rows.bring_back(db, now, data or b"")
+                done = work(db)
+                break
+        place, data = now, still(pool, now)
+    if now is not None:
+        with suppress(StoreFailed):  # whoever opens the file next makes up for it
+            discard_due(pool)
+    return done
 
 
 def make_hot(pool: Pool, db: apsw.Connection, place: ArchivePlace | None) -> None:

@@ -205,11 +205,11 @@ def unarchive(pool: Pool, session_id: str) -> None:
         NotFound: there is no such session.
         StoreDamaged: the archive is missing, or is not what was written; it stays as it is.
     """
-    with pool.write() as db:
-        records.key_of(db, session_id)
-        archived_copies.make_hot(pool, db, archived_rows.of_session(db, session_id))
-    with suppress(StoreFailed):  # whoever opens the file next makes up for it
-        archived_copies.discard_due(pool)
+    archived_copies.going_on(
+        pool,
+        lambda db: archived_rows.of_session(db, session_id),
+        lambda db: records.key_of(db, session_id),
+    )
 
 
 def archived(

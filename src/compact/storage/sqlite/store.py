@@ -97,13 +97,11 @@ def _write(
     @wraps(function)
     def method(self: SQLiteManager, /, *args: Given.args, **given: Given.kwargs) -> T:
         branch_id = _named(args, given)
-        with self._pool.write() as db:
-            place = archived_rows.of_branch(db, branch_id)
-            archived_copies.make_hot(self._pool, db, place)
-            done = function(db, *args, **given)
-        if place is not None:
-            self._discard()
-        return done
+        return archived_copies.going_on(
+            self._pool,
+            lambda db: archived_rows.of_branch(db, branch_id),
+            lambda db: function(db, *args, **given),
+        )
 
     _show(method, function)
     return method
