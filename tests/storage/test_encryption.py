@@ -304,6 +304,18 @@ def test_a_damaged_encrypted_file_is_told_and_repaired(tmp_path: Path) -> None:
 
 
 @encrypting
+def test_an_encrypted_file_that_is_too_short_is_never_complete(tmp_path: Path) -> None:
+    path = tmp_path / "chat.db"
+    filled(path).close()
+    os.truncate(path, path.stat().st_size - 4096)
+    report = repair(path, key=SECRET)
+    assert not report.is_complete
+    assert any("shorter" in line for line in report.remarks)
+    with SQLiteManager(path, key=SECRET) as store:
+        assert store.integrity_check() == []
+
+
+@encrypting
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_forked_child_has_the_key_too(tmp_path: Path) -> None:
     with filled(tmp_path / "chat.db") as store:

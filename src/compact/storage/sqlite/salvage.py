@@ -90,11 +90,11 @@ def salvage(copy: Path, db: apsw.Connection, key: bytes | None = None) -> Salvag
     an encrypted one, no page is read by itself.
     """
     remarks: list[str] = []
-    source = _opened(copy, db, remarks) if key is None else _decrypted(copy, key)
+    source = _opened(copy, db, remarks) if key is None else _decrypted(copy, key, remarks)
+    is_whole = key is None or not remarks
     tables = [_table(db, name) for name in _TABLES]
     found = {table.name: _copy(source, db, table) for table in tables}
     hints = _hints(source, db)
-    pages = 0 if key is None else int(query(source, "PRAGMA page_count")[0][0])
     source.close(True)
     stopped = {
         name: reading.stopped
@@ -102,8 +102,8 @@ def salvage(copy: Path, db: apsw.Connection, key: bytes | None = None) -> Salvag
         if reading.stopped and not any(each in str(reading.stopped) for each in _OLDER)
     }
     remarks += [f"table {name}: {error}" for name, error in stopped.items()]
-    page_size, length, had = _sizes(copy, pages)
-    is_whole = length >= had and "messages" not in stopped
+    page_size, length, had = _sizes(copy, is_readable=key is None)
+    is_whole = is_whole and length >= had and "messages" not in stopped
     if length < had:
         remarks.append(f"the file has {length:,} bytes, and had {had:,}")
     if not is_whole:
@@ -144,9 +144,13 @@ def _opened(copy: Path, db: apsw.Connection, remarks: list[str]) -> apsw.Connect
     return source
 
 
-def _decrypted(copy: Path, key: bytes) -> apsw.Connection:
+def _decrypted(copy: Path, key: bytes, remarks: list[str]) -> apsw.Connection:
     """The encrypted copy, as it can be read."""
     source = connect(str(copy), key, flags=apsw.SQLITE_OPEN_READWRITE)
+    try:
+        query(source, "SELECT count(*) FROM sqlite_schema")
+    except apsw.Error as error:
+        remarks.append(f"the file is shorter than it was, or its beginning is damaged: {error}")
     with suppress(apsw.Error):
         query(source, "PRAGMA writable_schema = on")
     return source
@@ -157,14 +161,15 @@ def _of_unknown_length(head: bytes) -> bytes:
     return head[:28] + bytes(4) + head[32:]
 
 
-def _sizes(copy: Path, pages: int = 0) -> tuple[int, int, int]:
-    """Bytes of a page, of the file, and of the file as its head says, or so many pages."""
+def _sizes(copy: Path, *, is_readable: bool) -> tuple[int, int, int]:
+    """Bytes of a page, of the file, and of the file as its head says, where that is readable."""
     with copy.open("rb") as file:
         head = file.read(32)
         length = file.seek(0, 2)
     page_size = int.from_bytes(head[16:18], "big")
     page_size = 65_536 if page_size == 1 else page_size
-    return page_size, length, (pages or int.from_bytes(head[28:32], "big")) * page_size
+    had = int.from_bytes(head[28:32], "big") * page_size if is_readable else length
+    return page_size, length, had
 
 
 # --- by the tables and indexes --------------------------------------------------------------------
