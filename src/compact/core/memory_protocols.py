@@ -6,7 +6,7 @@ A store that lacks one lacks what stands on it, and whoever asks is told.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from compact.core.archived import ArchivedConversation, ArchiveFault, ArchiveReport
     from compact.core.digests import CompressedConversation, DigestNote, Lease
     from compact.core.embedding import Generation, Near, Numbers
+    from compact.core.forgotten import ForgottenReport
     from compact.core.messages import Message
     from compact.core.protocols import Embedder
     from compact.core.turns import Keys, TurnTable
@@ -161,4 +162,39 @@ class SessionArchive(Protocol):
 
     def archive_faults(self, *, scope: str | None = None) -> list[ArchiveFault]:
         """What is wrong with the files of a scope's archived sessions, or of all."""
+        ...
+
+
+class SessionForgetting(Protocol):
+    """Deleting a session everywhere, with proof."""
+
+    def forget_session(self, session_id: str, *, copies: Sequence[str] = ()) -> ForgottenReport:
+        """Delete a session, what other sessions of its scope quote of it, and folders of copies
+        that compressions left behind; then look for what is left.
+
+        Raises:
+            NotFound: there is no such session.
+        """
+        ...
+
+
+@runtime_checkable
+class CopiesInFolders(Protocol):
+    """A `StorageAdapter` that keeps what it has of a session in a folder."""
+
+    def place_of(self, session_id: str) -> str:
+        """The folder of a session, whether it is there or not."""
+        ...
+
+
+@runtime_checkable
+class ForgetsCopies(Protocol):
+    """A `StorageAdapter` that can delete what it has of a session."""
+
+    def forget(self, session_id: str) -> int:
+        """Delete all that is kept of a session; how many things that was.
+
+        Raises:
+            StoreFailed: something could not be deleted.
+        """
         ...

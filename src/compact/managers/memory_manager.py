@@ -21,6 +21,7 @@ from compact.core.archived import ArchivedConversation, ArchiveReport
 from compact.core.calls import checked_methods
 from compact.core.digests import AgeingReport, CompressedConversation
 from compact.core.embedding import Generation, Near
+from compact.core.forgotten import ForgottenReport
 from compact.core.found import (
     FoundSession,
     Hit,
@@ -39,6 +40,7 @@ from compact.core.turns import instant_of
 from compact.errors import InvalidArgument, NotFound
 from compact.managers.ageing import MemoryAgeing, ageing_of
 from compact.managers.archival_manager import DAYS, ArchivalManager
+from compact.managers.forgetting import forget
 from compact.managers.running.schedule import Schedule
 from compact.memory.retention import Importance
 from compact.memory.searching import Ranked, Ways, by_day, ranked
@@ -252,6 +254,19 @@ class MemoryManager:
     def archived(self) -> list[ArchivedConversation]:
         """The conversations that are archived, the one with the newest message first."""
         return self.archives.list_archived()
+
+    # --- deleting ---------------------------------------------------------------------------------
+
+    def forget(self, session_id: str) -> ForgottenReport:
+        """Delete a session everywhere: its messages, all that was made of them, its archive, the
+        copies that its compressions left behind, and what other sessions of the scope recalled of
+        it. The report is made by looking for what is left.
+
+        Raises:
+            NotFound: the scope has no such session.
+            StoreFailed: it could not be deleted.
+        """
+        return forget(self._store, self.session(session_id).id, self._settings)
 
     # --- what a person says of a session ----------------------------------------------------------
 

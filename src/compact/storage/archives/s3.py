@@ -11,7 +11,7 @@ import base64
 import json
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -92,6 +92,22 @@ class S3Storage:
         key = self._key(session_id, f"events/{when}-{secrets.token_hex(4)}.json")
         return self._kept(key, contents.event_line(event))
 
+    def forget(self, session_id: str) -> int:
+        """Delete all that is kept of a session; how many objects that was. Where the bucket keeps
+        versions, S3 keeps those until its own rules remove them.
+
+        Raises:
+            StoreFailed: something could not be deleted.
+        """
+        removed = 0
+        try:
+            for key in self._keys(session_id, ""):
+                self._s3.delete_object(Bucket=self._bucket, Key=key)
+                removed += 1
+        except _errors() as error:
+            raise StoreFailed(f"s3://{self._bucket}: {error}") from None
+        return removed
+
     def read(self, address: str) -> bytes:
         """What is kept at an address, decrypted where it was encrypted here.
 
@@ -108,7 +124,8 @@ class S3Storage:
     # --- objects ----------------------------------------------------------------------------------
 
     def _key(self, session_id: str, name: str) -> str:
-        return "/".join(filter(None, (self._prefix, folder_name(session_id), name)))
+        folder = "/".join(filter(None, (self._prefix, folder_name(session_id))))
+        return f"{folder}/{name}"
 
     def _address(self, key: str) -> str:
         return f"s3://{self._bucket}/{key}"
@@ -122,12 +139,15 @@ class S3Storage:
 
     def _last(self, session_id: str) -> int:
         """The number of the newest transcript; 0 where there is none."""
-        pages = self._s3.get_paginator("list_objects_v2").paginate(
-            Bucket=self._bucket, Prefix=self._key(session_id, "transcript-")
-        )
-        names = (row["Key"] for page in pages for row in page.get("Contents", ()))
-        numbers = (_NUMBER.search(name) for name in names)
+        numbers = map(_NUMBER.search, self._keys(session_id, "transcript-"))
         return max((int(found[1]) for found in numbers if found), default=0)
+
+    def _keys(self, session_id: str, begins: str) -> Iterator[str]:
+        """What is kept of a session under names that begin so."""
+        pages = self._s3.get_paginator("list_objects_v2").paginate(
+            Bucket=self._bucket, Prefix=self._key(session_id, begins)
+        )
+        return (row["Key"] for page in pages for row in page.get("Contents", ()))
 
     def _put(self, key: str, data: bytes, *, replaces: bool) -> bool:
         """Write an object, whole or not at all; False where there is one that stays."""

@@ -147,5 +147,10 @@ def file_of(stem: Path) -> Path:
     return _with(stem, DESCRIPTION)
 
 
+def both(stem: Path) -> list[Path]:
+    """The two files."""
+    return [_with(stem, ending) for ending in (DESCRIPTION, ORIGINALS)]
+
+
 def _with(stem: Path, ending: str) -> Path:
     return stem.with_name(stem.name + ending)
