@@ -111,6 +111,8 @@ def forget(pool: Pool, session_id: str, copies: Sequence[str] = ()) -> Forgotten
         finish(pool)
         for place in places:
             discard_copies(place)
+        with pool.alone():
+            pool.empty_log(wait=False)
     except (StoreFailed, OSError) as error:
         remains.append(f"it goes on when the store is opened next: {error}")
     remains += traces.left(pool, forgotten, quoted, places)
