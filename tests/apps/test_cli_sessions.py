@@ -387,6 +387,22 @@ def open_log(file):
     return log.read_bytes() if log.exists() else b""
 
 
+def test_copies_of_compressions_go_too_and_what_is_left_is_told(run, chat, monkeypatch):
+    """One verb: as `MemoryManager.forget`."""
+    copies = chat.parent / "copies"
+    monkeypatch.setenv("COMPACT_ARCHIVE", str(copies))
+    (copies / "harbour").mkdir(parents=True)
+    (copies / "harbour/summary-001.json").write_text("never write to the production database")
+    left = chat.parent / (chat.name + ".damaged-1")
+    left.write_bytes(chat.read_bytes() + open_log(chat))
+    done = run("sessions", "delete", "harbour", "--yes", "--store", chat)
+    assert done.code == 2
+    assert f"{left} still holds words of it" in " ".join(done.err.split())
+    assert not (copies / "harbour").exists()
+    assert "messages               120" in done.err
+    assert "copies                   1" in done.err
+
+
 def test_what_came_while_the_person_thought_is_counted(capsys, monkeypatch, chat):
     class Slow(Terminal):
         def readline(self):
@@ -408,7 +424,10 @@ def test_nobody_is_asked_where_there_is_no_terminal(run, chat):
 def test_yes_deletes_only_what_is_named_whole(run, chat):
     refused(run("sessions", "delete", "harb", "--yes", "--store", chat), "the full id: 'harbour'")
     done = run("sessions", "delete", "harbour", "--yes", "--store", chat, "--json")
-    assert json.loads(done.out) == {"deleted": "harbour", "messages": 120}
+    told = json.loads(done.out)
+    assert (told["deleted"], told["messages"], told["complete"]) == ("harbour", 120, True)
+    assert told["removed"]["messages"] == 120
+    assert told["remains"] == []
     with pytest.raises(NotFound):
         wiring.store_at(chat).session("harbour")
 
