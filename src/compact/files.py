@@ -44,3 +44,12 @@ def sync_folder(folder: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def make_folders(folder: Path) -> None:
+    """Make a folder with those above it, for their owner only, and have their names last."""
+    if folder.is_dir():
+        return
+    make_folders(folder.parent)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    sync_folder(folder.parent)

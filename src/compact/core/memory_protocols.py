@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from compact.core.archived import ArchivedConversation, ArchiveFault, ArchiveReport
+    from compact.core.backups import BackupCounts
     from compact.core.digests import CompressedConversation, DigestNote, Lease
     from compact.core.embedding import Generation, Near, Numbers
     from compact.core.forgotten import ForgottenReport
@@ -162,6 +163,22 @@ class SessionArchive(Protocol):
 
     def archive_faults(self, *, scope: str | None = None) -> list[ArchiveFault]:
         """What is wrong with the files of a scope's archived sessions, or of all."""
+        ...
+
+
+class SessionBackup(Protocol):
+    """Copying a store while it is in use."""
+
+    def copy_into(
+        self, file: str, archive: str, *, progress: Callable[[int, int], None] | None = None
+    ) -> BackupCounts:
+        """Copy the database to a new file, and the archives of its sessions into a folder beside
+        that. `progress` is told how many bytes are done, and of how many.
+
+        Raises:
+            StoreFailed: something cannot be read or written.
+            StoreDamaged: an archive is missing or altered.
+        """
         ...
 
 

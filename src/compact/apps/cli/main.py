@@ -27,6 +27,7 @@ from compact.apps.cli.commands import (
     memory,
     memory_aging,
     memory_archives,
+    memory_backup,
     models,
     sessions,
     snapshots,
@@ -77,6 +78,7 @@ COMMANDS: Sequence[Callable[..., None]] = (
     *(memory_archives.memory_archive, memory_archives.memory_restore),
     *(memory_archives.memory_archived, memory_archives.memory_verify),
     *(memory_aging.memory_age, memory_aging.memory_why),
+    *(memory_backup.memory_backup, memory_backup.memory_restore_backup),
 )
 """The commands in the order help lists them. A command is called as its function is:
 `sessions_put_aside` is `sessions put-aside`.
@@ -112,7 +114,7 @@ Examples:
     ),
     "memory": (
         TyperGroup,
-        """All sessions of a scope as they grow old: what age leaves of them, and archives.
+        """All sessions of a scope as they grow old: what age leaves of them, archives, backups.
 
 \b
 Examples:
@@ -120,6 +122,7 @@ Examples:
   compactctl memory why harbour
   compactctl memory archive
   compactctl memory archived --search "harbour office"
+  compactctl memory backup backup-monday
 """,
     ),
 }

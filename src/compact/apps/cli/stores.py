@@ -22,6 +22,7 @@ from compact.core.protocols import SessionStore, StorageAdapter
 from compact.core.resolving import DEFAULT_WINDOW
 from compact.core.sessions import DEFAULT_SCOPE, Branch, Session
 from compact.errors import InvalidConfig, NotFound, StoreFailed
+from compact.managers.backup import restore_backup as restore_backup
 from compact.managers.context_manager import ContextManager
 from compact.managers.memory_manager import MemoryManager
 

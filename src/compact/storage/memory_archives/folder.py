@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from compact.errors import StoreDamaged, StoreFailed, Superseded
-from compact.files import sync_folder, write_whole
+from compact.files import make_folders, sync_folder, write_whole
 
 SCHEMA = "compact/archived-conversation"
 VERSION = 1
@@ -51,7 +51,7 @@ def keep(stem: Path, description: Mapping[str, Any], originals: bytes) -> tuple[
     own = sha256(originals).digest()
     described, packed = _with(stem, DESCRIPTION), _with(stem, ORIGINALS)
     try:
-        _make_folders(stem.parent)
+        make_folders(stem.parent)
         _keep(packed, originals)
         if not describes(described, own):
             _keep(described, data)
@@ -76,15 +76,6 @@ def _keep(path: Path, data: bytes) -> None:
         with path.open("rb+") as file:  # whoever wrote it may have died before this
             os.fsync(file.fileno())
         sync_folder(path.parent)
-
-
-def _make_folders(folder: Path) -> None:
-    """Make a folder with those above it, for their owner only, and have their names last."""
-    if folder.is_dir():
-        return
-    _make_folders(folder.parent)
-    folder.mkdir(mode=0o700, exist_ok=True)
-    sync_folder(folder.parent)
 
 
 def describes(path: Path, originals: bytes) -> bool:

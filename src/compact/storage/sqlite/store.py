@@ -17,6 +17,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
 import apsw
 
 from compact.core.archived import ArchivedConversation, ArchiveFault, ArchiveReport
+from compact.core.backups import BackupCounts
 from compact.core.calls import checked_methods
 from compact.core.changes import Change
 from compact.core.codec import is_storable
@@ -30,6 +31,7 @@ from compact.storage.sqlite import (
     archived_copies,
     archived_rows,
     archiving,
+    backup,
     branch_lineage,
     checking,
     digests,
@@ -445,6 +447,23 @@ class SQLiteManager:
     def archive_faults(self, *, scope: str | None = None) -> list[ArchiveFault]:
         """What is wrong with the files of a scope's archived sessions, or of all."""
         return archiving.faults(self._pool, scope)
+
+    def copy_into(
+        self,
+        file: str | Path,
+        archive: str | Path,
+        *,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> BackupCounts:
+        """Copy all of the file to a new one, and the archives of its sessions into a folder beside
+        that, while others read and write. `progress` is told how many bytes are done, and of how
+        many.
+
+        Raises:
+            StoreFailed: something cannot be read or written.
+            StoreDamaged: an archive is missing or altered.
+        """
+        return backup.copy_into(self._pool, Path(file), Path(archive), progress)
 
     # --- is it whole? -----------------------------------------------------------------------------
 
