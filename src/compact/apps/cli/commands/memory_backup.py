@@ -30,6 +30,8 @@ def memory_backup(
       compactctl memory backup backup-monday
       compactctl memory backup /backups/chat --store chat.db --json
     """
+    if options.scope is not None:
+        raise cli.errors.Stop("a backup holds all scopes of the store: leave --scope out")
     with (
         cli.stores.opened(options) as catalog,
         cli.progress.Progress("Copying the store") as progress,
