@@ -534,3 +534,22 @@ def test_compressing_reports_to_the_exporters_and_the_archive(run, sample, tmp_p
     assert {span["trace_id"] for span in spans} == {"harbour"}
     assert "compact.compression" in {span["name"] for span in spans}
     assert any(path.is_file() for path in archive.rglob("*")), "what it left behind"
+
+
+# --- snapshots ------------------------------------------------------------------------------------
+
+
+def test_a_snapshot_is_deleted_by_the_beginning_of_its_id(run, chat):
+    made = run("snapshot", "harbour", "--store", chat).out.strip()
+    kept = run("snapshot", "harbour", "--note", "keep", "--store", chat).out.strip()
+    before = len(
+        json.loads(run("sessions", "show", "harbour", "--store", chat, "--json").out)["snapshots"]
+    )
+    done = run("snapshot", "harbour", "--delete", made[:9], "--store", chat)
+    assert (done.code, done.out.strip()) == (0, f"deleted {made}")
+    shown = json.loads(run("sessions", "show", "harbour", "--store", chat, "--json").out)
+    assert kept in [each["id"] for each in shown["snapshots"]]
+    assert len(shown["snapshots"]) == before - 1
+    refused(run("snapshot", "harbour", "--delete", made, "--store", chat), f"no snapshot {made!r}")
+    both = ("--delete", kept, "--note", "x")
+    refused(run("snapshot", "harbour", *both, "--store", chat), "--note is for a new snapshot")

@@ -54,6 +54,7 @@ REFUSED: dict[type, dict[str, Try]] = {
         "pin": lambda ctx: ctx.pin("their-own-id"),
         "unpin": lambda ctx: ctx.unpin("their-own-id"),
         "put_aside": lambda ctx: ctx.put_aside("their-own-id"),
+        "delete_snapshot": lambda ctx: ctx.delete_snapshot(ctx.store.snapshots("theirs")[0]),
         "restore": lambda ctx: ctx.restore(ctx.store.snapshots("theirs")[0]),
         "call_tool": lambda ctx: ctx.call_tool("expand", {"id": "their-own-id"}),
     },

@@ -161,6 +161,9 @@ def _check_keepsakes(store: SessionStore) -> None:
     store.note("a", "n", {"v": 2})
     assert store.notes("a") == {"n": {"v": 2}}, "a note takes the other's place"
     assert store.snapshots("nowhere") == [], "an unknown session has no snapshots"
+    store.delete_snapshots("nowhere", [one.id])
+    store.delete_snapshots("a", [one.id, "none"])
+    assert store.snapshots("a") == [two], "only those of the session that are named are removed"
     assert store.notes("nowhere") == {}, "an unknown session has no notes"
     with a.refusing(NotFound, "nothing is kept of a session that is not there"):
         store.note("nowhere", "n", {"v": 1})

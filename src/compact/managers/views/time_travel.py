@@ -38,7 +38,21 @@ def take_snapshot(
     if purpose == "emergency" and (known := _same(state, snapshot)):
         return known
     state.store.save_snapshot(snapshot)
+    _let_go(state, snapshot)
     return snapshot
+
+
+def _let_go(state: SessionState, newest: Snapshot) -> None:
+    """Delete what the session has too many of: what nobody gave a name, the oldest first, and of
+    that what was saved by itself before what was asked for.
+    """
+    known = state.store.snapshots(state.id)
+    excess = len(known) - state.policy.snapshots_kept
+    if excess <= 0:
+        return
+    unnamed = [x for x in known if x.id != newest.id and (x.purpose != "recovery" or not x.note)]
+    unnamed.sort(key=lambda x: x.purpose == "recovery")
+    state.store.delete_snapshots(state.id, [x.id for x in unnamed[:excess]])
 
 
 def _same(state: SessionState, snapshot: Snapshot) -> Snapshot | None:

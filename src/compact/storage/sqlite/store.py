@@ -362,6 +362,7 @@ class SQLiteManager:
 
     save_snapshot = _in(Pool.write, projections.save_snapshot)
     snapshots = _in(Pool.read, projections.snapshots)
+    delete_snapshots = _in(Pool.write, projections.delete_snapshots)
     note = _in(Pool.write, change_log.note)
     notes = _in(Pool.read, change_log.notes)
 
