@@ -17,6 +17,8 @@ from compact.core.sessions import Entry, Projection, Shown, Step
 from compact.errors import NotFound, StoreDamaged
 from compact.storage.archives.files import FileStorage
 from compact.storage.memory_archives import folder as archive_folder
+from compact.storage.sqlite import records
+from compact.storage.sqlite.rows import json_of
 from compact.storage.sqlite.store import SQLiteManager
 from tests.storage.making import assert_chained, session
 
@@ -158,6 +160,27 @@ def test_what_others_recalled_of_it_says_so_no_more(tmp_path: Path, memory: Memo
     assert store.branch("other").tokens == 21, "the note is not counted yet"
     assert store.integrity_check() == []
     assert whole(memory.forget("other")).quoted == {}
+
+
+def test_entries_that_say_what_was_recalled_name_it_no_more(
+    tmp_path: Path, memory: MemoryManager
+) -> None:
+    """As automatic recall keeps them: ids, and no words."""
+    store = store_of(memory)
+    plant(store)
+    for name, scope in (("other", "default"), ("theirs", "bob")):
+        talk(store, name, "Where?", scope=scope)
+        key = records.key_of(store.db, name)
+        turns = [{"session_id": x, "message_id": f"of {x}"} for x in ("tower", "gate", "tower")]
+        what = json_of({"turns": turns, "window": 9})
+        records.insert(store.db, "changes", (key, name, 0, "recalled", what), "")
+    report = memory.forget("tower")
+    assert whole(report).quoted == {"other": 1}
+    sql = "SELECT what FROM changes WHERE kind = 'recalled' ORDER BY number"
+    mine, theirs = (json.loads(row[0]) for row in store.db.execute(sql))
+    assert mine == {"turns": [{"session_id": "gate", "message_id": "of gate"}], "window": 9}
+    assert len(theirs["turns"]) == 3, "another scope's"
+    assert store.integrity_check() == []
 
 
 def test_a_quotation_in_a_tools_answer_keeps_its_call(memory: MemoryManager) -> None:

@@ -24,7 +24,8 @@ class ForgottenReport(BaseModel, frozen=True):
     removed: Mapping[str, int] = Field(default_factory=dict)
     """Kind → how many: rows by their tables, entries of the word index, and files."""
     quoted: Mapping[str, int] = Field(default_factory=dict)
-    """Other session → how many of its messages quoted this one, and say `NOTE` now."""
+    """Other session → how many of its messages quoted this one, and say `NOTE` now, and how many
+    entries of its log named what was recalled of it."""
     bytes_before: int = 0
     """Of the database with its log, and of the files that went."""
     bytes_after: int = 0

@@ -1,17 +1,21 @@
-"""What other sessions hold of a session that is deleted: recalled messages that quote it.
+"""What other sessions hold of a session that is deleted.
 
-Such a message names the sessions it quotes (`core.forgotten`). Its text gives way to a note, as a
-part of the transaction that deletes. It keeps its place, id and time. The chain of hashes is made
-anew from it on, in each branch that goes on from there, so that the history is whole again; where
-it was broken before, it stays broken. A hash that somebody noted of the history as it was is no
-longer known: a list that a client resends is recognized up to the note, and a digest made of the
-history is removed and made anew.
+Entries of their logs that say what was recalled hold ids and no words: what they name of it is left
+out. A message that an application made of what it had found names the sessions it quotes
+(`core.forgotten`): its text gives way to a note. It keeps its place, id and time. The chain of
+hashes is made anew from it on, in each branch that goes on from there, so that the history is whole
+again; where it was broken before, it stays broken. A hash that somebody noted of the history as it
+was is no longer known: a list that a client resends is recognized up to the note, and a digest made
+of the history is removed and made anew.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Container, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
+from typing import Any
 
 import apsw
 
@@ -34,6 +38,7 @@ from compact.storage.sqlite.rows import (
     BITS,
     LAST,
     MESSAGE,
+    Row,
     columns_of,
     entry_of,
     first,
@@ -43,12 +48,18 @@ from compact.storage.sqlite.rows import (
     text,
     text_of,
     text_or_none,
+    value_of,
 )
 
 _MARKED = f"instr({{}}, CAST('\"{RECALLED_FROM}\"' AS BLOB))"
 _QUOTING = f"""
     SELECT {MESSAGE} FROM messages
     WHERE key BETWEEN ? AND ? AND {_MARKED.format("payload")} ORDER BY key
+"""
+_RECALLED = f"""
+    SELECT changes.number, s.id, {records.columns("changes")} FROM changes
+    JOIN sessions s ON s.key = changes.session
+    WHERE changes.kind = 'recalled' AND s.scope = ? AND s.id <> ? ORDER BY changes.number
 """
 _WRITTEN = """
     UPDATE messages SET id = ?, role = ?, timestamp = ?, zone = ?, token_count = ?,
@@ -72,6 +83,36 @@ def quoting(db: apsw.Connection, session_id: str, scope: str) -> dict[int, dict[
     return found
 
 
+def recalling(db: apsw.Connection, session_id: str, scope: str) -> list[Row]:
+    """The entries of other sessions' logs that name a session: number, session, columns, digest."""
+    rows = query(db, _RECALLED, (text(scope), text(session_id)))
+    return [row for row in rows if any(map(partial(_names, session_id), _turns_of(row)))]
+
+
+def _turns_of(row: Row) -> list[Any]:
+    turns: list[Any] = value_of(row[6]).get("turns") or []
+    return turns
+
+
+def _names(session_id: str, turn: Any) -> bool:  # noqa: ANN401 - any JSON value
+    return isinstance(turn, dict) and turn.get("session_id") == session_id
+
+
+def _take_out_of_entries(db: apsw.Connection, session_id: str, scope: str) -> Counter[str]:
+    """Leave out what entries name of a session; how many entries of which session."""
+    counts = Counter[str]()
+    for row in recalling(db, session_id, scope):
+        number, name, *columns, digest = row
+        is_whole = records.digest(columns) == digest
+        turns = [turn for turn in _turns_of(row) if not _names(session_id, turn)]
+        columns[-1] = json_of({**value_of(columns[-1]), "turns": turns})
+        digest = records.digest(columns) if is_whole else digest
+        sql = "UPDATE changes SET what = ?, digest = ? WHERE number = ?"
+        db.execute(sql, (columns[-1], digest, number))
+        counts[text_of(name)] += 1
+    return counts
+
+
 def take_out(pool: Pool, db: apsw.Connection, session_id: str, scope: str) -> dict[str, int]:
     """Take out what other sessions of the scope quote, as a part of a transaction that writes;
     from how many messages of which session. One that is archived is restored for that.
@@ -80,6 +121,7 @@ def take_out(pool: Pool, db: apsw.Connection, session_id: str, scope: str) -> di
         with suppress(StoreDamaged):  # nobody can read it either; `traces` tells of it
             if is_quoting(archived_copies.read(pool, place), session_id):
                 archived_copies.make_hot(pool, db, place)
+    entries_of = _take_out_of_entries(db, session_id, scope)
     counts: dict[str, int] = {}
     found = quoting(db, session_id, scope)
     since = {branch: min(entries) for branch, entries in found.items()}
@@ -98,7 +140,7 @@ def take_out(pool: Pool, db: apsw.Connection, session_id: str, scope: str) -> di
         _chain_anew(db, name, since, altered)
     if counts:
         search.rewrite(db)
-    return counts
+    return dict(entries_of + Counter(counts))
 
 
 # --- archives -------------------------------------------------------------------------------------

@@ -168,6 +168,8 @@ def _quotes(pool: Pool, db: apsw.Connection, forgotten: Forgotten) -> Iterator[s
     """Messages of others that quote it, archived ones included."""
     for rows in quotes.quoting(db, forgotten.id, forgotten.scope).values():
         yield f"{len(rows):,} messages of another session quote it"
+    if entries := quotes.recalling(db, forgotten.id, forgotten.scope):
+        yield f"{len(entries):,} entries of other sessions name it"
     for place in quotes.archives(db, forgotten.id, forgotten.scope):
         try:
             if quotes.is_quoting(archived_copies.read(pool, place), forgotten.id):
