@@ -20,8 +20,14 @@ COMMANDS = (
     *("snapshot", "restore", "undo", "redo", "branch", "doctor"),
 )
 INNER = {
-    "sessions": ("list", "show", "import", "export", "compress", "put-aside", "describe", "delete"),
-    "memory": ("age", "why"),
+    "sessions": (
+        *("list", "show", "import", "export", "compress", "put-aside", "pin", "unpin", "mode"),
+        *("describe", "delete"),
+    ),
+    "memory": (
+        *("status", "age", "why", "embed", "schedule"),
+        *("archive", "restore", "archived", "verify"),
+    ),
     "goals": ("list", "add", "done", "drop", "pause", "resume", "confirm"),
 }
 

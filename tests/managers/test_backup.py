@@ -53,6 +53,12 @@ def everything(memory: MemoryManager) -> dict[str, Any]:
     return {each.id: (rows_of(store, each.id), told(store, each.id)) for each in every}
 
 
+def search(memory: MemoryManager) -> dict[str, Any]:
+    """What is found, but for where archives lie."""
+    found = memory.search("roof beam")
+    return found.model_dump(exclude={"complete": True, "archived": {"__all__": {"file"}}})
+
+
 def tree(folder: Path) -> dict[str, bytes]:
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()
@@ -65,7 +71,7 @@ def tree(folder: Path) -> dict[str, bytes]:
 
 
 def test_a_restored_store_is_the_original(tmp_path: Path, memory: MemoryManager) -> None:
-    before, found = everything(memory), memory.search("roof beam").model_dump(exclude={"complete"})
+    before, found = everything(memory), search(memory)
     report = memory.backup(tmp_path / "backup")
     assert (report.sessions, report.archives) == (5, 2)
     shutil.rmtree(tmp_path / "home")
@@ -73,7 +79,7 @@ def test_a_restored_store_is_the_original(tmp_path: Path, memory: MemoryManager)
     assert back.model_dump(exclude={"path"}) == report.model_dump(exclude={"path"})
     with MemoryManager(tmp_path / "new.db") as restored:
         assert everything(restored) == before
-        assert restored.search("roof beam").model_dump(exclude={"complete"}) == found
+        assert search(restored) == found
         assert {each.session_id for each in restored.archived()} == set(ARCHIVED)
         assert Path(restored.archived()[0].file).is_relative_to(tmp_path / "new-archive")
         assert restored.archives.verify() == []

@@ -76,6 +76,7 @@ LISTING: dict[type, dict[str, Try]] = {
             memory.search(ASKED), memory.search(ASKED, sessions=["theirs"], about=ASKED),
         ],
         "sessions": lambda memory: memory.sessions(),
+        "status": lambda memory: memory.status(),
         "timeline": lambda memory: memory.timeline(),
     },
     ArchivalManager: {
@@ -100,7 +101,7 @@ OTHERS: dict[type, set[str]] = {
     # What is said of the whole store, and asks for no session: the owner of the file does that.
     MemoryManager: {
         *("archives", "close", "scope", "store"),
-        *("backup", "embed", "restore_backup", "unembedded"),
+        *("backup", "catch_up", "embed", "restore_backup", "unembedded"),
     },
     ArchivalManager: {"close", "folder"},
     # They take a session that `find` gave.

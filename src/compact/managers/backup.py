@@ -13,7 +13,6 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from hashlib import sha256
-from importlib.metadata import version
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any, cast
@@ -114,6 +113,8 @@ def _report(path: Path, manifest: Mapping[str, Any]) -> BackupReport:
 
 
 def _manifest(folder: Path, counts: BackupCounts) -> dict[str, Any]:
+    from importlib.metadata import version  # loaded by those who make a backup
+
     files = {
         path.relative_to(folder).as_posix(): {"bytes": path.stat().st_size, "sha256": _sum(path)}
         for path in sorted(folder.rglob("*"))

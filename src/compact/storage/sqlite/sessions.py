@@ -204,14 +204,14 @@ def delete(db: apsw.Connection, session_id: str) -> dict[str, int]:
     session_key = records.key_of(db, session_id)
     place = archived_rows.of_session(db, session_id)
     if place is not None:
-        archived_rows.order_discard(db, place.folder, place.name)
+        archived_rows.forget(db, place)
     rows = query(db, "SELECT key FROM branches WHERE session = ?", (session_key,))
-    removed: Counter[str] = Counter()
+    removed = Counter({"archived": int(place is not None)})
     for (branch,) in rows:
         removed.update(_delete_branch(db, branch))
-    if removed["words"]:
+    if removed["words"] or place is not None:
         search.rewrite(db)
-    for table in ("branches", "archived", *records.COLUMNS):
+    for table in ("branches", *records.COLUMNS):
         db.execute(f"DELETE FROM {table} WHERE session = ?", (session_key,))
         removed[table] += db.changes()
     db.execute("DELETE FROM sessions WHERE key = ?", (session_key,))

@@ -154,6 +154,7 @@ def _rows(db: apsw.Connection, forgotten: Forgotten) -> Iterator[str]:
     ]
     wanted += [(table, f"{column} >> {BITS} IN ({keys})", ()) for table, column in _KEYED]
     wanted += [
+        ("archived_words_docsize", f"id = {forgotten.key:d}", ()),
         ("sessions", "id = ?", (text(forgotten.id),)),
         ("branches", f"key IN ({keys}) OR parent IN ({keys})", ()),
     ]
