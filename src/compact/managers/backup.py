@@ -12,7 +12,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from hashlib import sha256
+from hashlib import file_digest, sha256
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any, cast
@@ -33,8 +33,6 @@ VERSION = 1
 """Of the schema of manifests."""
 MANIFEST, DATABASE, ARCHIVE, SETTINGS = "manifest.json", "sessions.db", "archive", "settings.json"
 """The names of what is in a backup."""
-CHUNK = 1 << 20
-"""Bytes that are read of a file at once."""
 Progress = Callable[[int, int], None]
 """Told how many bytes are done, and of how many."""
 
@@ -214,11 +212,8 @@ def _is_ours(archives: Path, manifest: Mapping[str, Any]) -> bool:
 
 
 def _sum(path: Path) -> str:
-    found = sha256()
     with path.open("rb") as file:
-        while data := file.read(CHUNK):
-            found.update(data)
-    return found.hexdigest()
+        return file_digest(file, "sha256").hexdigest()
 
 
 def _json(value: object) -> bytes:

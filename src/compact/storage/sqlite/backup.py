@@ -19,12 +19,11 @@ from compact.errors import StoreDamaged, StoreFailed
 from compact.files import make_folders, write_whole
 from compact.storage.memory_archives import folder as archive_folder
 from compact.storage.sqlite import archived_rows, checking
+from compact.storage.sqlite.archiving import ATTEMPTS
 from compact.storage.sqlite.failures import EXPECTED, said
 from compact.storage.sqlite.pool import Pool
 from compact.storage.sqlite.rows import query, text
 
-ATTEMPTS = 3
-"""How often the database is copied whose archives leave meanwhile."""
 PAGES = 4_096
 """Of the database that are copied before `progress` is told."""
 Progress = Callable[[int, int], None]
