@@ -19,7 +19,6 @@ from typing import Protocol, Self, TypedDict, Unpack, cast
 from compact import wiring
 from compact.config import CompactConfig
 from compact.core.archived import ArchivedConversation, ArchiveReport
-from compact.core.backups import BackupReport
 from compact.core.calls import checked_methods
 from compact.core.codec import instant
 from compact.core.digests import (
@@ -49,9 +48,9 @@ from compact.core.turns import instant_of
 from compact.errors import InvalidArgument, ModelFailed, NotFound
 from compact.managers.ageing import MemoryAgeing, ageing_of
 from compact.managers.archival_manager import DAYS, ArchivalManager
-from compact.managers.backup import make_backup, restore_backup
 from compact.managers.forgetting import forget
 from compact.managers.running.schedule import Schedule
+from compact.managers.whole_memory import WholeMemory
 from compact.memory.retention import Importance
 from compact.memory.searching import Ranked, Ways, by_day, ranked
 
@@ -90,7 +89,7 @@ class SearchIndex(TurnIndex, IndexUpkeep, Protocol):
 
 
 @checked_methods
-class MemoryManager:
+class MemoryManager(WholeMemory):
     """The memory in a file (or `:memory:`), or in a store that is open already: the sessions of one
     scope and no others. With an `embedder`, or the name of one such as `minilm` or
     `ollama:nomic-embed-text` (by default the settings'), it is searched by meaning too, once
@@ -316,23 +315,6 @@ class MemoryManager:
     def archived(self) -> list[ArchivedConversation]:
         """The conversations that are archived, the one with the newest message first."""
         return self.archives.list_archived()
-
-    # --- backups ----------------------------------------------------------------------------------
-
-    def backup(
-        self, path: str | Path, *, progress: Callable[[int, int], None] | None = None
-    ) -> BackupReport:
-        """Write the whole store, sessions of all scopes, into a new folder: the database, its
-        archives, the settings without secrets, and a manifest with a checksum of each file. The
-        store stays in use. `progress` is told how many bytes are done, and of how many.
-
-        Raises:
-            StoreFailed: there is something of that name already, or it cannot be written.
-            StoreDamaged: an archive is missing or altered; no backup was made.
-        """
-        return make_backup(self._store, path, self._settings, progress)
-
-    restore_backup = staticmethod(restore_backup)
 
     # --- deleting ---------------------------------------------------------------------------------
 
