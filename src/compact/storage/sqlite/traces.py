@@ -32,6 +32,8 @@ CHUNK = 8 << 20
 """Bytes that are read of a file at once."""
 _CUT = str.maketrans({'"': "\n", "\\": "\n", **{chr(code): "\n" for code in range(32)}})
 """JSON writes these in another way."""
+_ARCHIVED = (folder.DESCRIPTION, folder.ORIGINALS, ".tmp")
+"""How the names of files in archives end, those included that a crash left half written."""
 _KEYED = (("messages", "key"), ("vectors", "message"), ("words_docsize", "id"))
 """Tables whose rows are found by a message's key."""
 _LIVE = ("sessions", "messages", *records.COLUMNS, "archived", "vector_names")
@@ -109,8 +111,10 @@ def files(pool: Pool, forgotten: Forgotten, also: Sequence[Path] = ()) -> list[P
     if not pool.in_memory:
         own = Path(pool.path)
         beside = [Path(name) for name in glob.glob(glob.escape(str(own)) + "*")]
-    inside = (path for place in (*forgotten.folders, *also) for path in place.rglob("*"))
-    return sorted({path.resolve() for path in (*beside, *inside) if path.is_file()})
+    archived = (path for place in forgotten.folders for path in place.rglob("*"))
+    beside += [path for path in archived if path.name.endswith(_ARCHIVED)]
+    beside += [path for place in also for path in place.rglob("*")]
+    return sorted({path.resolve() for path in beside if path.is_file()})
 
 
 def left(
@@ -120,7 +124,8 @@ def left(
     beside those of the archives.
     """
     found = list(files(pool, forgotten, also))
-    told = {path: held(path, forgotten.words) for path in found}
+    legible = [path for path in found if not path.name.endswith(folder.ORIGINALS)]
+    told = {path: held(path, forgotten.words) for path in legible}
     with pool.read() as db:
         yield from _rows(db, forgotten)
         yield from _quotes(pool, db, forgotten)
@@ -129,7 +134,7 @@ def left(
             yield from _derived(db, session_id, forgotten.words)
         kept = {each.place.stem(pool.path).resolve() for each in archived_rows.kept(db).values()}
     for path in found:
-        if own & told[path]:
+        if own & told.get(path, set()):
             until = ", until nobody reads it" if path.name.endswith("-wal") else ""
             yield f"{path} still holds words of it{until}"
         if path.name.endswith((folder.ORIGINALS, folder.DESCRIPTION)) and not _is_kept(path, kept):
