@@ -45,7 +45,7 @@ def copy_into(
         _copy_database(pool, file, progress)
         try:
             return _copy_archives(pool, file, archive, progress)
-        except _Left as error:
+        except _LeftTheArchive as error:
             missing = str(error)
     raise StoreFailed(
         f"no backup was made: sessions left the archive {ATTEMPTS} times while it was copied, "
@@ -53,7 +53,7 @@ def copy_into(
     )
 
 
-class _Left(Exception):
+class _LeftTheArchive(Exception):
     """A session is not archived any more."""
 
 
@@ -123,7 +123,7 @@ def _why(pool: Pool, place: archived_rows.ArchivePlace) -> Exception:
             f"no backup was made: {faults[0]}. Run `compactctl memory verify`, put the file back "
             "or delete its session, then try again"
         )
-    return _Left(place.name)
+    return _LeftTheArchive(place.name)
 
 
 def point_to(copy: apsw.Connection, folder: str) -> None:
