@@ -185,6 +185,19 @@ class ErrorRaised(Event):
         return cls(stage=stage, error=type(error).__name__, message=str(error), serves=serves)
 
 
+class TurnsQuoted(Event):
+    """Old turns were recalled for a person's newest message."""
+
+    window: int
+    """The window's size in tokens."""
+    turns: int
+    """How many."""
+    sessions: int
+    """From how many sessions."""
+    tokens: int
+    """Of the message that quotes them."""
+
+
 class Committed(Event):
     """A compression was put in force."""
 

@@ -149,14 +149,7 @@ class MemoryManager:
             if number < 0:
                 raise InvalidArgument(name, f"{name} must be at least 0, got {number}")
         ways = self._ways(options)
-        best = ranked(
-            self._index,
-            self._scope,
-            query,
-            most=limit,
-            only=SearchFilter.model_validate(options),
-            ways=ways,
-        )
+        best = self._ranked(query, limit, ways, options)
         telling = _Telling(query, best, self._index, neighbours)
         return SearchResult(
             query=query,
@@ -186,6 +179,10 @@ class MemoryManager:
             )
             for place, messages, first, last in found
         ]
+
+    def _ranked(self, query: str, most: int, ways: Ways, options: SearchOptions) -> Ranked:
+        only = SearchFilter.model_validate(options)
+        return ranked(self._index, self._scope, query, most=most, only=only, ways=ways)
 
     def _ways(self, options: SearchOptions) -> Ways:
         """How it is searched; without vectors by words, whatever was asked for."""

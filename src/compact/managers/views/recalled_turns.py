@@ -1,0 +1,191 @@
+"""What automatic recall put into the prompts of one window: entries of the session's log.
+
+An entry names old turns, and stands before one message of a person, in the prompts that go on from
+one projection. So the same bytes are sent again until a compression, also after the session was
+reopened. It is the first thing that goes where space is short: what was recalled for earlier
+messages is left out before anything is compressed, and never makes a compression necessary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from compact.core.changes import Change, RecalledTurn, TurnsRecalled
+from compact.core.events import ErrorRaised, TurnsQuoted
+from compact.core.messages import Message
+from compact.core.sessions import Projection
+from compact.errors import CompactError
+from compact.managers.session.counted_session import CountedSession
+from compact.managers.session.recalling import Found
+
+STAGE = "recall"
+"""What an error names as the stage that failed."""
+TURN_TOKENS = 8
+"""Tokens around a quoted turn, at least."""
+
+
+class _Looked(NamedTuple):
+    """What was found for a message."""
+
+    position: int
+    projection: str | None
+    found: list[Found]
+
+
+class RecalledTurns:
+    """The entries of one window, and the messages that they become."""
+
+    def __init__(self, counted: CountedSession, size: int) -> None:
+        self._counted, self._state, self._size = counted, counted.state, size
+        self._made: dict[int, Message | None] = {}
+        """The message of each entry, by its number."""
+        self._gone: set[str] = set()
+        """Sessions of which something was quoted, and that were deleted since."""
+        self._looked: _Looked | None = None
+        self._given_up: tuple[int, str | None] | None = None
+        """The message for which nothing could be stored, and the projection."""
+        self._shown: tuple[int, ...] = ()
+        """The entries that were shown last."""
+
+    def shown(self, projection: Projection | None) -> Mapping[int, Message]:
+        """What stands before which messages in prompts that go on from a projection."""
+        if self._state.recall is None:
+            return {}
+        entries = self._entries(projection)
+        self._shown = tuple(change.number for change in entries.values())
+        made = ((at, self._message(change)) for at, change in entries.items())
+        return {at: message for at, message in made if message is not None}
+
+    def is_other(self, projection: Projection | None) -> bool:
+        """Whether other entries count than were shown: another writer's, or without those of a
+        session that was deleted.
+        """
+        recall = self._state.recall
+        if recall is None:
+            return False
+        entries = self._entries(projection).values()
+        named = {turn.session_id for change in entries for turn in _turns(change)}
+        if gone := recall.gone_of(named - self._gone):
+            self._gone |= gone
+            self._made.clear()
+            return True
+        return tuple(change.number for change in entries) != self._shown
+
+    def look(self, projection: Projection | None, in_view: Iterable[int]) -> None:
+        """Find what the newest message of a person is about, if it has no entry yet. What fails is
+        told, and fails no prompt.
+        """
+        state, recall = self._state, self._state.recall
+        position = self._due(projection)
+        if recall is None or position is None:
+            return
+        entries = self._entries(projection).values()
+        quoted = [(t.session_id, t.position) for change in entries for t in _turns(change)]
+        own = [(state.id, place) for place in (*in_view, position)]
+        message = state.history[position]
+        try:
+            found = recall.found(message, without=[*quoted, *own])
+        except Exception as error:  # noqa: BLE001 - an embedder of somebody's own may raise anything
+            state.emit(ErrorRaised.of(error, STAGE, serves="the prompt without memory"))
+            found = []
+        self._looked = _Looked(position, _id(projection), found)
+
+    def take(self, projection: Projection | None, room: int, held: int) -> bool:
+        """Store what was found, within so many tokens, of which earlier entries hold some that may
+        be had as well; whether there is an entry now.
+        """
+        looked, recall = self._looked, self._state.recall
+        if looked is None or recall is None or looked.projection != _id(projection):
+            return False
+        if looked.position != self._due(projection):
+            return False
+        budget = recall.budget(self._size)
+        drops = held > 0 and room < budget and bool(looked.found)
+        room = min(budget, room + held if drops else room)
+        if room < 0:
+            return False
+        entries = self._entries(projection)
+        first = max((_first(change) for change in entries.values()), default=0)
+        turns, tokens = self._fitting(looked.found, room)
+        self._record(projection, looked.position, turns, looked.position if drops else first)
+        if turns:
+            sessions = len({turn.session_id for turn in turns})
+            event = TurnsQuoted(
+                window=self._size, turns=len(turns), sessions=sessions, tokens=tokens
+            )
+            self._state.emit(event)
+        return True
+
+    def drop(self, projection: Projection | None) -> None:
+        """Leave out all that was recalled."""
+        entries = self._entries(projection)
+        newest = max(entries, default=0)
+        self._record(projection, newest, [], newest)
+
+    def _due(self, projection: Projection | None) -> int | None:
+        """The newest message of a person, where it has no entry yet."""
+        history = self._state.history
+        position = next(history.persons(), None)
+        if position is None or history[position].tool_results:
+            return None
+        if (position, _id(projection)) == self._given_up:
+            return None
+        return None if position in self._entries(projection) else position
+
+    def _fitting(self, found: list[Found], room: int) -> tuple[list[RecalledTurn], int]:
+        """The best turns whose message takes no more than so many tokens, and its tokens."""
+        counter, chosen, total = self._counted.counter, list[RecalledTurn](), 0
+        for each in found:
+            tokens = counter.text(each.text) + TURN_TOKENS
+            if total + tokens <= room:
+                chosen.append(each.turn)
+                total += tokens
+        while chosen:
+            message = self._quoting(chosen)
+            if message is None:
+                break
+            if (tokens := counter.message(message)) <= room:
+                return chosen, tokens
+            chosen.pop()
+        return [], 0
+
+    def _record(
+        self, projection: Projection | None, at: int, turns: list[RecalledTurn], first: int
+    ) -> None:
+        state, name = self._state, _id(projection)
+        what = TurnsRecalled(turns=tuple(turns), window=self._size, projection=name, first=first)
+        self._looked = None
+        try:
+            state.record(what, at, instead_of=state.log.recalled_no_more(self._size, name))
+        except CompactError as error:
+            self._given_up = at, name
+            state.emit(ErrorRaised.of(error, STAGE, serves="the prompt without memory"))
+
+    def _entries(self, projection: Projection | None) -> dict[int, Change]:
+        return self._state.log.recalled(self._size, _id(projection))
+
+    def _message(self, change: Change) -> Message | None:
+        if change.number not in self._made:
+            self._made[change.number] = self._quoting(_turns(change))
+        return self._made[change.number]
+
+    def _quoting(self, turns: Iterable[RecalledTurn]) -> Message | None:
+        state, named = self._state, tuple(turns)
+        if state.recall is None or not named:
+            return None
+        return state.recall.message(named, state.id, state.own)
+
+
+def _id(projection: Projection | None) -> str | None:
+    return None if projection is None else projection.id
+
+
+def _turns(change: Change) -> tuple[RecalledTurn, ...]:
+    assert isinstance(change.what, TurnsRecalled)
+    return change.what.turns
+
+
+def _first(change: Change) -> int:
+    assert isinstance(change.what, TurnsRecalled)
+    return change.what.first
