@@ -120,9 +120,7 @@ def _share_quoted(
 ) -> list[float]:
     """The share of these messages that recall something in some memory, and how many there are."""
     chosen = [text for text in texts if half(text) == part]
-    rows = [
-        bool(prompted(memory, text)[0]) for memory in memories for text in chosen
-    ]
+    rows = [bool(prompted(memory, text)[0]) for memory in memories for text in chosen]
     return [mean(rows), len(rows)]
 
 

@@ -76,6 +76,8 @@ class CompactManager:
             self.config, listener=options.get("on_event"), redactor=self._redactor
         )
         chosen = options.get("store") or self.config.store
+        if not chosen and self.config.memory:
+            chosen = ":memory:"  # plain memory keeps no index
         self._owns_store = not chosen or isinstance(chosen, str | Path)
         self.store = wiring.session_store(chosen)
         """The store of all its sessions."""
@@ -220,6 +222,8 @@ class CompactManager:
             summarizer=options.get("summarizer", config.summarizers()),
             models=config.book(),
             tiers=config.tiers,
+            memory=self.config.memory,
+            recall_tokens=self.config.recall_tokens,
             archive=self._archive,
             redactor=self._redactor,
             on_event=self._bus.emit,

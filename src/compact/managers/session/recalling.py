@@ -118,7 +118,7 @@ class TurnRecall:
         """The message that quotes these turns, read where they stand; those that are not there any
         more are left out. None where none is left.
         """
-        sessions = {turn.session_id: self._session(turn.session_id) for turn in turns}
+        sessions = {each: self._session(each) for each in {turn.session_id for turn in turns}}
         quoted = []
         for turn in turns:
             session, message = sessions[turn.session_id], None

@@ -42,6 +42,8 @@ class RecalledTurns:
         """The message of each entry, by its number."""
         self._gone: set[str] = set()
         """Sessions of which something was quoted, and that were deleted since."""
+        self._newest: tuple[tuple[RecalledTurn, ...], Message | None] = ((), None)
+        """The message that was made last, and what it quotes."""
         self._looked: _Looked | None = None
         self._given_up: tuple[int, str | None] | None = None
         """The message for which nothing could be stored, and the projection."""
@@ -49,13 +51,32 @@ class RecalledTurns:
         """The entries that were shown last."""
 
     def shown(self, projection: Projection | None) -> Mapping[int, Message]:
-        """What stands before which messages in prompts that go on from a projection."""
+        """What stands before which messages in prompts that go on from a projection, and is shown
+        from now on.
+        """
+        self._shown = tuple(change.number for change in self._entries(projection).values())
+        return self.messages(projection)
+
+    def messages(self, projection: Projection | None) -> dict[int, Message]:
+        """The same, to look at it."""
         if self._state.recall is None:
             return {}
-        entries = self._entries(projection)
-        self._shown = tuple(change.number for change in entries.values())
-        made = ((at, self._message(change)) for at, change in entries.items())
+        made = ((at, self._message(change)) for at, change in self._entries(projection).items())
         return {at: message for at, message in made if message is not None}
+
+    def ahead(
+        self, projection: Projection | None, in_view: Iterable[int], room: int
+    ) -> dict[int, Message]:
+        """What the next prompt would show before the newest message of a person, with that much
+        room; nothing is stored.
+        """
+        self.look(projection, in_view)
+        looked, recall, self._looked = self._looked, self._state.recall, None
+        if looked is None or recall is None:
+            return {}
+        turns, _ = self._fitting(looked.found, min(room, recall.budget(self._size)))
+        message = self._quoting(turns)
+        return {} if message is None else {looked.position: message}
 
     def is_other(self, projection: Projection | None) -> bool:
         """Whether other entries count than were shown: another writer's, or without those of a
@@ -69,6 +90,7 @@ class RecalledTurns:
         if gone := recall.gone_of(named - self._gone):
             self._gone |= gone
             self._made.clear()
+            self._newest = (), None
             return True
         return tuple(change.number for change in entries) != self._shown
 
@@ -174,7 +196,9 @@ class RecalledTurns:
         state, named = self._state, tuple(turns)
         if state.recall is None or not named:
             return None
-        return state.recall.message(named, state.id, state.own)
+        if self._newest[0] != named:
+            self._newest = named, state.recall.message(named, state.id, state.own)
+        return self._newest[1]
 
 
 def _id(projection: Projection | None) -> str | None:

@@ -69,7 +69,7 @@ class View:
         self._breaker = breaker
         self.background = BackgroundDraft(state, self, breaker)
         self._alone = Exclusive()
-        self._recalled = RecalledTurns(counted, size)
+        self.recalled = RecalledTurns(counted, size)
         self._base = 0
         """The number of the window's newest move, of whatever branch."""
         self._revision = -1
@@ -86,9 +86,7 @@ class View:
 
     @property
     def tokens(self) -> int:
-        """Tokens of the prompt as it would be sent now, messages that were not yet looked at left
-        out.
-        """
+        """Tokens of the prompt as it would be sent now, but for messages not yet looked at."""
         return self._fold.tokens
 
     @property
@@ -152,9 +150,7 @@ class View:
             self._take(projection, settled=move is not None and move.kind != "compress")
 
     def refresh(self) -> None:
-        """Take what another view, another window's or another process's, put in force meanwhile.
-        For whoever holds the session's lock.
-        """
+        """Take what another view or process put in force meanwhile. The session's lock is held."""
         state = self._state
         state.catch_up()
         newest = state.store.moves(state.id, self.size, most=1)
@@ -162,7 +158,7 @@ class View:
         if (base, state.revision) != (self._base, self._revision):
             self.reload()
             return
-        if self._recalled.is_other(self.projection):
+        if self.recalled.is_other(self.projection):
             self._show_again()
         if self.counted.calibration is not self._calibration:
             self.corrected()
@@ -183,7 +179,7 @@ class View:
 
     def _show(self, projection: Projection | None, *, settled: bool = False) -> None:
         """Show a projection, and what was recalled since."""
-        recalled = self._recalled.shown(projection)
+        recalled = self.recalled.shown(projection)
         self._fold = self.counted.going_on(self.size, projection, recalled, settled=settled)
         self.projection = projection
 
@@ -319,7 +315,7 @@ class View:
             self._due = True
             return False
         room = self._trigger - self.tokens_now
-        if self._recalled.take(self.projection, room, self._fold.recalled_tokens):
+        if self.recalled.take(self.projection, room, self._fold.recalled_tokens):
             self._show_again()
         self.follow()
         if self._due:
@@ -329,7 +325,7 @@ class View:
     def _leave_out_recalled(self) -> None:
         """Make room: what was recalled goes before anything is compressed."""
         if self._fold.recalled_tokens:
-            self._recalled.drop(self.projection)
+            self.recalled.drop(self.projection)
             self._show_again()
 
     def _show_again(self) -> None:
@@ -345,7 +341,7 @@ class View:
             with self._state.lock:
                 self.refresh()
                 view, new = self._fold.placed(), range(self._fold.seen, len(self._state.history))
-            self._recalled.look(self.projection, [*(p for p, _ in view if p is not None), *new])
+            self.recalled.look(self.projection, [*(p for p, _ in view if p is not None), *new])
 
     def _tokens_before(self) -> int:
         """Tokens of the prompt with everything new; of very many new messages a part."""
