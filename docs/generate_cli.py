@@ -21,7 +21,10 @@ COMMANDS = (
 )
 INNER = {
     "sessions": ("list", "show", "import", "export", "compress", "put-aside", "describe", "delete"),
-    "memory": ("age", "why"),
+    "memory": (
+        *("status", "age", "why", "embed", "schedule"),
+        *("archive", "restore", "archived", "verify"),
+    ),
     "goals": ("list", "add", "done", "drop", "pause", "resume", "confirm"),
 }
 

@@ -108,6 +108,9 @@ class CompactConfig(CompactPolicy):
     archive_kms_key: str | None = Field(default=None, min_length=1)
     """The KMS key that objects in S3 are sealed with before they are sent."""
 
+    embedder: str | None = Field(default=None, min_length=1)
+    """What memory is searched by besides words: `minilm`, which works offline,
+    `ollama:nomic-embed-text`, `openai:text-embedding-3-small` or `sentence-transformers:NAME`."""
     age_full_days: int = Field(default=7, ge=0)
     """Days since its last activity up to which a session keeps every word in memory."""
     age_key_points_days: int = Field(default=30, ge=0)

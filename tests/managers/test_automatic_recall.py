@@ -313,8 +313,10 @@ def test_a_search_that_fails_fails_no_turn(file, error):
         memory.embed()
         with opened(store, memory=memory, on_event=events.append) as ctx:
             ctx.add_message(role="user", content=ASKED)
-            assert ctx.get_context_for_model() == said(ASKED)
-            assert ctx.get_context_for_model() == said(ASKED)
+            prompt = ctx.get_context_for_model()
+            assert prompt[-1:] == said(ASKED)
+            assert bool(quoted(prompt)) == isinstance(error, ModelUnavailable), "by words then"
+            assert ctx.get_context_for_model() == prompt
     (told,) = [event for event in events if event.name == "compact.error"]
     assert (told.stage, told.error) == ("recall", type(error).__name__)
 

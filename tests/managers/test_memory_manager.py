@@ -1,7 +1,9 @@
 """Searching all sessions of a scope, through the public API."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,8 +13,9 @@ from compact import ContextManager, MemoryManager
 from compact.core.found import SearchResult
 from compact.core.messages import Message
 from compact.core.sessions import Branch, Entry, Session
-from compact.errors import InvalidArgument, NotFound
+from compact.errors import InvalidArgument, ModelUnavailable, NotFound
 from compact.storage.sqlite.store import SQLiteManager
+from compact.testing import HashEmbedder
 
 DAY = datetime(2026, 3, 1, 9, tzinfo=UTC)
 WORDS = ["harbour", "office", "moves", "winter", "berth", "licence", "crane", "roof"]
@@ -273,3 +276,38 @@ def test_what_is_known_follows_what_is_stored(steps: list[tuple[str, int, list[s
 def _anew(store: SQLiteManager, query: str) -> list[tuple[str, int]]:
     store._memory._known.clear()
     return found(MemoryManager(store).search(query, limit=99))
+
+
+class FailingEmbedder(HashEmbedder):
+    """Embeds what is stored, and no question."""
+
+    def embed(self, texts: Sequence[str], *, query: bool = False) -> Any:
+        if query:
+            raise ModelUnavailable("the server is down", model="hash")
+        return super().embed(texts, query=query)
+
+
+def test_where_the_embedder_fails_words_are_searched_and_the_result_says_so(
+    tmp_path: Path,
+) -> None:
+    with MemoryManager(tmp_path / "chat.db", embedder=FailingEmbedder(16)) as memory:
+        memory.store.session("a", create=Session(id="a", branch=Branch(id="a", session_id="a")))
+        memory.store.append("a", [Entry(Message(role="user", content="the mooring on the quay"))])
+        assert memory.embed() == 1
+        found = memory.search("mooring")
+        assert found.method == "lexical"
+        assert "the server is down" in (found.failed or "")
+        assert [hit.position for hit in found.hits] == [0]
+        assert memory.search("mooring", method="lexical").failed is None
+
+
+def test_a_long_catch_up_tells_how_far_it_is(tmp_path: Path) -> None:
+    told: list[tuple[int, int]] = []
+    with MemoryManager(tmp_path / "chat.db") as memory:
+        memory.store.session("a", create=Session(id="a", branch=Branch(id="a", session_id="a")))
+        said = (Entry(Message(role="user", content=f"berth {number}")) for number in range(1_200))
+        memory.store.append("a", list(said))
+        assert memory.status().unindexed == 1_200
+        assert memory.catch_up(lambda done, every: told.append((done, every)))
+        assert told == [(500, 1_200), (1_000, 1_200), (1_200, 1_200)]
+        assert memory.status().unindexed == 0

@@ -43,7 +43,7 @@ def step(store: SessionStore, name: str, number: int, *, window: int = 8_000) ->
     last = store.moves(name, window, most=1)
     made = checkpoint(number)
     projection = Projection(
-        id=f"{name!a}-{window}-{number}",
+        id=f"{name}-{window}-{number}".encode("ascii", "replace").decode(),
         window=window,
         number=number,
         at=branch.messages,

@@ -244,7 +244,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with SQLiteManager(file, durability="normal") as store:
         for name in "abcde":
             store.session(name, create=session(name))
-            said = (f"{name} {i} " + "mortar and slate " * 30 for i in range(200))
+            said = (f"{name} {i} " + "mortar and slate " * 20 for i in range(200))
             store.append(name, [Entry(Message(role="user", content=text), 7) for text in said])
         store.note("e", "goals", {"words": "roof"})
     return file

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from pydantic import BaseModel, Field
 
 from compact.core import clock_and_ids
+from compact.core.archived import ArchiveReport
 from compact.core.checkpoints import Verdict
 from compact.core.conversation import Conversation
 
@@ -156,8 +157,8 @@ class AgeingRow(BaseModel, frozen=True):
     due: CompressionLevel
     """The level that it has by now."""
     action: str
-    """`none`, `write` a digest, `drop` one that is due no more; with `archive` behind it where the
-    originals belong into the archive by now."""
+    """`none`, `write` a digest, `drop` one that is due no more; `archive`, or with it behind, where
+    the originals belong into the archive and are not there."""
     tokens_before: int | None = None
     """Of the originals; None where they stay whole, or were not looked at."""
     tokens_after: int | None = None
@@ -169,6 +170,11 @@ class AgeingRow(BaseModel, frozen=True):
     why: str = ""
     """Why it is kept whole; or what went wrong."""
 
+    @property
+    def is_to_archive(self) -> bool:
+        """Whether its originals belong into the archive, and are not there."""
+        return self.action.endswith("archive")
+
 
 class AgeingReport(BaseModel, frozen=True):
     """What ageing did, or would do."""
@@ -177,6 +183,9 @@ class AgeingReport(BaseModel, frozen=True):
     dry_run: bool = False
     complete: bool = True
     """Whether every session was looked at; not where another process does the work."""
+    archive: ArchiveReport | None = None
+    """What became of the originals that belong into the archive; None where there were none, and
+    where nothing moves them."""
 
     @property
     def written(self) -> int:
@@ -185,6 +194,6 @@ class AgeingReport(BaseModel, frozen=True):
 
     @property
     def freed_when_archived(self) -> int:
-        """Bytes that the file would lose if what is due went into the archive."""
-        due = [row for row in self.rows if row.action.endswith("archive")]
+        """About how many bytes the file loses as what is due goes into the archive."""
+        due = [row for row in self.rows if row.is_to_archive]
         return sum(row.bytes_originals - (row.bytes_digest or 0) for row in due)

@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel
 
+from compact.core.archived import ArchivedConversation
 from compact.core.messages import Role
 
 Method = Literal["lexical", "semantic", "hybrid"]
@@ -91,8 +92,13 @@ class SearchResult(BaseModel, frozen=True):
     query: str
     method: Method
     """How it was searched; `lexical` wherever no embedder is there."""
+    failed: str | None = None
+    """Why it was not searched by meaning although there is an embedder; None where it was."""
     complete: bool
     """Whether the index held all of the scope; else what is missing was not searched."""
     hits: tuple[Hit, ...]
     sessions: tuple[FoundSession, ...]
     """Ranked by themselves: by all their messages, not by their best one."""
+    archived: tuple[ArchivedConversation, ...] = ()
+    """Archived conversations whose titles, tags or digests share words with the query; their
+    messages are not searched."""

@@ -91,6 +91,20 @@ class TurnIndex(Protocol):
         ...
 
 
+class IndexUpkeep(Protocol):
+    """How an index is brought up to date before anybody searches."""
+
+    def catch_up(self, progress: Callable[[int, int], None] | None = None) -> bool:
+        """Index what was stored since; whether that could be done. `progress` is told after each
+        batch how many messages are done, and of how many.
+        """
+        ...
+
+    def unindexed(self) -> int:
+        """How many messages are in no index yet."""
+        ...
+
+
 class DigestStore(Protocol):
     """What age leaves of sessions: at most one digest of each, beside its messages."""
 
@@ -155,8 +169,12 @@ class SessionArchive(Protocol):
         """
         ...
 
-    def archived_sessions(self, *, scope: str | None = None) -> list[ArchivedConversation]:
-        """What is archived of a scope, or of all."""
+    def archived_sessions(
+        self, *, scope: str | None = None, query: str | None = None, most: int | None = None
+    ) -> list[ArchivedConversation]:
+        """What is archived of a scope, or of all; with a query those at most that share words with
+        it in what they say in short, the best first.
+        """
         ...
 
     def archive_faults(self, *, scope: str | None = None) -> list[ArchiveFault]:

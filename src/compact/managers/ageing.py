@@ -3,19 +3,20 @@ its messages. Start at `MemoryAgeing.age`.
 
 Each digest is committed by itself, and only if the session still has the messages that it was made
 of: whoever is killed leaves the old digest or the new one, and the next run goes on. A run that
-finds everything as it should be writes nothing. No message is ever touched here; which originals
-belong into the archive is said in the report (`action`), and moved by whoever archives.
+finds everything as it should be writes nothing. No message is ever touched here: originals
+that belong into the archive are moved last, by `managers.archival_manager`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Literal, Protocol, cast
 
 from compact.config import CompactConfig
 from compact.core import clock_and_ids
+from compact.core.archived import ArchiveReport
 from compact.core.digests import (
     AgeingReport,
     AgeingRow,
@@ -29,6 +30,7 @@ from compact.core.memory_protocols import DigestStore, Leases
 from compact.core.protocols import SessionStore
 from compact.core.sessions import Session
 from compact.errors import InvalidArgument, NotFound, Superseded
+from compact.managers.archival_manager import ArchivalManager
 from compact.managers.compression_engine import RATIOS, CompressionEngine, original_of
 from compact.managers.running import blocking
 from compact.memory.ages import days_between
@@ -40,7 +42,8 @@ FORMS = {
     CompressionLevel.ARCHIVED: CompressionLevel.SUMMARY,
     CompressionLevel.METADATA: CompressionLevel.SUMMARY,
 }
-"""The digest that stands beside the originals while these are not archived yet."""
+"""The digest that stands beside the originals while these are not archived yet: it goes into the
+archive with them. Of a session of a year, a later run leaves only what is known about it."""
 
 
 class AgedStore(SessionStore, DigestStore, Leases, Protocol):
@@ -65,8 +68,10 @@ def ageing_of(
     scope: str,
     settings: CompactConfig,
     clock: Callable[[], datetime] | None = None,
+    archives: ArchivalManager | None = None,
 ) -> MemoryAgeing:
-    """What ages the sessions of a scope, as the settings say.
+    """What ages the sessions of a scope, as the settings say; without `archives` all originals stay
+    where they are.
 
     Raises:
         InvalidArgument: the store keeps no digests.
@@ -75,7 +80,8 @@ def ageing_of(
         raise InvalidArgument("store", "ageing needs a store that keeps digests: a file's")
     aged = cast("AgedStore", store)
     engine = CompressionEngine(store, settings=settings)
-    return MemoryAgeing(aged, scope, engine, retention_of(settings), clock or clock_and_ids.now)
+    made = MemoryAgeing(aged, scope, engine, retention_of(settings), clock or clock_and_ids.now)
+    return replace(made, archives=archives)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +95,15 @@ class Due:
     """The level that it has by now."""
     chain: bytes
     fingerprint: str
+    is_archived: bool = False
     score: float | None = None
     why: str = ""
 
     @property
     def form(self) -> CompressionLevel:
-        """The level of the digest that belongs beside its messages."""
+        """The level of the digest that belongs there."""
+        if self.is_archived and self.level is CompressionLevel.METADATA:
+            return self.level
         return FORMS.get(self.level, self.level)
 
     @property
@@ -117,6 +126,13 @@ class Due:
             return "none" if self.is_done else "write"
         return "drop" if self.now is not CompressionLevel.FULL else "none"
 
+    @property
+    def action(self) -> str:
+        """The same, and whether its originals belong into the archive and are not there."""
+        if not self.level.is_archived or self.is_archived:
+            return self.step
+        return "archive" if self.step == "none" else f"{self.step}, archive"
+
 
 @dataclass
 class MemoryAgeing:
@@ -128,16 +144,26 @@ class MemoryAgeing:
     retention: RetentionPolicy
     clock: Callable[[], datetime] = clock_and_ids.now
     lease: timedelta = LEASE
+    archives: ArchivalManager | None = None
     _holder: str = field(default_factory=clock_and_ids.new_id)
 
     def age(self, now: datetime | None = None, *, dry_run: bool = False) -> AgeingReport:
-        """Write the digests that are due, or only say which are.
+        """Write the digests that are due and archive what belongs there, or only say what is due.
 
         Raises:
             BlockingCallInLoop: a model writes, and this thread runs an event loop.
         """
-        rows = self._rows(now or self.clock(), dry_run=dry_run)
-        return AgeingReport(rows=tuple(rows), dry_run=dry_run)
+        at = now or self.clock()
+        rows = tuple(self._rows(at, dry_run=dry_run))
+        moved = None if dry_run else self._archive(rows, at)
+        return AgeingReport(rows=rows, dry_run=dry_run, archive=moved)
+
+    def _archive(self, rows: Sequence[AgeingRow], now: datetime) -> ArchiveReport | None:
+        """Move the originals that belong into the archive."""
+        due = [each.session_id for each in rows if each.is_to_archive]
+        if not due or self.archives is None:
+            return None
+        return self.archives.archive_conversations(due, now=now)
 
     def age_in_turn(self, stops: Callable[[], bool] = lambda: False) -> AgeingReport:
         """The same for a schedule: of several processes, the one that has the lease does the work.
@@ -151,10 +177,11 @@ class MemoryAgeing:
                 if stops():
                     return AgeingReport(rows=tuple(rows), complete=False)
                 self._renew(lease)
+            moved = self._archive(rows, self.clock())
         except _LeaseLost:
             return AgeingReport(rows=tuple(rows), complete=False)
         self.store.release_lease(lease)
-        return AgeingReport(rows=tuple(rows))
+        return AgeingReport(rows=tuple(rows), archive=moved)
 
     def _renew(self, lease: Lease) -> None:
         now = self.clock()
@@ -173,9 +200,11 @@ class MemoryAgeing:
     ) -> Iterator[AgeingRow]:
         """What is done with each session, the one that changed last first."""
         known = self.store.digest_notes(self.scope)
+        kept = self.archives.list_archived() if self.archives else ()
+        archived = {each.session_id for each in kept}
         for session in self.store.sessions(scope=self.scope):
             try:
-                due = self._due(session, known.get(session.id), now)
+                due = self._due(session, known.get(session.id), now, session.id in archived)
                 made = None if dry_run or due.is_done else self._commit(due, lease)
             except (Superseded, NotFound) as error:
                 if lease is not None:
@@ -189,14 +218,18 @@ class MemoryAgeing:
         tally = RetentionTally().read(original_of(self.store, session.id).messages)
         return self.retention.importance(tally, session.metadata)
 
-    def _due(self, session: Session, before: DigestNote | None, now: datetime) -> Due:
+    def _due(
+        self, session: Session, before: DigestNote | None, now: datetime, is_archived: bool
+    ) -> Due:
         age = days_between(session.updated_at, now)
         level = self.engine.get_compression_level(age)
+        if is_archived and not level.is_archived:
+            level = CompressionLevel.ARCHIVED  # by hand: who wants it back restores it
         chain = self.store.chain(session.branch.id, session.branch.messages)
         fingerprint = f"{self.engine.fingerprint} {chain.hex()}"
-        due = Due(session, max(0, int(age)), before, level, chain, fingerprint)
+        due = Due(session, max(0, int(age)), before, level, chain, fingerprint, is_archived)
         full = CompressionLevel.FULL
-        if level is full:
+        if level is full or is_archived:
             return due
         if session.metadata.get("important"):
             return replace(due, level=full, why="marked as important")
@@ -234,7 +267,7 @@ class MemoryAgeing:
             age_days=due.days,
             now=due.now,
             due=due.level,
-            action=f"{due.step}, archive" if due.level.is_archived else due.step,
+            action=due.action,
             bytes_originals=self.store.stored_bytes(due.session.id),
             why=due.why,
         )

@@ -21,10 +21,9 @@ from compact.core import clock_and_ids
 from compact.core.archived import ArchivedConversation, ArchiveFault, ArchiveReport
 from compact.core.calls import checked_methods
 from compact.core.codec import instant
-from compact.core.memory_protocols import SessionArchive
+from compact.core.memory_protocols import DigestStore, SessionArchive
 from compact.core.protocols import SessionStore
 from compact.core.sessions import DEFAULT_SCOPE, Session
-from compact.core.terms import looked_for, pieces_of
 from compact.errors import InvalidArgument, NotFound
 
 DAYS = 90
@@ -34,10 +33,12 @@ Digest = Callable[[SessionStore, Session], str | None]
 
 
 def digest_of(store: SessionStore, session: Session) -> str | None:
-    """What a conversation says in short: what its metadata call so, else its newest checkpoint."""
-    for name in ("digest", "summary"):
-        if isinstance(told := session.metadata.get(name), str):
-            return told
+    """What a conversation says in short: the digest that stands beside it, else its newest
+    checkpoint.
+    """
+    digest = cast("DigestStore", store).digest(session.id) if hasattr(store, "digest") else None
+    if digest is not None and digest.text:
+        return digest.text
     checkpoints = store.checkpoints(session.id)
     return checkpoints[-1].summary if checkpoints else None
 
@@ -151,20 +152,10 @@ class ArchivalManager:
 
     def search_archived(self, query: str, *, limit: int = 10) -> list[ArchivedConversation]:
         """The archived conversations whose title, tags or digest share words with a question, the
-        one with the most first.
+        best by BM25 first.
         """
-        names = looked_for(query)
-        scored = [
-            (sum(pieces.issuperset(name) for name in names), each)
-            for each in self.list_archived()
-            if (
-                pieces := set(
-                    pieces_of("\n".join((each.title or "", *each.tags, each.digest or "")))
-                )
-            )
-        ]
-        best = sorted(scored, key=lambda found: -found[0])
-        return [each for score, each in best if score][: max(0, limit)]
+        most = max(0, limit)
+        return self._archive.archived_sessions(scope=self._scope, query=query, most=most)
 
     def verify(self) -> list[ArchiveFault]:
         """What is wrong with the files: missing, altered, not to be read. Nothing is changed."""

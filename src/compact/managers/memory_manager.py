@@ -9,17 +9,24 @@ Whatever a session stores is found at once: there is no second copy, and no mode
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Self, TypedDict, Unpack, cast
+from typing import Protocol, Self, TypedDict, Unpack, cast
 
 from compact import wiring
 from compact.config import CompactConfig
 from compact.core.archived import ArchivedConversation, ArchiveReport
 from compact.core.calls import checked_methods
-from compact.core.digests import AgeingReport, CompressedConversation
+from compact.core.codec import instant
+from compact.core.digests import (
+    AgeingReport,
+    CompressedConversation,
+    CompressionLevel,
+    DigestNote,
+)
 from compact.core.embedding import Generation, Near
 from compact.core.found import (
     FoundSession,
@@ -30,13 +37,14 @@ from compact.core.found import (
     SearchResult,
     TimelineEntry,
 )
-from compact.core.memory_protocols import TurnIndex
+from compact.core.memory_protocols import DigestStore, IndexUpkeep, TurnIndex
+from compact.core.memory_status import MemoryStatus
 from compact.core.messages import Message, Role
 from compact.core.protocols import Embedder, SessionStore
 from compact.core.sessions import DEFAULT_SCOPE, Session
 from compact.core.snippets import Sought
 from compact.core.turns import instant_of
-from compact.errors import InvalidArgument, NotFound
+from compact.errors import InvalidArgument, ModelFailed, NotFound
 from compact.managers.ageing import MemoryAgeing, ageing_of
 from compact.managers.archival_manager import DAYS, ArchivalManager
 from compact.managers.running.schedule import Schedule
@@ -73,12 +81,16 @@ class SearchOptions(TypedDict, total=False):
     """Messages to tell of before and after each one found; 1 by default."""
 
 
+class SearchIndex(TurnIndex, IndexUpkeep, Protocol):
+    """What is searched by words."""
+
+
 @checked_methods
 class MemoryManager:
     """The memory in a file (or `:memory:`), or in a store that is open already: the sessions of one
     scope and no others. With an `embedder`, or the name of one such as `minilm` or
-    `ollama:nomic-embed-text`, it is searched by meaning too, once `embed` was called. Archives go
-    to `archive_folder`, by default beside the file.
+    `ollama:nomic-embed-text` (by default the settings'), it is searched by meaning too, once
+    `embed` was called. Archives go to `archive_folder`, by default beside the file.
 
     Raises:
         StoreFailed, StoreDamaged: the file cannot be opened.
@@ -94,6 +106,8 @@ class MemoryManager:
         archive_folder: str | Path | None = None,
         settings: CompactConfig | None = None,
     ) -> None:
+        self._settings = settings or CompactConfig()
+        embedder = embedder or self._settings.embedder
         self._embedder = wiring.embedder(embedder) if isinstance(embedder, str) else embedder
         self._store = wiring.session_store(path)
         self._owns_store = isinstance(path, str | Path)
@@ -103,10 +117,16 @@ class MemoryManager:
             raise InvalidArgument(
                 "path", "memory needs a store with an index: a file's name, or ':memory:'"
             )
-        self._index = cast("TurnIndex", self._store)
+        self._index = cast("SearchIndex", self._store)
+        path = getattr(self._store, "path", ":memory:")
+        self._file = None if path == ":memory:" else Path(path)
         self._vectors = wiring.vector_store(self._store) if self._embedder else None
-        self._settings = settings or CompactConfig()
         self._schedules: list[Schedule[AgeingReport]] = []
+
+    @property
+    def _keeps_all(self) -> bool:
+        """Whether there is no place for archives."""
+        return self._file is None and self._archive_folder is None
 
     @property
     def store(self) -> SessionStore:
@@ -131,7 +151,47 @@ class MemoryManager:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
+    def status(self) -> MemoryStatus:
+        """What this memory holds, and what is still to be done."""
+        sessions, kept = self.sessions(), self.archived()
+        notes = self._noted()
+        levels = Counter(
+            notes[each.id].level if each.id in notes else CompressionLevel.FULL for each in sessions
+        )
+        return MemoryStatus(
+            scope=self._scope,
+            sessions=len(sessions),
+            messages=sum(each.branch.messages for each in sessions),
+            important=sum(bool(each.metadata.get("important")) for each in sessions),
+            first=min((each.created_at for each in sessions), key=instant, default=None),
+            last=max((each.updated_at for each in sessions), key=instant, default=None),
+            levels={level: levels[level] for level in CompressionLevel if levels[level]},
+            archived=len(kept),
+            archive_bytes=sum(each.bytes for each in kept),
+            archive_folder=None if self._keeps_all else str(self.archives.folder),
+            file_bytes=self._file_bytes(),
+            unindexed=self._index.unindexed(),
+            unembedded=self.unembedded() if self._embedder else None,
+            embedder=self._embedder.name if self._embedder else None,
+        )
+
+    def _noted(self) -> dict[str, DigestNote]:
+        return cast("DigestStore", self._store).digest_notes(self._scope)
+
+    def _file_bytes(self) -> int | None:
+        if self._file is None:
+            return None
+        parts = (self._file, self._file.with_name(f"{self._file.name}-wal"))
+        return sum(each.stat().st_size for each in parts if each.exists())
+
     # --- search -----------------------------------------------------------------------------------
+
+    def catch_up(self, progress: Callable[[int, int], None] | None = None) -> bool:
+        """Index what was stored since the last search, of all scopes; whether that could be done. A
+        search does so by itself; this is for who wants to show how far it is: `progress` is told
+        how many messages are done, and of how many.
+        """
+        return self._index.catch_up(progress)
 
     def search(
         self, query: str, *, limit: int = PAGE, **options: Unpack[SearchOptions]
@@ -148,8 +208,7 @@ class MemoryManager:
         for name, number in (("limit", limit), ("neighbours", neighbours)):
             if number < 0:
                 raise InvalidArgument(name, f"{name} must be at least 0, got {number}")
-        ways = self._ways(options)
-        best = self._ranked(query, limit, ways, options)
+        best, ways, failed = self._ranked(query, limit, options)
         telling = _Telling(query, best, self._index, neighbours)
         return SearchResult(
             query=query,
@@ -157,6 +216,8 @@ class MemoryManager:
             complete=best.turns.complete,
             hits=tuple(telling.hits()),
             sessions=tuple(telling.sessions()),
+            failed=str(failed) if failed else None,
+            archived=tuple(self.archives.search_archived(query, limit=limit)),
         )
 
     def timeline(
@@ -180,9 +241,17 @@ class MemoryManager:
             for place, messages, first, last in found
         ]
 
-    def _ranked(self, query: str, most: int, ways: Ways, options: SearchOptions) -> Ranked:
-        only = SearchFilter.model_validate(options)
-        return ranked(self._index, self._scope, query, most=most, only=only, ways=ways)
+    def _ranked(
+        self, query: str, most: int, options: SearchOptions
+    ) -> tuple[Ranked, Ways, ModelFailed | None]:
+        """What a search finds, how, and why not by meaning, where the embedder failed."""
+        only, ways = SearchFilter.model_validate(options), self._ways(options)
+        search = partial(ranked, self._index, self._scope, query, most=most, only=only)
+        try:
+            return search(ways=ways), ways, None
+        except ModelFailed as error:
+            ways = ways._replace(nearest=None, words=True)
+            return search(ways=ways), ways, error
 
     def _ways(self, options: SearchOptions) -> Ways:
         """How it is searched; without vectors by words, whatever was asked for."""
@@ -291,8 +360,9 @@ class MemoryManager:
     # --- ageing -----------------------------------------------------------------------------------
 
     def age(self, now: datetime | None = None, *, dry_run: bool = False) -> AgeingReport:
-        """Give each session of the scope the digest that its age asks for, beside its messages; a
-        row for each says what was done, or would be. Important sessions keep every word.
+        """Give each session of the scope the digest that its age asks for, beside its messages, and
+        move the originals of the oldest into the archive; a row for each says what was done, or
+        would be. Important sessions keep every word.
 
         Raises:
             BlockingCallInLoop: a model writes, and this thread runs an event loop.
@@ -331,7 +401,8 @@ class MemoryManager:
         return self._ageing().digest(self.session(session_id))
 
     def _ageing(self, clock: Callable[[], datetime] | None = None) -> MemoryAgeing:
-        return ageing_of(self._store, self._scope, self._settings, clock)
+        archives = None if self._keeps_all else self.archives
+        return ageing_of(self._store, self._scope, self._settings, clock, archives)
 
 
 class _Telling:

@@ -27,6 +27,7 @@ from compact.apps.cli.commands import (
     memory,
     memory_aging,
     memory_archives,
+    memory_upkeep,
     models,
     sessions,
     snapshots,
@@ -76,7 +77,8 @@ COMMANDS: Sequence[Callable[..., None]] = (
     *(goals.goals_resume, goals.goals_confirm),
     *(memory_archives.memory_archive, memory_archives.memory_restore),
     *(memory_archives.memory_archived, memory_archives.memory_verify),
-    *(memory_aging.memory_age, memory_aging.memory_why),
+    *(memory_upkeep.memory_status, memory_aging.memory_age, memory_aging.memory_why),
+    *(memory_upkeep.memory_embed, memory_upkeep.memory_schedule),
 )
 """The commands in the order help lists them. A command is called as its function is:
 `sessions_put_aside` is `sessions put-aside`.

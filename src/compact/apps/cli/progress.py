@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -97,6 +98,11 @@ class Progress:
             if not self._ended:
                 self._status = screen.status(f"{self._text}…")
                 self._status.start()
+
+
+def counting(progress: Progress, text: str) -> Callable[[int, int], None]:
+    """What shows how many of how many messages are done."""
+    return lambda done, every: progress.now(f"{text} {done:,} of {every:,} messages")
 
 
 def _sentence(event: Event) -> str:

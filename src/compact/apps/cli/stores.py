@@ -248,7 +248,7 @@ def context_of(
         summarizer=settings.summarizers(),
         models=settings.book(),
         tiers=settings.tiers,
-        memory=recall or settings.memory,
+        memory=memory_of(catalog, session.scope) if recall or settings.memory else None,
         recall_tokens=settings.recall_tokens,
         archive=archive,
         redactor=settings.redactor(),

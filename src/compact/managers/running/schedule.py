@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from threading import Event, Thread
+from threading import Condition, Event, Thread
 from typing import Generic, Self, TypeVar
 
 T = TypeVar("T")
@@ -19,7 +19,7 @@ class Schedule(Generic[T]):
 
     def __init__(self, work: Callable[[Callable[[], bool]], T], *, every: float) -> None:
         self._work, self._every = work, every
-        self._stops, self._process = Event(), os.getpid()
+        self._stops, self._ran, self._process = Event(), Condition(), os.getpid()
         self.runs = 0
         self.last: T | None = None
         """What the work came to last."""
@@ -32,6 +32,11 @@ class Schedule(Generic[T]):
     def is_running(self) -> bool:
         """Whether there is a thread that does the work."""
         return self._process == os.getpid() and self._thread.is_alive()
+
+    def wait(self, runs: int, seconds: float | None = None) -> bool:
+        """Wait, for so many seconds at most, until it was done so many times; whether it was."""
+        with self._ran:
+            return self._ran.wait_for(lambda: self.runs >= runs, seconds)
 
     def stop(self, seconds: float | None = None) -> bool:
         """Let it end after what it is doing, and wait, for so many seconds at most; whether it has
@@ -54,5 +59,7 @@ class Schedule(Generic[T]):
                 self.last, self.error = self._work(self._stops.is_set), None
             except Exception as error:  # noqa: BLE001 - the next run may go well
                 self.error = error
-            self.runs += 1
+            with self._ran:
+                self.runs += 1
+                self._ran.notify_all()
             self._stops.wait(self._every)

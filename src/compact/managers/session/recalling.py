@@ -17,7 +17,7 @@ from compact.core.sessions import Session
 from compact.core.snippets import Sought, whole_sentences
 from compact.core.speakers import person_text, speaker_of
 from compact.core.turns import TurnTable
-from compact.errors import CompactError, InvalidArgument, NotFound
+from compact.errors import CompactError, InvalidArgument, ModelFailed, NotFound
 from compact.managers.memory_manager import MemoryManager
 from compact.memory.questions import understood
 from compact.memory.relevance import is_about
@@ -66,24 +66,27 @@ class TurnRecall:
         """Tokens for one message in a window of that size."""
         return min(int(window * SHARE), MOST_TOKENS) if self._tokens is None else self._tokens
 
-    def found(self, message: Message, *, without: Iterable[tuple[str, int]]) -> list[Found]:
+    def found(
+        self, message: Message, *, without: Iterable[tuple[str, int]]
+    ) -> tuple[list[Found], ModelFailed | None]:
         """The turns that a message is about, the best first, but for those that the prompt shows,
-        by their sessions and positions. None where it is about nothing that memory holds.
+        by their sessions and positions; and why only words were looked for, where the embedder
+        failed. No turns where it is about nothing that memory holds.
 
         Raises:
-            CompactError: the store or the embedder failed.
+            StoreFailed: the store cannot be read.
         """
         asked, memory = person_text(message)[:ASKED_CHARS], self._memory
         turns = memory._index.turns(memory.scope)
         names = understood(asked, turns.names).names
         may = _other_than(turns, without)
         if not is_about(turns, memory._index.holding(names), may):
-            return []
+            return [], None
         most = CANDIDATES + int((~may).sum())
-        best = memory._ranked(asked, most, memory._ways({}), {"roles": RECALLED_ROLES})
+        best, _, failed = memory._ranked(asked, most, {"roles": RECALLED_ROLES})
         again = _other_than(best.turns, without)
         places = [place for place in best.places if again[place]][:CANDIDATES]
-        return list(self._read(best.turns, places, Sought(asked)))
+        return list(self._read(best.turns, places, Sought(asked))), failed
 
     def _read(self, turns: TurnTable, places: Sequence[int], sought: Sought) -> Iterator[Found]:
         keys = [int(turns.keys[place]) for place in places]

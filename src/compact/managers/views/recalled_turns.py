@@ -106,11 +106,13 @@ class RecalledTurns:
         quoted = [(t.session_id, t.position) for change in entries for t in _turns(change)]
         own = [(state.id, place) for place in (*in_view, position)]
         message = state.history[position]
+        found: list[Found] = []
         try:
-            found = recall.found(message, without=[*quoted, *own])
+            found, failed = recall.found(message, without=[*quoted, *own])
+            if failed:
+                state.emit(ErrorRaised.of(failed, STAGE, serves="what is found by words"))
         except Exception as error:  # noqa: BLE001 - an embedder of somebody's own may raise anything
             state.emit(ErrorRaised.of(error, STAGE, serves="the prompt without memory"))
-            found = []
         self._looked = _Looked(position, _id(projection), found)
 
     def take(self, projection: Projection | None, room: int, held: int) -> bool:

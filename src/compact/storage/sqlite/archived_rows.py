@@ -22,7 +22,7 @@ from compact.storage.memory_archives.packing import (
     fingerprint,
     unpacked,
 )
-from compact.storage.sqlite import search, sweeping, vectors
+from compact.storage.sqlite import archived_words, search, sweeping, vectors
 from compact.storage.sqlite.records import COLUMNS
 from compact.storage.sqlite.rows import BITS, LAST, Row, first, query, text, text_of, text_or_none
 
@@ -236,8 +236,22 @@ def bring_back(db: apsw.Connection, place: ArchivePlace, data: bytes) -> None:
         db.execute("DELETE FROM archived_branches WHERE branch = ?", (branch,))
         if first(db, f"SELECT 1 FROM messages WHERE {_OWN} LIMIT 1", (branch,)):
             db.execute("INSERT OR IGNORE INTO unindexed VALUES (?)", (branch,))
+    forget(db, place)
+
+
+def forget(db: apsw.Connection, place: ArchivePlace) -> None:
+    """Have a session archived no more, and its files removed."""
+    archived_words.remove(db, place.session)
     db.execute("DELETE FROM archived WHERE session = ?", (place.session,))
     order_discard(db, place.folder, place.name)
+
+
+def tell(db: apsw.Connection, session: int, digest: str) -> bool:
+    """Put another digest in the place of what an archived session says in short; whether it is
+    archived.
+    """
+    sql = "UPDATE archived SET digest = ? WHERE session = ? RETURNING 1"
+    return bool(query(db, sql, (text(digest), session)))
 
 
 def _check_ends(db: apsw.Connection, place: ArchivePlace, branches: Sequence[int]) -> None:

@@ -29,6 +29,7 @@ from compact.storage.memory_archives.packing import (
 from compact.storage.sqlite import (
     archived_copies,
     archived_rows,
+    archived_words,
     branch_lineage,
     checking,
     records,
@@ -148,6 +149,7 @@ def _attempt(pool: Pool, session_id: str, digest: str | None, where: tuple[str, 
         else:
             sizes = counts["messages"], counts["tokens"], len(data)
             archived_rows.put_away(db, ArchivedRow(place, now, *sizes, digest))
+            archived_words.index(db, key, session, digest)
     if wrong:
         raise Superseded(wrong)
 
@@ -193,12 +195,20 @@ def unarchive(pool: Pool, session_id: str) -> None:
         archived_copies.discard_due(pool)
 
 
-def archived(pool: Pool, scope: str | None) -> list[ArchivedConversation]:
-    """What is archived of a scope, or of all, in the order it was stored."""
+def archived(
+    pool: Pool, scope: str | None, query: str | None = None, most: int | None = None
+) -> list[ArchivedConversation]:
+    """What is archived of a scope, or of all, in the order it was stored; with a query only what
+    shares words with it, the best first.
+    """
     with pool.read() as db:
+        every = archived_rows.kept(db)
+        names = list(every)
+        if query is not None:
+            names = archived_words.found(db, query, scope, len(every) if most is None else most)
         found = [
-            (session, each)
-            for name, each in archived_rows.kept(db).items()
+            (session, every[name])
+            for name in names
             if (session := session_rows.session(db, name)) is not None
             and scope in (None, session.scope)
         ]
@@ -217,7 +227,7 @@ def archived(pool: Pool, scope: str | None) -> list[ArchivedConversation]:
             file=str(folder.file_of(each.place.stem(pool.path))),
             bytes=each.bytes,
         )
-        for session, each in found
+        for session, each in found[:most]
     ]
 
 

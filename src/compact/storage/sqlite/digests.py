@@ -9,7 +9,7 @@ import apsw
 from compact.core.codec import instant
 from compact.core.digests import CompressedConversation, CompressionLevel, DigestNote, Lease
 from compact.errors import Superseded
-from compact.storage.sqlite import branch_lineage, records, sessions
+from compact.storage.sqlite import archived_rows, archived_words, branch_lineage, records, sessions
 from compact.storage.sqlite.rows import BITS, LAST, first, query, text, text_of
 
 _NOTES = """
@@ -57,6 +57,9 @@ def keep_digest(
     db.execute("DELETE FROM digests WHERE session = ?", (key,))
     if digest is not None:
         records.insert_value(db, "digests", digest, session=key)
+        told = digest.text or ", ".join((*digest.about.topics, *digest.about.entities))
+        if told and archived_rows.tell(db, key, told):
+            archived_words.index(db, key, found, told)
 
 
 def stored_bytes(db: apsw.Connection, session_id: str) -> int:

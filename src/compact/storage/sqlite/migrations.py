@@ -311,6 +311,13 @@ _ARCHIVED = (
         zone ANY
     ) STRICT
     """,
+    # What archived sessions say in short, by their keys.
+    """
+    CREATE VIRTUAL TABLE archived_words USING fts5 (
+        text, content = '', contentless_delete = 1,
+        tokenize = "porter unicode61 remove_diacritics 1"
+    )
+    """,
 )
 
 

@@ -14,7 +14,14 @@ from compact.core.messages import Message, MessageMetadata
 from compact.core.protocols import SessionStore
 from compact.core.sessions import Entry
 from compact.errors import CompactError
-from compact.storage.sqlite import archived_rows, checking, messages, records
+from compact.storage.sqlite import (
+    archived_rows,
+    archived_words,
+    checking,
+    messages,
+    records,
+    sessions,
+)
 from compact.storage.sqlite.branch_lineage import Tail
 from compact.storage.sqlite.rows import (
     BITS,
@@ -318,6 +325,9 @@ def lost(db: apsw.Connection, hints: Hints) -> list[str]:
 def tidy(db: apsw.Connection) -> list[str]:
     """Leave out what tells of something that is lost; what that was, as sentences."""
     remarks = archived_rows.tidy(db)
+    for name, each in archived_rows.kept(db).items():
+        if (session := sessions.session(db, name)) is not None:
+            archived_words.index(db, each.place.session, session, each.digest)
     for table in records.COLUMNS:
         remarks += _without_altered(db, table)
         broken = ["session NOT IN (SELECT key FROM sessions)"]

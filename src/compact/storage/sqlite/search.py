@@ -11,7 +11,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from struct import pack
 
 import apsw
@@ -45,6 +45,13 @@ says little of any of them, and what it says costs a look at each."""
 
 Name = tuple[str, ...]
 
+_UNINDEXED = f"""
+    SELECT total(coalesce(((SELECT key FROM messages
+        WHERE key BETWEEN b.key << {BITS} AND (b.key << {BITS}) + {LAST}
+        ORDER BY key DESC LIMIT 1) & {LAST}) + 1, b.indexed) - b.indexed)
+    FROM unindexed u JOIN branches b ON b.key = u.branch
+"""
+
 
 def search(pool: Pool, branch_id: str, question: str, most: int) -> list[Found]:
     """Messages that share words with the question, by the index, the best first: a message counts
@@ -70,7 +77,7 @@ def _matching(db: apsw.Connection, branch_id: str, names: list[Name], most: int)
         SELECT -bm25(words), rowid FROM words WHERE words MATCH ? AND rowid BETWEEN ? AND ?
         ORDER BY bm25(words), rowid DESC LIMIT ?
     """
-    wanted = " OR ".join(map(_expression_of, names))
+    wanted = " OR ".join(map(expression_of, names))
     rows = [
         row
         for stretch in branch_lineage.lineage(db, branch_id)
@@ -87,7 +94,7 @@ def _rare(db: apsw.Connection, names: list[Name]) -> list[Name]:
     common = {
         piece
         for piece in pieces
-        if query(db, sql, (_expression_of((piece,)), MOST_SCANNED + 1))[0][0] > MOST_SCANNED
+        if query(db, sql, (expression_of((piece,)), MOST_SCANNED + 1))[0][0] > MOST_SCANNED
     }
     left = [tuple(piece for piece in name if piece not in common) for name in names]
     return [name for name in left if name]
@@ -116,7 +123,7 @@ def scan(pool: Pool, branch_id: str, question: str, most: int) -> list[Found]:
     return [Found(position, score) for position, score in best[: max(0, most)]]
 
 
-def _expression_of(name: Name) -> str:
+def expression_of(name: Name) -> str:
     """A name in the index's language; pieces hold letters and digits only."""
     phrase = '"' + " ".join(name) + '"'
     if len(name) == 1 or any(spaced(piece) != piece for piece in name):
@@ -153,14 +160,25 @@ def catch_up(pool: Pool, branch_id: str, *, most: int | None = None) -> None:
             left -= done
 
 
-def catch_up_all(pool: Pool) -> bool:
-    """Index what is missing of every branch; whether that could be done."""
+def unindexed(db: apsw.Connection) -> int:
+    """How many messages are in no index yet."""
+    return int(query(db, _UNINDEXED)[0][0])
+
+
+def catch_up_all(pool: Pool, progress: Callable[[int, int], None] | None = None) -> bool:
+    """Index what is missing of every branch; whether that could be done. `progress` is told after
+    each batch how many messages are done, and of how many.
+    """
     with pool.read() as db:
         branches = [row[0] for row in query(db, "SELECT branch FROM unindexed")]
+        every = unindexed(db) if progress and branches else 0
+    done = 0
     try:
         for branch in branches:
-            while _index_batch(pool, Stretch(branch, 0, LAST, is_open=True), BATCH):
-                pass
+            while batch := _index_batch(pool, Stretch(branch, 0, LAST, is_open=True), BATCH):
+                done += batch
+                if progress:
+                    progress(done, max(done, every))
     except StoreDamaged:
         raise
     except StoreFailed:
@@ -181,7 +199,7 @@ def _index_batch(pool: Pool, stretch: Stretch, most: int) -> int:
     if not rows:
         return 0
     messages = [entry_of(row).message for row in rows]
-    words = [_indexed_text(searchable(message)) for message in messages]
+    words = [indexed_text(searchable(message)) for message in messages]
     texts = [(row[0], text) for row, text in zip(rows, words, strict=True)]
     turns = _packed(messages)
     stop = position_in(rows[-1][0]) + 1
@@ -211,7 +229,8 @@ def _packed(messages: Sequence[Message]) -> tuple[str, bytes]:
     return json_of(list(speakers)), bytes(packed)
 
 
-def _indexed_text(words: str) -> str:
+def indexed_text(words: str) -> str:
+    """Words as the index takes them: Unicode, and Chinese letters apart."""
     whole = text(spaced(words).replace("\x00", " ")) or ""
     return whole if isinstance(whole, str) else whole.decode("utf-8", "replace")
 
@@ -228,5 +247,6 @@ def remove(db: apsw.Connection, branch: int) -> bool:
 
 
 def rewrite(db: apsw.Connection) -> None:
-    """Write the index anew, without the words of what was taken out of it."""
-    db.execute("INSERT INTO words (words) VALUES ('optimize')")
+    """Write the indexes anew, without the words of what was taken out of them."""
+    for table in ("words", "archived_words"):
+        db.execute(f"INSERT INTO {table} ({table}) VALUES ('optimize')")

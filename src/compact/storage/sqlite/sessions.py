@@ -194,11 +194,10 @@ def delete(db: apsw.Connection, session_id: str) -> None:
     session_key = records.key_of(db, session_id)
     place = archived_rows.of_session(db, session_id)
     if place is not None:
-        archived_rows.order_discard(db, place.folder, place.name)
-        db.execute("DELETE FROM archived WHERE session = ?", (session_key,))
+        archived_rows.forget(db, place)
     rows = query(db, "SELECT key FROM branches WHERE session = ?", (session_key,))
     indexed = [search.remove(db, row[0]) for row in rows]
-    if any(indexed):
+    if any(indexed) or place is not None:
         search.rewrite(db)
     for row in rows:
         keys = row[0] << BITS, row[0] << BITS | LAST

@@ -310,7 +310,15 @@ class SQLiteManager:
     branch = _in(Pool.read, branch_lineage.branch)
     branches = _in(Pool.read, branch_lineage.branches)
 
-    chain = _read(branch_lineage.chain)
+    def chain(self, branch_id: str, length: int) -> bytes:
+        """The chain's hash (`core.chain`) after so many messages; where a branch ends, no archive
+        is read for it.
+        """
+        with self._pool.read() as db:
+            end = branch_lineage.tail(db, branch_id)
+        return end.chain if length >= end.position else self._chain(branch_id, length)
+
+    _chain = _read(branch_lineage.chain)
 
     # --- what is in force -------------------------------------------------------------------------
 
@@ -367,12 +375,22 @@ class SQLiteManager:
         copy = None if place is None else self._copies.of(place)
         return look(self._pool if copy is None else copy.pool, branch_id, text, most)
 
+    def catch_up(self, progress: Callable[[int, int], None] | None = None) -> bool:
+        """Index what was stored since; whether that could be done. `progress` is told after each
+        batch how many messages are done, and of how many.
+        """
+        return self._has_index and search.catch_up_all(self._pool, progress)
+
+    def unindexed(self) -> int:
+        """How many messages are in no index yet."""
+        with self._pool.read() as db:
+            return search.unindexed(db)
+
     def turns(self, scope: str | None) -> TurnTable:
         """The messages of a scope's sessions, or of all sessions, as a search of memory knows them,
         once the index has caught up as far as it can.
         """
-        complete = self._has_index and search.catch_up_all(self._pool)
-        return self._memory.turns(scope, complete=complete)
+        return self._memory.turns(scope, complete=self.catch_up())
 
     def holding(
         self, names: Sequence[Sequence[str]], within: Sequence[tuple[int, int]] = ()
@@ -427,9 +445,13 @@ class SQLiteManager:
         """
         archiving.unarchive(self._pool, session_id)
 
-    def archived_sessions(self, *, scope: str | None = None) -> list[ArchivedConversation]:
-        """What is archived of a scope, or of all."""
-        return archiving.archived(self._pool, scope)
+    def archived_sessions(
+        self, *, scope: str | None = None, query: str | None = None, most: int | None = None
+    ) -> list[ArchivedConversation]:
+        """What is archived of a scope, or of all; with a query those at most that share words with
+        it in what they say in short, the best first.
+        """
+        return archiving.archived(self._pool, scope, query, most)
 
     def archive_faults(self, *, scope: str | None = None) -> list[ArchiveFault]:
         """What is wrong with the files of a scope's archived sessions, or of all."""

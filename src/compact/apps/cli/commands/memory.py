@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from compact.apps import cli
+from compact.apps.cli.commands.memory_archives import archived_row
 from compact.apps.cli.options import (
     Most,
     OneSessionOptions,
@@ -19,6 +20,7 @@ from compact.apps.cli.options import (
     flag,
     text_option,
 )
+from compact.apps.cli.progress import counting
 from compact.apps.cli.told import Aside, Part, Styled, Telling
 from compact.apps.cli.words import counted, one_line, whole
 
@@ -85,8 +87,9 @@ def search(
       compactctl search "winter berths" --since 2026-01-01 --role user
       compactctl search boat licence --sessions --json
     """
-    with cli.stores.opened(options) as catalog:
+    with cli.stores.opened(options) as catalog, cli.progress.Progress("Searching") as progress:
         memory = cli.stores.memory_of(catalog)
+        memory.catch_up(counting(progress, "Indexing"))
         result = memory.search(
             " ".join(query),
             limit=most,
@@ -100,11 +103,16 @@ def search(
     yield {"scope": scope, **result.model_dump(mode="json")}
     if not result.complete:
         yield Aside("the index could not catch up: the newest messages were not searched")
+    if result.failed:
+        yield Aside(f"searched by words alone: {result.failed}")
     if empty:
         yield Aside(f"{catalog.file}: no sessions in scope {scope!r}")
     elif not result.hits:
         yield Aside(f"no message in scope {scope!r} shares words with {result.query!r}")
     yield from map(_session_row, result.sessions) if sessions else _hits(result.hits)
+    if result.archived:
+        yield Styled("In the archive, by what they say in short:", "bold")
+    yield from map(archived_row, result.archived)
 
 
 def _hits(hits: tuple[Hit, ...]) -> Iterator[Part]:

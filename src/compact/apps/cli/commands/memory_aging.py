@@ -35,11 +35,11 @@ class AgeOptions(StoreOptions):
 
 @command
 def memory_age(options: AgeOptions) -> Telling:
-    """Write the digests that the sessions' ages ask for.
+    """Write the digests that the sessions' ages ask for, and archive the oldest.
 
     A session that nobody has used for a week gets a digest of its key points beside its messages,
-    after a month a summary. Important sessions keep every word, and no message is removed here:
-    from 91 days on, `archive` says that the originals belong into the archive.
+    after a month a summary; after 90 days its messages move into files, where they are still read
+    from. Important sessions keep every word where it is.
 
     Examples:
       compactctl memory age --dry-run
@@ -63,9 +63,15 @@ def _report(report: AgeingReport) -> Iterator[Part]:
     yield Table(columns, [_row(row) for row in report.rows], right=right, is_list=True)
     verb = "would be written" if report.dry_run else "written"
     line = f"{counted(report.written, 'digest')} {verb}"
-    if report.freed_when_archived:
-        line += f"; {report.freed_when_archived:,} bytes would go with their originals"
+    if report.archive is not None:
+        moved = report.archive
+        freed = max(0, moved.bytes_before - moved.bytes_after)
+        line += f"; {counted(len(moved.archived), 'session')} archived, {freed:,} bytes freed"
+    elif report.freed_when_archived:
+        line += f"; about {report.freed_when_archived:,} bytes would go with their originals"
     yield f"{line}."
+    for name, why in (report.archive.failed if report.archive else {}).items():
+        yield Aside(f"{name}: {why}")
 
 
 def _row(row: AgeingRow) -> list[str | int | None]:

@@ -45,7 +45,7 @@ def memory_archive(
     yield report.model_dump(mode="json")
     freed = report.bytes_before - report.bytes_after
     yield f"{counted(len(report.archived), 'session')} archived, {max(0, freed):,} bytes freed"
-    yield from map(_row, report.archived)
+    yield from map(archived_row, report.archived)
     for name, why in report.failed.items():
         yield Aside(f"{name}: {why}")
     if report.failed:
@@ -86,7 +86,7 @@ def memory_archived(
     yield {"archived": [each.model_dump(mode="json") for each in found]}
     if not found:
         yield Aside("no archived session" + ("" if search is None else f" says {search!r}"))
-    yield from map(_row, found)
+    yield from map(archived_row, found)
 
 
 @command
@@ -107,7 +107,8 @@ def memory_verify(options: StoreOptions) -> Telling:
     yield f"{counted(len(every), 'archive')}, all as written"
 
 
-def _row(each: ArchivedConversation) -> Styled:
+def archived_row(each: ArchivedConversation) -> Styled:
+    """An archived session in a line."""
     begun, ended = cli.views.time_of(each.begun), cli.views.time_of(each.ended)
     title = f" ({one_line(each.title, 60)})" if each.title else ""
     line = f"{begun} to {ended}  {counted(each.messages, 'message'):>16}  {each.bytes:>12,} bytes  "

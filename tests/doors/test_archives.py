@@ -1,0 +1,92 @@
+"""A-2, A-5 and A-7 as they are written: originals in files, and back."""
+
+import json
+import re
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from compact import (
+    ArchivalManager,
+    CompactConfig,
+    ContextManager,
+    MemoryManager,
+    Message,
+    SQLiteManager,
+)
+
+YEAR_AGO = datetime(2025, 5, 2, 9, tzinfo=UTC)
+SAID = tuple(f"Berth {number} is let to the pilots of the north quay." for number in range(30))
+
+
+@pytest.fixture
+def file(tmp_path):
+    """A file with a conversation of last year."""
+    with ContextManager(window=8_000, store=tmp_path / "chat.db", session_id="quay") as ctx:
+        for number, text in enumerate(SAID):
+            at = YEAR_AGO + timedelta(minutes=number)
+            ctx.add_messages([Message(role="user", content=text, timestamp=at)])
+    return tmp_path / "chat.db"
+
+
+def said(file):
+    with SQLiteManager(file) as store:
+        branch = store.session("quay").branch
+        return [entry.message.model_dump_json() for entry in store.read(branch.id, 0, 10**6)]
+
+
+def test_conversations_go_into_files_that_a_person_can_read_and_come_back(file):
+    """A-5: "`archive_conversations()`, `restore_conversation()`, `list_archived()`; JSON that a
+    person can read, versioned, in folders by year/month; batch; import back".
+    """
+    before = said(file)
+    with ArchivalManager(file) as archives:
+        report = archives.archive_conversations()
+        assert [each.session_id for each in report.archived] == ["quay"]
+        [found] = archives.list_archived()
+        assert re.search(r"chat-archive/2025/05/quay-[0-9a-f]+\.json$", found.file)
+        with open(found.file, encoding="utf-8") as stream:
+            told = json.load(stream)
+        assert (told["schema"], told["version"]) == ("compact/archived-conversation", 1)
+        assert (told["messages"], told["id"]) == (len(SAID), "quay")
+        assert told["originals"]["sha256"]
+    assert said(file) == before, "reading history falls through to the archive"
+    with ArchivalManager(file) as archives:
+        archives.restore_conversation("quay")
+        assert archives.list_archived() == []
+    assert said(file) == before
+
+
+def test_an_archive_that_is_not_what_was_written_restores_nothing_and_removes_nothing(file):
+    """A-5: "restore is verified (checksum, counts) before anything is removed"."""
+    with ArchivalManager(file) as archives:
+        archives.archive_conversations()
+        [found] = archives.list_archived()
+        originals = found.file.removesuffix(".json") + ".originals.zst"
+        with open(originals, "r+b") as stream:
+            stream.seek(40)
+            stream.write(b"\0")
+        [fault] = archives.verify()
+        assert "checksum differs" in fault.what
+        with pytest.raises(Exception, match="checksum"):
+            archives.restore_conversation("quay")
+        assert len(archives.list_archived()) == 1
+
+
+def test_ageing_moves_originals_and_after_a_year_leaves_what_is_known(file):
+    """A-2: "from 91 days SUMMARY with the originals moved to the archive; from 365 days METADATA
+    (id, title, dates, counts, topics, key entities)".
+    """
+    with MemoryManager(file, settings=CompactConfig(retain_score=1.0)) as memory:
+        report = memory.age(YEAR_AGO + timedelta(days=91))
+        moved, digest = report.archive, memory.digest("quay")
+        assert moved is not None
+        assert digest is not None
+        assert (len(moved.archived), digest.level) == (1, "summary")
+        memory.age(YEAR_AGO + timedelta(days=366))
+        told = memory.digest("quay")
+        assert told is not None
+        assert (told.level, told.text) == ("metadata", "")
+        assert (told.about.messages, told.about.begun) == (len(SAID), YEAR_AGO)
+        assert told.about.topics
+        assert [each.session_id for each in memory.search("pilots").archived] == ["quay"]
