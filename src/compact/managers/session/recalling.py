@@ -1,23 +1,21 @@
-"""Automatic recall: what memory holds that a person's newest message is about, and the message that
-quotes it. Which of it stands in a prompt is decided in `views.recalled_turns`.
+"""Automatic recall: what memory holds that a person's newest message is on. Which of it stands in
+prompts is decided in `views.recalled_turns`, how it is quoted in `core.remembered`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from compact.core.changes import RecalledTurn
 from compact.core.messages import Message, Role
-from compact.core.own_text import OwnText
 from compact.core.redaction import Known, redact
 from compact.core.redactor import Redactor
-from compact.core.remembered import Remembered, memory_message
-from compact.core.sessions import Session
+from compact.core.remembered import Remembered
 from compact.core.snippets import Sought, whole_sentences
 from compact.core.speakers import person_text, speaker_of
 from compact.core.turns import TurnTable
-from compact.errors import CompactError, InvalidArgument, ModelFailed, NotFound
+from compact.errors import CompactError, InvalidArgument, ModelFailed
 from compact.managers.memory_manager import MemoryManager
 from compact.memory.questions import understood
 from compact.memory.relevance import is_about
@@ -30,7 +28,7 @@ SHARE, MOST_TOKENS = 0.1, 1_000
 """Of a window, and tokens, that recall may take for one message unless it is told otherwise."""
 ASKED_CHARS = 2_000
 """Characters of a message that are looked for: of a longer one the first."""
-CANDIDATES = 48
+CANDIDATES = 32
 """Turns that are found, of which as many are quoted as fit."""
 HERE = "earlier in this conversation"
 """What stands for the title of the session itself."""
@@ -42,7 +40,7 @@ class Found(NamedTuple):
     """A turn that was found, and what is quoted of it."""
 
     turn: RecalledTurn
-    text: str
+    quote: Remembered
 
 
 class TurnRecall:
@@ -67,7 +65,7 @@ class TurnRecall:
         return min(int(window * SHARE), MOST_TOKENS) if self._tokens is None else self._tokens
 
     def found(
-        self, message: Message, *, without: Iterable[tuple[str, int]]
+        self, message: Message, own_session: str, *, without: Iterable[tuple[str, int]]
     ) -> tuple[list[Found], ModelFailed | None]:
         """The turns that a message is about, the best first, but for those that the prompt shows,
         by their sessions and positions; and why only words were looked for, where the embedder
@@ -86,27 +84,31 @@ class TurnRecall:
         best, _, failed = memory._ranked(asked, most, {"roles": RECALLED_ROLES})
         again = _other_than(best.turns, without)
         places = [place for place in best.places if again[place]][:CANDIDATES]
-        return list(self._read(best.turns, places, Sought(asked))), failed
+        return list(self._read(best.turns, places, Sought(asked), own_session)), failed
 
-    def _read(self, turns: TurnTable, places: Sequence[int], sought: Sought) -> Iterator[Found]:
+    def _read(
+        self, turns: TurnTable, places: Sequence[int], sought: Sought, own_session: str
+    ) -> Iterator[Found]:
         keys = [int(turns.keys[place]) for place in places]
-        messages, _ = self._memory._index.told(keys, ())
+        names = {turns.sessions[turns.where(place)[0]] for place in places}
+        messages, titles = self._memory._index.told(keys, sorted(names))
         for place, key in zip(places, keys, strict=True):
-            message = messages.get(key)
-            text = self._said(message) if message is not None else ""
-            if message is None or not text:
-                continue
             number, position = turns.where(place)
+            name, message = turns.sessions[number], messages.get(key)
+            text = self._said(message) if message is not None else ""
+            if message is None or not text or name not in titles:
+                continue
             start, stop = whole_sentences(text, *sought.span(text))
             turn = RecalledTurn(
-                session_id=turns.sessions[number],
+                session_id=name,
                 branch_id=turns.branches[number],
                 position=position,
                 message_id=message.id,
                 start=start,
                 stop=stop if stop < len(text) else None,
             )
-            yield Found(turn, text[start:stop])
+            where = HERE if name == own_session else titles[name] or ""
+            yield Found(turn, _quote(turn, message, text, where))
 
     def _said(self, message: Message) -> str:
         """What a person or a model said there, without secrets; nothing of anybody else."""
@@ -115,43 +117,26 @@ class TurnRecall:
         text = person_text(message) if message.role == "user" else message.text
         return redact(text.strip(), Known(redactor=self._redactor)).text
 
-    def message(
-        self, turns: Sequence[RecalledTurn], session_id: str, own: OwnText
-    ) -> Message | None:
-        """The message that quotes these turns, read where they stand; those that are not there any
-        more are left out. None where none is left.
+    def read(self, turns: Sequence[RecalledTurn], own_session: str) -> list[Remembered]:
+        """These turns as they are quoted, read where they stand; those that are not there any more
+        are left out.
         """
-        sessions = {each: self._session(each) for each in {turn.session_id for turn in turns}}
-        quoted = []
+        titles = self._titles({turn.session_id for turn in turns})
+        quotes = []
         for turn in turns:
-            session, message = sessions[turn.session_id], None
-            if session is not None and session.scope == self._memory.scope:
-                message = self._stored(turn)
-            if session is None or message is None:
-                continue
-            text = self._said(message)
-            shown = text[turn.start : turn.stop]
-            quoted.append(
-                Remembered(
-                    at=message.timestamp,
-                    where=HERE if session.id == session_id else session.title or "",
-                    session_id=session.id,
-                    position=turn.position,
-                    who=message.name or message.role,
-                    text=("… " if turn.start else "") + shown + (" …" if turn.stop else ""),
-                )
-            )
-        return memory_message(quoted, own)
+            message = self._stored(turn) if turn.session_id in titles else None
+            if message is not None:
+                where = titles[turn.session_id] or ""
+                where = HERE if turn.session_id == own_session else where
+                quotes.append(_quote(turn, message, self._said(message), where))
+        return quotes
 
     def gone_of(self, sessions: Collection[str]) -> set[str]:
         """Those of these sessions that are not there any more."""
-        return {each for each in sessions if self._session(each) is None}
+        return set(sessions) - self._titles(sessions).keys() if sessions else set()
 
-    def _session(self, session_id: str) -> Session | None:
-        try:
-            return self._memory.session(session_id)
-        except NotFound:
-            return None
+    def _titles(self, sessions: Collection[str]) -> Mapping[str, str | None]:
+        return self._memory._index.told((), sorted(sessions))[1]
 
     def _stored(self, turn: RecalledTurn) -> Message | None:
         """The message, if it is the one that was found."""
@@ -162,6 +147,18 @@ class TurnRecall:
             return None
         found = next((entry.message for entry in entries), None)
         return found if found is not None and found.id == turn.message_id else None
+
+
+def _quote(turn: RecalledTurn, message: Message, text: str, where: str) -> Remembered:
+    shown = text[turn.start : turn.stop]
+    return Remembered(
+        at=message.timestamp,
+        where=where,
+        session_id=turn.session_id,
+        position=turn.position,
+        who=message.name or message.role,
+        text=("… " if turn.start else "") + shown + (" …" if turn.stop else ""),
+    )
 
 
 def _other_than(turns: TurnTable, without: Iterable[tuple[str, int]]) -> NDArray[np.bool_]:

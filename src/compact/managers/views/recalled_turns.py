@@ -14,6 +14,7 @@ from typing import NamedTuple
 from compact.core.changes import Change, RecalledTurn, TurnsRecalled
 from compact.core.events import ErrorRaised, TurnsQuoted
 from compact.core.messages import Message
+from compact.core.remembered import memory_message
 from compact.core.sessions import Projection
 from compact.errors import CompactError
 from compact.managers.session.counted_session import CountedSession
@@ -74,8 +75,7 @@ class RecalledTurns:
         looked, recall, self._looked = self._looked, self._state.recall, None
         if looked is None or recall is None:
             return {}
-        turns, _ = self._fitting(looked.found, min(room, recall.budget(self._size)))
-        message = self._quoting(turns)
+        _, message = self._fitting(looked.found, min(room, recall.budget(self._size)))
         return {} if message is None else {looked.position: message}
 
     def is_other(self, projection: Projection | None) -> bool:
@@ -108,7 +108,7 @@ class RecalledTurns:
         message = state.history[position]
         found: list[Found] = []
         try:
-            found, failed = recall.found(message, without=[*quoted, *own])
+            found, failed = recall.found(message, state.id, without=[*quoted, *own])
             if failed:
                 state.emit(ErrorRaised.of(failed, STAGE, serves="what is found by words"))
         except Exception as error:  # noqa: BLE001 - an embedder of somebody's own may raise anything
@@ -131,9 +131,11 @@ class RecalledTurns:
             return False
         entries = self._entries(projection)
         first = max((_first(change) for change in entries.values()), default=0)
-        turns, tokens = self._fitting(looked.found, room)
+        turns, message = self._fitting(looked.found, room)
+        self._newest = tuple(turns), message
         self._record(projection, looked.position, turns, looked.position if drops else first)
-        if turns:
+        if message is not None:
+            tokens = self._counted.counter.message(message)
             sessions = len({turn.session_id for turn in turns})
             event = TurnsQuoted(
                 window=self._size, turns=len(turns), sessions=sessions, tokens=tokens
@@ -157,22 +159,20 @@ class RecalledTurns:
             return None
         return None if position in self._entries(projection) else position
 
-    def _fitting(self, found: list[Found], room: int) -> tuple[list[RecalledTurn], int]:
-        """The best turns whose message takes no more than so many tokens, and its tokens."""
-        counter, chosen, total = self._counted.counter, list[RecalledTurn](), 0
+    def _fitting(self, found: list[Found], room: int) -> tuple[list[RecalledTurn], Message | None]:
+        """The best turns whose message takes no more than so many tokens, and the message."""
+        counter, chosen, total = self._counted.counter, list[Found](), 0
         for each in found:
-            tokens = counter.text(each.text) + TURN_TOKENS
+            tokens = counter.text(each.quote.text) + TURN_TOKENS
             if total + tokens <= room:
-                chosen.append(each.turn)
+                chosen.append(each)
                 total += tokens
         while chosen:
-            message = self._quoting(chosen)
-            if message is None:
-                break
-            if (tokens := counter.message(message)) <= room:
-                return chosen, tokens
+            message = memory_message([each.quote for each in chosen], self._state.own)
+            if message is not None and counter.message(message) <= room:
+                return [each.turn for each in chosen], message
             chosen.pop()
-        return [], 0
+        return [], None
 
     def _record(
         self, projection: Projection | None, at: int, turns: list[RecalledTurn], first: int
@@ -199,7 +199,7 @@ class RecalledTurns:
         if state.recall is None or not named:
             return None
         if self._newest[0] != named:
-            self._newest = named, state.recall.message(named, state.id, state.own)
+            self._newest = named, memory_message(state.recall.read(named, state.id), state.own)
         return self._newest[1]
 
 
