@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from compact.compression.fold import Fold
 from compact.core.changes import Change, RecalledTurn, TurnsRecalled
 from compact.core.events import ErrorRaised, TurnsQuoted
 from compact.core.messages import Message
@@ -47,7 +48,7 @@ class RecalledTurns:
         """The message that was made last, and what it quotes."""
         self._looked: _Looked | None = None
         self._given_up: tuple[int, str | None] | None = None
-        """The message for which nothing could be stored, and the projection."""
+        """The message for which nothing was found, or could be stored, and the projection."""
         self._shown: tuple[int, ...] = ()
         """The entries that were shown last."""
 
@@ -115,39 +116,45 @@ class RecalledTurns:
             state.emit(ErrorRaised.of(error, STAGE, serves="the prompt without memory"))
         self._looked = _Looked(position, _id(projection), found)
 
-    def take(self, projection: Projection | None, room: int, held: int) -> bool:
-        """Store what was found, within so many tokens, of which earlier entries hold some that may
-        be had as well; whether there is an entry now.
+    def take(self, projection: Projection | None, fold: Fold, room: int) -> bool:
+        """Store what was found, within so many tokens and those that earlier entries hold; whether
+        what is shown already is another now.
         """
         looked, recall = self._looked, self._state.recall
         if looked is None or recall is None or looked.projection != _id(projection):
             return False
         if looked.position != self._due(projection):
             return False
-        budget = recall.budget(self._size)
+        budget, held = recall.budget(self._size), fold.recalled_tokens
         drops = held > 0 and room < budget and bool(looked.found)
         room = min(budget, room + held if drops else room)
         if room < 0:
             return False
+        turns, message = self._fitting(looked.found, room)
+        if message is None:
+            self._looked, self._given_up = None, (looked.position, looked.projection)
+            return False
         entries = self._entries(projection)
         first = max((_first(change) for change in entries.values()), default=0)
-        turns, message = self._fitting(looked.found, room)
         self._newest = tuple(turns), message
-        self._record(projection, looked.position, turns, looked.position if drops else first)
-        if message is not None:
-            tokens = self._counted.counter.message(message)
-            sessions = len({turn.session_id for turn in turns})
-            event = TurnsQuoted(
-                window=self._size, turns=len(turns), sessions=sessions, tokens=tokens
-            )
-            self._state.emit(event)
-        return True
+        first = looked.position if drops else first
+        if not self._recorded(projection, looked.position, turns, first):
+            return False
+        tokens = self._counted.counter.message(message)
+        sessions = len({turn.session_id for turn in turns})
+        self._state.emit(
+            TurnsQuoted(window=self._size, turns=len(turns), sessions=sessions, tokens=tokens)
+        )
+        if drops or looked.position < fold.seen:
+            return True
+        fold.recalled = self.shown(projection)
+        return False
 
     def drop(self, projection: Projection | None) -> None:
         """Leave out all that was recalled."""
         entries = self._entries(projection)
         newest = max(entries, default=0)
-        self._record(projection, newest, [], newest)
+        self._recorded(projection, newest, [], newest)
 
     def _due(self, projection: Projection | None) -> int | None:
         """The newest message of a person, where it has no entry yet."""
@@ -174,9 +181,10 @@ class RecalledTurns:
             chosen.pop()
         return [], None
 
-    def _record(
+    def _recorded(
         self, projection: Projection | None, at: int, turns: list[RecalledTurn], first: int
-    ) -> None:
+    ) -> bool:
+        """Store an entry; whether that could be done."""
         state, name = self._state, _id(projection)
         what = TurnsRecalled(turns=tuple(turns), window=self._size, projection=name, first=first)
         self._looked = None
@@ -185,6 +193,8 @@ class RecalledTurns:
         except CompactError as error:
             self._given_up = at, name
             state.emit(ErrorRaised.of(error, STAGE, serves="the prompt without memory"))
+            return False
+        return True
 
     def _entries(self, projection: Projection | None) -> dict[int, Change]:
         return self._state.log.recalled(self._size, _id(projection))

@@ -172,8 +172,9 @@ class View:
         settled = settled and self._tokens_until(self.window.usable) <= self.window.usable
         if settled:
             self._fold.follow(len(self.counted.history))
-        if settled or self._fold.tokens > self.window.target:
-            between = (self._fold.tokens + self.window.usable) // 2
+        tokens = self._fold.tokens - self._fold.recalled_tokens
+        if settled or tokens > self.window.target:
+            between = (tokens + self.window.usable) // 2
             self._trigger = min(max(self.window.trigger, between), self.window.usable)
         self._due = self._fold.tokens > self._trigger
 
@@ -210,7 +211,7 @@ class View:
                 if self._settle():
                     tokens = self._fold.tokens
                     self._decided(tokens, "below the trigger")
-                    self.background.consider(tokens, self._trigger)
+                    self.background.consider(tokens - self._fold.recalled_tokens, self._trigger)
                     return take()
             with self.alone():
                 await self._round(otherwise)
@@ -314,8 +315,7 @@ class View:
             self._leave_out_recalled()
             self._due = True
             return False
-        room = self._trigger - self.tokens_now
-        if self.recalled.take(self.projection, room, self._fold.recalled_tokens):
+        if self.recalled.take(self.projection, self._fold, self._trigger - self.tokens_now):
             self._show_again()
         self.follow()
         if self._due:
