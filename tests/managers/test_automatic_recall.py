@@ -92,6 +92,16 @@ def test_what_an_older_session_said_is_quoted_with_its_day_title_and_speaker(fil
         assert [m.text for m in ctx.history] == [ASKED], "it is no part of the history"
 
 
+def test_a_memory_of_one_short_session_is_recalled_by_several_of_its_words(tmp_path):
+    with ContextManager(store=tmp_path / "chat.db", session_id="old") as ctx:
+        ctx.add_messages(said(BOAT, "Thank you, I have noted it."))
+    with opened(tmp_path / "chat.db") as ctx:
+        ctx.add_message(role="user", content="Thank you!")
+        assert quoted(ctx.get_context_for_model()) == []
+        ctx.add_message(role="user", content=ASKED)
+        assert BOAT in "".join(quoted(ctx.get_context_for_model()))
+
+
 @pytest.mark.parametrize("text", ["thank you", "Hi!", "yes please", "Was ist mit dem Wetter?"])
 def test_small_talk_and_other_things_recall_nothing(file, text):
     with opened(file) as ctx:
@@ -152,6 +162,8 @@ def test_after_a_compression_the_newest_message_has_its_memory_and_older_ones_no
         assert len(quoted(prompt)) == 1
         assert prompt[-1]["content"] == "How was the crane 12?"
         assert "crane 12" in prompt[-2]["content"]
+        (entry,) = (each for each in ctx.store.changes("new") if each.what.kind == "recalled")
+        assert entry.what.projection == ctx._session.view.projection.id
 
 
 def test_memory_goes_before_anything_is_compressed(file):
@@ -165,6 +177,19 @@ def test_memory_goes_before_anything_is_compressed(file):
         assert quoted(prompt) == []
         assert ctx.compressions == 0
         assert [m["content"] for m in prompt] == [m.text for m in ctx.history]
+
+
+def test_it_shrinks_to_what_is_free_below_the_trigger(file):
+    with opened(file, recall_tokens=600) as ctx:
+        ctx.add_message(role="user", content=ASKED)
+        (whole,) = quoted(ctx.get_context_for_model())
+    with opened(file, recall_tokens=600, session_id="full") as ctx:
+        ctx.add_messages(said("Count.", "word " * (ctx.window.trigger - 130), ASKED))
+        (part,) = quoted(ctx.get_context_for_model())
+        assert ctx.compressions == 0
+        assert ctx.budget.used_tokens <= ctx.window.trigger
+        assert 0 < part.count("> ") < whole.count("> ")
+        assert BOAT in part
 
 
 @settings(max_examples=25, deadline=None)

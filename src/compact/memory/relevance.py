@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+FEW = 8
+"""Stretches that a memory is taken to have at least. Fewer recall more for small talk where memory
+is new; more ask for more shared words there."""
 STRETCH = 20
 """Messages of a stretch of talk. Fewer make words of a long talk rare that are common in it."""
 TOLD = 0.9
@@ -38,13 +41,14 @@ def is_about(turns: TurnTable, found: Sequence[Keys], may: NDArray[np.bool_]) ->
 
 def about(turns: TurnTable, found: Sequence[Keys], may: NDArray[np.bool_]) -> tuple[float, float]:
     """How much the words tell that a message shares with the best place of those: as a share of
-    what tells one stretch from all others, and of what all its words tell.
+    what tells one stretch from all others, and of what all its words tell. The talk that goes on is
+    a stretch more, which has none of them.
     """
     import numpy as np
 
     stretch = stretch_of(turns)
-    stretches = len(np.unique(stretch[may]))
-    if not stretches:
+    stretches = 1 + len(np.unique(stretch[may]))
+    if not may.any():
         return 0.0, 0.0
     told, total = np.zeros(len(turns)), 0.0
     for keys in found:
@@ -57,7 +61,7 @@ def about(turns: TurnTable, found: Sequence[Keys], may: NDArray[np.bool_]) -> tu
         total += rare
         told += rare * (spread(turns, places) > 0)
     best = float(told[may].max())
-    return best / math.log(max(stretches, 2)), best / max(total, 1e-9)
+    return best / math.log(max(stretches, FEW)), best / max(total, 1e-9)
 
 
 def stretch_of(turns: TurnTable) -> Keys:

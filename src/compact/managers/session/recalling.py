@@ -13,7 +13,7 @@ from compact.core.redaction import Known, redact
 from compact.core.redactor import Redactor
 from compact.core.remembered import Remembered
 from compact.core.snippets import Sought, whole_sentences
-from compact.core.speakers import person_text, speaker_of
+from compact.core.speakers import person_text
 from compact.core.turns import TurnTable
 from compact.errors import CompactError, InvalidArgument, ModelFailed
 from compact.managers.memory_manager import MemoryManager
@@ -112,8 +112,6 @@ class TurnRecall:
 
     def _said(self, message: Message) -> str:
         """What a person or a model said there, without secrets; nothing of anybody else."""
-        if speaker_of(message) not in ("person", "assistant"):
-            return ""
         text = person_text(message) if message.role == "user" else message.text
         return redact(text.strip(), Known(redactor=self._redactor)).text
 
