@@ -20,7 +20,10 @@ COMMANDS = (
     *("snapshot", "restore", "undo", "redo", "branch", "doctor"),
 )
 INNER = {
-    "sessions": ("list", "show", "import", "export", "compress", "put-aside", "describe", "delete"),
+    "sessions": (
+        *("list", "show", "import", "export", "compress", "put-aside", "pin", "unpin", "mode"),
+        *("describe", "delete"),
+    ),
     "memory": (
         *("status", "age", "why", "embed", "schedule"),
         *("archive", "restore", "archived", "verify"),

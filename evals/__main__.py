@@ -164,6 +164,12 @@ def _ageing(folder: Path, options: argparse.Namespace) -> tuple[str, Any]:
     return ageing.report(rows, missed=options.missed), ageing.as_json(rows)
 
 
+def _archived(folder: Path, options: argparse.Namespace) -> tuple[str, Any]:
+    archived = _module("archived")
+    found = archived.run(folder, every=options.every)
+    return archived.report(found), archived.as_json(found)
+
+
 def _importance(folder: Path, options: argparse.Namespace) -> tuple[str, Any]:
     importance = _module("importance")
     rows = importance.run(folder)
@@ -180,6 +186,7 @@ OF_OUR_OWN: dict[str, OfOurOwn] = {
 }
 WITH_DATA: dict[str, Evaluation] = {
     "ageing": _ageing,
+    "archived": _archived,
     "arguments": _passed,
     "coverage": _coverage,
     "facts": _facts,
@@ -233,7 +240,7 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
         type=int,
         default=1,
         metavar="N",
-        help="ageing, arguments, lived: each N-th session",
+        help="ageing, archived, arguments, lived: each N-th session",
     )
     add("--long", action="store_true", help="lived: up to a thousand compressions")
     add("--mode", choices=MODES, default="assistant", help="coverage: compress in this mode")

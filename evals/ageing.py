@@ -63,7 +63,7 @@ def run(folder: Path, *, every: int = 1) -> list[Aged]:
     engine = CompressionEngine()
     return [
         row
-        for place, (name, half, messages) in enumerate(_conversations(folder))
+        for place, (name, half, messages) in enumerate(conversations(folder))
         if place % every == 0
         for row in _aged(engine, name, half, messages)
     ]
@@ -79,7 +79,8 @@ def _aged(
             yield Aged(name, half, level, made.source_tokens, made.ratio, made.kept)
 
 
-def _conversations(folder: Path) -> Iterator[tuple[str, Half, Sequence[Message]]]:
+def conversations(folder: Path) -> Iterator[tuple[str, Half, Sequence[Message]]]:
+    """The name, the half and the messages of each real conversation."""
     for pattern in FILES:
         for path in sorted(folder.glob(pattern)):
             try:

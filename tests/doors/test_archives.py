@@ -78,7 +78,7 @@ def test_ageing_moves_originals_and_after_a_year_leaves_what_is_known(file):
     (id, title, dates, counts, topics, key entities)".
     """
     with MemoryManager(file, settings=CompactConfig(retain_score=1.0)) as memory:
-        report = memory.age(YEAR_AGO + timedelta(days=91))
+        report = memory.age(YEAR_AGO + timedelta(days=92))
         moved, digest = report.archive, memory.digest("quay")
         assert moved is not None
         assert digest is not None

@@ -29,6 +29,7 @@ from compact.apps.cli.commands import (
     memory_archives,
     memory_upkeep,
     models,
+    session_marks,
     sessions,
     snapshots,
     tokens,
@@ -72,6 +73,7 @@ COMMANDS: Sequence[Callable[..., None]] = (
     doctor.doctor,
     *(sessions.sessions_list, sessions.sessions_show, exchange.sessions_import),
     *(exchange.sessions_export, sessions.sessions_compress, sessions.sessions_put_aside),
+    *(session_marks.sessions_pin, session_marks.sessions_unpin, session_marks.sessions_mode),
     *(memory.sessions_describe, sessions.sessions_delete),
     *(goals.goals_list, goals.goals_add, goals.goals_done, goals.goals_drop, goals.goals_pause),
     *(goals.goals_resume, goals.goals_confirm),
@@ -87,7 +89,8 @@ COMMANDS: Sequence[Callable[..., None]] = (
 GROUPS: Mapping[str, tuple[type[TyperGroup], str]] = {
     "sessions": (
         TyperGroup,
-        """Stored conversations: list, show, import, export, compress, put-aside, describe, delete.
+        """Stored conversations: list, show, import, export, compress, put-aside, pin, unpin, mode,
+describe, delete.
 
 They are in one file: --store FILE, the setting `store` (COMPACT_STORE), else .compact/sessions.db
 in this folder, which only import creates. A session is named by its id, or a unique prefix of it.
@@ -127,7 +130,7 @@ Examples:
 }
 """Group → what it does with its arguments, and its help."""
 
-TAKES_NUMBERS = {"expand", "sessions_put_aside"}
+TAKES_NUMBERS = {"expand", "sessions_put_aside", "sessions_pin", "sessions_unpin"}
 """Commands that are given a message's number, which may be negative and is no option then."""
 PLAIN: Mapping[str, Any] = {
     "add_completion": False,

@@ -20,7 +20,6 @@ from compact.apps.cli.options import (
     flag,
     text_option,
 )
-from compact.apps.cli.progress import counting
 from compact.apps.cli.told import Aside, Part, Styled, Telling
 from compact.apps.cli.words import counted, one_line, whole
 
@@ -89,7 +88,7 @@ def search(
     """
     with cli.stores.opened(options) as catalog, cli.progress.Progress("Searching") as progress:
         memory = cli.stores.memory_of(catalog)
-        memory.catch_up(counting(progress, "Indexing"))
+        memory.catch_up(cli.progress.counting(progress, "Indexing"))
         result = memory.search(
             " ".join(query),
             limit=most,

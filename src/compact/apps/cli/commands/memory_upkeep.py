@@ -10,7 +10,6 @@ import typer
 
 from compact.apps import cli
 from compact.apps.cli.options import StoreOptions, command, flag
-from compact.apps.cli.progress import counting
 from compact.apps.cli.told import Aside, Part, Styled, Table, Telling
 from compact.apps.cli.words import counted
 
@@ -71,7 +70,7 @@ def memory_embed(options: StoreOptions) -> Telling:
         if catalog.settings.embedder is None:
             raise cli.errors.Stop("no embedder is set: COMPACT_EMBEDDER=minilm works offline")
         memory = cli.stores.memory_of(catalog)
-        done = memory.embed(progress=counting(progress, "Embedding"))
+        done = memory.embed(progress=cli.progress.counting(progress, "Embedding"))
         name = memory.status().embedder
     yield {"embedded": done, "embedder": name}
     yield f"{counted(done, 'message')} embedded by {name}"
