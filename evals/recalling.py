@@ -11,13 +11,16 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from hashlib import sha256
+from itertools import count, islice
 from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
 from compact import ContextManager
+from compact.core.messages import Message
 from compact.core.remembered import KIND
 from compact.managers.memory_manager import MemoryManager
 from evals import memory_data, stats
@@ -25,6 +28,8 @@ from evals.memory_data import Asked, Talk
 
 WINDOW, TOKENS = 8_000, 1_000
 """Of the new session, and what recall may take of it."""
+COPIES, ASKED = 520, 150
+"""Sessions of the memory whose cost is measured (10,000 messages), and questions."""
 SMALL_TALK = """hi|hello|hey there|thanks|thank you so much!|ok|okay, sounds good|great|good morning
 how are you?|hi, how are you today?|yes please|no, that's all|perfect, thanks|lol|cool|nice one
 what's up?|bye|see you tomorrow|good night|got it|sure, go ahead|please continue|go on|wow
@@ -108,7 +113,40 @@ def run(folder: Path) -> dict[str, Any]:
             "other people": [asked.text for other in others for asked in other.asked],
         }.items():
             told[part][name] = _share_quoted(list(memories.values()), texts, part)
+    told["cost"] = costs(talks)
     return told
+
+
+def costs(talks: Sequence[Talk]) -> dict[str, float]:
+    """Milliseconds of processor time for a prompt, where memory holds the same talks again and
+    again: median of questions that may be looked at, of small talk, and with recall off.
+    """
+    talk = Talk("all", dict(islice(_again(talks), COPIES)), ())
+    memory = MemoryManager(memory_data.stored([talk]), scope="all")
+    asked = [a.text for one in talks for a in one.asked if half(a.text) == "look"][:ASKED]
+    spent = partial(_spent, memory)
+    spent(asked[0])  # reads the columns
+    return {
+        "messages": sum(map(len, talk.sessions.values())),
+        "question": median(map(spent, asked)),
+        "small talk": median(map(spent, _lines(SMALL_TALK))),
+        "off": median(map(partial(_spent, None), asked)),
+    }
+
+
+def _again(talks: Sequence[Talk]) -> Iterator[tuple[str, Sequence[Message]]]:
+    for number in count():
+        for talk in talks:
+            for name, messages in talk.sessions.items():
+                yield f"{number}-{talk.name}-{name}", messages
+
+
+def _spent(memory: MemoryManager | None, text: str) -> float:
+    with ContextManager(window=WINDOW, scope="all", tokenizer="o200k", memory=memory) as ctx:
+        ctx.add_message(role="user", content=text)
+        start = time.thread_time()
+        ctx.active_context()
+        return 1e3 * (time.thread_time() - start)
 
 
 def _lines(texts: str) -> list[str]:
@@ -128,6 +166,10 @@ def report(told: dict[str, Any]) -> str:
     """The numbers as lines."""
     lines = []
     for part, row in told.items():
+        if part == "cost":
+            told_of = ", ".join(f"{name} {number:.1f}" for name, number in row.items())
+            lines.append(f"ms of processor time for a prompt: {told_of}")
+            continue
         low, high = row["interval"]
         lines.append(
             f"{part}: {row['questions']} questions, all that answers in the prompt "

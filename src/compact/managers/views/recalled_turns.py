@@ -8,7 +8,7 @@ messages is left out before anything is compressed, and never makes a compressio
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from compact.compression.fold import Fold
@@ -116,16 +116,16 @@ class RecalledTurns:
             state.emit(ErrorRaised.of(error, STAGE, serves="the prompt without memory"))
         self._looked = _Looked(position, _id(projection), found)
 
-    def take(self, projection: Projection | None, fold: Fold, room: int) -> bool:
-        """Store what was found, within so many tokens and those that earlier entries hold; whether
-        what is shown already is another now.
+    def take(self, projection: Projection | None, fold: Fold, free: Callable[[], int]) -> bool:
+        """Store what was found, within the tokens that are free and those that earlier entries
+        hold; whether what is shown already is another now.
         """
         looked, recall = self._looked, self._state.recall
         if looked is None or recall is None or looked.projection != _id(projection):
             return False
         if looked.position != self._due(projection):
             return False
-        budget, held = recall.budget(self._size), fold.recalled_tokens
+        budget, held, room = recall.budget(self._size), fold.recalled_tokens, free()
         drops = held > 0 and room < budget and bool(looked.found)
         room = min(budget, room + held if drops else room)
         if room < 0:

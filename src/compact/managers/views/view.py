@@ -315,7 +315,7 @@ class View:
             self._leave_out_recalled()
             self._due = True
             return False
-        if self.recalled.take(self.projection, self._fold, self._trigger - self.tokens_now):
+        if self.recalled.take(self.projection, self._fold, lambda: self._trigger - self.tokens_now):
             self._show_again()
         self.follow()
         if self._due:
