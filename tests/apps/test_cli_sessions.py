@@ -554,3 +554,20 @@ def test_a_snapshot_is_deleted_by_the_beginning_of_its_id(run, chat):
     refused(run("snapshot", "harbour", "--delete", made, "--store", chat), f"no snapshot {made!r}")
     both = ("--delete", kept, "--note", "x")
     refused(run("snapshot", "harbour", *both, "--store", chat), "--note is for a new snapshot")
+
+
+def test_what_is_recalled_for_the_newest_message_is_shown_on_demand(run, tmp_path):
+    """Automatic recall: `context --recall` shows what would be quoted, and stores nothing."""
+    file = tmp_path / "chat.db"
+    with ContextManager(store=file, session_id="spring", title="Papers") as ctx:
+        ctx.add_message(role="user", content="Our ferry licence number ends in 7731.")
+        ctx.add_message(role="assistant", content="Noted.")
+    with ContextManager(store=file, session_id="new") as ctx:
+        ctx.add_message(role="user", content="How does our ferry licence number end?")
+    plain = run("context", "new", "--store", file, "--render", "text")
+    recalled = run("context", "new", "--store", file, "--render", "text", "--recall")
+    assert "7731" not in plain.out
+    assert "7731" in recalled.out
+    assert "memory" in run("context", "new", "--store", file, "--recall").out
+    with ContextManager(store=file, session_id="new") as ctx:
+        assert ctx.store.changes("new") == []

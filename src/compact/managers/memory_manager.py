@@ -211,13 +211,7 @@ class MemoryManager(WholeMemory):
         for name, number in (("limit", limit), ("neighbours", neighbours)):
             if number < 0:
                 raise InvalidArgument(name, f"{name} must be at least 0, got {number}")
-        only, failed = SearchFilter.model_validate(options), None
-        ways = self._ways(options)
-        try:
-            best = ranked(self._index, self._scope, query, most=limit, only=only, ways=ways)
-        except ModelFailed as error:
-            ways, failed = ways._replace(nearest=None, words=True), str(error)
-            best = ranked(self._index, self._scope, query, most=limit, only=only, ways=ways)
+        best, ways, failed = self._ranked(query, limit, options)
         telling = _Telling(query, best, self._index, neighbours)
         return SearchResult(
             query=query,
@@ -225,7 +219,7 @@ class MemoryManager(WholeMemory):
             complete=best.turns.complete,
             hits=tuple(telling.hits()),
             sessions=tuple(telling.sessions()),
-            failed=failed,
+            failed=str(failed) if failed else None,
             archived=tuple(self.archives.search_archived(query, limit=limit)),
         )
 
@@ -249,6 +243,18 @@ class MemoryManager(WholeMemory):
             )
             for place, messages, first, last in found
         ]
+
+    def _ranked(
+        self, query: str, most: int, options: SearchOptions
+    ) -> tuple[Ranked, Ways, ModelFailed | None]:
+        """What a search finds, how, and why not by meaning, where the embedder failed."""
+        only, ways = SearchFilter.model_validate(options), self._ways(options)
+        search = partial(ranked, self._index, self._scope, query, most=most, only=only)
+        try:
+            return search(ways=ways), ways, None
+        except ModelFailed as error:
+            ways = ways._replace(nearest=None, words=True)
+            return search(ways=ways), ways, error
 
     def _ways(self, options: SearchOptions) -> Ways:
         """How it is searched; without vectors by words, whatever was asked for."""

@@ -12,7 +12,9 @@ from compact.core.changes import (
     ModeSet,
     PinSet,
     PutAside,
+    RecalledTurn,
     SystemShown,
+    TurnsRecalled,
     What,
 )
 from compact.core.goals import Goal
@@ -171,6 +173,9 @@ def _check_keepsakes(store: SessionStore) -> None:
         store.save_snapshot(one.model_copy(update={"session_id": "nowhere"}))
 
 
+_TURN = RecalledTurn(session_id="ü", branch_id="b", position=3, message_id="m", stop=9)
+
+
 def _check_changes(store: SessionStore) -> None:
     """What was set comes back equal and in order, with numbers that grow; others may go for it."""
     for name in ("a", "b"):
@@ -182,6 +187,7 @@ def _check_changes(store: SessionStore) -> None:
         PinSet(is_pinned=False),
         PutAside(tokens=64),
         SystemShown(of="ab", messages=({"role": "system", "content": "ü\ud800"},), tokens=(3,)),
+        TurnsRecalled(turns=(_TURN,), window=9, projection=None, first=2),
     )
     made = [Change(branch_id="a \ud800", at=at, what=what) for at, what in enumerate(kinds)]
     store.record("a", made)

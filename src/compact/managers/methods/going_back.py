@@ -74,7 +74,8 @@ class GoingBack(Looking):
         time_travel.redo(self._session.state, self._session.view)
 
     def context_at(self, at: int) -> ActiveContext:
-        """The context that a model saw when the session had `at` messages.
+        """The context that a model saw when the session had `at` messages; of all of them, with
+        what recall would quote for the newest one of a person.
 
         Raises:
             NotFound: the session has fewer messages.
