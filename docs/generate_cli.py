@@ -26,7 +26,7 @@ INNER = {
     ),
     "memory": (
         *("status", "age", "why", "embed", "schedule"),
-        *("archive", "restore", "archived", "verify"),
+        *("archive", "restore", "archived", "verify", "backup", "restore-backup"),
     ),
     "goals": ("list", "add", "done", "drop", "pause", "resume", "confirm"),
 }

@@ -152,6 +152,12 @@ def _memory(folder: Path, _: argparse.Namespace) -> tuple[str, Any]:
     return memory.report(found), found
 
 
+def _recalling(folder: Path, _: argparse.Namespace) -> tuple[str, Any]:
+    recalling = _module("recalling")
+    found = recalling.run(folder)
+    return recalling.report(found), found
+
+
 def _ageing(folder: Path, options: argparse.Namespace) -> tuple[str, Any]:
     ageing = _module("ageing")
     rows = ageing.run(folder, every=options.every)
@@ -191,6 +197,7 @@ WITH_DATA: dict[str, Evaluation] = {
     "locomo": _locomo,
     "memory": _memory,
     "open": _open,
+    "recalling": _recalling,
     "usage": _usage,
     "words": _words,
 }

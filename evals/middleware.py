@@ -75,7 +75,10 @@ class Middleware:
         self.version = peers.versions()["langchain"]
         self._counter = counter
         self._process = subprocess.Popen(
-            [peers.PYTHON, RUNNER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [peers.PYTHON, "-P", RUNNER],  # its folder has names of the standard library
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
 
     def __enter__(self) -> Middleware:

@@ -98,6 +98,11 @@ class CompactConfig(CompactPolicy):
     `value` is taken out, or the whole match."""
     store: str | None = Field(default=None, min_length=1)
     """The file that the command line keeps sessions in; without it `.compact/sessions.db`."""
+    memory: bool = False
+    """Whether old turns that a person's newest message is about are quoted before it."""
+    recall_tokens: int | None = Field(default=None, ge=1)
+    """Tokens that they may take for one message; without it a tenth of the window, and no more than
+    1,000."""
     archive: str | None = Field(default=None, min_length=1)
     """Where `CompactManager` keeps what compressions leave behind, as copies without secrets: a
     folder such as `.compact/archive`, or `s3://BUCKET/PREFIX`."""

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from compact.providers.clients import is_here as is_here
     from compact.providers.clients import leads_to as leads_to
     from compact.providers.named_embedders import embedder as embedder
+    from compact.storage.sqlite.backup import put_to_work as put_to_work
     from compact.storage.sqlite.migrations import MIGRATIONS as MIGRATIONS
     from compact.storage.sqlite.repair import RepairReport as RepairReport
     from compact.storage.sqlite.repair import repair
@@ -61,6 +62,7 @@ _ADAPTERS = {
     "how_to_install": "providers.clients:how_to_install",
     "is_here": "providers.clients:is_here",
     "leads_to": "providers.clients:leads_to",
+    "put_to_work": "storage.sqlite.backup:put_to_work",
     "read_file": "storage.transcripts.documents:bytes_of",
     "read_stream": "storage.transcripts.documents:all_of",
     "repair_store": "storage.sqlite.repair:repair",

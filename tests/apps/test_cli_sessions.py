@@ -387,6 +387,23 @@ def open_log(file):
     return log.read_bytes() if log.exists() else b""
 
 
+def test_copies_of_compressions_go_too_and_what_is_left_is_told(run, chat, monkeypatch):
+    """One verb: as `MemoryManager.forget`."""
+    copies = chat.parent / "copies"
+    monkeypatch.setenv("COMPACT_ARCHIVE", str(copies))
+    (copies / "harbour").mkdir(parents=True)
+    (copies / "harbour/summary-001.json").write_text("never write to the production database")
+    left = chat.parent / (chat.name + ".damaged-1")
+    left.write_bytes(chat.read_bytes() + open_log(chat))
+    done = run("sessions", "delete", "harbour", "--yes", "--store", chat)
+    assert done.code == 2
+    assert f"{left} still holds words of it" in " ".join(done.err.split())
+    assert not (copies / "harbour").exists()
+    rows = [line.split() for line in done.err.splitlines()]
+    assert ["messages", "120"] in rows
+    assert ["copies", "1"] in rows
+
+
 def test_what_came_while_the_person_thought_is_counted(capsys, monkeypatch, chat):
     class Slow(Terminal):
         def readline(self):
@@ -408,7 +425,10 @@ def test_nobody_is_asked_where_there_is_no_terminal(run, chat):
 def test_yes_deletes_only_what_is_named_whole(run, chat):
     refused(run("sessions", "delete", "harb", "--yes", "--store", chat), "the full id: 'harbour'")
     done = run("sessions", "delete", "harbour", "--yes", "--store", chat, "--json")
-    assert json.loads(done.out) == {"deleted": "harbour", "messages": 120}
+    told = json.loads(done.out)
+    assert (told["deleted"], told["messages"], told["complete"]) == ("harbour", 120, True)
+    assert told["removed"]["messages"] == 120
+    assert told["remains"] == []
     with pytest.raises(NotFound):
         wiring.store_at(chat).session("harbour")
 
@@ -515,3 +535,39 @@ def test_compressing_reports_to_the_exporters_and_the_archive(run, sample, tmp_p
     assert {span["trace_id"] for span in spans} == {"harbour"}
     assert "compact.compression" in {span["name"] for span in spans}
     assert any(path.is_file() for path in archive.rglob("*")), "what it left behind"
+
+
+# --- snapshots ------------------------------------------------------------------------------------
+
+
+def test_a_snapshot_is_deleted_by_the_beginning_of_its_id(run, chat):
+    made = run("snapshot", "harbour", "--store", chat).out.strip()
+    kept = run("snapshot", "harbour", "--note", "keep", "--store", chat).out.strip()
+    before = len(
+        json.loads(run("sessions", "show", "harbour", "--store", chat, "--json").out)["snapshots"]
+    )
+    done = run("snapshot", "harbour", "--delete", made[:9], "--store", chat)
+    assert (done.code, done.out.strip()) == (0, f"deleted {made}")
+    shown = json.loads(run("sessions", "show", "harbour", "--store", chat, "--json").out)
+    assert kept in [each["id"] for each in shown["snapshots"]]
+    assert len(shown["snapshots"]) == before - 1
+    refused(run("snapshot", "harbour", "--delete", made, "--store", chat), f"no snapshot {made!r}")
+    both = ("--delete", kept, "--note", "x")
+    refused(run("snapshot", "harbour", *both, "--store", chat), "--note is for a new snapshot")
+
+
+def test_what_is_recalled_for_the_newest_message_is_shown_on_demand(run, tmp_path):
+    """Automatic recall: `context --recall` shows what would be quoted, and stores nothing."""
+    file = tmp_path / "chat.db"
+    with ContextManager(store=file, session_id="spring", title="Papers") as ctx:
+        ctx.add_message(role="user", content="Our ferry licence number ends in 7731.")
+        ctx.add_message(role="assistant", content="Noted.")
+    with ContextManager(store=file, session_id="new") as ctx:
+        ctx.add_message(role="user", content="How does our ferry licence number end?")
+    plain = run("context", "new", "--store", file, "--render", "text")
+    recalled = run("context", "new", "--store", file, "--render", "text", "--recall")
+    assert "7731" not in plain.out
+    assert "7731" in recalled.out
+    assert "memory" in run("context", "new", "--store", file, "--recall").out
+    with ContextManager(store=file, session_id="new") as ctx:
+        assert ctx.store.changes("new") == []

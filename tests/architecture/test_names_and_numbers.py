@@ -20,10 +20,10 @@ ROOMS: dict[str, tuple[int, int, int]] = {
     "compression": (51, 220, 0),
     "core": (227, 140, 0),
     "integrations": (0, 0, 0),
-    "managers": (1, 46, 0),
+    "managers": (1, 47, 0),
     "memory": (0, 18, 0),
     "providers": (15, 25, 0),
-    "storage": (20, 33, 0),
+    "storage": (20, 38, 0),
     "telemetry": (0, 14, 0),
     "testing": (0, 0, 0),
 }

@@ -204,6 +204,7 @@ def test_the_public_names_are_these() -> None:
         _ = compact.nothing
     assert compact.__all__ == [
         "ActiveContext",
+        "ArchivalManager",
         "CannotFit",
         "Checkpoint",
         "CompactConfig",

@@ -1,6 +1,9 @@
 """`CompressionEngine`, as its users know it (A-1)."""
 
 import asyncio
+import os
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -63,6 +66,25 @@ def test_key_points_and_metadata(engine: CompressionEngine) -> None:
     assert {"Rules", "Story"} <= {point.section for point in engine.extract_key_points(TALK)}
     about = engine.extract_metadata_only(TALK)
     assert (about.id, about.title, about.ended) == ("harbour", "The harbour", LAST)
+
+
+TOLD = """
+from compact import CompressionEngine, Conversation, Message
+said = (Message(role="user", content=f"Berth{n} and mooring{n} by quay{n}.") for n in range(40))
+about = CompressionEngine().extract_metadata_only(Conversation(messages=tuple(said)))
+print(about.topics, about.entities)
+"""
+
+
+def test_every_process_tells_the_same_topics() -> None:
+    told = set()
+    for seed in ("0", "1", "2"):
+        given = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)}
+        command = [sys.executable, "-c", TOLD]
+        done = subprocess.run(command, env=given, capture_output=True, text=True, check=True)
+        told.add(done.stdout)
+    assert len(told) == 1
+    assert "berth" in told.pop()
 
 
 def test_a_digest_is_made_from_the_original_never_from_a_digest(engine: CompressionEngine) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from compact import ArchivalManager, CompactConfig, SQLiteManager
+from compact import ArchivalManager, CompactConfig, MemoryManager, SQLiteManager
 from compact.core.messages import Message
 from compact.core.sessions import Entry
 from compact.errors import InvalidArgument, StoreDamaged, StoreFailed
@@ -155,6 +155,41 @@ def test_a_short_key_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "chat.db").exists()
 
 
+def test_a_backup_is_sealed_as_the_archives_are(
+    chat: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with sealing_store(chat, monkeypatch, SECRET) as store:
+        archive(store, chat.with_name("chat-archive"), "a")
+        said = told(store, "a")
+    with pytest.raises(StoreFailed, match="encrypted"), MemoryManager(chat) as memory:
+        memory.backup(tmp_path / "backup")
+    monkeypatch.setenv(sealing.VARIABLE, SECRET)
+    with MemoryManager(chat) as memory:
+        memory.backup(tmp_path / "backup")
+    copied = files(tmp_path / "backup" / "archive")
+    assert len(copied) == 2
+    assert all(path.read_bytes().startswith(sealing.MAGIC) for path in copied)
+    assert SECRET.encode() not in (tmp_path / "backup" / "settings.json").read_bytes()
+    MemoryManager.restore_backup(tmp_path / "backup", tmp_path / "new.db")
+    with SQLiteManager(tmp_path / "new.db") as store:
+        assert told(store, "a") == said
+        assert store.integrity_check() == []
+
+
+def test_a_sealed_archive_that_is_left_behind_is_told(
+    chat: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = chat.with_name("chat-archive")
+    with sealing_store(chat, monkeypatch, SECRET) as store:
+        archive(store, home, "a")
+        left = {path: path.read_bytes() for path in files(home)}
+        store.restore_session("a")
+        for path, data in left.items():
+            path.write_bytes(data)
+        report = store.forget_session("a")
+    assert sum("is an archive of it" in each for each in report.remains) == 2
+
+
 # --- databases ------------------------------------------------------------------------------------
 
 
@@ -230,6 +265,26 @@ def test_nothing_is_on_the_disk_in_plain(tmp_path: Path) -> None:
     assert all(
         each.read_bytes().startswith(sealing.MAGIC) for each in files(tmp_path / "chat-archive")
     )
+
+
+@encrypting
+def test_a_backup_of_an_encrypted_store_is_encrypted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(sealing.VARIABLE, SECRET)
+    filled(tmp_path / "chat.db").close()
+    with MemoryManager(tmp_path / "chat.db") as memory:
+        memory.archive(["a"])
+        memory.backup(tmp_path / "backup")
+    for each in (tmp_path / "backup").rglob("*"):
+        assert not each.is_file() or WORDS not in each.read_bytes()
+    MemoryManager.restore_backup(tmp_path / "backup", tmp_path / "new.db")
+    assert encryption.is_encrypted(tmp_path / "new.db")
+    with SQLiteManager(tmp_path / "new.db") as store:
+        assert WORDS.decode() in texts(store.read("a", 0, 10**6))
+    monkeypatch.delenv(sealing.VARIABLE)
+    with pytest.raises(StoreFailed, match="is encrypted: give its key"):
+        MemoryManager.restore_backup(tmp_path / "backup", tmp_path / "other.db")
 
 
 @encrypting

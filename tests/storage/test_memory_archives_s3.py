@@ -283,3 +283,34 @@ def test_who_goes_on_with_what_another_one_restored_meanwhile_goes_on(
             store.append("a", [Entry(Message(role="user", content="more"))])
         assert store.branch("a").messages == count + 1
         assert store.integrity_check() == []
+
+
+def test_a_backup_holds_what_lies_in_s3(file: Path, bucket: Bucket, tmp_path: Path) -> None:
+    with MemoryManager(file, archive_folder=PLACE) as memory:
+        assert memory.archive(["a"]).failed == {}
+        memory.backup(tmp_path / "backup")
+    with SQLiteManager(file) as store:
+        said = told(store, "a")
+    for name in bucket.names():
+        bucket.remove(name)
+    MemoryManager.restore_backup(tmp_path / "backup", tmp_path / "new.db")
+    with SQLiteManager(tmp_path / "new.db") as store:
+        assert told(store, "a") == said
+        assert store.integrity_check() == []
+
+
+@pytest.mark.parametrize("is_away", [False, True])
+def test_what_is_forgotten_is_gone_from_s3_or_told(
+    file: Path, bucket: Bucket, monkeypatch: pytest.MonkeyPatch, is_away: bool
+) -> None:
+    with SQLiteManager(file) as store:
+        put_away(store, "a")
+    with monkeypatch.context() as cut, SQLiteManager(file) as store:
+        if is_away:
+            away(cut)
+        report = store.forget_session("a")
+    assert any("it goes on when the store is opened" in each for each in report.remains) == is_away
+    assert (report.remains == ()) == (not is_away)
+    assert report.removed["files of archives"] == 2
+    SQLiteManager(file).close()
+    assert bucket.names() == []

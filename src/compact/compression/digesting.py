@@ -203,8 +203,8 @@ class Overview:
             self._notes.read([told])
             if speaker_of(told) == "person":
                 said = weighed(own_words_of(told), "person")
-                self._words.update(said.terms)
-                self._words.update(said.named)
+                self._words.update(sorted(said.terms))  # sets differ from process to process
+                self._words.update(sorted(said.named))
                 if len(self._words) > 2 * MOST_WORDS:
                     self._words = Counter(dict(self._words.most_common(MOST_WORDS)))
         return self

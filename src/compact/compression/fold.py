@@ -85,6 +85,10 @@ class Fold:
         self._open: dict[str, ToolCall] = {}
         self._asker: Message | None = None
         self._noted: _Note | None = None
+        self.recalled: Mapping[int, Message] = {}
+        """What was recalled of memory for messages, by their positions: it stands before them."""
+        self.recalled_tokens = 0
+        """Tokens of what of that is in it."""
 
     @property
     def tokens(self) -> int:
@@ -96,11 +100,12 @@ class Fold:
         again. `counted` says that its own count was made by the history's counter; else its
         messages are counted here.
         """
-        placed = list(_placed(projection, self._history))
+        rows = _placed(projection, self._history)
+        placed = [each for row in rows for each in (*self._recalled_at(row[0]), row)]
         messages = [message for _, message in placed]
         self.checkpoints = projection.checkpoints
         self.seen = projection.at
-        self._tokens = projection.tokens + self.overhead_tokens
+        self._tokens = projection.tokens + self.overhead_tokens + self.recalled_tokens
         self._open, self._asker = {}, None
         waiting: set[str] = set()
         while messages and shorten.is_answer(messages[-1]):
@@ -122,6 +127,14 @@ class Fold:
             count = self._count(projection)
             self._tokens = self.overhead_tokens + sum(map(count, self._places, messages))
         self._rendered = Originals(self._history.wire.render(messages))
+
+    def _recalled_at(self, position: int | None) -> list[tuple[None, Message]]:
+        """What stands before the message there, counted."""
+        found = None if position is None else self.recalled.get(position)
+        if found is None:
+            return []
+        self.recalled_tokens += self._history.counter.message(found)
+        return [(None, found)]
 
     def _count(self, projection: Projection) -> Callable[[int | None, Message], int]:
         """What counts a projection's messages, those that are shown as they were said by what is
@@ -148,6 +161,7 @@ class Fold:
         if isinstance(message.content, str):
             if self._open:
                 self._close()
+            self._push_recalled(position)
             self._push(message, tokens, position)
             return
         if message.tool_results:
@@ -156,10 +170,17 @@ class Fold:
             message, tokens = self._with_results(message, tokens)
         elif self._open and not self._goes_on(message):
             self._close()
+        if not message.tool_results:
+            self._push_recalled(position)
         self._push(message, tokens, position)
         if calls := message.tool_calls:
             self._open.update((call.id, call) for call in calls)
             self._asker = message
+
+    def _push_recalled(self, position: int) -> None:
+        before = self.recalled_tokens
+        for _, message in self._recalled_at(position):
+            self._push(message, self.recalled_tokens - before, None)
 
     def _came_late(self, message: Message, tokens: int, position: int) -> bool:
         """Put results in the place of the note that answered their calls until now; whether that is

@@ -70,7 +70,34 @@ class SystemShown(BaseModel, frozen=True, extra="forbid"):
     """What of a single message is the client's own words, where others stand around them."""
 
 
-What = GoalsSet | GoalsTracked | ModeSet | PinSet | PutAside | SystemShown
+class RecalledTurn(BaseModel, frozen=True, extra="forbid"):
+    """An old turn by where it stands. It holds none of its words: they are read where they are."""
+
+    session_id: str
+    branch_id: str
+    position: int
+    message_id: str
+    start: int = 0
+    """The first character that is quoted, of the text without secrets."""
+    stop: int | None = None
+    """The one behind the last; None for all."""
+
+
+class TurnsRecalled(BaseModel, frozen=True, extra="forbid"):
+    """Old turns stand before the message there, in the prompts of a window that go on from a
+    projection; a compression leaves them out.
+    """
+
+    kind: Literal["recalled"] = "recalled"
+    turns: tuple[RecalledTurn, ...]
+    window: int
+    projection: str | None
+    """Its id; None for the bare history."""
+    first: int = 0
+    """What was recalled for messages before that position is left out from here on."""
+
+
+What = GoalsSet | GoalsTracked | ModeSet | PinSet | PutAside | SystemShown | TurnsRecalled
 KINDS = frozenset(each.model_fields["kind"].default for each in get_args(What))
 """How the entries are told apart where they are stored."""
 

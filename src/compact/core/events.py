@@ -164,14 +164,15 @@ class PrunedMessages(Event):
 
 
 class ErrorRaised(Event):
-    """Something failed: a compression, its summarizer, an archive, or a note of the goals. The
-    history, and what is in force, stay as they were.
+    """Something failed: a compression, its summarizer, an archive, recall, or a note of the goals.
+    The history, and what is in force, stay as they were.
     """
 
     name: ClassVar[str] = "compact.error"
     stage: str
     """The stage that failed: of a compression, `draft` where it could not begin, `commit` where the
-    result could not be stored; `track` where progress could not be noted."""
+    result could not be stored; `track` where progress could not be noted, `recall` where memory
+    could not be asked."""
     error: str
     """The kind of error, such as `ModelUnavailable`."""
     message: str = Field(json_schema_extra=CONTENT)
@@ -183,6 +184,19 @@ class ErrorRaised(Event):
     def of(cls, error: Exception, stage: str, serves: str = "") -> ErrorRaised:
         """What is told of an error."""
         return cls(stage=stage, error=type(error).__name__, message=str(error), serves=serves)
+
+
+class TurnsQuoted(Event):
+    """Old turns were recalled for a person's newest message."""
+
+    window: int
+    """The window's size in tokens."""
+    turns: int
+    """How many."""
+    sessions: int
+    """From how many sessions."""
+    tokens: int
+    """Of the message that quotes them."""
 
 
 class Committed(Event):

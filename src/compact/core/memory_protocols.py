@@ -12,8 +12,10 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from compact.core.archived import ArchivedConversation, ArchiveFault, ArchiveReport
+    from compact.core.backups import BackupCounts
     from compact.core.digests import CompressedConversation, DigestNote, Lease
     from compact.core.embedding import Generation, Near, Numbers
+    from compact.core.forgotten import ForgottenReport
     from compact.core.messages import Message
     from compact.core.protocols import Embedder
     from compact.core.turns import Keys, TurnTable
@@ -224,4 +226,55 @@ class BlobStore(Protocol):
 
     def address(self, name: str) -> str:
         """Where that is, for people."""
+        ...
+
+
+class SessionBackup(Protocol):
+    """Copying a store while it is in use."""
+
+    def copy_into(
+        self, file: str, archive: str, *, progress: Callable[[int, int], None] | None = None
+    ) -> BackupCounts:
+        """Copy the database to a new file, and the archives of its sessions into a folder beside
+        that. `progress` is told how many bytes are done, and of how many.
+
+        Raises:
+            StoreFailed: something cannot be read or written.
+            StoreDamaged: an archive is missing or altered.
+        """
+        ...
+
+
+class SessionForgetting(Protocol):
+    """Deleting a session everywhere, with proof."""
+
+    def forget_session(self, session_id: str, *, copies: Sequence[str] = ()) -> ForgottenReport:
+        """Delete a session, what other sessions of its scope quote of it, and folders of copies
+        that compressions left behind; then look for what is left.
+
+        Raises:
+            NotFound: there is no such session.
+        """
+        ...
+
+
+@runtime_checkable
+class CopiesInFolders(Protocol):
+    """A `StorageAdapter` that keeps what it has of a session in a folder."""
+
+    def place_of(self, session_id: str) -> str:
+        """The folder of a session, whether it is there or not."""
+        ...
+
+
+@runtime_checkable
+class ForgetsCopies(Protocol):
+    """A `StorageAdapter` that can delete what it has of a session."""
+
+    def forget(self, session_id: str) -> int:
+        """Delete all that is kept of a session; how many things that was.
+
+        Raises:
+            StoreFailed: something could not be deleted.
+        """
         ...

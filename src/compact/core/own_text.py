@@ -4,7 +4,7 @@ words below, made with a key, and is recognized by it when it comes back.
 Whoever does not have the key can write such a heading, and it does not match: it is plain text of
 whoever said it. Nothing that is recognized is ever stored, searched or summarized as if someone had
 said it. The headings' own words live beside what they head: `core.checkpoints`, `core.goals`,
-`core.prompts`, `core.recalls`; where keys are kept, in `managers`.
+`core.prompts`, `core.recalls`, `core.remembered`; where keys are kept, in `managers`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 _HEADING = re.compile(
-    r"\[(?P<kind>Checkpoint|Record|Goals|Prompt|Recalled)\b[^\]\n]{0,200} "
+    r"\[(?P<kind>Checkpoint|Record|Goals|Prompt|Recalled|Memory)\b[^\]\n]{0,200} "
     r"digest (?P<digest>[0-9]{15})\]\r?\n"
 )
 

@@ -51,6 +51,8 @@ def sentence(event: Event) -> str:
             return f"The summarizer failed, and the conversation goes on: {_line(message)}"
         case ErrorRaised(stage="track", message=message):
             return f"Progress of the goals is not noted until the next one is: {_line(message)}"
+        case ErrorRaised(stage="recall", message=message):
+            return f"Nothing is recalled, and the conversation goes on: {_line(message)}"
         case ErrorRaised(stage=stage, message=message, serves=serves):
             so = f"{serves} is served" if serves else "and nothing else fits"
             return f"Compressing failed at '{stage}', {so}: {_line(message)}"

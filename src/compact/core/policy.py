@@ -58,6 +58,10 @@ class CompactPolicy(BaseModel, frozen=True, extra="forbid"):
     """Share of the budget a checkpoint may take, not counting the instructions in it."""
     instruction_share: float = Field(default=1 / 3, ge=0, le=0.6)
     """Share of the budget within which a person's instructions stay word for word."""
+    snapshots_kept: int = Field(default=20, ge=1)
+    """How many snapshots a session keeps. Where a new one is too many, the oldest go that were
+    saved before going back or in an emergency, then those without a note. Those with a note stay.
+    """
     pin_first_request: bool = True
     """Whether the session's first request stays word for word until roll-over, if it is small
     compared to the available tokens; the plan says if it is not."""

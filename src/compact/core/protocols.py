@@ -321,8 +321,8 @@ class Projections(Protocol):
         ...
 
 
-class SessionMetadata(Protocol):
-    """Snapshots, and notes: small named values of a session."""
+class SnapshotLog(Protocol):
+    """The snapshots of sessions."""
 
     def save_snapshot(self, snapshot: Snapshot) -> None:
         """Keep a snapshot."""
@@ -331,6 +331,14 @@ class SessionMetadata(Protocol):
     def snapshots(self, session_id: str) -> list[Snapshot]:
         """The session's snapshots, the oldest first."""
         ...
+
+    def delete_snapshots(self, session_id: str, ids: Collection[str]) -> None:
+        """Remove the session's snapshots of these ids; of others nothing is done."""
+        ...
+
+
+class SessionMetadata(Protocol):
+    """Notes: small named values of a session."""
 
     def note(self, session_id: str, name: str, value: Mapping[str, Any] | None) -> None:
         """Keep a note in the place of the one of that name; None removes it."""
@@ -370,6 +378,7 @@ class SessionStore(
     Lineage,
     Projections,
     ChangeLog,
+    SnapshotLog,
     SessionMetadata,
     Finder,
     Protocol,

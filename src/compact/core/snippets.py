@@ -16,6 +16,8 @@ MOST_PLACES, MOST_LOOKS = 2_000, 5_000
 LEAST_STEM, MOST_ENDING = 4, 3
 """Letters that a word must share with one of the question to be another form of it, and letters in
 which they may differ."""
+_ENDS = (". ", "! ", "? ", "\n", "。", "！", "？")
+"""What a sentence ends with."""
 _WORD = re.compile(r"[^\W_]+")
 
 
@@ -30,13 +32,18 @@ class Sought:
 
     def around(self, text: str) -> str:
         """The text, or the part of a long one in which most of the rarer words stand."""
+        start, stop = self.span(text)
+        return ("… " if start else "") + text[start:stop] + (" …" if stop < len(text) else "")
+
+    def span(self, text: str) -> tuple[int, int]:
+        """Where that part begins and ends."""
         if len(text) <= 3 * AROUND:
-            return text
+            return 0, len(text)
         lower = text.lower()
         found = {word: list(islice(_places(lower, word), MOST_PLACES)) for word in self._words}
         rarest = sorted((len(at), word) for word, at in found.items() if at)
         if not rarest:
-            return text[: 2 * AROUND] + " …"
+            return 0, 2 * AROUND
         tried = chain.from_iterable(found[word] for _, word in rarest)
 
         def worth(at: int) -> float:
@@ -44,8 +51,7 @@ class Sought:
             return sum(1 / often for often, word in rarest if word in shown)
 
         best = max(islice(tried, MOST_LOOKS // len(rarest)), key=worth)
-        start, stop = max(0, best - AROUND), best + 2 * AROUND
-        return ("… " if start else "") + text[start:stop] + (" …" if stop < len(text) else "")
+        return max(0, best - AROUND), min(len(text), best + 2 * AROUND)
 
     def highlights(self, text: str) -> tuple[tuple[int, int], ...]:
         """Where the words stand in a text, in whatever form: starts and ends."""
@@ -55,6 +61,15 @@ class Sought:
         own = word.lower()
         near = self._by_start.get(own[:LEAST_STEM], ())
         return own in self._words or any(_alike(own, other) for other in near)
+
+
+def whole_sentences(text: str, start: int, stop: int) -> tuple[int, int]:
+    """The part of a text without the pieces of sentences at its ends, where it holds whole ones."""
+    begins = [text.find(end, start, stop) + len(end) for end in _ENDS if end in text[start:stop]]
+    ends = [text.rfind(end, start, stop) + len(end) for end in _ENDS if end in text[start:stop]]
+    first = min(begins, default=start) if start else start
+    last = max(ends, default=stop) if stop < len(text) else stop
+    return (first, last) if first < last else (start, stop)
 
 
 def _alike(word: str, other: str) -> bool:

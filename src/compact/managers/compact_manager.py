@@ -18,10 +18,12 @@ from compact.core.given import Given, messages_given
 from compact.core.messages import Message
 from compact.core.protocols import SessionStore, StorageAdapter, Summarizer, TokenEstimator
 from compact.core.redactor import Redactor
+from compact.core.sessions import DEFAULT_SCOPE
 from compact.errors import InvalidArgument, StoreFailed, Superseded
 from compact.managers.compress import acompress
 from compact.managers.context_manager import ContextManager
 from compact.managers.lists.system_prompt import MOST_TRIES
+from compact.managers.memory_manager import MemoryManager
 from compact.managers.running import blocking
 from compact.managers.running.off_loop import off_loop
 from compact.managers.session.state import SessionState
@@ -76,11 +78,19 @@ class CompactManager:
             self.config, listener=options.get("on_event"), redactor=self._redactor
         )
         chosen = options.get("store") or self.config.store
+        if not chosen and self.config.memory:
+            chosen = ":memory:"  # plain memory keeps no index
         self._owns_store = not chosen or isinstance(chosen, str | Path)
         self.store = wiring.session_store(chosen)
         """The store of all its sessions."""
         archive = options.get("archive") or self.config.archive
         self._archive = wiring.storage_adapter(archive, kms_key=self.config.archive_kms_key)
+        scope = options.get("scope", DEFAULT_SCOPE)
+        self._memory = (
+            MemoryManager(self.store, scope=scope, settings=self.config)
+            if self.config.memory
+            else None
+        )
         self._open: OrderedDict[str, ContextManager] = OrderedDict()
         """The sessions that are open, the one that was used last at the end."""
         self._lock = forks.Lock(forks.MANAGER)
@@ -214,12 +224,14 @@ class CompactManager:
             self.store,
             format=format,
             session_id=session_id,
-            scope=options.get("scope", "default"),
+            scope=options.get("scope", DEFAULT_SCOPE),
             tokenizer=options.get("tokenizer") or config.tokenizer,
             policy=config.policy(),
             summarizer=options.get("summarizer", config.summarizers()),
             models=config.book(),
             tiers=config.tiers,
+            memory=self._memory,
+            recall_tokens=self.config.recall_tokens,
             archive=self._archive,
             redactor=self._redactor,
             on_event=self._bus.emit,

@@ -28,6 +28,7 @@ from compact.core.digests import (
     DigestNote,
 )
 from compact.core.embedding import Generation, Near
+from compact.core.forgotten import ForgottenReport
 from compact.core.found import (
     FoundSession,
     Hit,
@@ -47,7 +48,9 @@ from compact.core.turns import instant_of
 from compact.errors import InvalidArgument, ModelFailed, NotFound
 from compact.managers.ageing import MemoryAgeing, ageing_of
 from compact.managers.archival_manager import DAYS, ArchivalManager
+from compact.managers.forgetting import forget
 from compact.managers.running.schedule import Schedule
+from compact.managers.whole_memory import WholeMemory
 from compact.memory.retention import Importance
 from compact.memory.searching import Ranked, Ways, by_day, ranked
 
@@ -86,7 +89,7 @@ class SearchIndex(TurnIndex, IndexUpkeep, Protocol):
 
 
 @checked_methods
-class MemoryManager:
+class MemoryManager(WholeMemory):
     """The memory in a file (or `:memory:`), or in a store that is open already: the sessions of one
     scope and no others. With an `embedder`, or the name of one such as `minilm` or
     `ollama:nomic-embed-text` (by default the settings'), it is searched by meaning too, once
@@ -209,13 +212,7 @@ class MemoryManager:
         for name, number in (("limit", limit), ("neighbours", neighbours)):
             if number < 0:
                 raise InvalidArgument(name, f"{name} must be at least 0, got {number}")
-        only, failed = SearchFilter.model_validate(options), None
-        ways = self._ways(options)
-        try:
-            best = ranked(self._index, self._scope, query, most=limit, only=only, ways=ways)
-        except ModelFailed as error:
-            ways, failed = ways._replace(nearest=None, words=True), str(error)
-            best = ranked(self._index, self._scope, query, most=limit, only=only, ways=ways)
+        best, ways, failed = self._ranked(query, limit, options)
         telling = _Telling(query, best, self._index, neighbours)
         return SearchResult(
             query=query,
@@ -223,7 +220,7 @@ class MemoryManager:
             complete=best.turns.complete,
             hits=tuple(telling.hits()),
             sessions=tuple(telling.sessions()),
-            failed=failed,
+            failed=str(failed) if failed else None,
             archived=tuple(self.archives.search_archived(query, limit=limit)),
         )
 
@@ -247,6 +244,18 @@ class MemoryManager:
             )
             for place, messages, first, last in found
         ]
+
+    def _ranked(
+        self, query: str, most: int, options: SearchOptions
+    ) -> tuple[Ranked, Ways, ModelFailed | None]:
+        """What a search finds, how, and why not by meaning, where the embedder failed."""
+        only, ways = SearchFilter.model_validate(options), self._ways(options)
+        search = partial(ranked, self._index, self._scope, query, most=most, only=only)
+        try:
+            return search(ways=ways), ways, None
+        except ModelFailed as error:
+            ways = ways._replace(nearest=None, words=True)
+            return search(ways=ways), ways, error
 
     def _ways(self, options: SearchOptions) -> Ways:
         """How it is searched; without vectors by words, whatever was asked for."""
@@ -318,6 +327,19 @@ class MemoryManager:
     def archived(self) -> list[ArchivedConversation]:
         """The conversations that are archived, the one with the newest message first."""
         return self.archives.list_archived()
+
+    # --- deleting ---------------------------------------------------------------------------------
+
+    def forget(self, session_id: str) -> ForgottenReport:
+        """Delete a session everywhere: its messages, all that was made of them, its archive, the
+        copies that its compressions left behind, and what other sessions of the scope recalled of
+        it. The report is made by looking for what is left.
+
+        Raises:
+            NotFound: the scope has no such session.
+            StoreFailed: it could not be deleted.
+        """
+        return forget(self._store, self.session(session_id).id, self._settings)
 
     # --- what a person says of a session ----------------------------------------------------------
 

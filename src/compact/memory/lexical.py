@@ -75,7 +75,7 @@ def words_score(turns: TurnTable, found: Sequence[Keys]) -> tuple[Keys, Floats]:
         places = turns.places(keys)
         if not len(places):
             continue
-        often = _spread(turns, places)
+        often = spread(turns, places)
         rare = math.log(1 + (len(turns) - len(places) + 0.5) / (len(places) + 0.5))
         score += (rare * (K1 + 1)) * often / (often + weight)
     touched = np.flatnonzero(score)
@@ -131,7 +131,7 @@ def session_of(turns: TurnTable) -> Keys:
     return turns.once("session_of", made)
 
 
-def _spread(turns: TurnTable, places: Keys, weights: Floats | None = None) -> Floats:
+def spread(turns: TurnTable, places: Keys, weights: Floats | None = None) -> Floats:
     """What each message gets of those at some places, by their distance; nothing of another
     session's, and of a long one only itself.
     """
@@ -151,7 +151,7 @@ def _length_weight(turns: TurnTable) -> Floats:
     """What BM25 adds to how often a word stands somewhere, by the length there with neighbours."""
     import numpy as np
 
-    lengths = _spread(turns, np.arange(len(turns)), turns.rows["length"].astype(float))
+    lengths = spread(turns, np.arange(len(turns)), turns.rows["length"].astype(float))
     mean = float(lengths.mean()) if len(turns) else 0.0
     return K1 * (1 - B + B * lengths / max(mean, 1.0))
 

@@ -384,6 +384,12 @@ class InMemoryStore:
         with self._lock:
             return list(self._snapshots[session_id])
 
+    def delete_snapshots(self, session_id: str, ids: Collection[str]) -> None:
+        """Remove the session's snapshots of these ids; of others nothing is done."""
+        with self._lock:
+            kept = self._snapshots[session_id]
+            self._snapshots[session_id] = [each for each in kept if each.id not in ids]
+
     def note(self, session_id: str, name: str, value: Mapping[str, Any] | None) -> None:
         """Keep a note, or remove it."""
         with self._lock:

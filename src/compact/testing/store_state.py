@@ -12,7 +12,9 @@ from compact.core.changes import (
     ModeSet,
     PinSet,
     PutAside,
+    RecalledTurn,
     SystemShown,
+    TurnsRecalled,
     What,
 )
 from compact.core.goals import Goal
@@ -161,11 +163,17 @@ def _check_keepsakes(store: SessionStore) -> None:
     store.note("a", "n", {"v": 2})
     assert store.notes("a") == {"n": {"v": 2}}, "a note takes the other's place"
     assert store.snapshots("nowhere") == [], "an unknown session has no snapshots"
+    store.delete_snapshots("nowhere", [one.id])
+    store.delete_snapshots("a", [one.id, "none"])
+    assert store.snapshots("a") == [two], "only those of the session that are named are removed"
     assert store.notes("nowhere") == {}, "an unknown session has no notes"
     with a.refusing(NotFound, "nothing is kept of a session that is not there"):
         store.note("nowhere", "n", {"v": 1})
     with a.refusing(NotFound, "nothing is kept of a session that is not there"):
         store.save_snapshot(one.model_copy(update={"session_id": "nowhere"}))
+
+
+_TURN = RecalledTurn(session_id="ü", branch_id="b", position=3, message_id="m", stop=9)
 
 
 def _check_changes(store: SessionStore) -> None:
@@ -179,6 +187,7 @@ def _check_changes(store: SessionStore) -> None:
         PinSet(is_pinned=False),
         PutAside(tokens=64),
         SystemShown(of="ab", messages=({"role": "system", "content": "ü\ud800"},), tokens=(3,)),
+        TurnsRecalled(turns=(_TURN,), window=9, projection=None, first=2),
     )
     made = [Change(branch_id="a \ud800", at=at, what=what) for at, what in enumerate(kinds)]
     store.record("a", made)

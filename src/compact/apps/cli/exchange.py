@@ -102,7 +102,7 @@ def session_of(read: SessionFile, options: ImportOptions, catalog: SessionCatalo
     if not name.strip() or len(name) > 200 or not name.isprintable():
         raise Stop("the session needs an id: give --as ID, on one line, up to 200 letters")
     scope = options.scope or known.scope
-    _check_free(catalog, name, scope)
+    _check_free(catalog, name, scope, is_asked=options.scope is not None)
     model, tokenizer = catalog.settings.model, catalog.settings.tokenizer
     if not tokenizer and not model and known.tokenizer in wiring.TOKENIZERS:
         tokenizer = known.tokenizer
@@ -118,15 +118,16 @@ def session_of(read: SessionFile, options: ImportOptions, catalog: SessionCatalo
     return known.model_copy(update=changed)
 
 
-def _check_free(catalog: SessionCatalog, name: str, scope: str) -> None:
-    """Refuse the id of a session that is there.
+def _check_free(catalog: SessionCatalog, name: str, scope: str, *, is_asked: bool) -> None:
+    """Refuse the id of a session that is there. Who asks for a scope is told of no other one.
 
     Raises:
         Stop: it is taken.
     """
     with suppress(NotFound):
         there = catalog.store.session(name)
-        other = f", scope {there.scope!r}; scopes share their ids"
+        named = "another scope" if is_asked else f"scope {there.scope!r}"
+        other = f", {named}; scopes share their ids"
         whose = "" if there.scope == scope else other
         taken = f"there is a session {name!r} in {catalog.file}{whose}"
         raise Stop(f"{taken}; import under another id: --as ID")

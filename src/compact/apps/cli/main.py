@@ -27,6 +27,7 @@ from compact.apps.cli.commands import (
     memory,
     memory_aging,
     memory_archives,
+    memory_backup,
     memory_upkeep,
     models,
     session_marks,
@@ -81,6 +82,7 @@ COMMANDS: Sequence[Callable[..., None]] = (
     *(memory_archives.memory_archived, memory_archives.memory_verify),
     *(memory_upkeep.memory_status, memory_aging.memory_age, memory_aging.memory_why),
     *(memory_upkeep.memory_embed, memory_upkeep.memory_schedule),
+    *(memory_backup.memory_backup, memory_backup.memory_restore_backup),
 )
 """The commands in the order help lists them. A command is called as its function is:
 `sessions_put_aside` is `sessions put-aside`.
@@ -117,7 +119,7 @@ Examples:
     ),
     "memory": (
         TyperGroup,
-        """All sessions of a scope as they grow old: what age leaves of them, and archives.
+        """All sessions of a scope as they grow old: what age leaves of them, archives, backups.
 
 \b
 Examples:
@@ -125,6 +127,7 @@ Examples:
   compactctl memory why harbour
   compactctl memory archive
   compactctl memory archived --search "harbour office"
+  compactctl memory backup backup-monday
 """,
     ),
 }

@@ -22,6 +22,7 @@ from compact.core.protocols import SessionStore, StorageAdapter
 from compact.core.resolving import DEFAULT_WINDOW
 from compact.core.sessions import DEFAULT_SCOPE, Branch, Session
 from compact.errors import InvalidConfig, NotFound, StoreFailed
+from compact.managers.backup import restore_backup as restore_backup
 from compact.managers.context_manager import ContextManager
 from compact.managers.memory_manager import MemoryManager
 
@@ -218,11 +219,13 @@ def context_of(
     session: Session,
     *,
     window: int | None = None,
+    recall: bool = False,
     archive: StorageAdapter | None = None,
     on_event: Callable[[Event], None] | None = None,
 ) -> ContextManager:
     """The session as it is used: with its own tokenizer and tool schemas, and the settings'
-    policy.
+    policy. With `recall`, or where the settings say so, old turns are quoted before the newest
+    message.
 
     Raises:
         InvalidConfig: no such tokenizer.
@@ -246,6 +249,8 @@ def context_of(
         summarizer=settings.summarizers(),
         models=settings.book(),
         tiers=settings.tiers,
+        memory=memory_of(catalog, session.scope) if recall or settings.memory else None,
+        recall_tokens=settings.recall_tokens,
         archive=archive,
         redactor=settings.redactor(),
         on_event=on_event,

@@ -16,6 +16,7 @@ PARTS: Mapping[str, str] = {
     "record": "bright_green",
     "checkpoint": "green",
     "pinned": "cyan",
+    "memory": "magenta",
     "recent": "yellow",
     "free": "bright_black",
 }

@@ -17,6 +17,7 @@ from compact.core.context import ActiveContext, render_text
 from compact.core.formats.known import format_named
 from compact.core.messages import Message
 from compact.core.plan import Plan
+from compact.core.remembered import KIND
 from compact.core.sessions import Session
 from compact.core.speakers import speaker_of
 from compact.core.tokens import TokenCounter
@@ -229,6 +230,8 @@ def tokens_by_part(
             part = "pinned"
         if part == "checkpoint" and message.text.startswith("[Record "):
             part = "record"
+        elif speaker == "injected" and message.text.startswith(f"[{KIND} "):
+            part = "memory"
         parts[part] += counter.message(message)
     return parts
 

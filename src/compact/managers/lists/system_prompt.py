@@ -15,12 +15,14 @@ from typing import Any, NamedTuple
 from compact.core import clock_and_ids
 from compact.core.messages import SYSTEM_ROLES, Message, Text
 from compact.core.own_text import OwnText, rejoined
+from compact.core.remembered import KIND
 from compact.core.sessions import Run, Step
 from compact.errors import Superseded
 from compact.managers.session.state import SessionState
 
-STANDING = ("Goals", "Prompt")
-"""Texts of ours that stand before the messages of every prompt."""
+STANDING = ("Goals", "Prompt", KIND)
+"""Texts of ours that are no part of what was said, and stand for none of it: before the messages of
+every prompt, and what was recalled for one of them."""
 MOST_TRIES = 100
 """How often a list, or a step, is tried again because other writers were faster: more only helps
 where many write to one session at once."""
@@ -40,17 +42,29 @@ class SystemSaid(NamedTuple):
 def without_ours(
     given: Sequence[Given], own: OwnText
 ) -> tuple[list[Given], list[str | None], bool]:
-    """The list without what of ours was merged into its leading system messages; the kind of each
-    message that is ours; and whether there was anything of ours.
+    """The list without what of ours was merged into its leading system messages, or into messages
+    of a person; the kind of each message that is ours; and whether there was anything of ours.
     """
     asked, kinds = list(given), [own.kind_of(text_of(message)) for message in given]
     has_ours = any(kinds)
-    for i in leading_system(given):
+    for i in (*leading_system(given), *_with_memory(given)):
         words = _own_words(given[i], own) if kinds[i] is None else given[i]
         if words is not given[i]:
             has_ours = True
             asked[i], kinds[i] = (words, None) if words else (given[i], "Prompt")
     return asked, kinds, has_ours
+
+
+def _with_memory(given: Sequence[Given]) -> list[int]:
+    """Where messages of a person stand into which what was recalled for them may be merged."""
+    return [i for i, message in enumerate(given) if may_hold_memory(message)]
+
+
+def may_hold_memory(message: Given) -> bool:
+    """Whether a heading of what is recalled stands in a message of a person."""
+    if _fields(message).get("role") != "user":
+        return False
+    return any(f"[{KIND} " in str(block.get("text")) for block in _blocks(message))
 
 
 def _own_words(message: Given, own: OwnText) -> Given | None:

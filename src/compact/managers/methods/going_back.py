@@ -16,7 +16,7 @@ class GoingBack(Looking):
 
     def snapshot(self, note: str = "", *, purpose: Purpose = "recovery") -> Snapshot:
         """Save the state of the session, to `restore` it later. Snapshots are tiny, whatever the
-        session's size.
+        session's size. Of too many (`policy.snapshots_kept`) the oldest without a note go.
         """
         session = self._session
         return time_travel.take_snapshot(session.state, session.view, purpose=purpose, note=note)
@@ -24,6 +24,16 @@ class GoingBack(Looking):
     def snapshots(self) -> list[Snapshot]:
         """The session's snapshots, the oldest first."""
         return self.store.snapshots(self.id)
+
+    def delete_snapshot(self, snapshot: Snapshot | str) -> None:
+        """Delete a snapshot. What it names stays in the history.
+
+        Raises:
+            NotFound: the session has no such snapshot.
+        """
+        wanted = snapshot if isinstance(snapshot, str) else snapshot.id
+        found = time_travel.find_snapshot(self._session.state, wanted)
+        self.store.delete_snapshots(self.id, [found.id])
 
     def restore(self, snapshot: Snapshot | str) -> None:
         """Continue from a snapshot. Later messages are kept on their own branch.
@@ -64,7 +74,8 @@ class GoingBack(Looking):
         time_travel.redo(self._session.state, self._session.view)
 
     def context_at(self, at: int) -> ActiveContext:
-        """The context that a model saw when the session had `at` messages.
+        """The context that a model saw when the session had `at` messages; of all of them, with
+        what recall would quote for the newest one of a person.
 
         Raises:
             NotFound: the session has fewer messages.

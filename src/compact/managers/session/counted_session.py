@@ -14,13 +14,15 @@ from typing import Any
 from compact.compression.fold import Fold
 from compact.core.budget import ContextWindow
 from compact.core.calibration import Calibration
+from compact.core.events import TriggerDecision
 from compact.core.goals import Goal
-from compact.core.messages import SYSTEM_ROLES
+from compact.core.messages import SYSTEM_ROLES, Message
 from compact.core.sessions import Projection
 from compact.core.tokens import TokenCounter
 from compact.managers.session.history import SessionHistory
 from compact.managers.session.prompting import Preamble
 from compact.managers.session.state import SessionState
+from compact.wiring import nobody
 
 MOST_RESERVED = 0.5
 """Share of a window that an answer may keep free, where a provider's is smaller than was said."""
@@ -90,6 +92,25 @@ class CountedSession:
             extras=preamble.extras,
         )
 
+    def going_on(
+        self,
+        size: int,
+        projection: Projection | None,
+        recalled: Mapping[int, Message],
+        *,
+        settled: bool,
+    ) -> Fold:
+        """A context that goes on from a projection, with what was recalled before which messages.
+        `settled` is for one that was gone back to.
+        """
+        goals = self.state.goals_shown(projection, len(self.history))
+        fold = self.fold(self.preamble(size, goals))
+        fold.recalled = recalled
+        if projection is not None:
+            changed = settled or self.history.is_aside_before(projection.at)
+            fold.take(projection, counted=self.has_counted(projection) and not changed)
+        return fold
+
     def has_counted(self, projection: Projection) -> bool:
         """Whether a projection's tokens were counted by this tokenizer."""
         return self.state.counted_by(projection) == self.tokenizer
@@ -97,6 +118,14 @@ class CountedSession:
     def noted(self, projection: Projection) -> dict[str, Mapping[str, Any]]:
         """The note that says that a projection's tokens were counted by this tokenizer."""
         return self.state.counted_noted(projection, self.tokenizer)
+
+    def report_decision(self, size: int, **told: Any) -> None:  # noqa: ANN401 - the event's fields
+        """Tell whether the window of that size is compressed, if anybody listens."""
+        state = self.state
+        if state.emit is nobody:  # asked at every turn
+            return
+        self.report_prompt(size)
+        state.emit(state.with_policy(TriggerDecision(window=size, **told)))
 
     def report_prompt(self, size: int) -> None:
         """Say once what has no room in the system prompt of the window of that size."""

@@ -14,6 +14,7 @@ from compact import wiring
 from compact.compression.fold import RequestExtras
 from compact.core import clock_and_ids
 from compact.core.asking import PATIENCE, Patience
+from compact.core.calls import got
 from compact.core.events import Event
 from compact.core.formats.known import format_instead, format_named
 from compact.core.formats.wire import WireFormat
@@ -29,10 +30,12 @@ from compact.core.sessions import DEFAULT_SCOPE, Branch, Session
 from compact.core.tiers import TierSettings
 from compact.core.tokens import TokenCounter
 from compact.errors import InvalidArgument, InvalidConfig, NotFound
+from compact.managers.memory_manager import MemoryManager
 from compact.managers.running.off_loop import delivered_on_loop
 from compact.managers.session.archiving import Archive
 from compact.managers.session.prompt_parts import checked_size, parts_beside
 from compact.managers.session.prompting import Prompting, mode_in
+from compact.managers.session.recalling import TurnRecall
 from compact.managers.session.state import SessionState, new_branch
 
 LEAST_WINDOW = 64
@@ -74,6 +77,12 @@ class SessionOptions(TypedDict, total=False):
     """Keys of the models that answer where the one that is asked does not, in this order."""
     patience: Patience | None
     """How long models that are given by their keys are asked, for answers and for summaries."""
+    memory: bool | MemoryManager | None
+    """Whether old turns that a person's newest message is about are quoted before it: from the
+    session's own store (True), or a memory of the same scope."""
+    recall_tokens: int | None
+    """Tokens that they may take for one message; a tenth of the window and no more than 1,000 where
+    none are given."""
     archive: str | Path | StorageAdapter | None
     """Where what a compression leaves behind is kept as well, as copies without secrets: a folder,
     `s3://BUCKET/PREFIX`, or an adapter of yours."""
@@ -274,10 +283,34 @@ def _state(
         tokenizer=session.tokenizer,
         archive=archive,
         redactor=redactor,
+        recall=_recall(store, session.scope, options, redactor),
     )
     state.prompting.mode(policy.mode)  # refused where there is no such mode
     state.open(session.branch)
     return state
+
+
+def _recall(
+    store: SessionStore, scope: str, options: SessionOptions, redactor: Redactor
+) -> TurnRecall | None:
+    """What is recalled from, where that is asked for.
+
+    Raises:
+        InvalidArgument: the store keeps no index, or the memory is of another scope.
+    """
+    memory, tokens = options.get("memory"), options.get("recall_tokens")
+    tokens = None if tokens is None else checked_size("recall_tokens", tokens)
+    if memory is None or memory is False:
+        return None
+    if memory is True:
+        if not hasattr(store, "holding"):
+            raise InvalidArgument(
+                "memory", "recall needs a store with an index: a file's name, or ':memory:'"
+            )
+        memory = MemoryManager(store, scope=scope)
+    if not isinstance(memory, MemoryManager):
+        raise InvalidArgument("memory", f"expected True or a MemoryManager, got {got(memory)}")
+    return TurnRecall(memory, tokens, scope=scope, redactor=redactor)
 
 
 def _prompting(wire: WireFormat, options: SessionOptions) -> Prompting:

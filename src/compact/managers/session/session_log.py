@@ -10,7 +10,15 @@ from collections.abc import Collection, Sequence
 from itertools import pairwise
 from typing import NamedTuple, TypeVar
 
-from compact.core.changes import Change, GoalsSet, GoalsTracked, ModeSet, SystemShown, What
+from compact.core.changes import (
+    Change,
+    GoalsSet,
+    GoalsTracked,
+    ModeSet,
+    SystemShown,
+    TurnsRecalled,
+    What,
+)
 from compact.core.goals import Goal
 from compact.core.protocols import SessionStore
 from compact.core.sessions import Branch
@@ -125,6 +133,37 @@ class SessionLog:
             worth.append((is_seen, 0 if is_seen else after - before))
         ranked = sorted(zip(worth, own, strict=True), key=lambda row: row[0])
         return [number for _, (_, number) in ranked[:too_many]]
+
+    def recalled(self, window: int, projection: str | None) -> dict[int, Change]:
+        """What was recalled for the prompts of a window that go on from a projection, by the
+        message that it stands before.
+        """
+        found: dict[int, Change] = {}
+        for change in self._recalled_for(window):
+            what = change.what
+            assert isinstance(what, TurnsRecalled)
+            if what.projection == projection and self.covers(change.branch_id, change.at + 1):
+                found = {at: each for at, each in found.items() if at >= what.first}
+                found[change.at] = change
+        return found
+
+    def recalled_no_more(self, window: int, projection: str | None) -> list[int]:
+        """The numbers of such entries that count no longer on this branch: of other projections, or
+        left out since.
+        """
+        own, shown = self.lineage[-1][0], self.recalled(window, projection).values()
+        numbers = {change.number for change in shown}
+        rows = self._recalled_for(window)
+        return [
+            each.number for each in rows if each.branch_id == own and each.number not in numbers
+        ]
+
+    def _recalled_for(self, window: int) -> list[Change]:
+        return [
+            change
+            for change in self._changes
+            if isinstance(change.what, TurnsRecalled) and change.what.window == window
+        ]
 
     def system_shown(self, of: str) -> list[int]:
         """The numbers of the entries that show other words in the place of that system prompt."""

@@ -21,6 +21,7 @@ from compact.core.changes import (
     PinSet,
     PutAside,
     SystemShown,
+    TurnsRecalled,
     What,
 )
 from compact.core.events import TriggerDecision, TrustFaded
@@ -40,6 +41,7 @@ from compact.managers.session.archiving import Archive
 from compact.managers.session.history import SessionHistory
 from compact.managers.session.prompting import Prompting
 from compact.managers.session.reading_ahead import ReadingAhead
+from compact.managers.session.recalling import TurnRecall
 from compact.managers.session.session_log import KnownGoals, SessionLog
 
 NEWEST_MOVES, ALL_MOVES = 200, 100_000
@@ -70,6 +72,8 @@ class SessionState:
     """The tokenizer that the store's counts were made with."""
     archive: Archive | None = None
     """What keeps what compressions leave behind."""
+    recall: TurnRecall | None = None
+    """What automatic recall takes turns from; None where it is off."""
     redactor: Redactor = NOTHING_ELSE
     """What is a secret beside what always is one."""
     history: SessionHistory = field(init=False)
@@ -142,7 +146,7 @@ class SessionState:
             self.history.catch_up()  # what is said of messages comes after them
             for change in new:
                 self._show(change)
-            if not all(isinstance(change.what, GoalsTracked) for change in new):
+            if not all(isinstance(change.what, GoalsTracked | TurnsRecalled) for change in new):
                 self.revision += 1
             self.goals = self.log.goals_at(len(self.history)).goals
             self._go_on_in(self.log.mode_at(len(self.history)) or self._first_mode)

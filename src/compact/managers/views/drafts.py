@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from compact.compression.pipeline import Proposal
 from compact.core import clock_and_ids
 from compact.core.events import DraftDropped
-from compact.core.sessions import Run, Shown
+from compact.core.sessions import Destination, MoveKind, Projection, Run, Shown, Step
 from compact.errors import Superseded
 from compact.managers.session.state import SessionState
 
@@ -43,6 +43,38 @@ class Draft(NamedTuple):
     proposal: Proposal
     ground: DraftBase
     overhead_tokens: int
+
+
+def projected(draft: Draft, window: int, before: Projection | None) -> Projection:
+    """A draft as what is in force for a window after another projection."""
+    proposal = draft.proposal
+    return Projection(
+        window=window,
+        number=proposal.number,
+        at=proposal.at,
+        cut=proposal.cut,
+        kept=proposal.kept,
+        pieces=proposal.pieces,
+        checkpoints=proposal.checkpoints,
+        tokens=proposal.plan.tokens_after - draft.overhead_tokens,
+        parent=before.id if before else None,
+    )
+
+
+def step_to(to: Destination, kind: MoveKind, session_id: str, window: int, base: int) -> Step:
+    """The step of a window to there, which ends its draft."""
+    return Step(
+        kind=kind,
+        session_id=session_id,
+        branch_id=to.branch_id,
+        window=window,
+        base=base,
+        at=to.at,
+        projection=to.projection,
+        begins=to.begins,
+        changes=to.changes,
+        forget=(f"{PREFIX}{window}",),
+    )
 
 
 def refuse_mixed(proposal: Proposal) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from pydantic import ValidationError
 
+from compact.compression.fold import Fold
 from compact.core.changes import Change, GoalsSet, ModeSet
 from compact.core.context import ActiveContext
 from compact.core.goals import Goal
+from compact.core.messages import Message
 from compact.core.policy import CompactPolicy
 from compact.core.sessions import Branch, Destination, Move, Projection, Purpose, Snapshot
 from compact.errors import InvalidConfig, NotFound
@@ -38,7 +40,21 @@ def take_snapshot(
     if purpose == "emergency" and (known := _same(state, snapshot)):
         return known
     state.store.save_snapshot(snapshot)
+    _let_go(state, snapshot)
     return snapshot
+
+
+def _let_go(state: SessionState, newest: Snapshot) -> None:
+    """Delete what the session has too many of: what nobody gave a name, the oldest first, and of
+    that what was saved by itself before what was asked for.
+    """
+    known = state.store.snapshots(state.id)
+    excess = len(known) - state.policy.snapshots_kept
+    if excess <= 0:
+        return
+    unnamed = [x for x in known if x.id != newest.id and (x.purpose != "recovery" or not x.note)]
+    unnamed.sort(key=lambda x: x.purpose == "recovery")
+    state.store.delete_snapshots(state.id, [x.id for x in unnamed[:excess]])
 
 
 def _same(state: SessionState, snapshot: Snapshot) -> Snapshot | None:
@@ -127,10 +143,23 @@ def context_at(view: View, length: int) -> ActiveContext:
     projection = _projection_at(state, view.size, length)
     tracked = projection.at if projection else 0
     goals = goals_by(state, length, view.window, tracked=tracked)
-    fold = counted.fold(counted.preamble(view.size, goals, mode=state.mode_before(length)))
-    if projection is not None:
-        fold.take(projection)
-    fold.follow(length)
+    preamble = counted.preamble(view.size, goals, mode=state.mode_before(length))
+
+    def fold_with(recalled: Mapping[int, Message]) -> Fold:
+        fold = counted.fold(preamble)
+        fold.recalled = {at: message for at, message in recalled.items() if at < length}
+        if projection is not None:
+            fold.take(projection)
+        fold.follow(length)
+        return fold
+
+    recalled = view.recalled.messages(projection)
+    fold = fold_with(recalled)
+    if length == len(counted.history):
+        in_view = [position for position, _ in fold.placed() if position is not None]
+        room = view.window.trigger - fold.tokens
+        if more := view.recalled.ahead(projection, in_view, room):
+            fold = fold_with(recalled | more)
     return fold.context()
 
 

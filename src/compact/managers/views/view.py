@@ -19,20 +19,20 @@ from compact.compression.extraction.extractive import ExtractiveSummarizer
 from compact.compression.values import Budget, Wanted
 from compact.core.checkpoints import Checkpoint
 from compact.core.context import ActiveContext
-from compact.core.events import Committed, ErrorRaised, TriggerDecision, WindowCapped
+from compact.core.events import Committed, ErrorRaised, WindowCapped
 from compact.core.goals import open_tasks
 from compact.core.plan import Plan
 from compact.core.redaction import redact
-from compact.core.sessions import Destination, Move, MoveKind, Projection, Step
+from compact.core.sessions import Destination, Move, MoveKind, Projection
 from compact.errors import CannotFit, CompactError, Superseded, failing_at
 from compact.managers.running.exclusive import Exclusive
 from compact.managers.session.counted_session import CountedSession
 from compact.managers.views import drafts
 from compact.managers.views.background_draft import BackgroundDraft
 from compact.managers.views.breaker import Breaker
-from compact.managers.views.drafts import DRAFT, Draft, DraftBase
+from compact.managers.views.drafts import DRAFT, Draft, DraftBase, projected
+from compact.managers.views.recalled_turns import RecalledTurns
 from compact.managers.views.shared_checkpoints import standing_in
-from compact.wiring import nobody
 
 MOST_WINDOWS = 10
 """Windows full of new messages that are counted to say how large a prompt was."""
@@ -69,6 +69,7 @@ class View:
         self._breaker = breaker
         self.background = BackgroundDraft(state, self, breaker)
         self._alone = Exclusive()
+        self.recalled = RecalledTurns(counted, size)
         self._base = 0
         """The number of the window's newest move, of whatever branch."""
         self._revision = -1
@@ -85,9 +86,7 @@ class View:
 
     @property
     def tokens(self) -> int:
-        """Tokens of the prompt as it would be sent now, messages that were not yet looked at left
-        out.
-        """
+        """Tokens of the prompt as it would be sent now, but for messages not yet looked at."""
         return self._fold.tokens
 
     @property
@@ -151,38 +150,39 @@ class View:
             self._take(projection, settled=move is not None and move.kind != "compress")
 
     def refresh(self) -> None:
-        """Take what another view, another window's or another process's, put in force meanwhile.
-        For whoever holds the session's lock.
-        """
+        """Take what another view or process put in force meanwhile. The session's lock is held."""
         state = self._state
         state.catch_up()
         newest = state.store.moves(state.id, self.size, most=1)
         base = newest[0].number if newest else 0
         if (base, state.revision) != (self._base, self._revision):
             self.reload()
-        elif self.counted.calibration is not self._calibration:
+            return
+        if self.recalled.is_other(self.projection):
+            self._show_again()
+        if self.counted.calibration is not self._calibration:
             self.corrected()
 
     def _take(self, projection: Projection | None, *, settled: bool = False) -> None:
         """Go on from a projection. `settled` is for what somebody chose to go back to: it is not
         compressed again before it must be.
         """
-        counted, history = self.counted, self.counted.history
-        goals = self._state.goals_shown(projection, len(history))
-        self._fold = counted.fold(counted.preamble(self.size, goals))
-        self.projection = projection
-        if projection is not None:
-            changed = settled or history.is_aside_before(projection.at)
-            own = counted.has_counted(projection)
-            self._fold.take(projection, counted=own and not changed)
+        self._show(projection, settled=settled)
         self._trigger = self.window.trigger
         settled = settled and self._tokens_until(self.window.usable) <= self.window.usable
         if settled:
-            self._fold.follow(len(history))
-        if settled or self._fold.tokens > self.window.target:
-            between = (self._fold.tokens + self.window.usable) // 2
+            self._fold.follow(len(self.counted.history))
+        tokens = self._fold.tokens - self._fold.recalled_tokens
+        if settled or tokens > self.window.target:
+            between = (tokens + self.window.usable) // 2
             self._trigger = min(max(self.window.trigger, between), self.window.usable)
         self._due = self._fold.tokens > self._trigger
+
+    def _show(self, projection: Projection | None, *, settled: bool = False) -> None:
+        """Show a projection, and what was recalled since."""
+        recalled = self.recalled.shown(projection)
+        self._fold = self.counted.going_on(self.size, projection, recalled, settled=settled)
+        self.projection = projection
 
     def _tokens_until(self, limit: int) -> int:
         """Tokens of the prompt with the messages that were not looked at yet, the newest first;
@@ -206,11 +206,12 @@ class View:
             CannotFit: what may not be shortened exceeds the usable window.
         """
         for _ in range(MOST_ROUNDS):
+            self._look()
             with self._state.lock:
                 if self._settle():
                     tokens = self._fold.tokens
                     self._decided(tokens, "below the trigger")
-                    self.background.consider(tokens, self._trigger)
+                    self.background.consider(tokens - self._fold.recalled_tokens, self._trigger)
                     return take()
             with self.alone():
                 await self._round(otherwise)
@@ -311,10 +312,36 @@ class View:
         """
         self.refresh()
         if self._is_behind() and self._tokens_until(self._trigger) > self._trigger:
+            self._leave_out_recalled()
             self._due = True
             return False
+        if self.recalled.take(self.projection, self._fold, lambda: self._trigger - self.tokens_now):
+            self._show_again()
         self.follow()
+        if self._due:
+            self._leave_out_recalled()
         return not self._due
+
+    def _leave_out_recalled(self) -> None:
+        """Make room: what was recalled goes before anything is compressed."""
+        if self._fold.recalled_tokens:
+            self.recalled.drop(self.projection)
+            self._show_again()
+
+    def _show_again(self) -> None:
+        """Show the same messages, with what counts by now of what was recalled."""
+        seen = self._fold.seen
+        self._show(self.projection)
+        self._fold.follow(seen)
+        self._due = self._fold.tokens > self._trigger
+
+    def _look(self) -> None:
+        """See what memory holds for the newest message, not while the session's lock is held."""
+        if self._state.recall is not None:
+            with self._state.lock:
+                self.refresh()
+                view, new = self._fold.placed(), range(self._fold.seen, len(self._state.history))
+            self.recalled.look(self.projection, [*(p for p, _ in view if p is not None), *new])
 
     def _tokens_before(self) -> int:
         """Tokens of the prompt with everything new; of very many new messages a part."""
@@ -420,17 +447,7 @@ class View:
         state, proposal = self._state, draft.proposal
         with state.lock:
             before = self.projection
-            projection = Projection(
-                window=self.size,
-                number=proposal.number,
-                at=proposal.at,
-                cut=proposal.cut,
-                kept=proposal.kept,
-                pieces=proposal.pieces,
-                checkpoints=proposal.checkpoints,
-                tokens=proposal.plan.tokens_after - draft.overhead_tokens,
-                parent=before.id if before else None,
-            )
+            projection = projected(draft, self.size, before)
             try:
                 move = self._committed(draft.ground, projection)
             except CompactError:
@@ -451,7 +468,7 @@ class View:
             raise Superseded(f"window {self.size}: the session changed in between")
         state = self._state
         there = Destination(state.branch_id, projection.at, projection)
-        step = self._step("compress", there)
+        step = drafts.step_to(there, "compress", state.id, self.size, self._base)
         step = step.model_copy(update={"notes": self.counted.noted(projection)})
         with failing_at(COMMIT):
             return state.store.commit(step)
@@ -468,7 +485,8 @@ class View:
             for _ in range(MOST_ROUNDS):
                 self.reload()
                 try:
-                    move = state.store.commit(self._step(kind, choose()))
+                    step = drafts.step_to(choose(), kind, state.id, self.size, self._base)
+                    move = state.store.commit(step)
                 except Superseded:
                     continue
                 if move.branch_id != state.branch_id:
@@ -477,24 +495,6 @@ class View:
                 return move
         raise Superseded("other writers changed this session faster, again and again")
 
-    def _step(self, kind: MoveKind, to: Destination) -> Step:
-        return Step(
-            kind=kind,
-            session_id=self._state.id,
-            branch_id=to.branch_id,
-            window=self.size,
-            base=self._base,
-            at=to.at,
-            projection=to.projection,
-            begins=to.begins,
-            changes=to.changes,
-            forget=(f"{drafts.PREFIX}{self.size}",),
-        )
-
     def _decided(self, tokens: int, reason: str, *, triggered: bool = False) -> None:
-        state, trigger = self._state, self._trigger
-        if state.emit is nobody:  # asked at every turn
-            return
-        self.counted.report_prompt(self.size)
-        told = {"triggered": triggered, "tokens": tokens, "trigger": trigger, "reason": reason}
-        state.emit(state.with_policy(TriggerDecision(window=self.size, **told)))
+        told = {"triggered": triggered, "tokens": tokens, "trigger": self._trigger}
+        self.counted.report_decision(self.size, reason=reason, **told)

@@ -14,7 +14,7 @@ from urllib.parse import quote
 from compact.core.events import Event
 from compact.core.messages import Message
 from compact.errors import StoreFailed
-from compact.files import write_whole
+from compact.files import sync_folder, write_whole
 from compact.storage.archives import contents
 
 DEFAULT_FOLDER = ".compact/archive"
@@ -23,6 +23,9 @@ LONGEST_NAME = 100
 """Characters of a session's id in the name of its folder: names of files have at most 255 bytes."""
 _PLAIN = re.compile(r"[a-z0-9][a-z0-9._-]*")
 _NUMBER = re.compile(r"transcript-pre-compact-([0-9]+)\.jsonl")
+_OURS = ("transcript-pre-compact-", "summary-", contents.EVENTS, ".compact-")
+_ENDINGS = (".jsonl", ".json", ".tmp")
+"""How the names of our files begin and end, those included that a crash left half written."""
 
 
 class FileStorage:
@@ -35,6 +38,10 @@ class FileStorage:
 
     def __init__(self, folder: str | Path = DEFAULT_FOLDER) -> None:
         self.folder = Path(folder)
+
+    def place_of(self, session_id: str) -> str:
+        """The folder of a session, whether it is there or not."""
+        return str(self.folder / folder_name(session_id))
 
     def save_transcript(self, session_id: str, messages: Sequence[Message]) -> str:
         """Keep the history as it was before a compression, under the next number; the path.
@@ -81,7 +88,7 @@ class FileStorage:
     @contextmanager
     def _folder_of(self, session_id: str) -> Iterator[Path]:
         """The folder of a session, made for its owner only."""
-        folder = self.folder / folder_name(session_id)
+        folder = Path(self.place_of(session_id))
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             folder.mkdir(mode=0o700, exist_ok=True)
@@ -90,6 +97,29 @@ class FileStorage:
             if isinstance(error, StoreFailed):
                 raise
             raise StoreFailed(f"{folder}: {error.strerror or error}") from None
+
+
+def copies_in(folder: Path) -> list[Path]:
+    """The files in a session's folder that `FileStorage` wrote, whole or not."""
+    try:
+        every = sorted(folder.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    return [x for x in every if x.name.startswith(_OURS) and x.name.endswith(_ENDINGS)]
+
+
+def discard_copies(folder: Path) -> None:
+    """Remove what `FileStorage` wrote into a session's folder, and the folder where nothing else is
+    in it.
+
+    Raises:
+        OSError: something cannot be removed.
+    """
+    for path in copies_in(folder):
+        path.unlink(missing_ok=True)
+    with suppress(OSError):  # somebody put something else there, or it is gone
+        folder.rmdir()
+    sync_folder(folder.parent)
 
 
 def folder_name(session_id: str) -> str:

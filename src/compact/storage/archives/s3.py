@@ -80,6 +80,19 @@ class S3Storage:
         key = self._key(session_id, f"events/{when}-{secrets.token_hex(4)}.json")
         return self._kept(key, contents.event_line(event))
 
+    def forget(self, session_id: str) -> int:
+        """Delete all that is kept of a session; how many objects that was. Where the bucket keeps
+        versions, S3 keeps those until its own rules remove them.
+
+        Raises:
+            StoreFailed: something could not be deleted.
+        """
+        removed = 0
+        for key in self._bucket.names(self._key(session_id, "")):
+            self._bucket.delete(key)
+            removed += 1
+        return removed
+
     def read(self, address: str) -> bytes:
         """What is kept at an address, decrypted where it was encrypted here.
 
@@ -93,7 +106,8 @@ class S3Storage:
             raise StoreFailed(f"nothing is kept at {address}") from None
 
     def _key(self, session_id: str, name: str) -> str:
-        return "/".join(filter(None, (self._prefix, folder_name(session_id), name)))
+        folder = "/".join(filter(None, (self._prefix, folder_name(session_id))))
+        return f"{folder}/{name}"
 
     def _kept(self, key: str, data: bytes) -> str:
         self._blobs.put(key, data, replaces=True)

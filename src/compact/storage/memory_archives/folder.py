@@ -43,9 +43,9 @@ def check_free(blobs: BlobStore, name: str) -> None:
     Raises:
         StoreFailed: they cannot be read with this key, or it cannot be told.
     """
-    for ending in (DESCRIPTION, ORIGINALS):
+    for each in both(name):
         with suppress(FileNotFoundError, StoreDamaged):
-            blobs.get(name + ending)
+            blobs.get(each)
 
 
 def keep(
@@ -134,5 +134,10 @@ def discard(blobs: BlobStore, name: str) -> None:
     Raises:
         StoreFailed: they cannot be removed.
     """
-    for ending in (DESCRIPTION, ORIGINALS):
-        blobs.delete(name + ending)
+    for each in both(name):
+        blobs.delete(each)
+
+
+def both(name: str) -> list[str]:
+    """What the two files are called."""
+    return [name + ending for ending in (DESCRIPTION, ORIGINALS)]

@@ -45,7 +45,7 @@ from compact.storage.sqlite.rows import text
 
 ATTEMPTS = 3
 """How often a session is packed that goes on meanwhile, or whose files another process removes that
-takes them for left behind."""
+takes them for left behind; and a store is copied whose sessions leave the archive meanwhile."""
 
 
 class Destination(NamedTuple):

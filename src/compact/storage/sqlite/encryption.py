@@ -24,6 +24,10 @@ _FIXED = b"\x40\x20\x20"
 its pages before them."""
 
 
+WRITABLE = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+"""How a file is opened that is made where there is none."""
+
+
 def is_available() -> bool:
     """Whether this apsw encrypts."""
     return hasattr(apsw, "mc_version")

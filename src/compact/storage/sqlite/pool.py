@@ -24,7 +24,7 @@ from compact.errors import InvalidInput, StoreFailed
 from compact.storage.blobs.places import ArchivePlaces
 from compact.storage.blobs.sealing import Passphrase
 from compact.storage.sqlite import migrations
-from compact.storage.sqlite.encryption import connect, key_for, refused
+from compact.storage.sqlite.encryption import WRITABLE, connect, key_for, refused
 from compact.storage.sqlite.failures import EXPECTED, said
 
 Durability = Literal["full", "normal"]
@@ -34,7 +34,6 @@ _IDLE_READERS = 8
 """Connections that stay open when nobody reads by them; more spare opening, and hold files open."""
 _LARGEST_WAL = 64 << 20
 """Bytes that the log keeps on the disk once it has been worked off."""
-_WRITABLE = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
 
 _left_behind: list[apsw.Connection] = []
 """Connections that another thread was using when the process forked: never touched again."""
@@ -55,7 +54,8 @@ class Pool:
             raise InvalidInput(f"durability is 'full' or 'normal', not {durability!r}")
         self.path = path if path == MEMORY else str(Path(path).absolute())
         """The file's name, which stays its name wherever the process goes."""
-        self._key = None if path == MEMORY else key_for(Path(self.path), passphrase)
+        self.key = None if path == MEMORY else key_for(Path(self.path), passphrase)
+        """What the file is encrypted with; None where it is not."""
         self.places = ArchivePlaces(Path(self.path).parent, passphrase)
         """Where archives of its sessions may lie."""
         self._durability = durability
@@ -155,7 +155,7 @@ class Pool:
 
     def _said(self, error: Exception, waited: float | None = None) -> StoreFailed:
         """What is raised for SQLite's errors; of a wrong key it knows nothing."""
-        told = None if self._key is None else refused(error, self.path)
+        told = None if self.key is None else refused(error, self.path)
         return told or said(error, self.path, waited=waited)
 
     def _check_place(self) -> None:
@@ -252,7 +252,7 @@ class Pool:
 
     def _try_to_open(self) -> apsw.Connection:
         try:
-            return self._prepared(connect(self.path, self._key, flags=_WRITABLE))
+            return self._prepared(connect(self.path, self.key, flags=WRITABLE))
         except (apsw.CantOpenError, apsw.ReadOnlyError):
             if not self._may_be_immutable():
                 raise
@@ -289,7 +289,7 @@ class Pool:
         if self.read_only and self._may_be_immutable():
             return self._connect_immutable()
         flags = apsw.SQLITE_OPEN_READONLY if self.read_only else apsw.SQLITE_OPEN_READWRITE
-        db = connect(self.path, self._key, flags=flags)
+        db = connect(self.path, self.key, flags=flags)
         db.set_busy_timeout(int(self._busy * 1000))
         db.pragma("query_only", True)
         db.pragma("cell_size_check", True)
@@ -311,7 +311,7 @@ class Pool:
     def _connect_immutable(self) -> apsw.Connection:
         name = f"file:{quote(self.path)}?immutable=1"
         flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-        return connect(name, self._key, flags=flags)
+        return connect(name, self.key, flags=flags)
 
     # --- forks ------------------------------------------------------------------------------------
 

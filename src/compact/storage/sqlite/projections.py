@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import apsw
 
 from compact.core.checkpoints import Checkpoint, Level
@@ -134,3 +136,9 @@ def snapshots(db: apsw.Connection, session_id: str) -> list[Snapshot]:
     """The session's snapshots, the oldest first."""
     rows = records.of_session(db, "snapshots", session_id)
     return [records.value_in(Snapshot, "snapshots", row, session_id=session_id) for row in rows]
+
+
+def delete_snapshots(db: apsw.Connection, session_id: str, ids: Collection[str]) -> None:
+    """Remove the session's snapshots of these ids; of others nothing is done."""
+    sql = f"DELETE FROM snapshots WHERE {records.OF_SESSION} AND id = ?"
+    db.executemany(sql, [(text(session_id), text(each)) for each in ids])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -33,6 +34,15 @@ _SESSION = """
     SELECT s.id, s.scope, s.title, s.model, s.mode, s.wire, s.tokenizer, s.created_at,
         s.updated_at, s.metadata, b.id, b.key FROM sessions s JOIN branches b ON b.key = s.branch
 """
+
+
+_OF_BRANCH = {
+    "messages": "messages WHERE key",
+    "words": "words_docsize WHERE id",
+    "vectors": "vectors WHERE message",
+    "turns": f"turns WHERE branch << {BITS}",
+}
+"""What is told of a branch's messages → where its rows are found by their keys."""
 
 
 def session(db: apsw.Connection, session_id: str) -> Session | None:
@@ -184,9 +194,9 @@ def _is_branch(db: apsw.Connection, name: str) -> bool:
     return first(db, "SELECT 1 FROM branches WHERE id = ?", (text(name),)) is not None
 
 
-def delete(db: apsw.Connection, session_id: str) -> None:
-    """Remove everything of a session. The index is written anew, since it keeps the words of what
-    it has merely marked as deleted; so is the file, by `sweeping`.
+def delete(db: apsw.Connection, session_id: str) -> dict[str, int]:
+    """Remove everything of a session; how many rows of which table. The index is written anew,
+    since it keeps the words of what it has merely marked as deleted; so is the file, by `sweeping`.
 
     Raises:
         NotFound: there is no such session.
@@ -196,16 +206,29 @@ def delete(db: apsw.Connection, session_id: str) -> None:
     if place is not None:
         archived_rows.forget(db, place)
     rows = query(db, "SELECT key FROM branches WHERE session = ?", (session_key,))
-    indexed = [search.remove(db, row[0]) for row in rows]
-    if any(indexed) or place is not None:
+    removed = Counter({"archived": int(place is not None)})
+    for (branch,) in rows:
+        removed.update(_delete_branch(db, branch))
+    if removed["words"] or place is not None:
         search.rewrite(db)
-    for row in rows:
-        keys = row[0] << BITS, row[0] << BITS | LAST
-        db.execute("DELETE FROM messages WHERE key BETWEEN ? AND ?", keys)
-        db.execute("DELETE FROM unindexed WHERE branch = ?", row)
-        db.execute("DELETE FROM archived_branches WHERE branch = ?", row)
-        vectors.remove_branch(db, row[0])
     for table in ("branches", *records.COLUMNS):
         db.execute(f"DELETE FROM {table} WHERE session = ?", (session_key,))
+        removed[table] += db.changes()
     db.execute("DELETE FROM sessions WHERE key = ?", (session_key,))
     sweeping.order(db)
+    return {"sessions": 1, **{table: count for table, count in removed.items() if count}}
+
+
+def _delete_branch(db: apsw.Connection, branch: int) -> dict[str, int]:
+    """Remove what a branch has of its own; how many rows of which table."""
+    keys = branch << BITS, branch << BITS | LAST
+    removed = {
+        name: int(query(db, f"SELECT count(*) FROM {rows} BETWEEN ? AND ?", keys)[0][0])
+        for name, rows in _OF_BRANCH.items()
+    }
+    search.remove(db, branch)
+    db.execute("DELETE FROM messages WHERE key BETWEEN ? AND ?", keys)
+    db.execute("DELETE FROM unindexed WHERE branch = ?", (branch,))
+    db.execute("DELETE FROM archived_branches WHERE branch = ?", (branch,))
+    vectors.remove_branch(db, branch)
+    return removed

@@ -17,10 +17,12 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
 import apsw
 
 from compact.core.archived import ArchivedConversation, ArchiveFault, ArchiveReport
+from compact.core.backups import BackupCounts
 from compact.core.calls import checked_methods
 from compact.core.changes import Change
 from compact.core.codec import is_storable
 from compact.core.conversation import Conversation
+from compact.core.forgotten import ForgottenReport
 from compact.core.messages import Message
 from compact.core.sessions import Entry, Found, Move, Session, Step
 from compact.core.turns import Keys, TurnTable
@@ -30,9 +32,11 @@ from compact.storage.sqlite import (
     archived_copies,
     archived_rows,
     archiving,
+    backup,
     branch_lineage,
     checking,
     digests,
+    forgetting,
     messages,
     projections,
     search,
@@ -167,8 +171,8 @@ class SQLiteManager:
 
     def _discard(self) -> None:
         """Remove files of archives that nobody needs any more; what fails, a later one makes up."""
-        with suppress(StoreFailed):
-            archived_copies.discard_due(self._pool)
+        with suppress(StoreFailed, OSError):
+            forgetting.discard(self._pool)
 
     @property
     def path(self) -> str:
@@ -248,23 +252,32 @@ class SQLiteManager:
     def delete_session(self, session_id: str) -> None:
         """Remove a session for good: its words are in no part of the file afterwards, nor in the
         log beside it once nobody reads from there. The whole file is written anew, which takes
-        seconds for a gigabyte and as much room again.
+        seconds for a gigabyte and as much room again. Messages of other sessions of the scope that
+        quote it say so no more.
 
         Raises:
             NotFound: there is no such session.
             StoreFailed: it could not be deleted; or it was, and the text says that traces are left,
                 which the next deletion or whoever opens the file next makes up for.
         """
-        with self._pool.write() as db:
-            session_rows.delete(db, session_id)
+        forgetting.delete(self._pool, session_id)
         try:
-            sweeping.sweep_if_due(self._pool)
-            archived_copies.discard_due(self._pool)
-        except StoreFailed as error:
+            forgetting.finish(self._pool)
+        except (StoreFailed, OSError) as error:
             raise StoreFailed(
                 f"session {session_id!r} is deleted, but traces of its words are left in the file "
                 f"or its archive until the store is opened again: {error}"
             ) from error
+
+    def forget_session(self, session_id: str, *, copies: Sequence[str] = ()) -> ForgottenReport:
+        """`delete_session`, and folders of copies that its compressions left behind; then the file,
+        all files called after it and the archives are searched for what is left.
+
+        Raises:
+            NotFound: there is no such session.
+            StoreFailed: it could not be deleted.
+        """
+        return forgetting.forget(self._pool, session_id, copies)
 
     def get_conversation(self, session_id: str) -> Conversation:
         """The session's messages, with their tokens, as one value.
@@ -366,6 +379,7 @@ class SQLiteManager:
 
     save_snapshot = _in(Pool.write, projections.save_snapshot)
     snapshots = _in(Pool.read, projections.snapshots)
+    delete_snapshots = _in(Pool.write, projections.delete_snapshots)
     note = _in(Pool.write, change_log.note)
     notes = _in(Pool.read, change_log.notes)
 
@@ -471,6 +485,23 @@ class SQLiteManager:
     def archive_faults(self, *, scope: str | None = None) -> list[ArchiveFault]:
         """What is wrong with the files of a scope's archived sessions, or of all."""
         return archiving.faults(self._pool, scope)
+
+    def copy_into(
+        self,
+        file: str | Path,
+        archive: str | Path,
+        *,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> BackupCounts:
+        """Copy all of the file to a new one, and the archives of its sessions into a folder beside
+        that, while others read and write. `progress` is told how many bytes are done, and of how
+        many.
+
+        Raises:
+            StoreFailed: something cannot be read or written.
+            StoreDamaged: an archive is missing or altered.
+        """
+        return backup.copy_into(self._pool, Path(file), Path(archive), progress)
 
     # --- is it whole? -----------------------------------------------------------------------------
 

@@ -21,6 +21,11 @@ def order(db: apsw.Connection) -> None:
     db.execute("INSERT INTO chores VALUES (?) ON CONFLICT DO NOTHING", (_CHORE,))
 
 
+def is_due(db: apsw.Connection) -> bool:
+    """Whether the file is still to be swept."""
+    return bool(query(db, "SELECT 1 FROM chores WHERE name = ?", (_CHORE,)))
+
+
 def sweep_if_due(pool: Pool) -> None:
     """Write the file anew without the traces of what was deleted, if that is still to be done.
 
@@ -28,7 +33,7 @@ def sweep_if_due(pool: Pool) -> None:
         StoreFailed: there is no room for it, or others keep the file locked.
     """
     with pool.alone() as db:
-        if not query(db, "SELECT 1 FROM chores WHERE name = ?", (_CHORE,)):
+        if not is_due(db):
             return
         db.execute("VACUUM")
         pool.empty_log()

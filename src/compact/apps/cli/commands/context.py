@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from compact.apps import cli
-from compact.apps.cli.options import OpenOptions, command, count, number_option
+from compact.apps.cli.options import OpenOptions, command, count, flag, number_option
 from compact.apps.cli.told import Data, Telling
 
 SEEN = 200
@@ -31,6 +31,10 @@ def context(
     most: Annotated[
         int, number_option("How many of the newest messages a table shows.", count)
     ] = SEEN,
+    recall: Annotated[
+        bool,
+        flag("--recall", "With the old turns that automatic recall quotes for the newest message."),
+    ] = False,
 ) -> Telling:
     """Show a session as a model sees it now, or saw it at N messages.
 
@@ -39,10 +43,11 @@ def context(
     Examples:
       compactctl context harbour
       compactctl context harbour --at 120 --render text | less
+      compactctl context harbour --recall --render full
     """
     with cli.stores.opened(options) as catalog:
         session = catalog.find(options.session)
-        ctx = cli.stores.context_of(catalog, session)
+        ctx = cli.stores.context_of(catalog, session, recall=recall)
         at = len(ctx.history) if at is None else at
         seen = ctx.context_at(at)
         yield cli.views.context_json(ctx, session.wire, seen, at)

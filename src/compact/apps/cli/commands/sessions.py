@@ -28,6 +28,7 @@ from compact.apps.cli.words import counted, one_line, visible, whole
 if TYPE_CHECKING:
     from compact.apps.cli.stores import SessionCatalog
     from compact.core.checkpoints import Checkpoint
+    from compact.core.forgotten import ForgottenReport
     from compact.core.sessions import Session
 
 PURPOSES = {"recovery": "yours", "rollback": "before going back"}
@@ -256,8 +257,10 @@ def sessions_delete(
 ) -> Telling:
     """Delete a session for good, after asking.
 
-    Its messages, branches, checkpoints, snapshots and search index leave no trace in the file.
-    Without a terminal to ask on, --yes is required.
+    Its messages, branches, checkpoints, snapshots, goals and notes, what was made of them, its
+    archive, copies in the setting `archive`, and what other sessions recalled of it leave no trace.
+    The files are then searched for it; exits with 2 where something is left. Without a terminal to
+    ask on, --yes is required. Backups are not touched.
 
     Examples:
       compactctl sessions delete harbour
@@ -269,9 +272,25 @@ def sessions_delete(
             cli.render.show(Aside("nothing was deleted"))
             return
         total = _size_of(catalog, session)  # others may have written while the person thought
-        catalog.store.delete_session(session.id)
-    yield {"deleted": session.id, "messages": total}
+        with cli.progress.Progress("Deleting, and looking for what is left"):
+            report = cli.stores.memory_of(catalog, session.scope).forget(session.id)
+    told = report.model_dump(mode="json", exclude={"session_id"})
+    yield {"deleted": session.id, "messages": total, **told, "complete": report.is_complete}
     yield Aside(f"deleted session {session.id!r}, {counted(total, 'message')}")
+    yield Aside(_removed(report))
+    for line in report.remains:
+        yield Aside(line)
+    if not report.is_complete:
+        raise typer.Exit(cli.errors.BAD_INPUT)
+
+
+def _removed(report: ForgottenReport) -> Table:
+    """What was removed, and what was found afterwards."""
+    rows: list[tuple[str, int]] = list(report.removed.items())
+    rows += [(f"quotes in {whole(name)}", count) for name, count in report.quoted.items()]
+    rows += [("bytes returned", report.bytes_returned)]
+    rows += [("files looked through", len(report.looked_through)), ("left", len(report.remains))]
+    return Table(("removed", ""), rows, right=("",))
 
 
 def _size_of(catalog: SessionCatalog, session: Session) -> int:

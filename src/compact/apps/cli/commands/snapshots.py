@@ -29,15 +29,31 @@ def snapshot(
     options: OpenOptions,
     *,
     note: Annotated[str, text_option("TEXT", "A note on its purpose.")] = "",
+    delete: Annotated[
+        str | None,
+        text_option("SNAPSHOT", "Save none, and delete this one: its id, or a unique prefix."),
+    ] = None,
 ) -> Telling:
-    """Save the state of a session, to restore it later.
+    """Save the state of a session, to restore it later; or delete a snapshot.
 
-    Prints the snapshot's id; `sessions show` lists all snapshots.
+    Prints the snapshot's id; `sessions show` lists all snapshots. Of more than the setting
+    snapshots_kept the oldest without a note go.
 
     Examples:
       compactctl snapshot harbour --note "before the migration"
+      compactctl snapshot harbour --delete sn-3f2a81b09c44
     """
+    if delete is not None and note:
+        raise cli.errors.Stop("--note is for a new snapshot, and --delete saves none")
     with cli.stores.entered(options) as ctx:
+        if delete is not None:
+            known = [each.id for each in ctx.snapshots()]
+            where = f"session {ctx.id!r}"
+            found = cli.stores.one_of(delete, known, what="snapshot", where=where)
+            ctx.delete_snapshot(found)
+            yield {"deleted": found, "snapshots": len(known) - 1}
+            yield Data(f"deleted {whole(found)}")
+            return
         made = ctx.snapshot(note)
         yield {"snapshot": made.id, **cli.views.standing_json(ctx)}
     yield Data(whole(made.id))

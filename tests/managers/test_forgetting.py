@@ -1,0 +1,411 @@
+"""Deleting a session everywhere, and the proof of it (one verb, S-5)."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compact import CompactConfig, ContextManager, MemoryManager
+from compact.core.digests import CompressedConversation, CompressionLevel, ConversationMetadata
+from compact.core.forgotten import NOTE, ForgottenReport
+from compact.core.messages import Message, MessageMetadata, Text, ToolCall, ToolResult
+from compact.core.sessions import Entry, Projection, Shown, Step
+from compact.errors import NotFound, StoreDamaged
+from compact.storage.archives.files import FileStorage
+from compact.storage.memory_archives import folder as archive_folder
+from compact.storage.sqlite import records
+from compact.storage.sqlite.rows import json_of
+from compact.storage.sqlite.store import SQLiteManager
+from tests.storage.making import assert_chained, session
+
+DAY = datetime(2026, 3, 1, 9, tzinfo=UTC)
+SECRETS = {
+    name: f"zq{name}zq the lantern of {name} hangs in the north tower"
+    for name in (
+        *("message", "branch", "result", "title", "tag", "summary", "goal", "note", "snapshot"),
+        *("digest", "pinned"),
+    )
+}
+"""Something that stands nowhere but in one place of the session."""
+QUOTED = SECRETS["message"]
+
+
+def recalled(*sessions: str, text: str = f"It was said: {QUOTED}") -> Message:
+    """A message that automatic recall put into another session."""
+    metadata = MessageMetadata.model_validate({"source": "ours", "recalled_from": list(sessions)})
+    return Message(role="user", content=text, metadata=metadata, timestamp=DAY)
+
+
+def talk(store: SQLiteManager, name: str, *messages: Message | str, **given: Any) -> None:
+    """A session, or what comes next in it."""
+    store.session(name, create=session(name, **given))
+    said = [Message(role="user", content=m, timestamp=DAY) if isinstance(m, str) else m
+            for m in messages]  # fmt: skip
+    store.append(name, [Entry(message, 7) for message in said])
+
+
+def plant(store: SQLiteManager, name: str = "tower") -> None:
+    """A session that says something of its own in every place there is."""
+    with ContextManager(window=4_096, store=store, session_id=name) as ctx:
+        ctx.set_goals([SECRETS["goal"]])
+        ctx.add_message(role="user", content=SECRETS["message"])
+        call = ToolCall(id="c1", name="look", arguments="{}")
+        ctx.add_message(Message(role="assistant", content=(call,)))
+        answer = ToolResult(call_id="c1", text=SECRETS["result"])
+        ctx.add_message(Message(role="tool", content=(answer,)))
+        ctx.pin(ctx.add_message(role="user", content=SECRETS["pinned"]))
+        for number in range(60):
+            ctx.add_message(role="user", content=f"{SECRETS['summary']} {number} " + "tile " * 60)
+        ctx.active_context()
+        ctx.snapshot(SECRETS["snapshot"])
+        ctx.branch(at=3)
+        ctx.add_message(role="user", content=SECRETS["branch"])
+        assert store.checkpoints(name)
+    store.describe(name, title=SECRETS["title"], metadata={"tags": [SECRETS["tag"]]})
+    store.note(name, "draft", {"words": SECRETS["note"]})
+    branch = store.session(name).branch
+    digest = CompressedConversation(
+        text=SECRETS["digest"], source_tokens=9, tokens=3, level=CompressionLevel.SUMMARY,
+        about=ConversationMetadata(id=name),
+    )  # fmt: skip
+    store.keep_digest(name, digest, chain=store.chain(branch.id, branch.messages))
+    store.turns(None)
+
+
+def standing(folder: Path) -> set[str]:
+    """Those of the planted words that stand in any file below a folder."""
+    data = b"".join(path.read_bytes().lower() for path in folder.rglob("*") if path.is_file())
+    return {name for name in SECRETS if f"zq{name}zq".encode() in data}
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> CompactConfig:
+    return CompactConfig(archive=str(tmp_path / "copies"))
+
+
+@pytest.fixture
+def memory(tmp_path: Path, settings: CompactConfig) -> Iterator[MemoryManager]:
+    with MemoryManager(tmp_path / "chat.db", settings=settings) as made:
+        yield made
+
+
+def store_of(memory: MemoryManager) -> SQLiteManager:
+    assert isinstance(memory.store, SQLiteManager)
+    return memory.store
+
+
+def whole(report: ForgottenReport) -> ForgottenReport:
+    assert report.remains == ()
+    assert report.is_complete
+    return report
+
+
+# --- nothing is left ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("archived", [False, True])
+def test_no_byte_of_a_forgotten_session_is_left(
+    tmp_path: Path, memory: MemoryManager, settings: CompactConfig, archived: bool
+) -> None:
+    store = store_of(memory)
+    talk(store, "keep", "The gate stays open.")
+    plant(store)
+    copies = FileStorage(settings.archive or "")
+    copies.save_transcript("tower", [Message(role="user", content=SECRETS["message"])])
+    copies.save_summary("tower", 1, SECRETS["summary"])
+    copies.save_summary("keep", 1, "The gate.")
+    assert standing(tmp_path) == set(SECRETS), "it stands everywhere before"
+    if archived:
+        assert not memory.archive(["tower"]).failed
+    report = whole(memory.forget("tower"))
+    assert standing(tmp_path) == set()
+    assert report.removed["sessions"] == 1
+    assert report.removed.get("messages", 0) == (0 if archived else 65)
+    assert report.removed["copies"] == 2
+    assert report.removed.get("files of archives", 0) == 2 * archived
+    for kind in ("branches", "checkpoints", "snapshots", "notes", "changes", "digests"):
+        assert report.removed[kind] > 0, kind
+    assert report.bytes_returned > 0
+    assert store.integrity_check() == []
+    assert [each.id for each in memory.sessions()] == ["keep"]
+    assert (tmp_path / "copies/keep/summary-001.json").exists()
+    assert not (tmp_path / "copies/tower").exists()
+    assert [hit.session_id for hit in memory.search("gate").hits] == ["keep"]
+    with pytest.raises(NotFound):
+        memory.forget("tower")
+
+
+def test_what_others_recalled_of_it_says_so_no_more(tmp_path: Path, memory: MemoryManager) -> None:
+    """In every branch that goes on from there; histories hold again."""
+    store = store_of(memory)
+    plant(store)
+    talk(store, "other", "Where is it?", recalled("tower", "gate"), "Thank you.", "And then?")
+    fork = store.fork("other", 3)
+    store.append(fork.id, [Entry(Message(role="user", content="Aside.", timestamp=DAY), 7)])
+    before = [entry.message for entry in store.read("other", 0, 9)]
+    store.turns(None)
+    report = whole(memory.forget("tower"))
+    assert report.quoted == {"other": 1}
+    assert standing(tmp_path) == set()
+    after = [entry.message for entry in assert_chained(store, "other")]
+    assert [m.text for m in after] == ["Where is it?", NOTE, "Thank you.", "And then?"]
+    assert [(m.id, m.timestamp, m.role) for m in after] == [
+        (m.id, m.timestamp, m.role) for m in before
+    ]
+    assert [e.message.text for e in assert_chained(store, fork.id)][-2:] == ["Thank you.", "Aside."]
+    assert store.branch("other").tokens == 21, "the note is not counted yet"
+    assert store.integrity_check() == []
+    assert whole(memory.forget("other")).quoted == {}
+
+
+def test_entries_that_say_what_was_recalled_name_it_no_more(
+    tmp_path: Path, memory: MemoryManager
+) -> None:
+    """As automatic recall keeps them: ids, and no words."""
+    store = store_of(memory)
+    plant(store)
+    for name, scope in (("other", "default"), ("theirs", "bob")):
+        talk(store, name, "Where?", scope=scope)
+        key = records.key_of(store.db, name)
+        turns = [{"session_id": x, "message_id": f"of {x}"} for x in ("tower", "gate", "tower")]
+        what = json_of({"turns": turns, "window": 9})
+        records.insert(store.db, "changes", (key, name, 0, "recalled", what), "")
+    report = memory.forget("tower")
+    assert whole(report).quoted == {"other": 1}
+    sql = "SELECT what FROM changes WHERE kind = 'recalled' ORDER BY number"
+    mine, theirs = (json.loads(row[0]) for row in store.db.execute(sql))
+    assert mine == {"turns": [{"session_id": "gate", "message_id": "of gate"}], "window": 9}
+    assert len(theirs["turns"]) == 3, "another scope's"
+    assert store.integrity_check() == []
+
+
+def test_a_quotation_in_a_tools_answer_keeps_its_call(memory: MemoryManager) -> None:
+    store = store_of(memory)
+    plant(store)
+    answer = recalled("tower").model_copy(
+        update={"role": "tool", "content": (ToolResult(call_id="c1", text=QUOTED), Text(QUOTED))}
+    )
+    call = Message(role="assistant", content=(ToolCall(id="c1", name="recall", arguments="{}"),))
+    talk(store, "other", call, answer)
+    whole(memory.forget("tower"))
+    result, text = store.read("other", 1, 2)[0].message.parts
+    assert isinstance(result, ToolResult)
+    assert (result.call_id, result.text) == ("c1", NOTE)
+    assert text == Text(NOTE)
+
+
+def test_shortened_forms_in_projections_say_so_no_more(
+    tmp_path: Path, memory: MemoryManager
+) -> None:
+    store = store_of(memory)
+    plant(store)
+    talk(store, "other", "Where?", recalled("tower"))
+    short = Shown(recalled("tower", text=f"short: {QUOTED}"), position=1)
+    projection = Projection(id="p1", window=9, number=1, at=2, cut=0, pieces=(short,), tokens=1)
+    store.commit(Step(kind="compress", session_id="other", branch_id="other", window=9, base=0,
+                      at=2, projection=projection))  # fmt: skip
+    whole(memory.forget("tower"))
+    (piece,) = store.projection("p1").pieces
+    assert isinstance(piece, Shown)
+    assert (piece.message.text, piece.position) == (NOTE, 1)
+    assert store.integrity_check() == []
+    assert standing(tmp_path) == set()
+
+
+def test_an_archived_session_that_quotes_it_is_brought_back(
+    tmp_path: Path, memory: MemoryManager
+) -> None:
+    store = store_of(memory)
+    plant(store)
+    talk(store, "other", "Where?", recalled("tower"))
+    talk(store, "third", "Nothing of that.")
+    assert not memory.archive(["other", "third"]).failed
+    report = whole(memory.forget("tower"))
+    assert report.quoted == {"other": 1}
+    assert [each.session_id for each in memory.archived()] == ["third"]
+    assert [e.message.text for e in assert_chained(store, "other")] == ["Where?", NOTE]
+    assert standing(tmp_path) == set()
+    assert memory.archives.verify() == []
+
+
+def test_another_scope_is_left_alone(memory: MemoryManager) -> None:
+    """A mark in it is another session's: ids tell nothing across scopes."""
+    store = store_of(memory)
+    plant(store)
+    talk(store, "theirs", recalled("tower", text="Their own words."), scope="bob")
+    assert whole(memory.forget("tower")).quoted == {}
+    assert store.read("theirs", 0, 1)[0].message.text == "Their own words."
+
+
+def test_what_was_altered_before_is_not_passed_off_as_whole(memory: MemoryManager) -> None:
+    store = store_of(memory)
+    plant(store)
+    talk(store, "other", "Where?", recalled("tower"), "One.", "Two.", "Three.")
+    store.db.execute("UPDATE messages SET content = 'Zwei.' WHERE content = 'Two.'")
+    found = store.integrity_check()
+    assert len(found) == 1
+    whole(memory.forget("tower"))
+    assert store.integrity_check() == found
+
+
+# --- what is left is found ------------------------------------------------------------------------
+
+
+def test_the_report_finds_what_is_left(
+    tmp_path: Path, memory: MemoryManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each thing that can be left is put there, and told."""
+    store = store_of(memory)
+    plant(store)
+    talk(store, "other", "Where?", recalled("tower"))
+    key = store.db.execute("SELECT key FROM sessions WHERE id = 'tower'").get
+    (tmp_path / "chat.db.damaged-1").write_bytes(b"x" * 99 + SECRETS["message"].encode())
+    assert not memory.archive(["tower"]).failed
+    for path in (tmp_path / "chat-archive").rglob("*.zst"):
+        shutil.copy(path, path.with_name("kept.originals.zst"))
+    with monkeypatch.context() as patched:
+        patched.setattr("compact.storage.sqlite.quotes.take_out", lambda *_: {"other": 1})
+        store.note("other", "draft", {"words": SECRETS["message"]})
+        store.db.execute(
+            "CREATE TABLE later (session INTEGER); INSERT INTO later VALUES (?)", (key,)
+        )
+        report = memory.forget("tower")
+    assert not report.is_complete
+    told = "\n".join(report.remains)
+    assert "1 rows of later are of it" in told
+    assert "1 messages of another session quote it" in told
+    assert "kept.originals.zst is an archive of it" in told
+    assert "chat.db.damaged-1" not in told, "another session says the same, so it may be its"
+    monkeypatch.undo()
+    store.db.execute("DELETE FROM later")
+    report_of_other = memory.forget("other")
+    assert any("damaged-1 still holds" in line for line in report_of_other.remains)
+
+
+def test_what_was_made_of_a_quotation_is_found(memory: MemoryManager) -> None:
+    store = store_of(memory)
+    plant(store)
+    talk(store, "other", "Where?", recalled("tower"))
+    store.note("other", "draft", {"words": SECRETS["title"]})
+    report = memory.forget("tower")
+    assert report.remains == ("notes of session 'other' hold words of it",)
+
+
+def test_words_that_others_say_too_are_their_own(memory: MemoryManager) -> None:
+    store = store_of(memory)
+    plant(store)
+    talk(store, "other", *SECRETS.values(), scope="bob")
+    whole(memory.forget("tower"))
+    assert len(store.read("other", 0, 99)) == len(SECRETS)
+
+
+def test_a_log_that_somebody_reads_is_told_of(tmp_path: Path, memory: MemoryManager) -> None:
+    store = store_of(memory)
+    plant(store)
+    with SQLiteManager(tmp_path / "chat.db") as reader:
+        reader.db.execute("BEGIN")
+        reader.db.execute("SELECT count(*) FROM messages").fetchall()
+        store.db.set_busy_timeout(50)
+        report = memory.forget("tower")
+        assert any(
+            "still holds words of it" in line or "goes on" in line for line in report.remains
+        )
+        reader.db.execute("ROLLBACK")
+    talk(store, "next", "Whoever writes next works the log off.")
+    assert standing(tmp_path) == set()
+
+
+def test_an_archive_that_cannot_be_read_does_not_hold_up_the_deletion(
+    tmp_path: Path, memory: MemoryManager
+) -> None:
+    store = store_of(memory)
+    plant(store)
+    talk(store, "other", "Where?")
+    assert not memory.archive(["tower", "other"]).failed
+    for path in (tmp_path / "chat-archive").rglob("*"):
+        if path.is_file():
+            path.write_bytes(b"x")
+    (line,) = memory.forget("tower").remains
+    assert "cannot be told" in line
+    assert [each.id for each in memory.sessions()] == ["other"]
+    with pytest.raises(StoreDamaged):
+        store.get_conversation("other")
+
+
+# --- copies, and what a crash leaves --------------------------------------------------------------
+
+
+def test_only_what_compact_wrote_is_removed_from_the_copies(
+    tmp_path: Path, memory: MemoryManager, settings: CompactConfig
+) -> None:
+    plant(store_of(memory))
+    FileStorage(settings.archive or "").save_summary("tower", 1, SECRETS["summary"])
+    own = tmp_path / "copies/tower/mine.txt"
+    own.write_text("A person's own file.")
+    whole(memory.forget("tower"))
+    assert list((tmp_path / "copies/tower").iterdir()) == [own]
+
+
+def test_a_deletion_that_a_crash_cut_short_is_finished_at_the_next_opening(
+    tmp_path: Path,
+    memory: MemoryManager,
+    settings: CompactConfig,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store = store_of(memory)
+    plant(store)
+    FileStorage(settings.archive or "").save_summary("tower", 1, SECRETS["summary"])
+    assert not memory.archive(["tower"]).failed
+    with monkeypatch.context() as patched:
+        patched.setattr("compact.storage.sqlite.forgetting.finish", lambda _: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            memory.forget("tower")
+        assert standing(tmp_path) != set()
+    memory.close()
+    SQLiteManager(tmp_path / "chat.db").close()
+    assert standing(tmp_path) == set()
+    assert not (tmp_path / "copies/tower").exists()
+    assert [x for x in (tmp_path / "chat-archive").rglob("*") if x.is_file()] == []
+
+
+def test_a_failure_to_remove_files_is_told_and_made_up_for(
+    tmp_path: Path, memory: MemoryManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(store_of(memory))
+    assert not memory.archive(["tower"]).failed
+
+    def fails(*_: object) -> None:
+        raise PermissionError(13, "not allowed")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(archive_folder, "discard", fails)
+        report = memory.forget("tower")
+    assert "goes on when the store is opened next" in report.remains[0]
+    assert any(line.endswith("is an archive of it") for line in report.remains)
+    SQLiteManager(tmp_path / "chat.db").close()
+    assert standing(tmp_path) == set()
+
+
+def test_a_report_can_be_kept(memory: MemoryManager) -> None:
+    plant(store_of(memory))
+    report = memory.forget("tower")
+    assert ForgottenReport.model_validate_json(report.model_dump_json()) == report
+    assert json.loads(report.model_dump_json())["session_id"] == "tower"
+
+
+def test_a_session_in_memory_is_forgotten_too() -> None:
+    with MemoryManager() as memory:
+        plant(store_of(memory))
+        whole(memory.forget("tower"))
+        assert memory.sessions() == []
+
+
+def test_other_scopes_have_no_such_session(memory: MemoryManager) -> None:
+    talk(store_of(memory), "theirs", "Mine.", scope="bob")
+    with pytest.raises(NotFound):
+        memory.forget("theirs")
+    assert store_of(memory).session("theirs")
