@@ -215,7 +215,7 @@ def test_what_s3_gives_back_is_compared(
     with SQLiteManager(file) as store:
         before = rows_of(store, "a")
         report = store.archive_sessions({"a": None}, folder=PLACE, now=NOW)
-        assert "nothing was removed" in report.failed["a"]
+        assert "does not hold what was written" in report.failed["a"]
         assert rows_of(store, "a") == before
 
 
@@ -314,3 +314,13 @@ def test_what_is_forgotten_is_gone_from_s3_or_told(
     assert report.removed["files of archives"] == 2
     SQLiteManager(file).close()
     assert bucket.names() == []
+
+
+def test_an_object_that_stays_after_a_deletion_is_told(
+    file: Path, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(s3_blobs.S3Blobs, "delete", lambda *_: None)
+    with SQLiteManager(file) as store:
+        put_away(store, "a")
+        report = store.forget_session("a")
+    assert sum(each.endswith("is an archive of it") for each in report.remains) == 2
