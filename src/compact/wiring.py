@@ -372,6 +372,7 @@ def store_engine() -> dict[str, Any]:
         "sqlite": apsw.sqlite_lib_version(),
         "apsw": apsw.apsw_version(),
         "fts5": "ENABLE_FTS5" in apsw.compile_options,
+        "encrypts": hasattr(apsw, "mc_version"),
     }
 
 

@@ -63,7 +63,7 @@ def test_a_package_that_is_not_installed_is_broken(look, monkeypatch):
 
 
 def test_a_sqlite_without_search_is_broken(look, monkeypatch):
-    engine = {"sqlite": "3.1", "apsw": "1", "fts5": False}
+    engine = {"sqlite": "3.1", "apsw": "1", "fts5": False, "encrypts": False}
     monkeypatch.setattr(wiring, "store_engine", lambda: engine)
     code, found, _ = look()
     assert (code, found["sqlite"]["state"]) == (2, "broken")
@@ -298,3 +298,12 @@ def test_what_a_repair_could_not_save_is_the_last_word(run, chat):
     later = " ".join(run("doctor", "--store", chat, "--check").out.split())
     assert "every message is intact" not in later
     assert "but earlier damage took" in later
+
+
+def test_the_apsw_that_encrypts_stands_for_apsw(monkeypatch):
+    """Else doctor would have both installed beside each other."""
+    versions = {"apsw": None, "apsw-sqlite3mc": "3.54.0.0"}
+    monkeypatch.setattr(checks, "requires", lambda _: ["apsw>=3.46"])
+    monkeypatch.setattr(checks, "_version", lambda name: versions.get(name, "1"))
+    found = {each.about: each for each in checks.installed()}
+    assert (found["apsw"].state, found["apsw"].text) == ("ok", "3.54.0.0")

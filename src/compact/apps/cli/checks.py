@@ -19,6 +19,9 @@ from compact.core.budget import ContextWindow
 from compact.core.resolving import DEFAULT_WINDOW
 from compact.errors import NotFound, StoreFailed
 
+INSTEAD = {"apsw": "apsw-sqlite3mc"}
+"""Package → another one that is the same module, with encryption, and cannot stand beside it."""
+
 
 class Finding(NamedTuple):
     """What was found of one thing: in words, and as facts for machines. The state is `ok`, `note`
@@ -44,7 +47,7 @@ def installed() -> Iterator[Finding]:
     yield Finding("python", "ok", f"{python}, {platform.system()} {platform.machine()}")
     for each in (own and requires("compactctl")) or ():
         name = re.split(r"[^\w-]", each)[0]
-        if found := _version(name):
+        if found := _version(name) or _version(INSTEAD.get(name, name)):
             yield Finding(name, "ok", found)
         elif extra := each.partition("extra == ")[2].strip("\"')"):
             yield Finding(name, "note", f"not installed: {wiring.how_to_install(extra)}")
@@ -52,6 +55,7 @@ def installed() -> Iterator[Finding]:
             yield Finding(name, "broken", f"missing: pip install {name}")
     engine = wiring.store_engine()
     search = "with search by words (FTS5)" if engine["fts5"] else "without FTS5: no search by words"
+    search += ", encrypts files" if engine["encrypts"] else ""
     state = "ok" if engine["fts5"] else "broken"
     yield Finding("sqlite", state, f"{engine['sqlite']}, {search}", engine)
 
