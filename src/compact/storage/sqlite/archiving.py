@@ -33,7 +33,6 @@ from compact.storage.sqlite import (
     branch_lineage,
     checking,
     records,
-    search,
     sweeping,
 )
 from compact.storage.sqlite import sessions as session_rows
@@ -63,8 +62,6 @@ def archive(pool: Pool, wanted: Mapping[str, str | None], at: Path, now: datetim
         except (CompactError, Unpackable) as error:
             failed[session_id] = str(error)
     with suppress(StoreFailed):  # whoever opens the file next makes up for it
-        with pool.write() as db:
-            search.rewrite(db)
         sweeping.sweep_if_due(pool)
     with suppress(StoreFailed, OSError):
         archived_copies.discard_due(pool)
