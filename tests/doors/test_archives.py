@@ -90,3 +90,38 @@ def test_ageing_moves_originals_and_after_a_year_leaves_what_is_known(file):
         assert (told.about.messages, told.about.begun) == (len(SAID), YEAR_AGO)
         assert told.about.topics
         assert [each.session_id for each in memory.search("pilots").archived] == ["quay"]
+
+
+def test_a_whole_memory_is_backed_up_in_use_and_made_again(file, tmp_path):
+    """A-7: "joins store, search, compression, archive; … backup and verified restore of everything,
+    archives included".
+    """
+    before = said(file)
+    with MemoryManager(file) as memory:
+        memory.archive(["quay"])
+        report = memory.backup(tmp_path / "backup")
+        assert report.files >= 4
+    with pytest.raises(Exception, match="there already"):
+        MemoryManager.restore_backup(tmp_path / "backup", file)
+    MemoryManager.restore_backup(tmp_path / "backup", tmp_path / "new.db")
+    assert said(tmp_path / "new.db") == before
+    (tmp_path / "backup" / "sessions.db").write_bytes(b"x")
+    with pytest.raises(Exception, match="checksum"):
+        MemoryManager.restore_backup(tmp_path / "backup", tmp_path / "other.db")
+    assert not (tmp_path / "other.db").exists()
+
+
+def test_a_forgotten_conversation_is_gone_and_that_is_proved(file):
+    """S-5: "search, recall, ageing and deletion never cross it"; one verb deletes everywhere."""
+    with (
+        MemoryManager(file, scope="theirs") as other,
+        pytest.raises(Exception, match="no session"),
+    ):
+        other.forget("quay")
+    with MemoryManager(file) as memory:
+        memory.archive(["quay"])
+        report = memory.forget("quay")
+        assert (report.remains, report.is_complete) == ((), True)
+        assert memory.sessions() == []
+    assert b"pilots" not in file.read_bytes()
+    assert not list(file.parent.rglob("*.zst"))

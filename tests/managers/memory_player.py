@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from compact import CompactConfig, MemoryManager
-from compact.core.messages import Message, MessageMetadata
+from compact.core.messages import Message
 from compact.core.sessions import Branch, Entry, Session
 from compact.storage.archives.files import FileStorage
 
@@ -25,7 +25,7 @@ LONGEST_LIFE = 120
 """Seconds after which a worker ends that nobody has killed: whoever began it is gone."""
 MOST = 8
 """Sessions that there are at once."""
-KINDS = ("new", "append", "append", "quote", "archive", "archive", "restore", "forget", "age")
+KINDS = ("new", "append", "append", "archive", "archive", "restore", "forget", "age")
 
 
 def settings_at(database: str | Path) -> CompactConfig:
@@ -34,7 +34,7 @@ def settings_at(database: str | Path) -> CompactConfig:
 
 
 def word_of(name: str) -> str:
-    """What stands in every message of a session and nowhere else but where it is quoted."""
+    """What stands in every message of a session."""
     return f"zq{name}zq"
 
 
@@ -59,7 +59,7 @@ class Worker:
             kind = "new"
         elif kind == "new" and len(names) >= MOST:
             kind = "forget"
-        name, other = self.rng.sample(names, 2) if len(names) > 1 else ("", "")
+        name = self.rng.choice(names) if len(names) > 1 else ""
         told: dict[str, Any] = {"kind": kind, "session": name}
         if kind == "new":
             told["session"] = f"s{self.seed}x{self.made}"
@@ -68,8 +68,6 @@ class Worker:
             word = word_of(told["session"])
             count = self.rng.randrange(1, 40)
             told["texts"] = [f"{word} said {self.rng.getrandbits(40)}" for _ in range(count)]
-        if kind == "quote":
-            told |= {"of": other, "texts": [f"Recalled: {word_of(other)} said so."]}
         self.say(begin=told)
         getattr(self, kind)(told)
         self.say(done=told)
@@ -86,13 +84,6 @@ class Worker:
         if self.rng.random() < 0.3:  # what a compression leaves behind, of those that are there
             self.copies.save_summary(name, 1, told["texts"][0])
         self.memory.store.append(name, [Entry(self.message(text), 5) for text in told["texts"]])
-
-    def quote(self, told: dict[str, Any]) -> None:
-        known = {"source": "injected", "recalled_from": [told["of"]]}
-        message = self.message(told["texts"][0]).model_copy(
-            update={"metadata": MessageMetadata.model_validate(known)}
-        )
-        self.memory.store.append(told["session"], [Entry(message, 5)])
 
     def message(self, text: str) -> Message:
         return Message(role="user", content=text, timestamp=DAY)

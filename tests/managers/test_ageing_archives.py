@@ -115,9 +115,14 @@ def test_archives_of_other_scopes_are_not_found(
     assert memory.search("zeppelin").archived == ()
 
 
-def test_of_what_was_deleted_no_word_is_left(memory: MemoryManager, store: SQLiteManager) -> None:
+@pytest.mark.parametrize("is_back", [False, True])
+def test_of_what_was_deleted_no_word_is_left(
+    memory: MemoryManager, store: SQLiteManager, is_back: bool
+) -> None:
     memory.describe("spring", title="Zeppelin")
     memory.age(DAY)
+    if is_back:
+        memory.restore("spring")
     store.delete_session("spring")
     assert memory.search("zeppelin").archived == ()
     assert b"zeppelin" not in Path(store.path).read_bytes().lower()

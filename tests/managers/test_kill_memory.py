@@ -1,4 +1,4 @@
-"""Whoever works on memory is killed at random instants, again and again: storing, quoting,
+"""Whoever works on memory is killed at random instants, again and again: storing,
 archiving, restoring, forgetting, ageing. Every session is whole then, or wholly forgotten.
 """
 
@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 
 from compact import MemoryManager, SQLiteManager
-from compact.core.forgotten import NOTE
 from compact.errors import NotFound
 from tests.managers.memory_player import settings_at, word_of
 from tests.sizes import seed, size
@@ -34,23 +33,16 @@ class Journal:
 
     def __init__(self) -> None:
         self.texts: dict[str, list[str]] = {}
-        self.quotes: dict[tuple[str, int], str] = {}
-        """Session and position → the session that is quoted there."""
         self.forgotten: set[str] = set()
 
     def take(self, told: Told) -> None:
         """It has happened."""
         name, said = told["session"], self.texts.setdefault(told["session"], [])
-        if told["kind"] == "quote":
-            self.quotes[name, len(said)] = told["of"]
         said += told.get("texts", [])
         if told["kind"] != "forget":
             return
         del self.texts[name]
         self.forgotten.add(name)
-        for (other, position), quoted in self.quotes.items():
-            if quoted == name and other in self.texts:
-                self.texts[other][position] = NOTE
 
     def has_happened(self, told: Told, now: dict[str, list[str]]) -> bool:
         """Whether what was begun and never said to be done has happened; sessions are as before,
@@ -58,7 +50,6 @@ class Journal:
         """
         after = Journal()
         after.texts = {name: list(said) for name, said in self.texts.items()}
-        after.quotes = dict(self.quotes)
         after.take(told)
         if now == after.texts:
             return True

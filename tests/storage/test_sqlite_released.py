@@ -20,7 +20,7 @@ from tests.fixtures.make_database import DATABASES, WINDOW, told
 from tests.storage import making
 
 RELEASED = sorted(path.stem for path in DATABASES.glob("*.db"))
-LARGEST = 200_000
+LARGEST = 300_000
 
 
 @pytest.fixture(params=RELEASED)

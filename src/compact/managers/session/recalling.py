@@ -36,7 +36,7 @@ RECALLED_ROLES: tuple[Role, ...] = ("user", "assistant")
 """Roles of what is quoted: results of tools are not."""
 
 
-class Found(NamedTuple):
+class FoundTurn(NamedTuple):
     """A turn that was found, and what is quoted of it."""
 
     turn: RecalledTurn
@@ -66,7 +66,7 @@ class TurnRecall:
 
     def found(
         self, message: Message, own_session: str, *, without: Iterable[tuple[str, int]]
-    ) -> tuple[list[Found], ModelFailed | None]:
+    ) -> tuple[list[FoundTurn], ModelFailed | None]:
         """The turns that a message is about, the best first, but for those that the prompt shows,
         by their sessions and positions; and why only words were looked for, where the embedder
         failed. No turns where it is about nothing that memory holds.
@@ -88,7 +88,7 @@ class TurnRecall:
 
     def _read(
         self, turns: TurnTable, places: Sequence[int], sought: Sought, own_session: str
-    ) -> Iterator[Found]:
+    ) -> Iterator[FoundTurn]:
         keys = [int(turns.keys[place]) for place in places]
         names = {turns.sessions[turns.where(place)[0]] for place in places}
         messages, titles = self._memory._index.told(keys, sorted(names))
@@ -108,7 +108,7 @@ class TurnRecall:
                 stop=stop if stop < len(text) else None,
             )
             where = HERE if name == own_session else titles[name] or ""
-            yield Found(turn, _quote(turn, message, text, where))
+            yield FoundTurn(turn, _quote(turn, message, text, where))
 
     def _said(self, message: Message) -> str:
         """What a person or a model said there, without secrets; nothing of anybody else."""

@@ -19,7 +19,7 @@ from compact.core.remembered import memory_message
 from compact.core.sessions import Projection
 from compact.errors import CompactError
 from compact.managers.session.counted_session import CountedSession
-from compact.managers.session.recalling import Found
+from compact.managers.session.recalling import FoundTurn
 
 STAGE = "recall"
 """What an error names as the stage that failed."""
@@ -32,7 +32,7 @@ class _Looked(NamedTuple):
 
     position: int
     projection: str | None
-    found: list[Found]
+    found: list[FoundTurn]
 
 
 class RecalledTurns:
@@ -107,7 +107,7 @@ class RecalledTurns:
         quoted = [(t.session_id, t.position) for change in entries for t in _turns(change)]
         own = [(state.id, place) for place in (*in_view, position)]
         message = state.history[position]
-        found: list[Found] = []
+        found: list[FoundTurn] = []
         try:
             found, failed = recall.found(message, state.id, without=[*quoted, *own])
             if failed:
@@ -166,9 +166,11 @@ class RecalledTurns:
             return None
         return None if position in self._entries(projection) else position
 
-    def _fitting(self, found: list[Found], room: int) -> tuple[list[RecalledTurn], Message | None]:
+    def _fitting(
+        self, found: list[FoundTurn], room: int
+    ) -> tuple[list[RecalledTurn], Message | None]:
         """The best turns whose message takes no more than so many tokens, and the message."""
-        counter, chosen, total = self._counted.counter, list[Found](), 0
+        counter, chosen, total = self._counted.counter, list[FoundTurn](), 0
         for each in found:
             tokens = counter.text(each.quote.text) + TURN_TOKENS
             if total + tokens <= room:

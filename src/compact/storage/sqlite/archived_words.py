@@ -36,5 +36,5 @@ def index(db: apsw.Connection, key: int, session: Session, digest: str | None) -
 
 
 def remove(db: apsw.Connection, session: int) -> None:
-    """Have a session found no more; `search.rewrite` takes its words out of the file."""
+    """Have a session found no more; `sweeping` takes its words out of the file."""
     db.execute("DELETE FROM archived_words WHERE rowid = ?", (session,))

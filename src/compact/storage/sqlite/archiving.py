@@ -35,7 +35,6 @@ from compact.storage.sqlite import (
     branch_lineage,
     checking,
     records,
-    search,
     sweeping,
 )
 from compact.storage.sqlite import sessions as session_rows
@@ -82,8 +81,6 @@ def archive(
         except (CompactError, Unpackable) as error:
             failed[session_id] = str(error)
     with suppress(StoreFailed):  # whoever opens the file next makes up for it
-        with pool.write() as db:
-            search.rewrite(db)
         sweeping.sweep_if_due(pool)
     with suppress(StoreFailed):
         archived_copies.discard_due(pool)

@@ -179,7 +179,7 @@ def linked_messages(
     against both.
     """
     position = fork
-    for row in messages_of(db, branch):
+    for row in _messages_of(db, branch):
         if position_in(row[0]) != position:
             position, before = position_in(row[0]), set()
         after = {link for each in before if (link := linked(each, row)) is not None}
@@ -187,10 +187,9 @@ def linked_messages(
         position, before = position + 1, {row[-1], *after}
 
 
-def messages_of(db: apsw.Connection, branch: int, start: int = 0) -> Iterator[Row]:
-    """The rows of a branch's own messages from a position on, as `LINKED` has them."""
+def _messages_of(db: apsw.Connection, branch: int) -> Iterator[Row]:
     sql = f"SELECT {LINKED} FROM messages WHERE key BETWEEN ? AND ? ORDER BY key LIMIT {PAGE}"
-    low, high = branch << BITS | start, branch << BITS | LAST
+    low, high = branch << BITS, branch << BITS | LAST
     while rows := query(db, sql, (low, high)):
         yield from rows
         low = rows[-1][0] + 1

@@ -40,7 +40,7 @@ def _delete(
 ) -> tuple[dict[str, int], dict[str, int]]:
     """The same, within a transaction; how many rows of which table, and quotes of which session."""
     removed = session_rows.delete(db, session_id)
-    return removed, quotes.take_out(pool, db, session_id, scope)
+    return removed, quotes.take_out(db, session_id, scope)
 
 
 def _scope(db: apsw.Connection, session_id: str) -> str:
@@ -115,7 +115,7 @@ def forget(pool: Pool, session_id: str, copies: Sequence[str] = ()) -> Forgotten
             pool.empty_log(wait=False)
     except (StoreFailed, OSError) as error:
         remains.append(f"it goes on when the store is opened next: {error}")
-    remains += traces.left(pool, forgotten, quoted, places)
+    remains += traces.left(pool, forgotten, places)
     return ForgottenReport(
         session_id=session_id,
         removed={**removed, **{kind: count for kind, count in counts.items() if count}},

@@ -95,16 +95,6 @@ def _value_of_piece(piece: Piece) -> object:
             return {**codec.encode_whole(piece.message), "position": piece.position}
 
 
-def column_of_pieces(pieces: Sequence[Piece]) -> str:
-    """A projection's pieces as their column."""
-    return json_of(list(map(_value_of_piece, pieces)))
-
-
-def pieces_of(column: str) -> tuple[Piece, ...]:
-    """The pieces of what `column_of_pieces` gave."""
-    return tuple(map(_piece_of, value_of(column)))
-
-
 def _piece_of(value: Any) -> Piece:  # noqa: ANN401 - any JSON value
     if isinstance(value, list):
         return Run(*value)
@@ -118,7 +108,10 @@ _TEXT = _Form(text, text_of)
 _JSON = _Form(json_of, value_of)
 _MODELS = _Form(lambda told: json_of([each.model_dump(mode="json") for each in told]), value_of)
 _MODEL = _Form(lambda told: json_of(told.model_dump(mode="json")), value_of)
-_PIECES = _Form(column_of_pieces, pieces_of)
+_PIECES = _Form(
+    lambda pieces: json_of(list(map(_value_of_piece, pieces))),
+    lambda column: tuple(map(_piece_of, value_of(column))),
+)
 _FORMS: Mapping[str, _Form] = {
     **dict.fromkeys(("until", "made_at", "created_at"), _TIME),
     **dict.fromkeys(("branch", "note", "summary", "text"), _TEXT),

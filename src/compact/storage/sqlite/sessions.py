@@ -195,8 +195,8 @@ def _is_branch(db: apsw.Connection, name: str) -> bool:
 
 
 def delete(db: apsw.Connection, session_id: str) -> dict[str, int]:
-    """Remove everything of a session; how many rows of which table. The index is written anew,
-    since it keeps the words of what it has merely marked as deleted; so is the file, by `sweeping`.
+    """Remove everything of a session; how many rows of which table. What that leaves in the file is
+    swept afterwards.
 
     Raises:
         NotFound: there is no such session.
@@ -209,8 +209,6 @@ def delete(db: apsw.Connection, session_id: str) -> dict[str, int]:
     removed = Counter({"archived": int(place is not None)})
     for (branch,) in rows:
         removed.update(_delete_branch(db, branch))
-    if removed["words"] or place is not None:
-        search.rewrite(db)
     for table in ("branches", *records.COLUMNS):
         db.execute(f"DELETE FROM {table} WHERE session = ?", (session_key,))
         removed[table] += db.changes()

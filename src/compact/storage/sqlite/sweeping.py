@@ -1,7 +1,8 @@
 """Out of the file, not only out of the tables: what was deleted leaves no trace of its bytes.
 
 SQLite overwrites what it deletes (`secure_delete`), but not what lay in a page before its rows
-moved to another one. So the whole file is written anew after a deletion. That it is still to be
+moved to another one, and an index keeps the words of what it has merely marked as deleted. So the
+indexes and the whole file are written anew after a deletion. That it is still to be
 done is stored with the deletion: where it fails, or the process dies, the next one that opens the
 file makes up for it.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import apsw
 
+from compact.storage.sqlite import search
 from compact.storage.sqlite.pool import Pool
 from compact.storage.sqlite.rows import query
 
@@ -35,6 +37,7 @@ def sweep_if_due(pool: Pool) -> None:
     with pool.alone() as db:
         if not is_due(db):
             return
+        search.rewrite(db)
         db.execute("VACUUM")
         pool.empty_log()
         # Last: to store it syncs the log, which must not come back as long as it was.

@@ -1,7 +1,7 @@
 """What is left of a session that was deleted: found by looking, not told by who deleted it.
 
-Looked for are rows that belong to it, in every table there is; messages that say they quote it;
-files of archives that hold it; and words of it, taken before the deletion, in the bytes of the
+Looked for are rows that belong to it, in every table there is; entries of others' logs that name
+it; files of archives that hold it; and words of it, taken before the deletion, in the bytes of the
 database, of every file beside it that is called after it, and of the archives. Words that another
 session says too are that session's own.
 """
@@ -125,21 +125,15 @@ def files(pool: Pool, forgotten: Forgotten, also: Sequence[Path] = ()) -> list[P
     return sorted({path.resolve() for path in beside if path.is_file()})
 
 
-def left(
-    pool: Pool, forgotten: Forgotten, quoting: Iterable[str], also: Sequence[Path] = ()
-) -> Iterator[str]:
-    """What is left of it, as sentences; `quoting` are the sessions that quoted it, `also` folders
-    beside those of the archives.
-    """
+def left(pool: Pool, forgotten: Forgotten, also: Sequence[Path] = ()) -> Iterator[str]:
+    """What is left of it, as sentences; `also` are folders beside those of the archives."""
     found = list(files(pool, forgotten, also))
     legible = [path for path in found if not path.name.endswith(folder.ORIGINALS)]
     told = {path: held(path, forgotten.words) for path in legible}
     with pool.read() as db:
         yield from _rows(db, forgotten)
-        yield from _quotes(pool, db, forgotten)
+        yield from _quotes(db, forgotten)
         own = {word for word in set().union(*told.values()) if not _is_said(db, word)}
-        for session_id in quoting:
-            yield from _derived(db, session_id, forgotten.words)
         kept = {
             Path(pool.places.at(each.place.folder).address(name)).resolve()
             for each in archived_rows.kept(db).values()
@@ -185,35 +179,10 @@ def _rows(db: apsw.Connection, forgotten: Forgotten) -> Iterator[str]:
         yield "the file is still to be swept: whoever opens it next does so"
 
 
-def _quotes(pool: Pool, db: apsw.Connection, forgotten: Forgotten) -> Iterator[str]:
-    """Messages of others that quote it, archived ones included."""
-    for rows in quotes.quoting(db, forgotten.id, forgotten.scope).values():
-        yield f"{len(rows):,} messages of another session quote it"
+def _quotes(db: apsw.Connection, forgotten: Forgotten) -> Iterator[str]:
+    """Entries of others that name it."""
     if entries := quotes.recalling(db, forgotten.id, forgotten.scope):
         yield f"{len(entries):,} entries of other sessions name it"
-    for place in quotes.archives(db, forgotten.id, forgotten.scope):
-        try:
-            if quotes.is_quoting(archived_copies.read(pool, place), forgotten.id):
-                yield f"the archive {place.name} quotes it"
-        except StoreFailed as error:
-            yield f"whether another session quotes it cannot be told: {error}"
-
-
-def _derived(db: apsw.Connection, session_id: str, words: Iterable[str]) -> Iterator[str]:
-    """What was made of a quotation and is no message: words that no message of the session says."""
-    key = records.key_of(db, session_id)
-    said = [cell for row in archived_rows.message_rows(db, key) for cell in map(_text, row)]
-    for table in records.COLUMNS:
-        rows = query(db, f"SELECT * FROM {table} WHERE session = ?", (key,))
-        cells = [cell for row in rows for cell in map(_text, row)]
-        for word in words:
-            if any(word in cell for cell in cells) and not any(word in cell for cell in said):
-                yield f"{table} of session {session_id!r} hold words of it"
-                break
-
-
-def _text(cell: object) -> str:
-    return cell.decode("utf-8", "replace") if isinstance(cell, bytes) else str(cell)
 
 
 def _is_said(db: apsw.Connection, word: str) -> bool:

@@ -240,11 +240,6 @@ def remove_branch(db: apsw.Connection, branch: int) -> None:
     _remove(db, "message BETWEEN ? AND ?", (branch << BITS, branch << BITS | LAST))
 
 
-def remove_of_message(db: apsw.Connection, message: int) -> None:
-    """Remove the vectors of a message in all generations."""
-    _remove(db, "message = ?", (message,))
-
-
 def remove_message(db: apsw.Connection, key: int, message: int) -> bool:
     """Remove the vectors of a message, or of a name, in one generation; whether there were any."""
     return _remove(db, "message = ? AND generation = ?", (message, key))
