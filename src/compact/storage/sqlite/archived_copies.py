@@ -130,16 +130,6 @@ def going_on(
     return done
 
 
-def make_hot(pool: Pool, db: apsw.Connection, place: ArchivePlace | None) -> None:
-    """Store the messages of an archived session again, as a part of a transaction that writes.
-
-    Raises:
-        StoreDamaged: the archive is missing, or is not what was written.
-    """
-    if place is not None:
-        archived_rows.bring_back(db, place, read(pool, place))
-
-
 def discard_due(pool: Pool) -> None:
     """Remove the files of archives that nobody needs any more, once it is on the disk that nobody
     does.

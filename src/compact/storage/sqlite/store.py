@@ -321,11 +321,13 @@ class SQLiteManager:
             NotFound: no session, or none of its messages, has that id.
             InvalidInput: several sessions have one, or the score is not within 0 and 1.
         """
-        with self._pool.write() as db:
-            place = None if session_id is None else archived_rows.of_session(db, session_id)
-            archived_copies.make_hot(self._pool, db, place)
-            messages.update_importance_score(db, message_id, score, session_id=session_id)
-        self._discard()
+        archived_copies.going_on(
+            self._pool,
+            lambda db: None if session_id is None else archived_rows.of_session(db, session_id),
+            lambda db: messages.update_importance_score(
+                db, message_id, score, session_id=session_id
+            ),
+        )
 
     # --- what of a branch is told without reading it ----------------------------------------------
 
@@ -352,14 +354,12 @@ class SQLiteManager:
             NotFound: there is no such session, or it has no such branch.
             InvalidInput: another session has a projection of that id.
         """
-        place = None
-        with self._pool.write() as db:
-            if step.begins is not None:
-                place = archived_rows.of_session(db, step.session_id)
-                archived_copies.make_hot(self._pool, db, place)
-            move = projections.commit(db, step)
-        if place is not None:
-            self._discard()
+        begins, name = step.begins is not None, step.session_id
+        move = archived_copies.going_on(
+            self._pool,
+            lambda db: archived_rows.of_session(db, name) if begins else None,
+            lambda db: projections.commit(db, step),
+        )
         if self._has_index:
             # The step is stored; what the index lacks, a search makes up for.
             with suppress(StoreFailed, NotFound):
