@@ -339,6 +339,12 @@ def test_the_error_names_the_argument(name: str, value: Any, words: str) -> None
     assert isinstance(refused.value, ValueError)
 
 
+@pytest.mark.parametrize("ids", [{1}, frozenset((1,)), [1], {"a": 1}.keys() | {1}])
+def test_what_a_collection_holds_is_looked_at(ids: Any) -> None:
+    with compact.SQLiteManager() as store, pytest.raises(InvalidArgument, match="each a text"):
+        store.delete_snapshots("s", ids)
+
+
 @pytest.mark.parametrize("content", [(), ({"type": "text", "text": "Is the quay dry?"},)])
 def test_a_tuple_is_read_again_as_it_was_stored(content: Any, tmp_path: Path) -> None:
     """JSON has lists alone."""

@@ -19,7 +19,7 @@ import reprlib
 import sys
 import textwrap
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin
 from typing import get_type_hints as hints_of
 
@@ -280,7 +280,7 @@ def _fits_container(value: object, origin: Any, inner: tuple[Any, ...]) -> bool:
         return True  # a function, for one
     if isinstance(value, str | bytes | bytearray | memoryview | Mapping):
         return False
-    return not isinstance(value, Sequence) or all(fits(each, inner[0]) for each in value)
+    return not isinstance(value, Collection) or all(fits(each, inner[0]) for each in value)
 
 
 def whole_number(value: object) -> int | None:

@@ -10,7 +10,7 @@ Whatever a session stores is found at once: there is no second copy, and no mode
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -30,34 +30,29 @@ from compact.core.digests import (
 from compact.core.embedding import Generation, Near
 from compact.core.forgotten import ForgottenReport
 from compact.core.found import (
-    FoundSession,
-    Hit,
     Method,
-    Neighbour,
     SearchFilter,
     SearchResult,
     TimelineEntry,
 )
 from compact.core.memory_protocols import DigestStore, IndexUpkeep, TurnIndex
 from compact.core.memory_status import MemoryStatus
-from compact.core.messages import Message, Role
+from compact.core.messages import Role
 from compact.core.protocols import Embedder, SessionStore
 from compact.core.sessions import DEFAULT_SCOPE, Session
-from compact.core.snippets import Sought
 from compact.core.turns import instant_of
 from compact.errors import InvalidArgument, ModelFailed, NotFound
 from compact.managers.ageing import MemoryAgeing, ageing_of
 from compact.managers.archival_manager import DAYS, ArchivalManager
 from compact.managers.forgetting import forget
 from compact.managers.running.schedule import Schedule
+from compact.managers.telling import Telling
 from compact.managers.whole_memory import WholeMemory
 from compact.memory.retention import Importance
 from compact.memory.searching import Ranked, Ways, by_day, ranked
 
 PAGE = 10
 """Messages that a search finds, and sessions, unless it is asked for more or fewer."""
-SAID = 160
-"""Characters that are shown of a neighbour."""
 
 
 class SearchOptions(TypedDict, total=False):
@@ -213,7 +208,7 @@ class MemoryManager(WholeMemory):
             if number < 0:
                 raise InvalidArgument(name, f"{name} must be at least 0, got {number}")
         best, ways, failed = self._ranked(query, limit, options)
-        telling = _Telling(query, best, self._index, neighbours)
+        telling = Telling(query, best, self._index, neighbours)
         return SearchResult(
             query=query,
             method=ways.method,
@@ -425,82 +420,3 @@ class MemoryManager(WholeMemory):
     def _ageing(self, clock: Callable[[], datetime] | None = None) -> MemoryAgeing:
         archives = None if self._keeps_all else self.archives
         return ageing_of(self._store, self._scope, self._settings, clock, archives)
-
-
-class _Telling:
-    """What was found, told with what stands there."""
-
-    def __init__(self, query: str, best: Ranked, index: TurnIndex, neighbours: int) -> None:
-        self._sought, self._best, self._turns = Sought(query), best, best.turns
-        self._around = [best.turns.beside(place, neighbours) for place in best.places]
-        keys = [int(best.turns.keys[each]) for places in self._around for each in places]
-        numbers = {best.turns.where(place)[0] for place in best.places} | set(best.sessions)
-        names = [best.turns.sessions[number] for number in numbers]
-        self._messages, self._titles = index.told(keys, names)
-
-    def hits(self) -> Iterator[Hit]:
-        """The messages; none that was deleted meanwhile."""
-        best, turns = self._best, self._turns
-        for place, score, around in zip(best.places, best.scores, self._around, strict=True):
-            number, position = turns.where(place)
-            message = self._message(place)
-            if message is None:
-                continue
-            text = self._sought.around(_said(message))
-            yield Hit(
-                session_id=turns.sessions[number],
-                title=self._titles.get(turns.sessions[number]),
-                position=position,
-                message_id=message.id,
-                role=message.role,
-                speaker=message.name,
-                timestamp=message.timestamp,
-                score=score,
-                text=text,
-                highlights=self._sought.highlights(text),
-                before=self._neighbours(range(around.start, place)),
-                after=self._neighbours(range(place + 1, around.stop)),
-            )
-
-    def _message(self, place: int) -> Message | None:
-        return self._messages.get(int(self._turns.keys[place]))
-
-    def _neighbours(self, places: range) -> tuple[Neighbour, ...]:
-        return tuple(
-            Neighbour(
-                position=self._turns.where(place)[1],
-                role=message.role,
-                speaker=message.name,
-                text=_beginning(_said(message)),
-            )
-            for place in places
-            if (message := self._message(place)) is not None
-        )
-
-    def sessions(self) -> Iterator[FoundSession]:
-        """The sessions; none that was deleted meanwhile."""
-        best, turns = self._best, self._turns
-        for number, score in zip(best.sessions, best.session_scores, strict=True):
-            if turns.sessions[number] not in self._titles:
-                continue
-            at = turns.rows["at"][turns.starts[number] : turns.starts[number + 1]]
-            yield FoundSession(
-                session_id=turns.sessions[number],
-                title=self._titles[turns.sessions[number]],
-                begun=instant_of(int(at.min())),
-                ended=instant_of(int(at.max())),
-                messages=len(at),
-                score=score,
-            )
-
-
-def _beginning(text: str) -> str:
-    return text if len(text) <= SAID else text[:SAID] + " …"
-
-
-def _said(message: Message) -> str:
-    """What a message says, calls and results included, without ids."""
-    parts = [message.text]
-    parts += [f"{call.name} {call.arguments}" for call in message.tool_calls]
-    parts += [result.text for result in message.tool_results]
-    return "\n".join(filter(None, parts))

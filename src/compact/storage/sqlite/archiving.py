@@ -47,7 +47,7 @@ ATTEMPTS = 3
 takes them for left behind; and a store is copied whose sessions leave the archive meanwhile."""
 
 
-class Destination(NamedTuple):
+class WritingTo(NamedTuple):
     """Where archives go, and when."""
 
     folder: str
@@ -73,7 +73,7 @@ def archive(
         InvalidArgument: the address names no bucket.
     """
     folder_at = folder_name(pool, at)
-    place = Destination(folder_at, pool.places.at(folder_at, kms_key), now)
+    place = WritingTo(folder_at, pool.places.at(folder_at, kms_key), now)
     before, failed = _bytes(pool), dict[str, str]()
     for session_id, digest in wanted.items():
         try:
@@ -114,7 +114,7 @@ def _bytes(pool: Pool) -> int:
         return int(db.pragma("page_count")) * int(db.pragma("page_size"))
 
 
-def _archive_one(pool: Pool, session_id: str, digest: str | None, to: Destination) -> None:
+def _archive_one(pool: Pool, session_id: str, digest: str | None, to: WritingTo) -> None:
     reason = ""
     for _ in range(ATTEMPTS):
         try:
@@ -124,7 +124,7 @@ def _archive_one(pool: Pool, session_id: str, digest: str | None, to: Destinatio
     raise Superseded(f"session {session_id!r} was not archived, nothing was removed: {reason}")
 
 
-def _attempt(pool: Pool, session_id: str, digest: str | None, to: Destination) -> None:
+def _attempt(pool: Pool, session_id: str, digest: str | None, to: WritingTo) -> None:
     with pool.read() as db:
         session = session_rows.session(db, session_id)
         if session is None:

@@ -6,13 +6,11 @@ What a call stored is on the disk when it returns (`durability="full"`), all of 
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from datetime import datetime
-from functools import wraps
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
+from typing import Any, Self
 
 import apsw
 
@@ -46,84 +44,11 @@ from compact.storage.sqlite import changes as change_log
 from compact.storage.sqlite import sessions as session_rows
 from compact.storage.sqlite.archived_copies import ArchivedCopies
 from compact.storage.sqlite.memory_index import MemoryIndex
+from compact.storage.sqlite.methods import going_on, in_transaction, reading
 from compact.storage.sqlite.pool import MEMORY, Durability, Pool
 
 INDEXED_AFTER_COMMIT = 2_000
 """Messages that are indexed after a commit, so that the first search of a long session is quick."""
-Given = ParamSpec("Given")
-T = TypeVar("T")
-
-
-def _in(
-    transaction: Callable[[Pool], AbstractContextManager[apsw.Connection]],
-    function: Callable[Concatenate[apsw.Connection, Given], T],
-) -> Callable[Concatenate[SQLiteManager, Given], T]:
-    """The method that does this in a transaction of its own."""
-
-    @wraps(function)
-    def method(self: SQLiteManager, /, *args: Given.args, **given: Given.kwargs) -> T:
-        with transaction(self._pool) as db:
-            return function(db, *args, **given)
-
-    _show(method, function)
-    return method
-
-
-def _read(
-    function: Callable[Concatenate[apsw.Connection, Given], T],
-) -> Callable[Concatenate[SQLiteManager, Given], T]:
-    """The method that reads a branch so; of an archived session, from its archive."""
-
-    @wraps(function)
-    def method(self: SQLiteManager, /, *args: Given.args, **given: Given.kwargs) -> T:
-        branch_id = _named(args, given)
-        while True:
-            with self._pool.read() as db:
-                place = archived_rows.of_branch(db, branch_id)
-                if place is None:
-                    return function(db, *args, **given)
-            copy = self._copies.of(place)
-            if copy is not None:
-                with copy.pool.read() as db:
-                    return function(db, *args, **given)
-
-    _show(method, function)
-    return method
-
-
-def _write(
-    function: Callable[Concatenate[apsw.Connection, Given], T],
-) -> Callable[Concatenate[SQLiteManager, Given], T]:
-    """The method that goes on with a branch so; of an archived session, once that is restored, as
-    a part of the same transaction.
-    """
-
-    @wraps(function)
-    def method(self: SQLiteManager, /, *args: Given.args, **given: Given.kwargs) -> T:
-        branch_id = _named(args, given)
-        return archived_copies.going_on(
-            self._pool,
-            lambda db: archived_rows.of_branch(db, branch_id),
-            lambda db: function(db, *args, **given),
-        )
-
-    _show(method, function)
-    return method
-
-
-def _named(args: tuple[object, ...], given: Mapping[str, object]) -> str:
-    """The branch that is named first."""
-    return cast("str", args[0] if args else given["branch_id"])
-
-
-def _show(method: Callable[..., Any], function: Callable[..., Any]) -> None:
-    """Have who checks arguments, or asks for help, see them without the connection."""
-    known = inspect.signature(function)
-    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
-    parameters = [own, *list(known.parameters.values())[1:]]
-    method.__dict__["__signature__"] = known.replace(parameters=parameters)
-    method.__annotations__ = {n: x for n, x in function.__annotations__.items() if n != "db"}
-    method.__qualname__ = f"SQLiteManager.{function.__name__}"
 
 
 @checked_methods
@@ -245,9 +170,9 @@ class SQLiteManager:
                 change_log.note(db, session.id, name, value)
         return self.session(session.id)
 
-    sessions = _in(Pool.read, session_rows.sessions)
-    describe = _in(Pool.write, session_rows.describe)
-    fork = _write(session_rows.fork)
+    sessions = in_transaction(Pool.read, session_rows.sessions)
+    describe = in_transaction(Pool.write, session_rows.describe)
+    fork = going_on(session_rows.fork)
 
     def delete_session(self, session_id: str) -> None:
         """Remove a session for good: its words are in no part of the file afterwards, nor in the
@@ -305,11 +230,11 @@ class SQLiteManager:
 
     # --- histories --------------------------------------------------------------------------------
 
-    append = _write(messages.append)
-    read = _read(messages.read)
-    marked = _read(messages.marked)
-    first_marked = _read(messages.first_marked)
-    position_of = _read(messages.position_of)
+    append = going_on(messages.append)
+    read = reading(messages.read)
+    marked = reading(messages.marked)
+    first_marked = reading(messages.first_marked)
+    position_of = reading(messages.position_of)
 
     def update_importance_score(
         self, message_id: str, score: float, *, session_id: str | None = None
@@ -331,8 +256,8 @@ class SQLiteManager:
 
     # --- what of a branch is told without reading it ----------------------------------------------
 
-    branch = _in(Pool.read, branch_lineage.branch)
-    branches = _in(Pool.read, branch_lineage.branches)
+    branch = in_transaction(Pool.read, branch_lineage.branch)
+    branches = in_transaction(Pool.read, branch_lineage.branches)
 
     def chain(self, branch_id: str, length: int) -> bytes:
         """The chain's hash (`core.chain`) after so many messages; where a branch ends, no archive
@@ -342,7 +267,7 @@ class SQLiteManager:
             end = branch_lineage.tail(db, branch_id)
         return end.chain if length >= end.position else self._chain(branch_id, length)
 
-    _chain = _read(branch_lineage.chain)
+    _chain = reading(branch_lineage.chain)
 
     # --- what is in force -------------------------------------------------------------------------
 
@@ -366,22 +291,22 @@ class SQLiteManager:
                 search.catch_up(self._pool, step.branch_id, most=INDEXED_AFTER_COMMIT)
         return move
 
-    moves = _in(Pool.read, projections.moves)
-    projection = _in(Pool.read, projections.projection)
-    checkpoints = _in(Pool.read, projections.checkpoints)
+    moves = in_transaction(Pool.read, projections.moves)
+    projection = in_transaction(Pool.read, projections.projection)
+    checkpoints = in_transaction(Pool.read, projections.checkpoints)
 
     # --- changes ----------------------------------------------------------------------------------
 
-    record = _in(Pool.write, change_log.record)
-    changes = _in(Pool.read, change_log.changes)
+    record = in_transaction(Pool.write, change_log.record)
+    changes = in_transaction(Pool.read, change_log.changes)
 
     # --- snapshots and notes ----------------------------------------------------------------------
 
-    save_snapshot = _in(Pool.write, projections.save_snapshot)
-    snapshots = _in(Pool.read, projections.snapshots)
-    delete_snapshots = _in(Pool.write, projections.delete_snapshots)
-    note = _in(Pool.write, change_log.note)
-    notes = _in(Pool.read, change_log.notes)
+    save_snapshot = in_transaction(Pool.write, projections.save_snapshot)
+    snapshots = in_transaction(Pool.read, projections.snapshots)
+    delete_snapshots = in_transaction(Pool.write, projections.delete_snapshots)
+    note = in_transaction(Pool.write, change_log.note)
+    notes = in_transaction(Pool.read, change_log.notes)
 
     # --- search -----------------------------------------------------------------------------------
 
@@ -437,12 +362,12 @@ class SQLiteManager:
 
     # --- what age leaves --------------------------------------------------------------------------
 
-    digest = _in(Pool.read, digests.digest)
-    digest_notes = _in(Pool.read, digests.digest_notes)
-    keep_digest = _in(Pool.write, digests.keep_digest)
-    stored_bytes = _in(Pool.read, digests.stored_bytes)
-    hold_lease = _in(Pool.write, digests.hold_lease)
-    release_lease = _in(Pool.write, digests.release_lease)
+    digest = in_transaction(Pool.read, digests.digest)
+    digest_notes = in_transaction(Pool.read, digests.digest_notes)
+    keep_digest = in_transaction(Pool.write, digests.keep_digest)
+    stored_bytes = in_transaction(Pool.read, digests.stored_bytes)
+    hold_lease = in_transaction(Pool.write, digests.hold_lease)
+    release_lease = in_transaction(Pool.write, digests.release_lease)
 
     # --- archives ---------------------------------------------------------------------------------
 
