@@ -12,9 +12,11 @@ from compact.core.plan import Plan
 from compact.core.policy import CompactPolicy
 from compact.core.protocols import SessionStore
 from compact.core.reliability import Reliability
+from compact.core.sessions import Move
 from compact.managers.open_session import OpenSession
 from compact.managers.running import blocking
 from compact.managers.session.history import Record, SessionHistory
+from compact.managers.session.state import ALL_MOVES
 
 T = TypeVar("T")
 
@@ -70,6 +72,13 @@ class Looking:
     def compressions(self) -> int:
         """How many compressions led to what is in view."""
         return self._session.view.projection.number if self._session.view.projection else 0
+
+    def moves(self) -> list[Move]:
+        """The steps that changed what is in view for the window, on the open branch, the oldest
+        first: compressions, and what undid, redid or restored them.
+        """
+        state = self._session.state
+        return list(state.moves(self.window.size, most=ALL_MOVES))[::-1]
 
     @property
     def last_plan(self) -> Plan | None:
