@@ -13,9 +13,9 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs/licences.md"
 HEAD = """# Licences of dependencies
 
-<!-- Written by docs/generate_licences.py from the packages' own metadata: run it after `make lock`. -->
+<!-- Written by docs/generate_licences.py from the packages' metadata: run it after `make lock`. -->
 
-compact itself is under the [MIT licence](../LICENSE). What `pip install` brings along says this of itself.
+compact is under the [MIT licence](../LICENSE). What comes along with it says this of itself.
 """
 
 

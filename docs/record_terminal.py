@@ -1,6 +1,5 @@
-"""Draw docs/images/demo.svg, a terminal in which `compactctl demo` ran: `python docs/record_terminal.py`.
-
-A test fails when the picture is not what this would draw.
+"""Draw docs/images/demo.svg, a terminal in which `compactctl demo` ran:
+`python docs/record_terminal.py`. A test fails when the picture is not what this would draw.
 """
 
 import io

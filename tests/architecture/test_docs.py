@@ -14,9 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = ("README.md", "LICENSE", "CHANGELOG.md", "SECURITY.md", "docs/requirements.md")
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
-FETCHED = re.compile(
-    r"<(?:script|img|link rel=.(?:stylesheet|preconnect))[^>]*=.?(https?:[^\s>\"']+)"
-)
+FETCHED = re.compile(r"<(?:script|img|link rel=.(?:stylesheet|preconnect))[^>]*=.?(https?:[^\s>]+)")
 FENCE = re.compile(r"^```.*?^```", flags=re.MULTILINE | re.DOTALL)
 
 
@@ -42,7 +40,8 @@ def test_every_relative_link_leads_somewhere():
 def test_the_page_of_licences_is_that_of_the_lock():
     """Packages that are not installed here, as they are for others, keep what stands there."""
     spec = importlib.util.spec_from_file_location("licences", ROOT / "docs/generate_licences.py")
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     licences = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(licences)
     page = licences.PAGE.read_text(encoding="utf-8").splitlines()
