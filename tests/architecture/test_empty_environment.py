@@ -59,7 +59,7 @@ def run(*command: str | Path, cwd: Path) -> str:
 @pytest.fixture(scope="module")
 def built(tmp_path_factory) -> Path:
     """The folder with the sdist, and the wheel that was built from it."""
-    out = tmp_path_factory.mktemp("dist")
+    out: Path = tmp_path_factory.mktemp("dist")
     copy = tmp_path_factory.mktemp("tree") / "compact"
     run("git", "clone", "--quiet", tasks.ROOT, copy, cwd=out)
     run(sys.executable, "-m", "build", "--no-isolation", "--outdir", out, copy, cwd=out)
@@ -69,7 +69,7 @@ def built(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def installed(built, tmp_path_factory) -> Path:
     """The Python of an environment with the wheel alone."""
-    folder = tmp_path_factory.mktemp("empty")
+    folder: Path = tmp_path_factory.mktemp("empty")
     (wheel,) = built.glob("*.whl")
     run(sys.executable, "-m", "venv", folder / "venv", cwd=folder)
     python = folder / "venv" / ("Scripts" if os.name == "nt" else "bin") / "python"
