@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from compact.core.memory_status import MemoryStatus
 
 
+SOON = 0.2
+"""Seconds after which Ctrl-C is noticed."""
+
+
 @command
 def memory_status(options: StoreOptions) -> Telling:
     """Show what a memory holds, how old it has become, and what is still to be done.
@@ -127,23 +131,23 @@ def memory_schedule(
       compactctl memory schedule --every 6
       compactctl memory schedule --once --json
     """
-    with cli.stores.opened(options) as catalog:
+    with cli.stores.opened(options) as catalog, cli.interrupts.asked_to_stop() as stop:
         memory = cli.stores.memory_of(catalog)
-        schedule = memory.run_schedule(every * 3600)
+        schedule, runs = memory.run_schedule(every * 3600), 0
         try:
-            schedule.wait(1)
-            yield _run_json(schedule.last, schedule.error)
-            runs = 1
-            while True:
+            while not stop.is_set():
+                if not schedule.wait(runs + 1, SOON):
+                    continue
+                runs += 1
+                if runs == 1:
+                    yield _run_json(schedule.last, schedule.error)
                 yield from _run(schedule.last, schedule.error)
                 if once:
                     break
-                runs += 1
-                schedule.wait(runs)
-        except KeyboardInterrupt:
-            yield Aside("stopped")
         finally:
             memory.close()
+        if not once:
+            yield Aside("stopped")
     if once and schedule.error is not None:
         raise typer.Exit(cli.errors.BAD_INPUT)
 
