@@ -322,7 +322,7 @@ def grown(parts: Sequence[Figures], names: Sequence[str]) -> list[str]:
     """
     found = []
     for name in names:
-        many = 2 if name == "file B/message" else 1
+        many = 2 if name == "file B/message" and len(parts) > 4 else 1
         second = statistics.fmean(part[name] for part in parts[1 : 1 + many])
         last = statistics.fmean(part[name] for part in parts[-many:])
         if last > FLAT * second + (PAGE if name == "entries read" else 0):
