@@ -28,8 +28,8 @@ PARALLEL = ("-n", "2", "--dist", "worksteal")
 QUICK = "not slow and not timing"
 """The markers of the default tests."""
 EXPORT_HEAD = "# Exported from uv.lock: change pyproject.toml, then run `make lock`.\n"
-CACHES = (".venv", "__pycache__", "build", "dist", ".mypy_cache", ".pytest_cache", ".ruff_cache",
-          ".import_linter_cache", ".hypothesis", ".coverage")  # fmt: skip
+CACHES = (".venv", "__pycache__", "build", "dist", "site", ".mypy_cache", ".pytest_cache",
+          ".ruff_cache", ".import_linter_cache", ".hypothesis", ".coverage")  # fmt: skip
 
 
 class TaskError(Exception):
@@ -273,6 +273,14 @@ def run_folder(name: str, *arguments: str) -> None:
     execute([PYTHON, "-m", name, *arguments])
 
 
+def docs() -> None:
+    """Build the documentation as a site, in site/; a link that leads nowhere fails."""
+    environment(DEV)
+    os.environ["NO_MKDOCS_2_WARNING"] = "1"  # its theme's advertisement
+    execute([tool("mkdocs"), "build", "--strict", "--quiet"])
+    say("open site/index.html")
+
+
 def clean() -> None:
     """Remove the environment, builds and caches; never `.compact/`, which is somebody's data."""
     folders = [ROOT / name for name in CACHES]
@@ -292,7 +300,21 @@ def clean() -> None:
 
 TASKS: Mapping[str, Callable[..., None]] = {
     task.__name__: task
-    for task in (check, lint, test, slow, timing, nightly, demo, fix, lock, bench, evals, clean)
+    for task in (
+        check,
+        lint,
+        test,
+        slow,
+        timing,
+        nightly,
+        demo,
+        fix,
+        lock,
+        docs,
+        bench,
+        evals,
+        clean,
+    )
 }
 
 
@@ -305,7 +327,7 @@ def main(arguments: Sequence[str]) -> int:
         for title, task in TASKS.items():
             print(f"  {title:{width}}  {(task.__doc__ or '').splitlines()[0]}")
         return 0 if name in {"-h", "--help", "help"} else 2
-    if rest and name in {"lint", "fix", "clean"}:
+    if rest and name in {"lint", "fix", "docs", "clean"}:
         print(f"tasks.py: {name} takes no arguments", file=sys.stderr)
         return 2
     try:

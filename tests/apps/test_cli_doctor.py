@@ -269,7 +269,7 @@ def test_repair_of_a_file_that_was_cut_in_half_is_not_complete(run, look, import
     imported.write_bytes(raw[: len(raw) // 2])
     code, _, told = look("--store", imported, "--repair")
     assert (code, told["repair"]["complete"]) == (2, False)
-    assert {branch["lost"] for branch in told["repair"]["branches"]} == {0, None}
+    assert None in {branch["lost"] for branch in told["repair"]["branches"]} <= {0, None}
 
 
 def test_repair_of_nothing_is_refused_or_does_nothing(run, chat, tmp_path):

@@ -1,6 +1,10 @@
 """The pages that people read exist and point to things that exist (K-14)."""
 
+import importlib.util
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = ("README.md", "LICENSE", "CHANGELOG.md", "SECURITY.md", "docs/requirements.md")
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+FETCHED = re.compile(r"<(?:script|img|link rel=.(?:stylesheet|preconnect))[^>]*=.?(https?:[^\s>]+)")
 FENCE = re.compile(r"^```.*?^```", flags=re.MULTILINE | re.DOTALL)
 
 
@@ -30,6 +35,41 @@ def test_every_relative_link_leads_somewhere():
     pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
     broken = [f"{page.relative_to(ROOT)}: {link}" for page in pages for link in broken_links(page)]
     assert not broken, "\n".join(broken)
+
+
+def test_the_page_of_licences_is_that_of_the_lock():
+    """Packages that are not installed here, as they are for others, keep what stands there."""
+    spec = importlib.util.spec_from_file_location("licences", ROOT / "docs/generate_licences.py")
+    assert spec is not None
+    assert spec.loader is not None
+    licences = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(licences)
+    page = licences.PAGE.read_text(encoding="utf-8").splitlines()
+    wanted = licences.written().splitlines()
+    assert len(page) == len(wanted), "run docs/generate_licences.py"
+    for line, want in zip(page, wanted, strict=True):
+        here = "other systems" not in want and "other systems" not in line
+        assert line == want or (not here and line.split("|")[1] == want.split("|")[1])
+
+
+@pytest.mark.slow
+def test_the_site_is_built_and_fetches_nothing(tmp_path):
+    """Every link leads somewhere, and no page asks another machine for anything (K-14)."""
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
+    done = subprocess.run(
+        command,
+        cwd=ROOT,
+        env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    pages = list(tmp_path.glob("**/*.html"))
+    assert len(pages) > 40
+    for page in pages:
+        found = FETCHED.findall(page.read_text(encoding="utf-8"))
+        assert not found, f"{page.name} fetches {found[:3]}"
 
 
 def test_a_broken_link_is_seen(tmp_path):

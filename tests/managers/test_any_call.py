@@ -341,7 +341,10 @@ def test_the_error_names_the_argument(name: str, value: Any, words: str) -> None
 
 @pytest.mark.parametrize("ids", [{1}, frozenset((1,)), [1], {"a": 1}.keys() | {1}])
 def test_what_a_collection_holds_is_looked_at(ids: Any) -> None:
-    with compact.SQLiteManager() as store, pytest.raises(InvalidArgument, match="each a text|ids.0. must be a text"):
+    with (
+        compact.SQLiteManager() as store,
+        pytest.raises(InvalidArgument, match=r"each a text|ids\[0\] must be a text"),
+    ):
         store.delete_snapshots("s", ids)
 
 

@@ -15,6 +15,7 @@ The sessions are those of COMPACT_DATA, else of the shared folder beside the pro
 import gc
 import os
 import shutil
+import statistics
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -316,13 +317,17 @@ def told(parts: Sequence[Figures]) -> str:
 
 
 def grown(parts: Sequence[Figures], names: Sequence[str]) -> list[str]:
-    """What grew from the second part to the last."""
-    second, last = parts[1], parts[-1]
-    return [
-        f"{name}: {second[name]:,.2f} became {last[name]:,.2f}"
-        for name in names
-        if last[name] > FLAT * second[name] + (PAGE if name == "entries read" else 0)
-    ]
+    """What grew from the second part to the last. The index of words merges its segments once in a
+    few parts, so that a file is compared over two parts at each end.
+    """
+    found = []
+    for name in names:
+        many = 2 if name == "file B/message" and len(parts) > 4 else 1
+        second = statistics.fmean(part[name] for part in parts[1 : 1 + many])
+        last = statistics.fmean(part[name] for part in parts[-many:])
+        if last > FLAT * second + (PAGE if name == "entries read" else 0):
+            found.append(f"{name}: {second:,.2f} became {last:,.2f}")
+    return found
 
 
 # --- the sessions ---------------------------------------------------------------------------------

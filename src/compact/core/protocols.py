@@ -192,7 +192,7 @@ class ChatModel(Protocol):
         """The answer as it is written; the last piece carries the whole reply.
 
         Raises:
-            As `complete`, before the first piece or at any later one.
+            ModelFailed: and what else `complete` raises, before the first piece or at a later one.
         """
         ...
 

@@ -222,8 +222,12 @@ class CompressionEngine:
         """What is known about the conversation without reading it: id, title, dates, counts, topics
         and key entities.
         """
-        overview = Overview(self._counter).read(conversation.messages)
-        return overview.told(conversation.id, conversation.title)
+        return self.about(Original(conversation.id, conversation.title, conversation.messages))
+
+    def about(self, original: Original) -> ConversationMetadata:
+        """The same of a conversation that is read in pages."""
+        overview = Overview(self._counter).read(original.messages)
+        return overview.told(original.id, original.title)
 
     # --- and back ---------------------------------------------------------------------------------
 

@@ -160,7 +160,9 @@ class MiniLM:
     def _file(self, name: str) -> Path:
         folder = self._folder or _installed()
         if folder is None:
-            raise self._refused(f"its weights are not installed: {HOW}")
+            raise self._refused(
+                f"its weights are not installed: {HOW}, and the extra embeddings, which runs them"
+            )
         if not (folder / name).is_file():
             raise self._refused(f"there is no {name} in {folder}")
         return folder / name

@@ -54,7 +54,7 @@ class Sending(Looking):
         piece was taken. An answer that breaks off is not appended.
 
         Raises:
-            As `send`, at the first piece or a later one.
+            ModelFailed: and what else `send` raises, at the first piece or a later one.
         """
         return blocking.each(self.astream(model), instead="astream(…)")
 

@@ -9,13 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from compact.apps import cli
-from compact.apps.cli.options import StoreOptions, command, flag
+from compact.apps.cli.options import StoreOptions, command, flag, text_option
 from compact.apps.cli.told import Aside, Part, Styled, Table, Telling
-from compact.apps.cli.words import counted
+from compact.apps.cli.words import LONGEST_LINE, counted, one_line
 
 if TYPE_CHECKING:
     from compact.core.digests import AgeingReport
     from compact.core.memory_status import MemoryStatus
+
+
+SOON = 0.2
+"""Seconds after which Ctrl-C is noticed."""
 
 
 @command
@@ -77,6 +81,39 @@ def memory_embed(options: StoreOptions) -> Telling:
 
 
 @command
+def memory_enrich(
+    options: StoreOptions,
+    *,
+    model: Annotated[
+        str | None,
+        text_option("MODEL", "Who writes titles, such as ollama:qwen3:8b. Default: first words."),
+    ] = None,
+) -> Telling:
+    """Give titles, topics and names to sessions that have none, or that changed.
+
+    A title that you gave stays. Where a model fails, the title is the first words of the session.
+
+    Examples:
+      compactctl memory enrich
+      compactctl memory enrich --model ollama:qwen3:8b
+    """
+    with (
+        cli.stores.opened(options) as catalog,
+        cli.progress.Progress("Reading") as progress,
+    ):
+        memory = cli.stores.memory_of(catalog)
+        report = memory.enrich(model=model, progress=cli.progress.counting(progress, "Reading"))
+    yield report.model_dump(mode="json")
+    for session_id, title in report.titles.items():
+        yield one_line(f"{session_id}: {title}", LONGEST_LINE)
+    for session_id, why in report.failed.items():
+        yield Aside(Styled(one_line(f"{session_id}: {why}", LONGEST_LINE), "yellow"))
+    yield Aside(
+        f"{counted(report.enriched, 'session')} read, {len(report.titles):,} with new titles"
+    )
+
+
+@command
 def memory_schedule(
     options: StoreOptions,
     *,
@@ -94,23 +131,23 @@ def memory_schedule(
       compactctl memory schedule --every 6
       compactctl memory schedule --once --json
     """
-    with cli.stores.opened(options) as catalog:
+    with cli.stores.opened(options) as catalog, cli.interrupts.asked_to_stop() as stop:
         memory = cli.stores.memory_of(catalog)
-        schedule = memory.run_schedule(every * 3600)
+        schedule, runs = memory.run_schedule(every * 3600), 0
         try:
-            schedule.wait(1)
-            yield _run_json(schedule.last, schedule.error)
-            runs = 1
-            while True:
+            while not stop.is_set():
+                if not schedule.wait(runs + 1, SOON):
+                    continue
+                runs += 1
+                if runs == 1:
+                    yield _run_json(schedule.last, schedule.error)
                 yield from _run(schedule.last, schedule.error)
                 if once:
                     break
-                runs += 1
-                schedule.wait(runs)
-        except KeyboardInterrupt:
-            yield Aside("stopped")
         finally:
             memory.close()
+        if not once:
+            yield Aside("stopped")
     if once and schedule.error is not None:
         raise typer.Exit(cli.errors.BAD_INPUT)
 
