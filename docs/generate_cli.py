@@ -15,7 +15,7 @@ WIDTH = "88"
 COMMANDS = (
     *("compact", "dry-run", "diff", "tokens", "models", "validate-config", "demo"),
     "sessions",
-    *("history", "context", "recall", "search", "expand", "checkpoints", "goals"),
+    *("history", "context", "recall", "search", "expand", "checkpoints", "view", "goals"),
     "memory",
     *("snapshot", "restore", "undo", "redo", "branch", "doctor"),
 )

@@ -10,7 +10,7 @@ import pytest
 import tasks
 
 SOURCE = tasks.ROOT / "src"
-DATA = ("py.typed", ".jsonl", ".md", ".yaml")
+DATA = ("py.typed", ".jsonl", ".md", ".yaml", ".html", ".css", ".js")
 
 
 @pytest.fixture(scope="module")

@@ -35,6 +35,7 @@ from compact.apps.cli.commands import (
     snapshots,
     tokens,
     validate_config,
+    view,
 )
 from compact.apps.cli.interrupts import TRACEBACK
 
@@ -69,6 +70,7 @@ COMMANDS: Sequence[Callable[..., None]] = (
     *(compact.compact, compact.dry_run, diff.diff, tokens.tokens),
     *(validate_config.validate_config, models.models, demo.demo),
     *(history.history, context.context, history.recall, history.expand, checkpoints.checkpoints),
+    view.view,
     *(snapshots.snapshot, snapshots.restore, snapshots.undo, snapshots.redo, snapshots.branch),
     memory.search,
     doctor.doctor,

@@ -17,8 +17,8 @@ from typing import Any
 
 BEGINS = '<!doctype html>\n<html lang="en" data-page="compactctl view">'
 """How every page begins: by it a page of ours is told from another file."""
-_SCRIPTS = ("values.js", "lists.js", "timeline.js", "panels.js", "view.js")
-"""In the order they run."""
+_SCRIPTS = ("view.js",)
+"""In the order in which they run."""
 _UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 """Characters that could end the script that holds the data, as JSON may write them."""
 
@@ -58,4 +58,4 @@ def _digest(text: str) -> str:
 def _embedded(data: Mapping[str, Any]) -> str:
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     text = text.encode("utf-8", "replace").decode()  # half a character is no text
-    return text.translate(str.maketrans(_UNSAFE))
+    return text.translate({ord(character): escaped for character, escaped in _UNSAFE.items()})

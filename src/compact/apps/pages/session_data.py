@@ -99,7 +99,7 @@ def _window(ctx: ContextManager) -> dict[str, int]:
     return {"size": window.size, "usable": window.usable, "trigger": window.trigger}
 
 
-def _messages(messages: Sequence[Message], tokens: Sequence[int]) -> dict[str, list[Any]]:
+def _messages(messages: Sequence[Message], tokens: Sequence[int | None]) -> dict[str, list[Any]]:
     """The messages, a list for each thing that is told of them."""
     return {
         "speaker": [speaker_of(message) for message in messages],

@@ -1,0 +1,72 @@
+"""`compactctl view`: a session as a page for a browser."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from compact.apps import cli
+from compact.apps.cli.options import OpenOptions, command, flag
+from compact.apps.cli.told import Aside, Telling
+from compact.apps.cli.words import counted
+from compact.apps.pages import page, session_data
+
+PAGE_START = 200
+"""Bytes by which a page of ours is known."""
+
+
+@command
+def view(
+    options: OpenOptions,
+    *,
+    out: Annotated[
+        str | None,
+        typer.Option("--out", "-o", metavar="OUT", help="The file. Default: SESSION.html here."),
+    ] = None,
+    open_it: Annotated[bool, flag("--open", "Open it in the browser.")] = False,
+    force: Annotated[bool, flag("--force", "Replace a file that is no such page.")] = False,
+    verbatim: Annotated[
+        bool, flag("--verbatim", "Leave secrets in it. Default: they are replaced.")
+    ] = False,
+) -> Telling:
+    """Write a session as one HTML page: its timeline, each compression with before and after, the
+    checkpoints, and what the model saw at any turn.
+
+    The page needs no server and no network, and loads nothing. Secrets are replaced by their kinds.
+
+    Examples:
+      compactctl view harbour
+      compactctl view harbour -o harbour.html --open
+    """
+    cli.output.check_name("-o", out)
+    with cli.progress.Progress("Reading"), cli.stores.opened(options) as catalog:
+        session = catalog.find(options.session)
+        name = out or f"{_file_name(session.id)}.html"
+        start = cli.output.beginning_of(name, PAGE_START)
+        if start and not page.is_page(start) and not force:
+            raise cli.errors.Stop(f"{name} is no page of compact's: --force replaces it")
+        redacts = catalog.settings.redact and not verbatim
+        redactor = catalog.settings.redactor() if redacts else None
+        with cli.stores.context_of(catalog, session) as ctx:
+            data = session_data.told(ctx, session, redactor=redactor)
+        size = cli.output.write(name, page.written(data))
+    yield {
+        "session": session.id,
+        "out": name,
+        "bytes": size,
+        "messages": session.branch.messages,
+        "steps": len(data["moves"]),
+        "redacted_messages": data["redacted"],
+    }
+    yield f"wrote {name} ({counted(session.branch.messages, 'message')}, {size or 0:,} bytes)"
+    if data["redacted"]:
+        said = f"secrets in {counted(data['redacted'], 'message')} were replaced; --verbatim leaves"
+        yield Aside(f"{said} them")
+    if open_it:
+        typer.launch(name)
+
+
+def _file_name(session_id: str) -> str:
+    """The id as a file may be called on every system."""
+    return "".join(c if c.isalnum() or c in "-_" else "-" for c in session_id)[:80] or "session"
