@@ -97,8 +97,12 @@ def with_pip(requirements: str) -> None:
 
 
 def wanted(requirements: str) -> list[list[str]]:
-    """What to install: the locked dependencies, their hashes checked, then the project itself."""
-    return [["--require-hashes", "-r", requirements], ["--no-deps", "-e", "."]]
+    """What to install: the locked dependencies, their hashes checked, then the project itself.
+
+    The lock is complete, so nothing is resolved again: pip would look for newer releases of what is
+    asked for with an extra, and refuse them.
+    """
+    return [["--no-deps", "--require-hashes", "-r", requirements], ["--no-deps", "-e", "."]]
 
 
 def execute(command: Sequence[str | Path], *, check: bool = True) -> int:

@@ -74,7 +74,7 @@ def test_compact_writes_a_file_that_fits_in_the_same_format(run, sample, tmp_pat
     assert roles[:2] == ["system", "user"]
     assert messages_of(out)[0] == messages_of(sample)[0], "the system prompt, unknown fields too"
     assert "summarize" in err
-    assert "(at most 8,000 tokens)" in err
+    assert "at most 8,000 tokens" in err
     assert f"wrote {out}" in err
 
 
@@ -92,7 +92,7 @@ def test_compact_reads_standard_input(run, sample):
     stdin = sample.read_bytes()
     piped = run("compact", "-", "--max-tokens", "8000", stdin=stdin)
     assert piped.out == run("compact", sample, "--max-tokens", "8000").out
-    assert piped.err.startswith("standard input\n")
+    assert "\nstandard input\n" in piped.err
 
 
 def test_what_fits_comes_back_byte_for_byte(run, fixtures):
@@ -134,7 +134,7 @@ def test_without_a_summarizer_a_receipt_stands_for_what_is_not_shown(run, sample
     done = run("compact", sample, "--max-tokens", "8000", "--summarizer", "off")
     assert "Earlier messages are not shown." in done.out
     assert "receipt" in done.err
-    assert "before    > 8,000 tokens" in done.err, "what was not counted is not claimed"
+    assert "more than 8,000 → " in done.err, "what was not counted is not claimed"
 
 
 def test_what_a_model_shall_keep_is_not_dropped_in_silence(run, sample):

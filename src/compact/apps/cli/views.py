@@ -315,7 +315,7 @@ def plan_parts(plan: Plan, job: Job, *, details: bool = False) -> Iterator[Shown
         rows: list[Sequence[Cell]] = list(plan.floor.items())
         total = f"{sum(plan.floor.values()):,}"
         rows.append((Styled("together", "bold"), Styled(total, "bold")))
-        yield Table(("floor: what may not be shortened", "tokens"), rows, right=("tokens",))
+        yield Table(("what may not be shortened", "tokens"), rows, right=("tokens",))
         yield ""
         yield from fate_parts(plan, job)
     yield window_bar(plan, job)
@@ -327,12 +327,15 @@ def window_bar(plan: Plan, job: Job) -> Bar:
 
 
 def size_parts(plan: Plan, job: Job) -> Iterator[Shown]:
-    """What went in and what came out."""
+    """What went in and what came out, the result first."""
+    before, after = plan.tokens_before, plan.tokens_after
+    known = f"more than {plan.limit:,}" if before is None else f"{before:,}"
+    less = f", −{1 - after / before:.0%}" if before and after < before else ""
+    yield Styled(f"{known} → {after:,} tokens{less}", "bold")
+    messages = f"{plan.messages_before:,} → {counted(len(plan.context.messages), 'message')}"
+    yield f"{messages}, at most {plan.limit:,} tokens"
     yield from source_parts(job)
-    before = f"> {plan.limit:,}" if plan.tokens_before is None else f"{plan.tokens_before:,}"
-    yield f"before {before:>10} tokens {plan.messages_before:>7,} messages"
-    after = f"after  {plan.tokens_after:>10,} tokens {len(plan.context.messages):>7,} messages"
-    yield f"{after}   (at most {plan.limit:,} tokens)\n"
+    yield ""
 
 
 def rung_parts(plan: Plan) -> Iterator[Shown]:
@@ -346,7 +349,7 @@ def rung_parts(plan: Plan) -> Iterator[Shown]:
         (rung.name, rung.why, rung.messages, "not counted" if rung.freed is None else rung.freed)
         for rung in plan.rungs
     ]
-    yield Table(("rung", "why", *numbers), rows, right=numbers)
+    yield Table(("step", "why", *numbers), rows, right=numbers)
     yield f"{why}\n" if why else ""
 
 

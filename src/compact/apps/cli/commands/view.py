@@ -10,10 +10,6 @@ from compact.apps import cli
 from compact.apps.cli.options import OpenOptions, command, flag
 from compact.apps.cli.told import Aside, Telling
 from compact.apps.cli.words import counted
-from compact.apps.pages import page, session_data
-
-PAGE_START = 200
-"""Bytes by which a page of ours is known."""
 
 
 @command
@@ -43,14 +39,11 @@ def view(
     with cli.progress.Progress("Reading"), cli.stores.opened(options) as catalog:
         session = catalog.find(options.session)
         name = out or f"{_file_name(session.id)}.html"
-        start = cli.output.beginning_of(name, PAGE_START)
-        if start and not page.is_page(start) and not force:
+        start = cli.output.beginning_of(name, cli.session_page.START)
+        if start and not cli.session_page.is_page(start) and not force:
             raise cli.errors.Stop(f"{name} is no page of compact's: --force replaces it")
-        redacts = catalog.settings.redact and not verbatim
-        redactor = catalog.settings.redactor() if redacts else None
-        with cli.stores.context_of(catalog, session) as ctx:
-            data = session_data.told(ctx, session, redactor=redactor)
-        size = cli.output.write(name, page.written(data))
+        data = cli.session_page.told(catalog, session, verbatim=verbatim)
+        size = cli.output.write(name, cli.session_page.written(data))
     yield {
         "session": session.id,
         "out": name,
