@@ -9,6 +9,7 @@ import threading
 import pytest
 
 from compact import CompactPolicy, ContextManager
+from compact import plan as counted_anew
 from compact.core.checkpoints import REFERENCE_LINE
 from compact.core.events import SummaryCreated
 from compact.errors import InvalidArgument, NotFound, SummaryRejected, Superseded
@@ -91,6 +92,7 @@ def test_a_text_of_a_person_stands_in_for_the_messages(ctx, tmp_path):
     assert (told.made_by, told.summary, told.tokens) == ("person", made.summary, made.token_count)
     assert not cover_faults(ctx)
     prompt = ctx.get_context_for_model()
+    assert counted_anew(prompt, max_tokens=4_096).tokens_after == plan.tokens_after
     with ContextManager(window=4_096, store=tmp_path / "chat.db", session_id="s") as again:
         assert again.get_context_for_model() == prompt
         assert again.active_context().tokens == plan.tokens_after
@@ -234,10 +236,8 @@ def test_a_session_with_many_checkpoints_is_reviewed_whole():
 
 def test_a_persons_words_are_not_undone_by_ageing():
     """They are made shorter from what the person wrote, not from the messages."""
-    story = (
-        "The keeper counted the oars twice. Ada owes the harbour a new oar. "
-        "The north quay is closed until the dredger has left. "
-    ) * 4
+    story = " ".join(f"Keeper {name} owes the harbour an oar." for name in "ABCDEFGHIJKLMNOPQR")
+    levels = set()
     with opened(turns=10) as ctx:
         proposal = ctx.propose_compression(target_ratio=0.2)
         ctx.accept(proposal, summaries={proposal.checkpoints[0].id: story})
@@ -246,9 +246,10 @@ def test_a_persons_words_are_not_undone_by_ageing():
             ctx.compress_conversation(0.3)
             oldest = ctx.checkpoints[0]
             assert oldest.made_by.startswith("person"), i
-            if oldest.level != "merged":
-                assert "Ada owes the harbour a new oar" in oldest.summary, (i, oldest)
-        assert oldest.level == "merged"
+            if oldest.parents and oldest.level not in levels:
+                levels.add(oldest.level)
+                assert "owes the harbour" in oldest.summary, (i, oldest)
+        assert "merged" in levels
 
 
 def test_a_models_text_can_be_edited_and_its_failure_is_seen():
