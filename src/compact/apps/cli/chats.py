@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from contextlib import suppress
 
-from compact.apps.cli import exchange, output, session_file, session_markdown
+from compact.apps.cli import exchange, output, session_markdown
 from compact.apps.cli.errors import Stop
 from compact.apps.cli.stores import SessionCatalog
 from compact.apps.tui.app import ChatApp
@@ -14,6 +14,7 @@ from compact.core import clock_and_ids
 from compact.core.plain_words import counted
 from compact.core.sessions import DEFAULT_SCOPE
 from compact.errors import NotFound
+from compact.managers.exchange import session_file
 
 
 def run(catalog: SessionCatalog, name: str | None, *, last: bool, light: bool) -> None:

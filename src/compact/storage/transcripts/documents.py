@@ -96,7 +96,9 @@ def choose(items: Sequence[Item], number: int | None, *, source: str) -> Item:
         if count == 1:
             return items[0]
         raise InvalidTranscript(
-            source, f"holds {count:,} conversations: choose one with --conversation N, 1 to {count}"
+            source,
+            f"holds {count:,} conversations: choose one with --conversation N, 1 to {count}",
+            conversations=count,
         )
     if whole_number(number) is None:
         raise InvalidArgument("conversation", f"conversation must be a number, got {got(number)}")
@@ -117,9 +119,9 @@ def load(data: bytes | str | Path, *, source: str | None = None) -> Document:
     name = source or ("<bytes>" if isinstance(data, bytes) else str(data))
     content = data if isinstance(data, bytes) else bytes_of(Path(data), name)
     if not content.strip():
-        raise InvalidTranscript(name, "the file is empty")
+        raise InvalidTranscript(name, "the file is empty", is_foreign=True)
     if b"\0" in content[:8192]:
-        raise InvalidTranscript(name, "binary data, not a text file")
+        raise InvalidTranscript(name, "binary data, not a text file", is_foreign=True)
     body = content.removeprefix(_BOM)
     first = body.lstrip()[:1]
     if first == b"{":
