@@ -7,7 +7,7 @@ can be written. Whatever goes wrong is told in the transcript, and the conversat
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -34,8 +34,10 @@ from compact.apps.tui.message_row import MessageRow
 from compact.apps.tui.page_screen import PageScreen
 from compact.apps.tui.problems import told
 from compact.apps.tui.prompt_input import PromptInput
+from compact.apps.tui.review_screen import ReviewScreen, refused_because
 from compact.apps.tui.window_bar import WindowBar
 from compact.core.events import Event
+from compact.errors import SummaryRejected
 from compact.wiring import EXTRACTIVE
 
 
@@ -193,6 +195,8 @@ class ChatScreen(Screen[None]):
                 self.action_help()
             case "compact":
                 await self._compress(argument)
+            case "review":
+                await self._review(argument)
             case "retry":
                 await self._retry()
             case _ if name in ACTIONS:
@@ -249,12 +253,37 @@ class ChatScreen(Screen[None]):
         return heading(history[position], position) if position < len(history) else "Assistant"
 
     async def _compress(self, guidance: str) -> None:
+        await self._block_for(guidance)
+        words = await self.talk.compress(guidance)
+        await self._tell(words, "done")
+
+    async def _review(self, guidance: str) -> None:
+        """Propose a compression, and have a person read it, until it is taken or refused."""
+        await self._block_for(guidance)
+        proposal = await self.talk.propose(guidance)
+        self._unblock()
+        if not proposal.checkpoints:
+            await self._tell(f"There is nothing to review: {proposal.why or 'everything fits'}.")
+            return
+        texts: Mapping[str, str] | None = {}
+        problem = ""
+        while texts is not None:
+            texts = await self.app.push_screen_wait(ReviewScreen(proposal, texts, problem))
+            if texts is None:
+                await self._tell("Refused; nothing was compressed.")
+                return
+            try:
+                await self._tell(await self.talk.accept(proposal, texts), "done")
+                return
+            except SummaryRejected as error:
+                problem = refused_because(error)
+
+    async def _block_for(self, guidance: str) -> None:
+        """Show that a compression begins, and let nothing be written."""
         if guidance and set(self.talk.setup.settings.summarizers()) <= {EXTRACTIVE}:
             await self._tell("The guidance has no effect: no model writes the summaries here.")
         self.query_one(Compressing).show(ProgressStep("", 0.0))
         self.query_one(PromptInput).disabled = True
-        words = await self.talk.compress(guidance)
-        await self._tell(words, "done")
 
     async def _compressed(self) -> None:
         """Say what was compressed before the answer, if anything was."""
