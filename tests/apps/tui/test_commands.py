@@ -13,6 +13,7 @@ from compact.apps.tui.review_screen import ReviewScreen
 from compact.core.modes import MODES
 from tests.apps.tui.driving import alone, running, setup
 
+pytestmark = pytest.mark.slow
 LONG = "The winter berths are opened on the 10th, and the crane is mended before. " * 6
 OF_THE_SCREEN = {"help", "compact", "review", "retry", "quit"}
 

@@ -14,12 +14,13 @@ from compact.apps.tui.chat_screen import ChatScreen
 from compact.apps.tui.compressing import Compressing
 from compact.apps.tui.dialogue import PARTIAL
 from compact.apps.tui.first_screen import FirstScreen
-from compact.apps.tui.following import ProgressStep
+from compact.apps.tui.head_line import HeadLine
 from compact.apps.tui.prompt_input import PromptInput
 from tests.apps.tui.driving import alone, running, setup
 from tests.doors.talking import STORY, chat_key, turns
 from tests.scripted import BreaksOff, Hangs, ScriptedServer, WrongKey
 
+pytestmark = pytest.mark.slow
 ASKS = "what happened in"
 """What the instructions of a summarizer say, and those of the conversation do not."""
 LONG = "The winter berths are opened on the 10th, and the crane is mended before. " * 6
@@ -70,6 +71,20 @@ async def test_an_answer_is_stopped(echo, monkeypatch):
         assert said.metadata.tags == ("cut off",)
         assert 0 < len(said.text) < len(LONG)
         assert "cut off" in chat.text
+
+
+@alone
+async def test_what_is_sent_meanwhile_is_sent_after_the_answer(echo, monkeypatch):
+    monkeypatch.setattr("compact.providers.echo_chat.PAUSE", 0.02)
+    async with running(echo) as chat:
+        await chat.send("Is berth 4 free?")
+        await chat.until(lambda: "Assistant · #1" in chat.text, "the answer begins")
+        await chat.send("And berth 5?")
+        await chat.until(lambda: len(chat.ctx.history) == 4, "both are answered")
+        await chat.settled()
+        assert chat.ctx.history[2].text == "And berth 5?"
+        assert chat.ctx.history[1].metadata.tags == ()
+        assert chat.screen.query_one(PromptInput).text == ""
 
 
 @alone
@@ -192,8 +207,14 @@ async def test_a_message_that_sets_off_a_compression_is_kept_when_that_is_cancel
 @alone
 async def test_a_summary_drafted_ahead_blocks_nobody(tmp_path, monkeypatch):
     """FR-9: drafts in the background, so that waiting is rare."""
-    blocked: list[ProgressStep] = []
-    monkeypatch.setattr(Compressing, "show", lambda _, step: blocked.append(step))
+    told: list[tuple[str, bool]] = []
+    said_aside = HeadLine.aside
+
+    def aside(head: HeadLine, words: str) -> None:
+        told.append((words, head.screen.query_one(PromptInput).disabled))
+        said_aside(head, words)
+
+    monkeypatch.setattr(HeadLine, "aside", aside)
     said = [each["content"] for each in turns(14)]
     with ScriptedServer(answering(said[1::2], STORY), window=8_192) as server:
         key = chat_key(server)
@@ -201,16 +222,9 @@ async def test_a_summary_drafted_ahead_blocks_nobody(tmp_path, monkeypatch):
         async with running(given) as chat:
             for question in said[::2]:
                 await chat.say(question)
-                await chat.until(lambda: not under_way(chat), "the draft is ready")
             assert chat.ctx.checkpoints
             assert any(ASKS in each.instructions for each in server.prompts), "a model was asked"
-            assert not blocked
-
-
-def under_way(chat):
-    return any(name.startswith("draft:") for name in chat.ctx.store.notes(chat.ctx.id)) and not (
-        chat.ctx._session.view.background._draft
-    )
+            assert ("drafting a summary ahead", False) in told, "and nobody was kept from writing"
 
 
 # --- where nobody has named a model ---------------------------------------------------------------
