@@ -30,7 +30,7 @@ from compact.storage.transcripts.documents import (
     values_of,
     write_json,
 )
-from compact.storage.transcripts.pairing import INJECTED, Paired, texts_of
+from compact.storage.transcripts.pairing import INJECTED, Paired, texts_of, unknown_role
 from compact.storage.transcripts.transcript import Row, Transcript, text_or, time_of
 
 NAME = "chatgpt_export"
@@ -194,8 +194,7 @@ class _Branch(Paired):
     def _other(self, role: str, text: str, message: Row, facts: Row, time: datetime | None) -> None:
         """A message of the person, of the system, or of a role that nobody knows."""
         if role not in ("user", "system"):
-            self.left_out[f"message of the role {role!r}, kept as injected|"
-                          f"messages of the role {role!r}, kept as injected"] += 1  # fmt: skip
+            self.left_out[unknown_role(role)] += 1
         is_hidden = bool(facts.get("is_visually_hidden_from_conversation"))
         marked: dict[str, MessageMetadata] = {}
         if role != "system" and (is_hidden or role != "user"):

@@ -14,14 +14,14 @@ What is decided here:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from compact.core.messages import ToolResult
 from compact.errors import InvalidTranscript
 from compact.storage.transcripts.documents import Document, json_object, rows_at
-from compact.storage.transcripts.roles import ByRole, made_result
+from compact.storage.transcripts.roles import ByRole, call_ids, made_result
 from compact.storage.transcripts.transcript import Container, Row, Transcript, text_or, time_of
 
 NAME = "legacy_session"
@@ -81,15 +81,20 @@ def take_messages(
     """
     asked = _asked(session.source, calls)
     times = [time_of(row.get("timestamp")) if isinstance(row, dict) else None for row in rows]
-    places = [_place(time_of(call.get("timestamp")), times) for call in asked]
+    own = {known: at for at, row in enumerate(rows) for known in call_ids(row)}
+    behind: dict[int, list[Row]] = {}
+    for call in asked:
+        at = own.get(str(call.get("id")))
+        at = _place(time_of(call.get("timestamp")), times) if at is None else at
+        behind.setdefault(at, []).append(call)
     for index, row in enumerate(rows):
         place = f"{path}[{index}]"
         if not isinstance(row, dict):
             raise InvalidTranscript(session.source, f"{place}: expected an object")
         content = row["parts"] if "parts" in row else row.get("content")
         session.take(row.get("role"), content, row, place=place, time=times[index])
-        _say_calls(session, [c for c, at in zip(asked, places, strict=True) if at == index])
-    _say_calls(session, [c for c, at in zip(asked, places, strict=True) if at == len(rows)])
+        _say_calls(session, behind.get(index, ()), own)
+    _say_calls(session, behind.get(len(rows), ()), own)
 
 
 def _asked(source: str, calls: object) -> list[dict[str, Any]]:
@@ -114,17 +119,19 @@ def _place(time: datetime | None, times: Sequence[datetime | None]) -> int:
     return earlier[-1] if earlier else (0 if any(times) else len(times))
 
 
-def _say_calls(session: ByRole, calls: Iterable[Row]) -> None:
-    """Each call that no message made as a reply of its own, and its result behind it."""
+def _say_calls(session: ByRole, calls: Iterable[Row], own: Mapping[str, int]) -> None:
+    """Each call that no message made as a reply of its own, and its result behind it. `own` are the
+    ids of those that messages made.
+    """
     for call in calls:
         time = time_of(call.get("timestamp"))
-        known = session.known(call.get("id"))
-        if known is None:
+        made = session.known(call.get("id")) if str(call.get("id")) in own else None
+        if made is None:
             arguments = next((call[k] for k in ("args", "arguments", "input") if k in call), None)
-            known = session.call(call.get("id"), call.get("name"), arguments)
-            session.say("assistant", [known], call, time=time)
-        if "result" in call and call["result"] is not None:
-            session.answer(known, _result(call), call, time=time)
+            made = session.call(call.get("id"), call.get("name"), arguments)
+            session.say("assistant", [made], call, time=time)
+        if call.get("result") is not None:
+            session.answer(made, _result(call), call, time=time)
 
 
 def _result(call: Row) -> ToolResult:

@@ -138,7 +138,7 @@ class _Session(Paired):
             own = {}
         if made:
             self.say("user", made, row, time=time, metadata=INJECTED, **own)
-        if not said and not made:
+        if not parts:
             self.left_out["empty message"] += 1
 
     def _summary(self, info: Row, parts: list[Row], row: Row) -> None:

@@ -138,6 +138,12 @@ _WITHOUT_CALL = (
 _WITHOUT_OUTPUT = "tool call without output|tool calls without output"
 
 
+def unknown_role(role: str) -> str:
+    """What is counted for a message whose role nobody knows."""
+    kept = f"of the role {role!r}, kept as injected"
+    return f"message {kept}|messages {kept}"
+
+
 def arguments_text(value: object) -> str:
     """The arguments of a call as JSON: those that are none yet are one text, `input`."""
     if isinstance(value, str):

@@ -30,6 +30,7 @@ from compact.storage.transcripts.pairing import (
     PERSON,
     Paired,
     image_of,
+    unknown_role,
 )
 from compact.storage.transcripts.transcript import NO_BOUNDARY, Row, Transcript, text_or, time_of
 
@@ -183,11 +184,13 @@ class _Entries(Paired):
             ):
                 said = Text(str(message.get("summary") or ""))
                 self._say("user", [said], row, metadata=_SUMMARIES[role])
-            case "custom" | "hookMessage":
+            case "compactionSummary":
+                self.left_out["earlier summary|earlier summaries"] += 1
+            case _:
+                if role not in _OTHERS:
+                    self.left_out[unknown_role(role)] += 1
                 parts = self._parts(message.get("content"), number)
                 self._say("user", parts, row, metadata=INJECTED)
-            case _:
-                self.left_out[f"message of the role {role}|messages of the role {role}"] += 1
 
     def _say(self, role: str, parts: Sequence[Part], row: Row, **more: object) -> None:
         """A message by its entry."""

@@ -13,15 +13,15 @@ What is decided here:
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from compact.core.messages import Image, MessageMetadata, Part, Text, Thinking, ToolResult
 from compact.errors import InvalidTranscript
-from compact.storage.transcripts.documents import write_json
-from compact.storage.transcripts.pairing import Paired, image_of
+from compact.storage.transcripts.documents import objects_in, write_json
+from compact.storage.transcripts.pairing import Paired, image_of, unknown_role
 from compact.storage.transcripts.transcript import Row, text_or
 
 _ROLES: Mapping[str, str] = {
@@ -77,8 +77,7 @@ class ByRole(Paired):
             case "user" | "system" | "developer" as own:
                 self._say(own, parts, row, time, needed=not results)
             case _:
-                self.left_out[f"message of the role {role!r}, kept as injected|"
-                              f"messages of the role {role!r}, kept as injected"] += 1  # fmt: skip
+                self.left_out[unknown_role(role)] += 1
                 mark = MessageMetadata.model_validate({"source": "injected", "original_role": role})
                 self._say("user", parts, row, time, metadata=mark)
         for known, result in results:
@@ -162,6 +161,17 @@ class ByRole(Paired):
         return [Text(write_json(part))]
 
 
+def call_ids(row: object) -> Iterator[str]:
+    """The ids of the calls that a message makes."""
+    if not isinstance(row, dict):
+        return
+    content = row.get("parts") if "parts" in row else row.get("content")
+    parts = (part for part in objects_in(content) if str(part.get("type")).lower() in _CALLS)
+    for call in (*_calls_beside(row), *parts):
+        if known := text_or(call.get("id") or _first(call, _CALL_ID)):
+            yield known
+
+
 def made_result(said: object, row: Row) -> ToolResult:
     """What a tool said, as a result."""
     is_error = row.get("is_error") is True or row.get("isError") is True
@@ -191,8 +201,7 @@ def _picture(part: Row) -> Image | None:
 
 def _calls_beside(row: Row) -> list[dict[str, Any]]:
     """The calls that stand beside a message's content."""
-    found = row.get("toolCalls") or row.get("tool_calls")
-    return [x for x in found if isinstance(x, dict)] if isinstance(found, list) else []
+    return objects_in(row.get("toolCalls") or row.get("tool_calls"))
 
 
 def _named(row: Row) -> dict[str, Any]:
