@@ -9,7 +9,7 @@ first needed: whoever compresses a list of messages needs neither.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -38,8 +38,6 @@ from compact.errors import InvalidArgument, NotFound, StoreFailed, UnknownModel
 from compact.providers import tokenizers
 
 if TYPE_CHECKING:
-    from compact.core.changes import Change
-    from compact.core.sessions import Entry, Session
     from compact.providers.clients import how_to_install as how_to_install
     from compact.providers.clients import is_here as is_here
     from compact.providers.clients import leads_to as leads_to
@@ -49,15 +47,17 @@ if TYPE_CHECKING:
     from compact.storage.sqlite.repair import RepairReport as RepairReport
     from compact.storage.sqlite.repair import repair
     from compact.storage.sqlite.vector_store import VectorStore as VectorStore
-    from compact.storage.transcripts import documents, writing
+    from compact.storage.transcripts import documents, reading, writing
     from compact.storage.transcripts.transcript import Transcript as Transcript
     from compact.telemetry.bus import EventBus
 
     read_file, read_stream = documents.bytes_of, documents.all_of
+    each_transcript = reading.each
     repair_store, write_transcript = repair, writing.write
 
 _ADAPTERS = {
     "MIGRATIONS": "storage.sqlite.migrations:MIGRATIONS",
+    "each_transcript": "storage.transcripts.reading:each",
     "embedder": "providers.named_embedders:embedder",
     "how_to_install": "providers.clients:how_to_install",
     "is_here": "providers.clients:is_here",
@@ -374,20 +374,6 @@ def store_engine() -> dict[str, Any]:
         "fts5": "ENABLE_FTS5" in apsw.compile_options,
         "encrypts": hasattr(apsw, "mc_version"),
     }
-
-
-def put_session(
-    store: SessionStore,
-    session: Session,
-    entries: Sequence[Entry],
-    changes: Sequence[Change],
-    notes: Mapping[str, Any],
-) -> Session:
-    """Store a new session in a file's store, with all that belongs to it, in one step."""
-    from compact.storage.sqlite.store import SQLiteManager
-
-    assert isinstance(store, SQLiteManager), "a file's store"
-    return store.put_session(session, entries, changes, notes)
 
 
 def store_damage(store: SessionStore) -> tuple[list[str], dict[str, list[int]]]:

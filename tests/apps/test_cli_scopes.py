@@ -38,6 +38,7 @@ REFUSED = {
     "memory_archive": ["theirs"],
     "memory_restore": ["theirs"],
     "memory_why": ["theirs"],
+    "view": ["theirs"],
     "memory_backup": ["BACKUP"],
 }
 """Command → arguments that name the session, or all of them; it is refused."""
@@ -48,6 +49,7 @@ LISTING = {
     "memory_archived": [],
     "memory_verify": [],
     "memory_age": [],
+    "memory_enrich": [],
     "memory_status": [],
     "memory_schedule": ["--once"],
 }

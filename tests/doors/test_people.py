@@ -72,6 +72,24 @@ def test_summaries_can_be_reviewed(run, harbour):
         assert "a summary of earlier messages" in read.out, read
 
 
+def test_a_summary_is_read_and_edited_before_it_counts(harbour):
+    """US-2: "Summaries can be reviewed": what a proposal would do is shown and stored nowhere; what
+    a person wrote counts in its place, and every message is there as before.
+    """
+    with ContextManager(store="chat.db", session_id=harbour, window=int(WINDOW)) as ctx:
+        said, prompt = [m.text for m in ctx.history], ctx.get_context_for_model()
+        refused = ctx.propose_compression(target_ratio=0.4)
+        assert refused.messages
+        assert refused.checkpoints[-1].text
+        assert ctx.get_context_for_model() == prompt
+        proposal = ctx.propose_compression(target_ratio=0.4, guidance="the berths")
+        words = "The berths were given out by lot; nobody may change his before the spring."
+        ctx.accept(proposal, summaries={proposal.checkpoints[-1].id: words})
+        assert [c.made_by for c in ctx.checkpoints if words in c.summary] == ["person"]
+        assert any(words in m["content"] for m in ctx.get_context_for_model())
+        assert [m.text for m in ctx.history] == said
+
+
 def test_too_much_is_never_sent(run, harbour):
     """US-3: what a model would see fits the window that was named."""
     for window in (4_000, 8_000):

@@ -154,11 +154,14 @@ def test_every_shape_is_refused_by_a_session_or_works(name: str) -> None:
             tried(ctx.active_context)
 
 
+PROPOSAL = ContextManager(window=8_192).propose_compression()
+
+
 def _filled(parameters: Any, place: Any, value: Any) -> tuple[list[Any], dict[str, Any]]:
     """Arguments: this value in its place, and what is needed elsewhere."""
     usual = {"query": "cactus", "id": "ck-1", "name": "recall", "arguments": {}, "usage": 5,
              "messages": [A], "message": A, "goals": [], "model": "gpt-4o", "text": "a", "at": 0,
-             "error": "no", "snapshot": "s"}  # fmt: skip
+             "error": "no", "snapshot": "s", "proposal": PROPOSAL}  # fmt: skip
     args: list[Any] = []
     given_: dict[str, Any] = {}
     for each in parameters:

@@ -71,6 +71,7 @@ LISTING: dict[type, dict[str, Try]] = {
     MemoryManager: {
         "age": lambda memory: memory.age(LATER),
         "archived": lambda memory: memory.archived(),
+        "enrich": lambda memory: memory.enrich(),
         "run_schedule": lambda memory: memory.run_schedule(9).stop(),
         "search": lambda memory: [
             memory.search(ASKED), memory.search(ASKED, sessions=["theirs"], about=ASKED),
@@ -115,7 +116,7 @@ OTHERS: dict[type, set[str]] = {
         *("compressions", "context_at", "estimate_tokens", "get_context_for_model", "id"),
         *("last_plan", "mode", "policy", "recall_tools", "record_usage", "redo", "reliability"),
         *("report_overflow", "send", "set_goals", "set_mode", "set_model", "snapshot", "store"),
-        *("stream", "sync", "system_prompt", "undo", "window"),
+        *("moves", "stream", "sync", "system_prompt", "undo", "window"),
     },
     CompactManager: {"close", "subscribe"},
 }

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from compact.compression import preparing, reporting, stages, telling
 from compact.compression.gate.rules import Judged
@@ -28,7 +29,14 @@ from compact.core.plan import Plan
 from compact.core.policy import CompactPolicy
 from compact.core.protocols import Emit, Summarizer
 from compact.core.sessions import Piece
-from compact.errors import failing_at
+from compact.errors import NotFound, SummaryRejected, failing_at
+
+
+class Drafted(NamedTuple):
+    """What a proposal was made from, kept so that a person may write some of it."""
+
+    selection: Selection
+    rows: Sequence[tuple[Task, Judged]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +63,8 @@ class Proposal:
     """Those among them that were not just too long: they count as failures of the summarizer."""
     news: tuple[Event, ...] = ()
     """What whoever puts it in force tells then."""
+    drafted: Drafted | None = field(default=None, repr=False)
+    """What it was made from; None where everything fits."""
 
     def tell(self, emit: Emit) -> None:
         """Say what was done, once it is in force."""
@@ -126,7 +136,60 @@ async def compress(
         replaced=len(stand_ins),
         failed=sum(1 for x in stand_ins if not (x.instead_of and x.instead_of.is_too_long)),
         news=tuple(_news(selection, plan)),
+        drafted=Drafted(selection, drafts),
     )
+
+
+def rewritten(proposal: Proposal, stories: Mapping[str, str]) -> Proposal:
+    """The proposal with what a person wrote, by the ids of new checkpoints, in the place of their
+    stories: judged by the gate, counted, and within the same budget.
+
+    Raises:
+        NotFound: it makes no such checkpoint, or one that is only a receipt.
+        SummaryRejected: the gate refuses a story, or the context no longer fits; the text says why.
+    """
+    found, tasks, others = proposal.drafted, _tasks(proposal), dict[str, Checkpoint]()
+    if found is None or not stories:
+        return proposal
+    selection, rooms = found.selection, rooms_of(proposal)
+    for id, story in stories.items():
+        task = tasks.get(id)
+        if task is None or task.request is None:
+            raise NotFound(f"checkpoint {id!r} holds no story of this proposal that can be edited")
+        request = task.request.model_copy(update={"max_tokens": rooms[id]})
+        count, size = selection.history.counter, task.source_tokens
+        judged = telling.by_person(story, request, count, source_tokens=size)
+        if not judged.accepted:
+            raise SummaryRejected(f"the summary given for {id} cannot be used: {judged.reason}")
+        others[id] = stages.draft(selection, task, judged)
+    own, before = selection.history.own, proposal.plan.context
+    context, pieces = stages.exchanged(before, proposal.pieces, others, own)
+    stages.validate(context, selection)
+    plan = reporting.report(selection, context)
+    return replace(proposal, plan=plan, pieces=pieces, news=tuple(_news(selection, plan)))
+
+
+def rooms_of(proposal: Proposal) -> dict[str, int]:
+    """Tokens that a person's story may have, by the ids of the new checkpoints that hold one: as
+    many as one of its level, where it was asked to be shorter.
+    """
+    if proposal.drafted is None:
+        return {}
+    caps = proposal.drafted.selection.standing.caps
+    asked = {id: (task.level, task.request) for id, task in _tasks(proposal).items()}
+    return {
+        id: max(request.max_tokens, request.stand_in_tokens or 0, caps.of(level))
+        for id, (level, request) in asked.items()
+        if request is not None
+    }
+
+
+def _tasks(proposal: Proposal) -> dict[str, Task]:
+    """What was asked for, by the ids of the new checkpoints."""
+    if proposal.drafted is None:
+        return {}
+    selection, rows = proposal.drafted
+    return {stages.draft(selection, *row).id: row[0] for row in rows}
 
 
 def _selected(

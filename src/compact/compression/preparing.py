@@ -282,12 +282,13 @@ def newest(history: History, positions: Indices, most: int) -> tuple[Indices, in
 
 def _rewrite(selection: Selection, rewrite: Rewrite, more: Sequence[int]) -> Task:
     """An aged checkpoint: written from history where that is not too much to read again, else from
-    the checkpoints themselves; and from the messages at `more`.
+    the checkpoints themselves, as is what a person wrote; and from the messages at `more`.
     """
     history, sources, standing = selection.history, rewrite.sources, selection.standing
     kept = _redacted_view(selection)  # first: what it gives away is known
     source = sum(c.span.tokens or 0 for c in sources)
-    known = all(c.span.tokens is not None for c in sources)
+    by_person = any(c.is_by_person for c in sources)
+    known = all(c.span.tokens is not None for c in sources) and not by_person
     if known and source <= REBUILD * standing.caps.usable:
         covered = [i for c in sources for i in c.covered()]
         messages = _originals(selection, [*covered, *more])
@@ -299,8 +300,8 @@ def _rewrite(selection: Selection, rewrite: Rewrite, more: Sequence[int]) -> Tas
     cap = _wanted(rewrite.cap - _heading_tokens(selection), source, emphasis)
     first = min(c.span.first for c in sources)
     notes = selection.notes
-    if notes is not None and notes.turns.detailed_from > first:
-        notes = None  # it has forgotten too much of them: they are read again
+    if notes is not None and (by_person or notes.turns.detailed_from > first):
+        notes = None  # a person's words are not in it, or it has forgotten too much: read again
     request = SummaryRequest.model_construct(
         kept=kept,
         messages=messages,

@@ -7,7 +7,7 @@ pipeline calls, may wait. Nothing is stored, and the history is never changed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice, takewhile
 
@@ -22,6 +22,7 @@ from compact.compression.preparing import SLACK, composer_of, counted, parts_of
 from compact.compression.standing import Standing, left_by
 from compact.compression.values import Budget, Selection, Task
 from compact.core.checkpoints import (
+    PERSON,
     REFERENCE_LINE,
     Checkpoint,
     Span,
@@ -32,10 +33,11 @@ from compact.core.checkpoints import (
 from compact.core.context import ActiveContext
 from compact.core.history import History
 from compact.core.messages import SYSTEM_ROLES, Message
+from compact.core.own_text import OwnText
 from compact.core.policy import CompactPolicy
 from compact.core.provider_rules import violations
 from compact.core.redaction import redact
-from compact.core.sessions import Piece
+from compact.core.sessions import CheckpointRef, Piece
 from compact.errors import CannotFit, SummaryRejected
 
 RECEIPT = Judged(Summary(text="Earlier messages are not shown.", made_by="receipt"), ())
@@ -181,7 +183,7 @@ def draft(selection: Selection, task: Task, judged: Judged) -> Checkpoint:
         kept=kept,
         released=released,
         anchors=summary.anchors,
-        made_by=summary.made_by,
+        made_by=_maker_of(task, summary),
         parents=tuple(c.id for c in task.sources),
         verdicts=judged.verdicts,
         until=history[span.last].timestamp,
@@ -190,6 +192,13 @@ def draft(selection: Selection, task: Task, judged: Judged) -> Checkpoint:
     history.counter.composed(message.text)
     size = history.counter.message(message)
     return made.model_copy(update={"token_count": size})
+
+
+def _maker_of(task: Task, summary: Summary) -> str:
+    """Who wrote a checkpoint: a person, too, who wrote what it was made from."""
+    if summary.made_by != PERSON and any(c.is_by_person for c in task.sources):
+        return f"{PERSON}, {summary.made_by}"
+    return summary.made_by
 
 
 def _text_of(selection: Selection, task: Task, summary: Summary) -> str:
@@ -362,6 +371,34 @@ def _placed(
 def pieces_in_order(history: History, context: ActiveContext) -> tuple[Piece, ...]:
     """The recipe of a context that shows the whole history, calls closed."""
     return pieces_of(_placed(history, range(len(history)), context.messages), history)
+
+
+def exchanged(
+    context: ActiveContext,
+    pieces: Sequence[Piece],
+    others: Mapping[str, Checkpoint],
+    own: OwnText,
+) -> tuple[ActiveContext, tuple[Piece, ...]]:
+    """The same context and recipe with other checkpoints in the places of some, by their ids."""
+    before = [c for c in context.checkpoints if c.id in others]
+    more = sum(others[c.id].token_count - c.token_count for c in before)
+    told = context.model_copy(
+        update={
+            "messages": tuple(
+                others[m.id].message(own) if m.id in others else m for m in context.messages
+            ),
+            "checkpoints": tuple(others.get(c.id, c) for c in context.checkpoints),
+            "tokens": context.tokens + more,
+        }
+    )
+    ids = {before: other.id for before, other in others.items()}
+    return told, tuple(_renamed(piece, ids) for piece in pieces)
+
+
+def _renamed(piece: Piece, ids: Mapping[str, str]) -> Piece:
+    if isinstance(piece, CheckpointRef):
+        return CheckpointRef(ids.get(piece.checkpoint_id, piece.checkpoint_id))
+    return piece
 
 
 def validate(context: ActiveContext, selection: Selection) -> None:

@@ -5,9 +5,9 @@ checkpoints and for digests.
 from __future__ import annotations
 
 from compact.compression.extraction.extractive import ExtractiveSummarizer
-from compact.compression.gate.rules import Judged, judge
+from compact.compression.gate.rules import RULES_FOR_PERSONS, Judged, judge
 from compact.compression.reporting import STANDS_IN
-from compact.core.checkpoints import Summary, SummaryRequest, Verdict
+from compact.core.checkpoints import PERSON, Summary, SummaryRequest, Verdict
 from compact.core.events import ErrorRaised, SummaryReplaced
 from compact.core.protocols import Emit, Summarizer
 from compact.core.redaction import Known, redact
@@ -47,9 +47,8 @@ def judged(
     larger = request.model_copy(update={"max_tokens": max(room, request.max_tokens)})
     extracted = ExtractiveSummarizer(counter).extracted(larger)
     if isinstance(written, Summary):
-        if source_tokens is None:
-            source_tokens = sum(map(counter.message, request.messages))
-        found = judge(written, request, counter, extracted=extracted, source_tokens=source_tokens)
+        size = _size_of(request, counter, source_tokens)
+        found = judge(written, request, counter, extracted=extracted, source_tokens=size)
         if found.accepted:
             return found
         why = found.reason
@@ -60,6 +59,25 @@ def judged(
     told = redact(why, secrets).text  # it is kept, and shown with the checkpoint
     verdict = Verdict(rule=STANDS_IN, passed=False, detail=told)
     return Judged(extracted, (verdict,), instead_of=found)
+
+
+def by_person(
+    text: str, request: SummaryRequest, counter: TokenCounter, *, source_tokens: int | None
+) -> Judged:
+    """A person's words as what may stand in for the request's messages, if the gate lets them."""
+    return judge(
+        Summary(text=text, made_by=PERSON),
+        request,
+        counter,
+        extracted=None,
+        source_tokens=_size_of(request, counter, source_tokens),
+        rules=RULES_FOR_PERSONS,
+    )
+
+
+def _size_of(request: SummaryRequest, counter: TokenCounter, known: int | None) -> int:
+    """Tokens of what is summarized, counted where they are not known."""
+    return sum(map(counter.message, request.messages)) if known is None else known
 
 
 def _failure(error: Exception) -> str:

@@ -22,6 +22,8 @@ from compact.core.replies import Finish
 Level = Literal["detailed", "moderate", "compact", "merged"]
 
 REFERENCE_LINE = "For reference only: a summary of earlier messages. The newest user message wins."
+PERSON = "person"
+"""The maker of a summary that a person wrote or changed."""
 
 
 class Span(BaseModel, frozen=True):
@@ -119,6 +121,16 @@ class Checkpoint(BaseModel, frozen=True):
     """What the gate said of its summary."""
     until: datetime = Field(default_factory=clock_and_ids.now)
     """The time of the last message it stands in for."""
+
+    @property
+    def is_by_person(self) -> bool:
+        """Whether a person wrote it, or some of what it was made from."""
+        return self.made_by.partition(", ")[0] == PERSON
+
+    @property
+    def story(self) -> str:
+        """What a session's checkpoint says, without the line that says what it is."""
+        return self.summary.removeprefix(REFERENCE_LINE).strip()
 
     def covered(self) -> list[int]:
         """The positions it stands in for, in order."""

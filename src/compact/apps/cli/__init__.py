@@ -4,11 +4,11 @@
 Modules of commands say what may be asked for, and yield what is told (`told`). They are imported
 for every help, so they import nothing that takes long: the modules below, and `wiring`, are names
 of this package that are loaded when they are first used. `jobs` reads a file and plans for it,
-`stores` opens sessions, `session_file`, `session_markdown` and `session_page` are sessions as
-files, `exchange` brings them in and out, `changes` is what became of messages, `usage` where tokens
-go, `checks` what `doctor` finds, `known_models` what is known of models, `views` words what several
-commands tell, `render` draws it, `output` writes bytes, `settings` are the effective ones,
-`progress` shows long work, and `errors` says how a command ends.
+`stores` opens sessions, `session_markdown` and `session_page` are sessions as files, `exchange`
+brings them in and out, `migrations` many at once, `changes` is what became of messages, `usage`
+where tokens go, `checks` what `doctor` finds, `known_models` what is known of models, `views` words
+what several commands tell, `render` draws it, `output` writes bytes, `settings` are the effective
+ones, `progress` shows long work, and `errors` says how a command ends.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from compact.apps.cli import jobs as jobs
     from compact.apps.cli import known_models as known_models
     from compact.apps.cli import main as main
+    from compact.apps.cli import migrations as migrations
     from compact.apps.cli import output as output
     from compact.apps.cli import progress as progress
     from compact.apps.cli import render as render
-    from compact.apps.cli import session_file as session_file
     from compact.apps.cli import session_markdown as session_markdown
     from compact.apps.cli import session_page as session_page
     from compact.apps.cli import settings as settings

@@ -26,24 +26,38 @@ class Rule:
     check: Callable[[SummarySource], RuleResult]
     wish: str = ""
     """What its maker is asked for where it broke this rule; empty where asking is no help."""
+    holds_for_persons: bool = False
+    """Whether it also holds for what a person wrote. Whether a story is true and enough is asked of
+    a model's only: a person has read it, and means it."""
 
 
 RULES: Sequence[Rule] = (
     Rule("finished", form.finished, "It was not finished. Write a shorter one, to its end."),
     Rule("echo", echoes.echo),
     Rule("loop", echoes.loop),
-    Rule("marks", form.marks, "Leave out pictures, links to pictures and control tokens."),
-    Rule("secrets", form.secrets, "It held a password, key or token. Leave those out."),
-    Rule("headings", form.headings, "Write no headings."),
+    Rule(
+        "marks",
+        form.marks,
+        "Leave out pictures, links to pictures and control tokens.",
+        holds_for_persons=True,
+    ),
+    Rule(
+        "secrets",
+        form.secrets,
+        "It held a password, key or token. Leave those out.",
+        holds_for_persons=True,
+    ),
+    Rule("headings", form.headings, "Write no headings.", holds_for_persons=True),
     Rule("told", echoes.told, "Tell it in the third person, as the past; speak to nobody."),
     Rule("language", form.language, "Write in the language of the conversation."),
     Rule("subject", ground.subject, "Tell only what the messages say."),
     Rule("invented", ground.invented, "Name only what the messages name."),
-    Rule("cap", form.cap, "It was too long. Tell less of it."),
+    Rule("cap", form.cap, "It was too long. Tell less of it.", holds_for_persons=True),
     Rule("length", ground.length, "It was too short. Tell more of what happened and why."),
     Rule("coverage", ground.coverage, "It was too thin. Name who, what, where and how much."),
 )
 """In the order they are asked. What looks the whole source up comes last."""
+RULES_FOR_PERSONS = tuple(rule for rule in RULES if rule.holds_for_persons)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +105,7 @@ def judge(
     *,
     extracted: Summary | None,
     source_tokens: int,
+    rules: Sequence[Rule] = RULES,
 ) -> Judged:
     """Hold a story to the rules. Never raises, whatever was written.
 
@@ -98,7 +113,7 @@ def judge(
     takes its place where it may not.
     """
     source = SummarySource(summary, request, counter, source_tokens, extracted)
-    return Judged(summary, tuple(_verdict(rule, source) for rule in RULES))
+    return Judged(summary, tuple(_verdict(rule, source) for rule in rules))
 
 
 def _verdict(rule: Rule, source: SummarySource) -> Verdict:

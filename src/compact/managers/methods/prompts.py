@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from compact.core.calls import checked_methods
@@ -11,8 +12,9 @@ from compact.errors import InvalidArgument
 from compact.managers.methods.looking import Looking
 from compact.managers.running import blocking
 from compact.managers.running.off_loop import off_loop
-from compact.managers.views import session_summary
+from compact.managers.views import review, session_summary
 from compact.managers.views.manual_compression import wanted_of
+from compact.managers.views.review import CompressionProposal
 
 
 @checked_methods
@@ -84,12 +86,58 @@ class Prompts(Looking):
         self, target_ratio: float | None = None, *, guidance: str = ""
     ) -> Plan:
         """`compress_conversation` for async callers."""
-        if target_ratio is not None and not 0 < target_ratio <= 1:
-            reason = f"target_ratio must lie above 0 and be at most 1, got {target_ratio!r}"
-            raise InvalidArgument("target_ratio", reason)
-        view = self._session.view
-        work = view.compress(lambda: wanted_of(view, target_ratio), guidance=guidance)
+        view, ratio = self._session.view, _checked_ratio(target_ratio)
+        work = view.compress(lambda: wanted_of(view, ratio), guidance=guidance)
         return await off_loop(work)
+
+    def propose_compression(
+        self, *, target_ratio: float | None = None, guidance: str = ""
+    ) -> CompressionProposal:
+        """What `compress_conversation` would do now: the messages that summaries would stand in
+        for, the tokens before and after, and each new checkpoint with its text. Nothing of it
+        counts before `accept`; to refuse it, drop it. Where nothing can be freed, it has no
+        checkpoints, and its `why` says so.
+
+        Raises:
+            CannotFit, BlockingCallInLoop: as `get_context_for_model`.
+        """
+        work = self.apropose_compression(target_ratio=target_ratio, guidance=guidance)
+        return self._run(work, "apropose_compression()")
+
+    async def apropose_compression(
+        self, *, target_ratio: float | None = None, guidance: str = ""
+    ) -> CompressionProposal:
+        """`propose_compression` for async callers."""
+        ratio = _checked_ratio(target_ratio)
+        return await off_loop(review.proposed(self._session.view, ratio, guidance))
+
+    def accept(
+        self, proposal: CompressionProposal, *, summaries: Mapping[str, str] | None = None
+    ) -> Plan:
+        """Put a proposed compression in force, whole or not at all. Messages that were added since
+        stay in view. `summaries` are texts of a person in the place of those proposed, by the ids
+        of the checkpoints. They are kept as a person's: also when they age they are made shorter
+        from these words, not from the messages. `undo` takes the compression back.
+
+        Raises:
+            SummaryRejected: a text holds a secret, a heading of ours or a picture, or it is too
+                long; the error says which. The proposal can be accepted with another one.
+            Superseded: the session was compressed, or its goals, pins or branch changed since the
+                proposal was made; nothing was stored.
+            NotFound: the proposal has no such checkpoint.
+            InvalidArgument: a text is empty, or the proposal is of another session.
+        """
+        return review.accepted(self._session.view, proposal, summaries or {})
+
+    async def aaccept(
+        self, proposal: CompressionProposal, *, summaries: Mapping[str, str] | None = None
+    ) -> Plan:
+        """`accept` for async callers."""
+
+        async def done() -> Plan:
+            return self.accept(proposal, summaries=summaries)
+
+        return await off_loop(done())
 
     def get_conversation_summary(self) -> str:
         """The texts of the checkpoints in view; before the first one, a summary of the whole
@@ -110,3 +158,15 @@ class Prompts(Looking):
             return ""
         session = self._session
         return await off_loop(session_summary.summary_of(session.state, session.breaker))
+
+
+def _checked_ratio(ratio: float | None) -> float | None:
+    """The share to keep.
+
+    Raises:
+        InvalidArgument: it is none.
+    """
+    if ratio is not None and not 0 < ratio <= 1:
+        reason = f"target_ratio must lie above 0 and be at most 1, got {ratio!r}"
+        raise InvalidArgument("target_ratio", reason)
+    return ratio

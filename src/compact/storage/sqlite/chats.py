@@ -56,7 +56,7 @@ def _read(db: apsw.Connection, source: str) -> list[Cells]:
         what = "a SQLite database without " + " and ".join(f"the table {x}" for x in missing)
         if "branches" in names and "sessions" in names:
             what += "; it is a store of compact, which --store opens"
-        raise InvalidTranscript(source, what)
+        raise InvalidTranscript(source, what, is_foreign=True)
     records = list(_rows(db, "SELECT * FROM conversations"))
     said = list(_rows(db, "SELECT * FROM messages"))
     link = _column(said, _LINKS, "messages", source)

@@ -20,7 +20,8 @@ from compact.core.formats.responses import refuse_server_state
 from compact.core.formats.wire import WireFormat
 from compact.core.messages import Message
 from compact.errors import InvalidTranscript, ServerHeldState
-from compact.storage.transcripts.documents import Document, JsonLines, JsonValue, choose, write_json
+from compact.storage.json_text import write_json
+from compact.storage.transcripts.documents import Document, JsonLines, JsonValue, choose
 from compact.storage.transcripts.transcript import Collected, Container, Transcript, text_or
 
 NAME = "chat"

@@ -23,12 +23,12 @@ from typing import Any
 
 from compact.core.messages import MessageMetadata, Part, Text, Thinking, ToolResult
 from compact.errors import InvalidTranscript
+from compact.storage.json_text import write_json
 from compact.storage.transcripts.documents import (
     Document,
     choose,
     objects_in,
     values_of,
-    write_json,
 )
 from compact.storage.transcripts.pairing import INJECTED, Paired, texts_of, unknown_role
 from compact.storage.transcripts.transcript import Row, Transcript, text_or, time_of

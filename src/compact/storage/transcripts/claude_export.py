@@ -20,13 +20,13 @@ from datetime import datetime
 
 from compact.core.messages import Part, Text, Thinking, ToolResult
 from compact.errors import InvalidTranscript
+from compact.storage.json_text import write_json
 from compact.storage.transcripts.documents import (
     Document,
     choose,
     objects_in,
     rows_at,
     values_of,
-    write_json,
 )
 from compact.storage.transcripts.pairing import INJECTED, Paired
 from compact.storage.transcripts.transcript import Row, Transcript, text_or, time_of

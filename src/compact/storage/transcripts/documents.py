@@ -131,7 +131,9 @@ def choose(items: Sequence[Item], number: int | None, *, source: str) -> Item:
         if count == 1:
             return items[0]
         raise InvalidTranscript(
-            source, f"holds {count:,} conversations: choose one with --conversation N, 1 to {count}"
+            source,
+            f"holds {count:,} conversations: choose one with --conversation N, 1 to {count}",
+            conversations=count,
         )
     if whole_number(number) is None:
         raise InvalidArgument("conversation", f"conversation must be a number, got {got(number)}")
@@ -143,6 +145,8 @@ def choose(items: Sequence[Item], number: int | None, *, source: str) -> Item:
 
 def load(data: bytes | str | Path, *, source: str | None = None) -> Document:
     """Read a path, or take bytes as they are. `source` names them in errors (default: the path).
+    What SQLite keeps beside a database is looked for beside the path, or beside the file of bytes
+    that `source` names.
 
     Raises:
         InvalidTranscript: missing, a directory, empty, binary, not UTF-8, or JSON that is broken
@@ -152,11 +156,11 @@ def load(data: bytes | str | Path, *, source: str | None = None) -> Document:
     name = source or ("<bytes>" if isinstance(data, bytes) else str(data))
     content = data if isinstance(data, bytes) else bytes_of(Path(data), name)
     if not content.strip():
-        raise InvalidTranscript(name, "the file is empty")
+        raise InvalidTranscript(name, "the file is empty", is_foreign=True)
     if content.startswith(_SQLITE):
-        return _database(data, content, name)
+        return _database(content, name, str(data) if isinstance(data, Path) else name)
     if b"\0" in content[:8192]:
-        raise InvalidTranscript(name, "binary data, not a text file")
+        raise InvalidTranscript(name, "binary data, not a text file", is_foreign=True)
     body = content.removeprefix(_BOM)
     first = body.lstrip()[:1]
     if first == b"{":
@@ -173,16 +177,13 @@ def load(data: bytes | str | Path, *, source: str | None = None) -> Document:
     return PlainText(name, body, [])
 
 
-def _database(given: bytes | str | Path, content: bytes, name: str) -> Document:
+def _database(content: bytes, name: str, path: str) -> Document:
     """The chats of a database; what was written to it last may stand in a file beside it."""
     from compact.storage.sqlite import chats  # SQLite is loaded where there is something to read
 
-    beside: dict[str, bytes] = {}
-    if not isinstance(given, bytes):
-        for end in chats.BESIDE:
-            path = Path(f"{given}{end}")
-            if path.is_file():
-                beside[end] = bytes_of(path, name)
+    beside = {
+        end: bytes_of(file, name) for end in chats.BESIDE if (file := Path(path + end)).is_file()
+    }
     return Database(name, content, list(enumerate(chats.conversations(content, beside, name), 1)))
 
 
@@ -315,19 +316,3 @@ def _refuse(name: str, error: ValueError, *, line: int | None) -> NoReturn:
     else:
         reason = f"broken JSON: {error}"
     raise InvalidTranscript(name, reason, line=line) from None
-
-
-def write_json(value: object, *, indent: int | None = None) -> str:
-    """The value as JSON text, letters as they are; lone surrogates come out as escapes."""
-    if indent is None:
-        try:
-            return orjson.dumps(value).decode()
-        except (orjson.JSONEncodeError, TypeError):
-            pass
-    separators = (",", ":") if indent is None else None
-    text = json.dumps(value, ensure_ascii=False, indent=indent, separators=separators)
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return json.dumps(value, indent=indent, separators=separators)
-    return text

@@ -19,7 +19,8 @@ from typing import Any
 
 from compact.core.messages import Text
 from compact.errors import InvalidTranscript
-from compact.storage.transcripts.documents import Document, json_object, objects_in, write_json
+from compact.storage.json_text import write_json
+from compact.storage.transcripts.documents import Document, json_object, objects_in
 from compact.storage.transcripts.legacy_session import take_messages
 from compact.storage.transcripts.pairing import CHECKPOINT
 from compact.storage.transcripts.roles import ByRole

@@ -6,7 +6,7 @@ The format is found by content, never by the file's name. Which formats there ar
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from compact.errors import InvalidTranscript
@@ -66,6 +66,39 @@ def _format_of(document: Document, format: str | None, formats: Sequence[Format]
     chosen = by_name(format, source=document.source, formats=formats)
     _check_override(document, chosen)
     return chosen
+
+
+def each(
+    data: Path | str | bytes | Document,
+    *,
+    source: str | None = None,
+    formats: Sequence[Format] = FORMATS,
+) -> Iterator[Transcript | InvalidTranscript]:
+    """Read every conversation of a path, or of bytes, in order; in the place of one that is broken,
+    what is wrong with it. The file is loaded once.
+
+    Raises:
+        InvalidTranscript: the file cannot be read or is of no known format.
+    """
+    document = data if isinstance(data, Document) else load(data, source=source)
+    chosen = recognized(document, formats)
+    try:
+        first: Transcript | InvalidTranscript = chosen.read(document)
+    except InvalidTranscript as error:
+        first = error
+    many = first.conversations or 1
+    if many == 1:
+        yield first
+        return
+    for number in range(1, many + 1):
+        yield _one(chosen, document, number)
+
+
+def _one(chosen: Format, document: Document, number: int) -> Transcript | InvalidTranscript:
+    try:
+        return chosen.read(document, conversation=number)
+    except InvalidTranscript as error:
+        return error
 
 
 def _check_override(document: Document, chosen: Format) -> None:

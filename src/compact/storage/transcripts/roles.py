@@ -20,7 +20,8 @@ from typing import Any
 
 from compact.core.messages import Image, MessageMetadata, Part, Text, Thinking, ToolResult
 from compact.errors import InvalidTranscript
-from compact.storage.transcripts.documents import objects_in, write_json
+from compact.storage.json_text import write_json
+from compact.storage.transcripts.documents import objects_in
 from compact.storage.transcripts.pairing import Paired, image_of, unknown_role
 from compact.storage.transcripts.transcript import Row, text_or
 

@@ -134,4 +134,5 @@ def recognized(document: Document, formats: Sequence[Format] = FORMATS) -> Forma
         if known.kind == kind and known.recognizes(document):
             return known
     titles = "; ".join(x.title for x in formats)
-    raise InvalidTranscript(document.source, f"an unknown format; known are: {titles}")
+    reason = f"an unknown format; known are: {titles}"
+    raise InvalidTranscript(document.source, reason, is_foreign=True)
