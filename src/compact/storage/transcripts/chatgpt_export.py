@@ -66,7 +66,7 @@ def read(
     mapping: dict[str, Any] = value["mapping"]
     tree = _Tree(document.source, mapping)
     path = tree.path(value.get("current_node"))
-    branch = _Branch(document.source)
+    branch = _ShownBranch(document.source)
     for node in path:
         branch.take(node, mapping[node])
     branch.finish()
@@ -141,7 +141,7 @@ class _Tree:
 
 
 @dataclass(slots=True)
-class _Branch(Paired):
+class _ShownBranch(Paired):
     """Makes messages of the nodes as they come."""
 
     model: str | None = None

@@ -55,7 +55,7 @@ def read(
     rows = rows_at(value, "messages", source=document.source)
     info = value.get("info")
     info = info if isinstance(info, dict) else {}
-    session = _Session(document.source, active=active)
+    session = _ExportedSession(document.source, active=active)
     bounds = [i for i, row in enumerate(rows) if _is_summary(row)]
     start = bounds[-1] if active and bounds else 0
     for index, row in enumerate(rows[start:], start):
@@ -88,7 +88,7 @@ def _is_summary(row: object) -> bool:
 
 
 @dataclass(slots=True)
-class _Session(Paired):
+class _ExportedSession(Paired):
     """Makes messages of the rows as they come."""
 
     active: bool = False
