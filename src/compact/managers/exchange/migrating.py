@@ -148,7 +148,7 @@ class _Migration:
         if known is not None:
             return _told(found, "there", session_id=known)
         name = read.session.id
-        came = self.stored.from_place(found.source.path, found.number)
+        came = self._session_from(found)
         for candidate in dict.fromkeys((came or name, name)):
             session = stored_sources.session_in(self.store, candidate)
             if session is None or session.scope != self.scope:
@@ -164,6 +164,12 @@ class _Migration:
                 reason = "its file has another past by now: the session stays as it is"
                 return _told(found, "differs", reason, session_id=session.id)
         return self._add(found, read)
+
+    def _session_from(self, found: FoundConversation) -> str | None:
+        """The session that was made of what was at that place."""
+        if found.own_id is not None:
+            return None
+        return self.stored.from_place(found.source.path, found.number)
 
     def _add(self, found: FoundConversation, read: SessionFile) -> MigratedConversation:
         name = self._free_id(read.session.id, found)

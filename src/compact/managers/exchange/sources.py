@@ -41,6 +41,8 @@ class FoundConversation:
     read: SessionFile | InvalidTranscript
     format: str | None = None
     notes: tuple[str, ...] = ()
+    own_id: str | None = None
+    """The conversation's id in a file of many: their numbers change with each export."""
 
 
 def files_of(paths: Iterable[Path], *, without: Collection[Path] = ()) -> Iterator[SourceFile]:
@@ -97,13 +99,15 @@ def _of(
     if not found.messages:
         nothing = InvalidTranscript(found.source, "holds no messages", is_foreign=True)
         return FoundConversation(source, digest, number, nothing, found.format, found.notes)
-    many = found.conversations > 1
-    base = base_of(source.path)
+    base, own = base_of(source.path), None
+    if found.conversations > 1:
+        base = f"{base}-{number}"
+        own = found.session_id if found.session_id and is_id(found.session_id) else None
     try:
-        read = of_transcript(found, f"{base}-{number}" if many else base, source.path.name)
+        read = of_transcript(found, own or base, source.path.name)
     except InvalidTranscript as error:
         return FoundConversation(source, digest, number, error, found.format, found.notes)
-    return FoundConversation(source, digest, number, read, found.format, found.notes)
+    return FoundConversation(source, digest, number, read, found.format, found.notes, own)
 
 
 def base_of(path: Path) -> str:
